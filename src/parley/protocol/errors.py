@@ -1,0 +1,276 @@
+"""Every error Parley knows, and how each is written on the wire.
+
+    ParleyError
+    ├── A2AError                              crosses the wire; one `ErrorRow` each
+    │   ├── ParseError                        the bytes are no JSON
+    │   ├── InvalidRequestError               JSON, but no request
+    │   ├── MethodNotFoundError
+    │   ├── InvalidParamsError                a member is missing, wrong or out of range
+    │   ├── InternalError
+    │   ├── TaskNotFoundError                 absent or not the caller's: nobody can tell which
+    │   ├── TaskNotCancelableError
+    │   ├── PushNotificationNotSupportedError
+    │   ├── UnsupportedOperationError
+    │   │   └── TaskFinishedError             a message to a task that has ended
+    │   ├── ContentTypeNotSupportedError
+    │   ├── InvalidAgentResponseError
+    │   ├── ExtendedCardNotConfiguredError
+    │   ├── ExtensionSupportRequiredError
+    │   ├── VersionNotSupportedError
+    │   ├── UnauthenticatedError
+    │   ├── PermissionDeniedError
+    │   ├── RateLimitedError
+    │   ├── UnavailableError
+    │   └── UnknownRemoteError                a peer's error with a code nobody has defined
+    ├── LocalProtocolError                    this side, or its agent, broke the protocol
+    │   └── IllegalTransitionError
+    └── PeerProtocolError                     what the peer sent is not A2A
+        └── SignatureInvalidError
+
+A docstring is the default message. Internal texts never go into an error: a correlation id does.
+Spec: 1.0.1 sections 3.3.2, 5.4, 9.5, 10.6 and 11.6; statuses of 0.3 as a2a-sdk 0.3 has them.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Self
+
+from msgspec import Struct
+
+from parley.protocol.jsonvalue import JsonValue
+from parley.protocol.tasks import TaskState
+
+ERROR_DOMAIN = "a2a-protocol.org"
+"""The `domain` of every ErrorInfo."""
+
+
+class ErrorRow(Struct, frozen=True):
+    """One error in the four status spaces: JSON-RPC code, HTTP status, gRPC status, ErrorInfo reason."""
+
+    code: int
+    http: int
+    grpc: str
+    reason: str
+    http_0_3: int
+    grpc_0_3: str
+
+
+class ParleyError(Exception):
+    """Something went wrong in Parley."""
+
+    def __init__(self, message: str | None = None) -> None:
+        self.message = message or _first_line(type(self).__doc__)
+        super().__init__(self.message)
+
+
+def _first_line(docstring: str | None) -> str:
+    return (docstring or "").strip().split("\n", 1)[0]
+
+
+class A2AError(ParleyError):
+    """An A2A error.
+
+    `path` is the JSON path at fault (`$.message.parts[0]`), `details` are further facts for the peer, such as `taskId`.
+    """
+
+    row: ClassVar[ErrorRow]
+
+    def __init__(
+        self, message: str | None = None, *, path: str | None = None, details: dict[str, str] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.path = path
+        self.details = details or {}
+
+    def __str__(self) -> str:
+        return f"{self.message} (at {self.path})" if self.path else self.message
+
+
+class ParseError(A2AError):
+    """Invalid JSON payload"""
+
+    row = ErrorRow(-32700, 400, "INVALID_ARGUMENT", "INVALID_REQUEST", 400, "INTERNAL")
+
+
+class InvalidRequestError(A2AError):
+    """Request payload validation error"""
+
+    row = ErrorRow(-32600, 400, "INVALID_ARGUMENT", "INVALID_REQUEST", 400, "INVALID_ARGUMENT")
+
+
+class MethodNotFoundError(A2AError):
+    """Method not found"""
+
+    row = ErrorRow(-32601, 404, "NOT_FOUND", "METHOD_NOT_FOUND", 404, "NOT_FOUND")
+
+
+class InvalidParamsError(A2AError):
+    """Invalid parameters"""
+
+    row = ErrorRow(-32602, 400, "INVALID_ARGUMENT", "INVALID_PARAMS", 422, "INVALID_ARGUMENT")
+
+
+class InternalError(A2AError):
+    """Internal error"""
+
+    row = ErrorRow(-32603, 500, "INTERNAL", "INTERNAL_ERROR", 500, "INTERNAL")
+
+
+class TaskNotFoundError(A2AError):
+    """Task not found"""
+
+    row = ErrorRow(-32001, 404, "NOT_FOUND", "TASK_NOT_FOUND", 404, "NOT_FOUND")
+
+    @classmethod
+    def for_task(cls, task_id: str) -> Self:
+        """The error for this id, whether there is no such task or it is somebody else's."""
+        return cls(details={"taskId": task_id})
+
+
+class TaskNotCancelableError(A2AError):
+    """Task cannot be canceled"""
+
+    row = ErrorRow(-32002, 400, "FAILED_PRECONDITION", "TASK_NOT_CANCELABLE", 409, "UNIMPLEMENTED")
+
+
+class PushNotificationNotSupportedError(A2AError):
+    """Push Notification is not supported"""
+
+    row = ErrorRow(-32003, 400, "FAILED_PRECONDITION", "PUSH_NOTIFICATION_NOT_SUPPORTED", 501, "UNIMPLEMENTED")
+
+
+class UnsupportedOperationError(A2AError):
+    """This operation is not supported"""
+
+    row = ErrorRow(-32004, 400, "FAILED_PRECONDITION", "UNSUPPORTED_OPERATION", 501, "UNIMPLEMENTED")
+
+
+class TaskFinishedError(UnsupportedOperationError):
+    """The task has ended and takes no more messages; start a new task in the same context."""
+
+    @classmethod
+    def for_task(cls, task_id: str, state: TaskState) -> Self:
+        """The error for a message to this task."""
+        return cls(details={"taskId": task_id, "state": state.value})
+
+
+class ContentTypeNotSupportedError(A2AError):
+    """Incompatible content types"""
+
+    row = ErrorRow(-32005, 400, "INVALID_ARGUMENT", "CONTENT_TYPE_NOT_SUPPORTED", 415, "UNIMPLEMENTED")
+
+
+class InvalidAgentResponseError(A2AError):
+    """Invalid agent response"""
+
+    row = ErrorRow(-32006, 500, "INTERNAL", "INVALID_AGENT_RESPONSE", 502, "INTERNAL")
+
+
+class ExtendedCardNotConfiguredError(A2AError):
+    """Authenticated Extended Card is not configured"""
+
+    row = ErrorRow(-32007, 400, "FAILED_PRECONDITION", "EXTENDED_AGENT_CARD_NOT_CONFIGURED", 404, "UNIMPLEMENTED")
+
+
+class ExtensionSupportRequiredError(A2AError):
+    """The agent requires an extension that the request does not activate"""
+
+    row = ErrorRow(-32008, 400, "FAILED_PRECONDITION", "EXTENSION_SUPPORT_REQUIRED", 400, "FAILED_PRECONDITION")
+
+
+class VersionNotSupportedError(A2AError):
+    """The requested protocol version is not supported"""
+
+    row = ErrorRow(-32009, 400, "FAILED_PRECONDITION", "VERSION_NOT_SUPPORTED", 400, "FAILED_PRECONDITION")
+
+
+# A2A leaves these four to HTTP and gRPC. JSON-RPC needs a number all the same; -3203x is in the range that 1.0 reserves
+# for A2A errors and that no release uses.
+class UnauthenticatedError(A2AError):
+    """Authentication is required"""
+
+    row = ErrorRow(-32031, 401, "UNAUTHENTICATED", "UNAUTHENTICATED", 401, "UNAUTHENTICATED")
+
+
+class PermissionDeniedError(A2AError):
+    """The caller may not do this"""
+
+    row = ErrorRow(-32032, 403, "PERMISSION_DENIED", "PERMISSION_DENIED", 403, "PERMISSION_DENIED")
+
+
+class RateLimitedError(A2AError):
+    """Too many requests; try again later"""
+
+    row = ErrorRow(-32033, 429, "RESOURCE_EXHAUSTED", "RATE_LIMITED", 429, "RESOURCE_EXHAUSTED")
+
+
+class UnavailableError(A2AError):
+    """The agent cannot serve this now; try again later"""
+
+    row = ErrorRow(-32034, 503, "UNAVAILABLE", "UNAVAILABLE", 503, "UNAVAILABLE")
+
+
+class UnknownRemoteError(A2AError):
+    """The peer reported an error that A2A does not define.
+
+    Only readers make it: `code` is the peer's own, `data` whatever came with it.
+    """
+
+    row = ErrorRow(-32603, 500, "UNKNOWN", "UNKNOWN", 500, "UNKNOWN")
+
+    def __init__(self, message: str, *, code: int, data: JsonValue = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.data = data
+
+
+class LocalProtocolError(ParleyError):
+    """This side tried to say something that A2A does not allow."""
+
+
+class IllegalTransitionError(LocalProtocolError):
+    """A task cannot go from its state to that one."""
+
+    def __init__(self, task_id: str, before: TaskState, after: TaskState) -> None:
+        super().__init__(f"Task {task_id} cannot go from {before} to {after}.")
+        self.task_id = task_id
+        self.before = before
+        self.after = after
+
+
+class PeerProtocolError(ParleyError):
+    """The peer sent something that is not A2A; `path` is the JSON path at fault."""
+
+    def __init__(self, message: str | None = None, *, path: str | None = None) -> None:
+        super().__init__(message)
+        self.path = path
+
+    def __str__(self) -> str:
+        return f"{self.message} (at {self.path})" if self.path else self.message
+
+
+class SignatureInvalidError(PeerProtocolError):
+    """No signature of the card could be verified."""
+
+
+WIRE_ERRORS: tuple[type[A2AError], ...] = (
+    ParseError,
+    InvalidRequestError,
+    MethodNotFoundError,
+    InvalidParamsError,
+    InternalError,
+    TaskNotFoundError,
+    TaskNotCancelableError,
+    PushNotificationNotSupportedError,
+    UnsupportedOperationError,
+    ContentTypeNotSupportedError,
+    InvalidAgentResponseError,
+    ExtendedCardNotConfiguredError,
+    ExtensionSupportRequiredError,
+    VersionNotSupportedError,
+    UnauthenticatedError,
+    PermissionDeniedError,
+    RateLimitedError,
+    UnavailableError,
+)
+"""Every class that owns a JSON-RPC code."""

@@ -1,0 +1,162 @@
+"""A task's life: which state may follow which, and how events add up to a task.
+
+The rules, all of them:
+
+- A task begins submitted. It works, pauses to be asked or authorised, and ends; `TRANSITIONS` is the whole table.
+- Ended is ended: no event follows a terminal state. The one exception is 0.1, whose callers may send to a finished
+  task: `admit_message` lets them, and the task goes back to submitted.
+- An artifact update replaces the artifact of that id in place, or adds to it when it says `append`.
+- When a status is replaced, its message moves into the history, so that a question stays beside its answer.
+
+`docs/lifecycle.md` is drawn from the table. Spec: 1.0 sections 3.1.1, 4.1.3 and 4.2.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import structs
+
+from parley.protocol.errors import IllegalTransitionError, LocalProtocolError, TaskFinishedError
+from parley.protocol.events import ArtifactUpdate, MessageAdded, StatusUpdate, TaskCreated, TaskEvent
+from parley.protocol.messages import Message, Part
+from parley.protocol.tasks import Artifact, Task, TaskState
+
+S = TaskState
+
+TERMINAL = frozenset({S.COMPLETED, S.FAILED, S.CANCELED, S.REJECTED})
+INTERRUPTED = frozenset({S.INPUT_REQUIRED, S.AUTH_REQUIRED})
+
+_AFTER_START = frozenset({S.WORKING}) | INTERRUPTED | TERMINAL
+_REOPENED = frozenset({S.SUBMITTED})
+
+TRANSITIONS: dict[TaskState, frozenset[TaskState]] = {
+    S.SUBMITTED: _AFTER_START,
+    S.WORKING: _AFTER_START,
+    S.INPUT_REQUIRED: _AFTER_START,
+    S.AUTH_REQUIRED: _AFTER_START,
+    S.COMPLETED: _REOPENED,
+    S.FAILED: _REOPENED,
+    S.CANCELED: _REOPENED,
+    S.REJECTED: _REOPENED,
+    S.UNKNOWN: frozenset(S),
+}
+"""What may follow each state. Staying in a state with a new message is a step, too; reopening is 0.1's alone."""
+
+
+def is_terminal(state: TaskState) -> bool:
+    """Whether a task in this state has ended."""
+    return state in TERMINAL
+
+
+def is_interrupted(state: TaskState) -> bool:
+    """Whether a task in this state waits for its caller."""
+    return state in INTERRUPTED
+
+
+def ends_stream(state: TaskState) -> bool:
+    """Whether a stream closes after a status update to this state."""
+    return state in TERMINAL or state in INTERRUPTED
+
+
+def admit_message(task: Task, *, may_reopen: bool = False) -> None:
+    """Let a message into a task, or refuse it because the task has ended.
+
+    Raises:
+        TaskFinishedError: the task has ended, and the caller's dialect does not reopen tasks.
+    """
+    if is_terminal(task.status.state) and not may_reopen:
+        raise TaskFinishedError.for_task(task.id, task.status.state)
+
+
+def apply(task: Task | None, event: TaskEvent) -> Task:
+    """The task after this event; `None` stands for the task before its first.
+
+    Raises:
+        IllegalTransitionError: the table does not allow the step.
+        LocalProtocolError: the event is for another task, or for one that does not exist or exists already.
+    """
+    return fold(task, (event,))
+
+
+def fold(task: Task | None, events: Iterable[TaskEvent]) -> Task:
+    """The task after these events, in time proportional to them. Raises as `apply` does."""
+    folded = _Fold(task)
+    for event in events:
+        folded.add(event)
+    return folded.task()
+
+
+class _Fold:
+    """A task under construction: the parts of an artifact grow in a list and become a tuple once, at the end."""
+
+    def __init__(self, task: Task | None) -> None:
+        self._task = task
+        self._artifacts = {artifact.artifact_id: artifact for artifact in task.artifacts} if task else {}
+        self._parts: dict[str, list[Part]] = {}
+        self._history: list[Message] = list(task.history) if task else []
+
+    def add(self, event: TaskEvent) -> None:
+        if isinstance(event, TaskCreated):
+            if self._task is not None:
+                raise LocalProtocolError(f"Task {event.task_id} exists already.")
+            self._task = Task(event.task_id, event.context_id, event.status, metadata=event.metadata)
+            return
+        task = self._task
+        if task is None or task.id != event.task_id:
+            raise LocalProtocolError(f"An event of task {event.task_id} came before the task's beginning.")
+        match event:
+            case StatusUpdate():
+                self._change_status(task, event)
+            case MessageAdded():
+                self._require_open(task)
+                self._history.append(event.message)
+            case ArtifactUpdate():
+                self._require_open(task)
+                self._update_artifact(event)
+
+    def _change_status(self, task: Task, event: StatusUpdate) -> None:
+        before, after = task.status, event.status
+        if after.state not in TRANSITIONS[before.state]:
+            raise IllegalTransitionError(task.id, before.state, after.state)
+        if before.message is not None:
+            self._history.append(before.message)
+        metadata = {**task.metadata, **event.metadata} if event.metadata else task.metadata
+        self._task = structs.replace(task, status=after, metadata=metadata)
+
+    def _require_open(self, task: Task) -> None:
+        if is_terminal(task.status.state):
+            raise LocalProtocolError(f"Task {task.id} is {task.status.state}; nothing can be added to it.")
+
+    def _update_artifact(self, event: ArtifactUpdate) -> None:
+        new = event.artifact
+        old = self._artifacts.get(new.artifact_id)
+        if old is None or not event.append:
+            self._artifacts[new.artifact_id] = new
+            self._parts[new.artifact_id] = list(new.parts)
+            return
+        if new.artifact_id not in self._parts:
+            self._parts[new.artifact_id] = list(old.parts)
+        self._parts[new.artifact_id].extend(new.parts)
+        if new.name or new.description or new.metadata or new.extensions:
+            self._artifacts[new.artifact_id] = _describe_again(old, new)
+
+    def task(self) -> Task:
+        if self._task is None:
+            raise LocalProtocolError("A task's first event must create it.")
+        artifacts = [
+            structs.replace(artifact, parts=tuple(self._parts[artifact_id])) if artifact_id in self._parts else artifact
+            for artifact_id, artifact in self._artifacts.items()
+        ]
+        return structs.replace(self._task, artifacts=tuple(artifacts), history=tuple(self._history))
+
+
+def _describe_again(old: Artifact, new: Artifact) -> Artifact:
+    """An artifact whose later chunk says more about it than the first did."""
+    return structs.replace(
+        old,
+        name=new.name or old.name,
+        description=new.description or old.description,
+        metadata={**old.metadata, **new.metadata},
+        extensions=tuple(dict.fromkeys(old.extensions + new.extensions)),
+    )

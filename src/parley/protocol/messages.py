@@ -1,0 +1,82 @@
+"""Messages and their parts: what is said between a caller and an agent.
+
+A part is exactly one of text, bytes, a URL or data. Rules that hold for every canonical value in this package:
+values are frozen, sequences are tuples, an optional string is `None` and never empty, absent metadata is `{}`.
+Spec: 1.0 sections 4.1.4 to 4.1.6.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from parley.protocol.jsonvalue import JsonObject, JsonValue
+
+
+class Role(StrEnum):
+    """Who speaks."""
+
+    USER = "user"
+    AGENT = "agent"
+
+
+class TextPart(Struct, frozen=True, omit_defaults=True, tag="text"):
+    """Text."""
+
+    text: str
+    media_type: str | None = None
+    filename: str | None = None
+    metadata: JsonObject = {}
+
+
+class RawPart(Struct, frozen=True, omit_defaults=True, tag="raw"):
+    """A file whose bytes travel with the message."""
+
+    raw: bytes
+    media_type: str | None = None
+    filename: str | None = None
+    metadata: JsonObject = {}
+
+
+class UrlPart(Struct, frozen=True, omit_defaults=True, tag="url"):
+    """A file that the receiver fetches from a URL."""
+
+    url: str
+    media_type: str | None = None
+    filename: str | None = None
+    metadata: JsonObject = {}
+
+
+class DataPart(Struct, frozen=True, omit_defaults=True, tag="data"):
+    """Any JSON value, `None` included."""
+
+    data: JsonValue
+    media_type: str | None = None
+    filename: str | None = None
+    metadata: JsonObject = {}
+
+
+Part: TypeAlias = TextPart | RawPart | UrlPart | DataPart
+
+
+class Message(Struct, frozen=True, omit_defaults=True, tag="message"):
+    """One utterance of a caller or an agent.
+
+    `message_id` is empty only for a message read from 0.1, which has no message ids and whose reader gave none.
+    """
+
+    message_id: str
+    role: Role
+    parts: tuple[Part, ...]
+    context_id: str | None = None
+    task_id: str | None = None
+    metadata: JsonObject = {}
+    extensions: tuple[str, ...] = ()
+    reference_task_ids: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """All text parts, joined by newlines."""
+        return "\n".join(part.text for part in self.parts if isinstance(part, TextPart))

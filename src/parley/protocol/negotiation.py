@@ -1,0 +1,150 @@
+"""What two peers must agree on before they talk: version, extensions, media types, interface.
+
+Each rule is a function of what one side declares and what the other side asks. Where the words come from (a header, a
+query parameter, gRPC metadata, a card) is not known here. Versions are members of a closed set, never compared by size.
+Spec: 1.0 sections 3.6 (versions), 4.6 (extensions), 8.3 (interfaces) and 3.3.2 (content types).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+
+from parley.protocol.cards import AgentCard, AgentExtension, AgentInterface
+from parley.protocol.errors import (
+    ContentTypeNotSupportedError,
+    ExtensionSupportRequiredError,
+    PeerProtocolError,
+    VersionNotSupportedError,
+)
+from parley.protocol.messages import DataPart, Message, Part, TextPart
+from parley.protocol.versions import Version
+
+ALL_VERSIONS: tuple[Version, ...] = tuple(Version)
+
+_MAJOR_MINOR = re.compile(r"([0-9]+\.[0-9]+)(?:\.[0-9]+)?")
+
+# 0.1 cards name the kind of part instead of a media type. "file" says nothing about the format, so it takes any.
+_SHORT_MODES = {"text": "text/plain", "data": "application/json", "file": "*/*"}
+
+
+def read_version(text: str | None, supported: Collection[Version] = ALL_VERSIONS) -> Version | None:
+    """The version a peer names, or `None` if it names none: `"0.3.0"` → `Version.V0_3`, `" "` → `None`.
+
+    Raises:
+        VersionNotSupportedError: the text is no version, or one that is not in `supported`.
+    """
+    text = (text or "").strip()
+    if not text:
+        return None
+    match = _MAJOR_MINOR.fullmatch(text)
+    for version in supported:
+        if match and match[1] == version:
+            return version
+    known = ", ".join(supported)
+    raise VersionNotSupportedError(
+        f"Version {text!r} is not supported; supported are {known}", details={"supportedVersions": known}
+    )
+
+
+def read_extensions(values: Iterable[str]) -> tuple[str, ...]:
+    """The extension URIs in comma-separated values, each once: `["a, b", "b,c"]` → `("a", "b", "c")`."""
+    uris = (uri.strip() for value in values for uri in value.split(","))
+    return tuple(dict.fromkeys(uri for uri in uris if uri))
+
+
+def activate_extensions(declared: Sequence[AgentExtension], requested: Iterable[str]) -> tuple[str, ...]:
+    """The declared extensions that the caller requested, in the card's order; unknown requests are ignored.
+
+    Raises:
+        ExtensionSupportRequiredError: a required extension was not requested.
+    """
+    wanted = set(requested)
+    missing = [extension.uri for extension in declared if extension.required and extension.uri not in wanted]
+    if missing:
+        uris = ", ".join(missing)
+        raise ExtensionSupportRequiredError(
+            f"The agent requires extensions that the request does not activate: {uris}", details={"extensions": uris}
+        )
+    return tuple(extension.uri for extension in declared if extension.uri in wanted)
+
+
+def media_type_matches(pattern: str, media_type: str) -> bool:
+    """Whether a media type fits a pattern such as `text/plain`, `text/*` or `*/*`, whatever its case and parameters.
+
+    A pattern without a slash is a short form: `text`, `data` and `file` as 0.1 has them, else all of that type
+    (`image` = `image/*`).
+    """
+    wanted_type, wanted_subtype = _type_and_subtype(pattern)
+    given_type, given_subtype = _type_and_subtype(media_type)
+    return wanted_type in ("*", given_type) and wanted_subtype in ("*", given_subtype)
+
+
+def _type_and_subtype(media_type: str) -> tuple[str, str]:
+    name = media_type.partition(";")[0].strip().lower()
+    main, _, subtype = _SHORT_MODES.get(name, name).partition("/")
+    return main, subtype or "*"
+
+
+def accepts(patterns: Collection[str], media_type: str) -> bool:
+    """Whether any of the patterns fits; where there are none, everything does."""
+    return not patterns or any(media_type_matches(pattern, media_type) for pattern in patterns)
+
+
+def media_type_of(part: Part) -> str | None:
+    """The media type a part states, or the one its kind implies; a file that states none could be anything."""
+    match part:
+        case TextPart():
+            return part.media_type or "text/plain"
+        case DataPart():
+            return part.media_type or "application/json"
+        case _:
+            return part.media_type
+
+
+def check_input_modes(message: Message, card: AgentCard) -> None:
+    """Refuse a message with a part that neither the agent nor any of its skills takes.
+
+    Raises:
+        ContentTypeNotSupportedError: `path` names the first such part.
+    """
+    skill_modes = (mode for skill in card.skills for mode in skill.input_modes)
+    modes = tuple(dict.fromkeys((*card.default_input_modes, *skill_modes)))
+    for index, part in enumerate(message.parts):
+        media_type = media_type_of(part)
+        if media_type is not None and not accepts(modes, media_type):
+            accepted = ", ".join(modes)
+            raise ContentTypeNotSupportedError(
+                f"The agent does not take {media_type}; it takes {accepted}",
+                path=f"$.message.parts[{index}].mediaType",
+                details={"mediaType": media_type, "accepted": accepted},
+            )
+
+
+def version_of(interface: AgentInterface) -> Version | None:
+    """The version an interface speaks, or `None` if it is none that Parley knows."""
+    try:
+        return read_version(interface.version)
+    except VersionNotSupportedError:
+        return None
+
+
+def choose_interface(
+    card: AgentCard, bindings: Collection[str], versions: Collection[Version], *, prefer: str | None = None
+) -> AgentInterface:
+    """The first interface, in the card's order, that the client speaks.
+
+    `prefer` names the binding that the client takes before all others where the card offers it.
+
+    Raises:
+        PeerProtocolError: there is none.
+    """
+    spoken = [face for face in card.interfaces if face.binding in bindings and version_of(face) in versions]
+    if not spoken:
+        offered = ", ".join(f"{face.binding} {face.version}" for face in card.interfaces) or "nothing"
+        raise PeerProtocolError(
+            f"No interface fits: the card offers {offered}; "
+            f"this client speaks {', '.join(bindings)} in {', '.join(versions)}",
+            path="$.supportedInterfaces",
+        )
+    return next((face for face in spoken if face.binding == prefer), spoken[0])

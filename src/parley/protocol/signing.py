@@ -1,0 +1,398 @@
+"""Signs agent cards and verifies their signatures: JWS (RFC 7515) over the card in canonical JSON (RFC 8785).
+
+A signature covers a spelled document, so this module alone in `protocol` works on the card's 1.0 JSON object instead
+of an `AgentCard`. It fetches no keys: the caller looks them up by what the protected header says (`kid`, `jku`).
+The rule that stays true: the key decides the algorithm, never the header; `none` and shared secrets are never accepted.
+A verified signature vouches for the members of 1.0 (and for others only in the forms that say so), so a verified card
+must be read as 1.0. Spec: 1.0 section 8.4.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from enum import StrEnum
+from typing import NamedTuple, TypeAlias, cast
+
+import rfc8785
+from cryptography.exceptions import UnsupportedAlgorithm
+from joserfc.errors import InvalidKeyTypeError, JoseError, SecurityWarning
+from joserfc.jwk import DictKey, ECKey, OKPKey, RSAKey
+from joserfc.jws import JWSRegistry
+from joserfc.util import json_b64encode, urlsafe_b64decode, urlsafe_b64encode
+from msgspec import Struct
+
+from parley.protocol.cards import CardSignature
+from parley.protocol.errors import LocalProtocolError, ParleyError, SignatureInvalidError
+from parley.protocol.jsonvalue import JsonObject, JsonValue
+
+CardKey: TypeAlias = RSAKey | ECKey | OKPKey
+"""A key for cards: RSA of at least 2048 bits (RS256), EC on P-256 (ES256) or Ed25519 (EdDSA), private or public."""
+
+ALGORITHMS = ("ES256", "RS256", "EdDSA")
+
+MAX_SIGNATURES = 16
+"""How many signatures of a card are looked at. Key rotation needs two or three; each more is work for a stranger."""
+
+_KEY_CLASSES = {"RSA": RSAKey, "EC": ECKey, "OKP": OKPKey}
+_MIN_RSA_BITS = 2048  # NIST SP 800-131A
+
+
+class CardForm(StrEnum):
+    """The canonical forms that signers use, in the order in which they are tried."""
+
+    SPEC = "spec"
+    """The members of 1.0 under the presence rules of section 8.4.1."""
+    SPEC_UNKNOWN = "spec, unknown members included"
+    """The same with members that 1.0 does not have: a newer signer may know them."""
+    NO_EMPTIES = "no empties"
+    """The members of 1.0 without anything empty, even where required: what a2a-sdk 1.3.0 signs."""
+    NO_EMPTIES_UNKNOWN = "no empties, unknown members included"
+
+
+class ProtectedHeader(Struct, frozen=True):
+    """What a signature says about itself, under its own protection; nobody has verified it yet."""
+
+    algorithm: str
+    key_id: str
+    jku: str | None = None
+
+
+class VerifiedSignature(Struct, frozen=True):
+    """The signature that verified: its place in `signatures`, its header, and the form of the card it covers."""
+
+    index: int
+    header: ProtectedHeader
+    form: CardForm
+
+
+def load_key(source: CardKey | Mapping[str, object] | str | bytes) -> CardKey:
+    """The key in a PEM text or a JWK object, private or public.
+
+    Raises:
+        LocalProtocolError: it cannot be read, or cards are not signed with keys of its kind.
+    """
+    try:
+        key = _import_key(source)
+    # joserfc warns of short RSA keys, which is an exception where warnings are errors; cryptography reports an
+    # encrypted PEM as a TypeError; an unknown curve is a KeyError.
+    except (JoseError, SecurityWarning, UnsupportedAlgorithm, ValueError, TypeError, KeyError) as exc:
+        raise LocalProtocolError(f"The key cannot be read: {exc}") from exc
+    _algorithm_for(key)
+    return key
+
+
+def _import_key(source: CardKey | Mapping[str, object] | str | bytes) -> CardKey:
+    if isinstance(source, CardKey):
+        return source
+    if isinstance(source, Mapping):
+        key_class = _KEY_CLASSES.get(str(source.get("kty")))
+        if key_class:
+            return key_class.import_key(cast("DictKey", dict(source)))  # which checks the types of the members
+    else:
+        for key_class in _KEY_CLASSES.values():
+            with suppress(InvalidKeyTypeError):
+                return key_class.import_key(source)
+    raise InvalidKeyTypeError("it is neither RSA nor EC nor OKP")
+
+
+def _algorithm_for(key: CardKey) -> str:
+    match key:
+        case RSAKey() if key.raw_value.key_size >= _MIN_RSA_BITS:
+            return "RS256"
+        case ECKey() if key.raw_value.curve.name == "secp256r1":
+            return "ES256"
+        case OKPKey() if key.curve_name == "Ed25519":
+            return "EdDSA"
+        case _:
+            raise LocalProtocolError("Cards are signed with RSA keys of at least 2048 bits, P-256 or Ed25519 keys")
+
+
+def signing_payload(card: JsonObject, form: CardForm = CardForm.SPEC) -> bytes:
+    """What a signature of this card covers: the canonical bytes of one of its forms.
+
+    Raises:
+        LocalProtocolError: the card has none, because a number is too large or a text is not Unicode.
+    """
+    try:
+        return _payload(card, form)
+    except (ValueError, RecursionError) as exc:
+        raise LocalProtocolError(f"The card has no canonical form: {exc}") from exc
+
+
+def sign_card(
+    card: JsonObject,
+    key: CardKey,
+    *,
+    key_id: str,
+    algorithm: str | None = None,
+    jku: str | None = None,
+    header: JsonObject | None = None,
+    form: CardForm = CardForm.SPEC,
+) -> CardSignature:
+    """A signature to append to the card's `signatures`; those it has already do not matter.
+
+    `jku` is the URL of the key set that holds the public key; `header` is open and protected by nothing. A card with
+    empty members, such as a security requirement without scopes, needs a second signature in the form `NO_EMPTIES` if
+    a2a-sdk 1.3.0 is to verify it.
+
+    Raises:
+        LocalProtocolError: the key cannot sign, `algorithm` is not the one that fits it, `header` repeats a protected
+            name, or the card has no canonical form.
+    """
+    fitting = _algorithm_for(key)
+    if algorithm not in (None, fitting):
+        raise LocalProtocolError(f"The key signs with {fitting}, not with {algorithm}")
+    protected = {"alg": fitting, "kid": key_id, "typ": "JOSE"} | ({"jku": jku} if jku else {})
+    if repeated := protected.keys() & (header or {}).keys():
+        raise LocalProtocolError(f"The open header repeats protected names: {', '.join(sorted(repeated))}")
+    protected_text = json_b64encode(protected).decode()
+    signed = _signing_input(protected_text, signing_payload(card, form))
+    model = JWSRegistry.algorithms[fitting]
+    try:
+        model.check_key(key)
+        signature = model.sign(signed, key)
+    except JoseError as exc:
+        raise LocalProtocolError(f"The key cannot sign: {exc}") from exc
+    return CardSignature(protected_text, urlsafe_b64encode(signature).decode(), header or {})
+
+
+def signature_headers(card: JsonObject | bytes) -> tuple[ProtectedHeader, ...]:
+    """The headers of all signatures that can be read, so that a client can fetch the keys before it verifies.
+
+    Raises:
+        SignatureInvalidError: the card is no JSON object, or has no signatures.
+    """
+    headers: list[ProtectedHeader] = []
+    for signature in _signatures(_read_card(card)):
+        with suppress(SignatureInvalidError):
+            headers.append(_read_header(_text(signature, "protected")))
+    return tuple(headers)
+
+
+def verify_card(
+    card: JsonObject | bytes,
+    find_key: Callable[[ProtectedHeader], CardKey | None],
+    *,
+    forms: Iterable[CardForm] = tuple(CardForm),
+) -> VerifiedSignature:
+    """The first signature of the card that verifies with the key found for it.
+
+    Give the bytes as received where you have them: only they show a member that occurs twice. A `ParleyError` raised
+    by `find_key` counts as a reason against that signature alone.
+
+    Raises:
+        SignatureInvalidError: there is none; the message says why for each signature.
+    """
+    card = _read_card(card)
+    signatures = _signatures(card)
+    payloads: dict[bytes, CardForm] = {}  # most cards have the same payload in every form
+    try:
+        for form in forms:
+            payloads.setdefault(_payload(card, form), form)
+    except (ValueError, RecursionError) as exc:
+        raise SignatureInvalidError(f"The card has no canonical form: {exc}") from exc
+    reasons: list[str] = []
+    for index, signature in enumerate(signatures):
+        try:
+            header = _read_header(_text(signature, "protected"))
+            form = _verified_form(signature, header, find_key(header), payloads)
+            return VerifiedSignature(index, header, form)
+        except ParleyError as exc:
+            reasons.append(f"[{index}] {exc}")
+    raise SignatureInvalidError(f"No signature of the card could be verified: {'; '.join(reasons)}")
+
+
+def _verified_form(
+    signature: JsonValue, header: ProtectedHeader, key: CardKey | None, payloads: dict[bytes, CardForm]
+) -> CardForm:
+    if key is None:
+        raise SignatureInvalidError(f"no key is known for kid {header.key_id!r}")
+    fitting = _algorithm_for(key)
+    if header.algorithm != fitting:
+        raise SignatureInvalidError(f"alg {header.algorithm!r} does not fit the key, which is for {fitting}")
+    signature_bytes = _from_base64url(_text(signature, "signature"), "signature")
+    model = JWSRegistry.algorithms[fitting]
+    try:
+        model.check_key(key)
+        for payload, form in payloads.items():
+            if model.verify(_signing_input(_text(signature, "protected"), payload), signature_bytes, key):
+                return form
+    except JoseError as exc:
+        raise SignatureInvalidError(f"the key cannot verify: {exc}") from exc
+    raise SignatureInvalidError("it is not a signature of this card by this key")
+
+
+def _signing_input(protected: str, payload: bytes) -> bytes:
+    return protected.encode() + b"." + urlsafe_b64encode(payload)
+
+
+def _read_card(card: JsonObject | bytes) -> JsonObject:
+    return _read_object(card, "The card") if isinstance(card, bytes) else card
+
+
+def _signatures(card: JsonObject) -> list[JsonValue]:
+    signatures = card.get("signatures")
+    if not isinstance(signatures, list) or not signatures:
+        raise SignatureInvalidError("The card has no signatures", path="$.signatures")
+    return signatures[:MAX_SIGNATURES]
+
+
+def _read_header(protected: str) -> ProtectedHeader:
+    """The protected header, refused if it demands what Parley does not do. The open `header` is never read."""
+    header = _read_object(_from_base64url(protected, "protected"), "the protected header")
+    # RFC 7515 section 4.1.11: a critical extension that is not understood makes the signature invalid. Parley
+    # understands none, `b64` (RFC 7797) included.
+    if "crit" in header or "b64" in header:
+        raise SignatureInvalidError("the protected header has critical extensions, of which none is understood")
+    algorithm, key_id, jku = _text(header, "alg"), _text(header, "kid"), header.get("jku")
+    if algorithm not in ALGORITHMS:
+        raise SignatureInvalidError(f"alg {algorithm!r} is refused; accepted are {', '.join(ALGORITHMS)}")
+    if not isinstance(jku, str | None):
+        raise SignatureInvalidError("jku is not a text")
+    return ProtectedHeader(algorithm, key_id, jku)
+
+
+def _text(container: JsonValue, name: str) -> str:
+    value = container.get(name) if isinstance(container, dict) else None
+    if not isinstance(value, str):
+        raise SignatureInvalidError(f"{name} is missing or not a text")
+    return value
+
+
+def _from_base64url(text: str, name: str) -> bytes:
+    try:
+        return urlsafe_b64decode(text.encode())
+    except ValueError as exc:
+        raise SignatureInvalidError(f"{name} is not base64url") from exc
+
+
+def _read_object(data: bytes, what: str) -> JsonObject:
+    try:
+        value: JsonValue = json.loads(data.decode(), object_pairs_hook=_unique_members)
+    except (ValueError, RecursionError) as exc:
+        raise SignatureInvalidError(f"{what} is not readable as JSON: {exc}") from exc
+    if not isinstance(value, dict):
+        raise SignatureInvalidError(f"{what} is not a JSON object")
+    return value
+
+
+def _unique_members(pairs: list[tuple[str, JsonValue]]) -> JsonObject:
+    members = dict(pairs)
+    if len(members) < len(pairs):  # which of the two was signed, and which one will be read, is anybody's guess
+        raise ValueError("a member occurs twice")
+    return members
+
+
+# --- The canonical forms ---
+
+
+class _Field(NamedTuple):
+    """A member of a message: whether it stays when empty, and the message type of its value (or of each in it)."""
+
+    kept: bool
+    type: str
+    many: bool
+
+
+def _message(*, required: str = "", optional: str = "", plain: str = "") -> dict[str, _Field]:
+    """The members of a message, as `name`, `name:Type` for a message or `name:Type*` for a list or map of messages."""
+    fields: dict[str, _Field] = {}
+    for rows, kept in ((required, True), (optional, True), (plain, False)):
+        for row in rows.split():
+            name, _, type_name = row.partition(":")
+            many = type_name.endswith("*")
+            is_message = bool(type_name) and not many
+            fields[name] = _Field(kept or is_message, type_name.rstrip("*"), many)
+    return fields
+
+
+# The card in 1.0's a2a.proto. `required` stands for field_behavior REQUIRED, `optional` for the keyword; a message has
+# presence in any case. A type without a row of its own (Struct) is data: its content is nobody's to change.
+_SCHEMA = {
+    "AgentCard": _message(
+        required="name description supportedInterfaces:AgentInterface* version capabilities:AgentCapabilities "
+        "defaultInputModes defaultOutputModes skills:AgentSkill*",
+        optional="documentationUrl iconUrl",
+        plain="provider:AgentProvider securitySchemes:SecurityScheme* securityRequirements:SecurityRequirement*",
+    ),
+    "AgentInterface": _message(required="url protocolBinding protocolVersion", plain="tenant"),
+    "AgentProvider": _message(required="url organization"),
+    "AgentCapabilities": _message(
+        optional="streaming pushNotifications extendedAgentCard", plain="extensions:AgentExtension*"
+    ),
+    "AgentExtension": _message(plain="uri description required params:Struct"),
+    "AgentSkill": _message(
+        required="id name description tags",
+        plain="examples inputModes outputModes securityRequirements:SecurityRequirement*",
+    ),
+    "SecurityRequirement": _message(plain="schemes:StringList*"),
+    "StringList": _message(plain="list"),
+    "SecurityScheme": _message(
+        plain="apiKeySecurityScheme:APIKeySecurityScheme httpAuthSecurityScheme:HTTPAuthSecurityScheme "
+        "oauth2SecurityScheme:OAuth2SecurityScheme openIdConnectSecurityScheme:OpenIdConnectSecurityScheme "
+        "mtlsSecurityScheme:MutualTlsSecurityScheme"
+    ),
+    "APIKeySecurityScheme": _message(required="location name", plain="description"),
+    "HTTPAuthSecurityScheme": _message(required="scheme", plain="description bearerFormat"),
+    "OAuth2SecurityScheme": _message(required="flows:OAuthFlows", plain="description oauth2MetadataUrl"),
+    "OpenIdConnectSecurityScheme": _message(required="openIdConnectUrl", plain="description"),
+    "MutualTlsSecurityScheme": _message(plain="description"),
+    "OAuthFlows": _message(
+        plain="authorizationCode:AuthorizationCodeOAuthFlow clientCredentials:ClientCredentialsOAuthFlow "
+        "implicit:ImplicitOAuthFlow password:PasswordOAuthFlow deviceCode:DeviceCodeOAuthFlow"
+    ),
+    "AuthorizationCodeOAuthFlow": _message(
+        required="authorizationUrl tokenUrl scopes", plain="refreshUrl pkceRequired"
+    ),
+    "ClientCredentialsOAuthFlow": _message(required="tokenUrl scopes", plain="refreshUrl"),
+    "ImplicitOAuthFlow": _message(plain="authorizationUrl refreshUrl scopes"),
+    "PasswordOAuthFlow": _message(plain="tokenUrl refreshUrl scopes"),
+    "DeviceCodeOAuthFlow": _message(required="deviceAuthorizationUrl tokenUrl scopes", plain="refreshUrl"),
+}
+
+_DEFAULTS: tuple[JsonValue, ...] = ("", 0, [], {})  # False equals 0
+_EMPTIES: tuple[JsonValue, ...] = (None, "", [], {})
+
+
+def _payload(card: JsonObject, form: CardForm) -> bytes:
+    unsigned: JsonValue = {name: member for name, member in card.items() if name != "signatures"}
+    with_unknown = form in (CardForm.SPEC_UNKNOWN, CardForm.NO_EMPTIES_UNKNOWN)
+    members = _with_presence(unsigned, "AgentCard", with_unknown=with_unknown)
+    if form in (CardForm.NO_EMPTIES, CardForm.NO_EMPTIES_UNKNOWN):
+        members = _without_empties(members)
+    return rfc8785.dumps(members)
+
+
+def _with_presence(value: JsonValue, type_name: str, *, with_unknown: bool) -> JsonValue:
+    """The value as its message type has it: nulls are absent, so are defaults of members that have no presence."""
+    fields = _SCHEMA.get(type_name)
+    if fields is None or not isinstance(value, dict):
+        return value
+    present: JsonObject = {}
+    for name, member in value.items():
+        field = fields.get(name)
+        if member is None or (field is None and not with_unknown):
+            continue
+        if field is None:
+            present[name] = member
+        elif field.kept or member not in _DEFAULTS:
+            present[name] = _nested(member, field, with_unknown=with_unknown)
+    return present
+
+
+def _nested(member: JsonValue, field: _Field, *, with_unknown: bool) -> JsonValue:
+    if field.many and isinstance(member, list):
+        return [_with_presence(item, field.type, with_unknown=with_unknown) for item in member]
+    if field.many and isinstance(member, dict):
+        return {key: _with_presence(item, field.type, with_unknown=with_unknown) for key, item in member.items()}
+    return _with_presence(member, field.type, with_unknown=with_unknown)
+
+
+def _without_empties(value: JsonValue) -> JsonValue:
+    if isinstance(value, dict):
+        return {name: kept for name, item in value.items() if (kept := _without_empties(item)) not in _EMPTIES}
+    if isinstance(value, list):
+        return [kept for item in value if (kept := _without_empties(item)) not in _EMPTIES]
+    return value
