@@ -1,0 +1,198 @@
+"""JSON-RPC 2.0 envelopes: requests, results and errors, for the server and the client.
+
+It does not know which methods exist nor what params, results and error objects mean: they are JSON text to it. The id
+is JSON text too, so that a peer gets back the very spelling it sent (`1.50`, `1e3`, `"\\u00e9"`).
+Whatever the bytes, `decode_request` raises `RejectedRequest` alone and `decode_response` `PeerProtocolError` alone.
+`id` and `jsonrpc` may be absent, as 0.1 allows. Spec: JSON-RPC 2.0 section 4 and 5, A2A 1.0 section 9, 0.1 schema.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+from msgspec import Raw, Struct
+
+from parley.protocol.errors import (
+    A2AError,
+    InvalidParamsError,
+    InvalidRequestError,
+    ParleyError,
+    ParseError,
+    PeerProtocolError,
+)
+
+NULL = b"null"
+"""The id of a request without one, and of the answer to a request whose id cannot be read."""
+
+
+class Request(Struct, frozen=True):
+    """A call: the id's JSON text, the method, and the JSON text of the params object (`{}` where there is none)."""
+
+    id: bytes
+    method: str
+    params: bytes
+
+
+class Response(Struct, frozen=True):
+    """An answer: the id's JSON text, and the JSON text of either the result or the error object."""
+
+    id: bytes
+    result: bytes | None = None
+    error: bytes | None = None
+
+
+class RejectedRequest(ParleyError):
+    """The bytes are no request; `error` says why, `request_id` is the id to answer with."""
+
+    def __init__(self, error: A2AError, *, request_id: bytes = NULL) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.request_id = request_id
+
+
+# Every member is Raw, hence decoding fails only where the bytes are no JSON object. What is wrong inside is found
+# afterwards, when the id is known.
+class _Envelope(Struct):
+    jsonrpc: Raw = Raw(b'"2.0"')
+    id: Raw = Raw(NULL)
+
+
+class _RequestEnvelope(_Envelope):
+    method: Raw = Raw(NULL)
+    params: Raw = Raw(NULL)
+
+
+class _ResponseEnvelope(_Envelope):
+    result: Raw = Raw()
+    error: Raw = Raw(NULL)
+
+
+_T = TypeVar("_T")
+
+_request_decoder = msgspec.json.Decoder(_RequestEnvelope)
+_response_decoder = msgspec.json.Decoder(_ResponseEnvelope)
+_text_decoder = msgspec.json.Decoder(str)
+_raw_decoder = msgspec.json.Decoder(Raw)
+_json_encoder = msgspec.json.Encoder()
+
+
+def encode_request(id: bytes, method: str, params: bytes) -> bytes:
+    """The bytes of a call; `id` and `params` are JSON text."""
+    encoded_method = _json_encoder.encode(method)
+    return b"".join((b'{"jsonrpc":"2.0","id":', id, b',"method":', encoded_method, b',"params":', params, b"}"))
+
+
+def encode_result(id: bytes, result: bytes) -> bytes:
+    """The bytes of a successful answer; `id` and `result` are JSON text."""
+    return b"".join((b'{"jsonrpc":"2.0","id":', id, b',"result":', result, b"}"))
+
+
+def encode_error(id: bytes, error_object: bytes) -> bytes:
+    """The bytes of a failed answer; `id` and `error_object` are JSON text."""
+    return b"".join((b'{"jsonrpc":"2.0","id":', id, b',"error":', error_object, b"}"))
+
+
+def decode_request(body: bytes) -> Request:
+    """The call in a request body.
+
+    Raises:
+        RejectedRequest: with a ParseError, InvalidRequestError or InvalidParamsError, and the id where it is readable.
+    """
+    request_id = NULL
+    try:
+        envelope = _decode_envelope(_request_decoder, body)
+        request_id = _read_id(envelope)
+        _check_version(envelope)
+        return Request(request_id, _read_method(envelope), _read_params(envelope))
+    except A2AError as error:
+        raise RejectedRequest(error, request_id=request_id) from error
+
+
+def decode_response(body: bytes) -> Response:
+    """The answer in a response body or in the data of a stream's frame.
+
+    A null `result` is a result (a deletion has nothing to say); null beside the other member counts as absent.
+
+    Raises:
+        PeerProtocolError: the bytes are no answer.
+    """
+    try:
+        envelope = _decode_envelope(_response_decoder, body)
+        request_id = _read_id(envelope)
+        _check_version(envelope)
+    except A2AError as error:
+        raise PeerProtocolError(error.message, path=error.path) from error
+    result, error_object = bytes(envelope.result), bytes(envelope.error)
+    if error_object == NULL:
+        if not result:
+            raise PeerProtocolError("A response needs a result or an error")
+        return Response(request_id, result=result)
+    if result not in (b"", NULL):
+        raise PeerProtocolError("A response has either a result or an error, not both")
+    if not error_object.startswith(b"{"):
+        raise PeerProtocolError("The error must be an object", path="$.error")
+    return Response(request_id, error=error_object)
+
+
+def _decode_envelope(decoder: msgspec.json.Decoder[_T], body: bytes) -> _T:
+    try:
+        return _decode_json(decoder, body)
+    except msgspec.ValidationError:
+        # No object. msgspec stops at the first byte that says so; what follows may be no JSON at all.
+        value = bytes(_decode_json(_raw_decoder, body))
+    if value.startswith(b"["):
+        raise InvalidRequestError("Batches are not part of A2A; send one object at a time", path="$")
+    raise InvalidRequestError("A JSON-RPC message must be an object", path="$")
+
+
+def _decode_json(decoder: msgspec.json.Decoder[_T], body: bytes) -> _T:
+    try:
+        if not body.isascii():
+            body.decode()  # msgspec does not look at the characters of a Raw
+        return decoder.decode(body)
+    except msgspec.ValidationError:
+        raise  # it is a DecodeError too, yet says that the JSON is of another shape
+    except UnicodeDecodeError as exc:
+        raise ParseError(f"The JSON text is not UTF-8 (byte {exc.start})") from exc
+    except msgspec.DecodeError as exc:
+        raise ParseError(str(exc)) from exc
+    except RecursionError as exc:
+        raise ParseError("The JSON text is nested too deeply") from exc
+
+
+def _read_id(envelope: _Envelope) -> bytes:
+    # JSON-RPC: "An identifier ... MUST contain a String, Number, or NULL value". The first byte of a JSON value tells
+    # its type.
+    request_id = bytes(envelope.id)
+    if request_id[0] in b'"-0123456789' or request_id == NULL:
+        return request_id
+    raise InvalidRequestError("The id must be a string, a number or null", path="$.id")
+
+
+def _check_version(envelope: _Envelope) -> None:
+    if _read_text(envelope.jsonrpc) != "2.0":
+        raise InvalidRequestError('jsonrpc must be "2.0"', path="$.jsonrpc")
+
+
+def _read_method(envelope: _RequestEnvelope) -> str:
+    method = _read_text(envelope.method)
+    if method is None:
+        raise InvalidRequestError("The method must be given, as a string", path="$.method")
+    return method
+
+
+def _read_params(envelope: _RequestEnvelope) -> bytes:
+    params = bytes(envelope.params)
+    if params == NULL:
+        return b"{}"
+    if not params.startswith(b"{"):
+        raise InvalidParamsError("The params must be an object", path="$.params")
+    return params
+
+
+def _read_text(raw: Raw) -> str | None:
+    try:
+        return _text_decoder.decode(raw)
+    except msgspec.ValidationError:
+        return None
