@@ -89,7 +89,7 @@ class A2AError(ParleyError):
 class ParseError(A2AError):
     """Invalid JSON payload"""
 
-    row = ErrorRow(-32700, 400, "INVALID_ARGUMENT", "INVALID_REQUEST", 400, "INTERNAL")
+    row = ErrorRow(-32700, 400, "INVALID_ARGUMENT", "JSON_PARSE", 400, "INTERNAL")
 
 
 class InvalidRequestError(A2AError):

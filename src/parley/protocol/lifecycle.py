@@ -6,7 +6,8 @@ The rules, all of them:
 - Ended is ended: no event follows a terminal state. The one exception is 0.1, whose callers may send to a finished
   task: `admit_message` lets them, and the task goes back to submitted.
 - An artifact update replaces the artifact of that id in place, or adds to it when it says `append`.
-- When a status is replaced, its message moves into the history, so that a question stays beside its answer.
+- The message of a status moves into the history when the next message or status comes, so that a question stands
+  before its answer.
 
 `docs/lifecycle.md` is drawn from the table. Spec: 1.0 sections 3.1.1, 4.1.3 and 4.2.2.
 """
@@ -110,6 +111,7 @@ class _Fold:
                 self._change_status(task, event)
             case MessageAdded():
                 self._require_open(task)
+                self._task = self._keep_status_message(task)
                 self._history.append(event.message)
             case ArtifactUpdate():
                 self._require_open(task)
@@ -119,10 +121,15 @@ class _Fold:
         before, after = task.status, event.status
         if after.state not in TRANSITIONS[before.state]:
             raise IllegalTransitionError(task.id, before.state, after.state)
-        if before.message is not None:
-            self._history.append(before.message)
+        task = self._keep_status_message(task)
         metadata = {**task.metadata, **event.metadata} if event.metadata else task.metadata
         self._task = structs.replace(task, status=after, metadata=metadata)
+
+    def _keep_status_message(self, task: Task) -> Task:
+        if task.status.message is None:
+            return task
+        self._history.append(task.status.message)
+        return structs.replace(task, status=structs.replace(task.status, message=None))
 
     def _require_open(self, task: Task) -> None:
         if is_terminal(task.status.state):

@@ -33,9 +33,12 @@ class Route:
     query: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Operation:
-    """One operation: its 1.0 name, the verb every layer uses for it, and its spelling on each wire."""
+    """One operation: its 1.0 name, the verb every layer uses for it, and its spelling on each wire.
+
+    There is one object per operation, so it may be a key.
+    """
 
     name: str
     verb: str

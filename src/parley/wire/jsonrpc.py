@@ -112,7 +112,8 @@ def decode_request(body: bytes) -> Request:
 def decode_response(body: bytes) -> Response:
     """The answer in a response body or in the data of a stream's frame.
 
-    A null `result` is a result (a deletion has nothing to say); null beside the other member counts as absent.
+    A null `result` is a result (a deletion has nothing to say), and so is none at all: a2a-sdk 0.2 and 0.3 answer a
+    deletion so. Null beside the other member counts as absent.
 
     Raises:
         PeerProtocolError: the bytes are no answer.
@@ -125,9 +126,7 @@ def decode_response(body: bytes) -> Response:
         raise PeerProtocolError(error.message, path=error.path) from error
     result, error_object = bytes(envelope.result), bytes(envelope.error)
     if error_object == NULL:
-        if not result:
-            raise PeerProtocolError("A response needs a result or an error")
-        return Response(request_id, result=result)
+        return Response(request_id, result=result or NULL)
     if result not in (b"", NULL):
         raise PeerProtocolError("A response has either a result or an error, not both")
     if not error_object.startswith(b"{"):

@@ -1,0 +1,45 @@
+"""Resolves every environment again and writes its lock: exact versions with hashes, for all platforms, naming no host.
+
+python scripts/lock.py            all of them
+python scripts/lock.py dev        only locks/dev.lock
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+LOCKS = ROOT / "locks"
+DEV = ["pyproject.toml", "--extra", "all", "--group", "dev"]
+
+
+def environments() -> dict[str, list[str]]:
+    """What each lock is resolved from."""
+    return {"dev": DEV} | {source.stem: [f"locks/{source.name}"] for source in sorted(LOCKS.glob("*.in"))}
+
+
+def lock(name: str, sources: list[str]) -> None:
+    options = [
+        "--universal",
+        "--python-version",
+        "3.11",
+        "--generate-hashes",
+        "--no-header",
+        "--no-annotate",
+        "--quiet",
+    ]
+    command = [sys.executable, "-m", "uv", "pip", "compile", *sources, *options, "--upgrade"]
+    subprocess.run([*command, "--output-file", f"locks/{name}.lock"], cwd=ROOT, check=True)
+    print(f"wrote locks/{name}.lock")
+
+
+def main(names: list[str]) -> None:
+    known = environments()
+    for name in names or known:
+        lock(name, known[name])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

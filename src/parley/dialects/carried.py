@@ -1,0 +1,87 @@
+"""What a dialect has no member for, and how it survives the trip in `metadata`.
+
+The keys below are the whole list; `docs/losses.md` says which dialect uses which. A carried value of the wrong type is
+left where it is: it is then only somebody's metadata. Rule: `unload(carry(metadata, …))` gives back both.
+"""
+
+from __future__ import annotations
+
+from parley.protocol.jsonvalue import JsonObject, JsonValue
+from parley.protocol.messages import DataPart, Part
+
+MEDIA_TYPE = "parley.mediaType"
+"""The media type of a text or data part, before 1.0."""
+FILENAME = "parley.filename"
+"""The file name of a text or data part, before 1.0."""
+REFERENCE_TASK_IDS = "parley.referenceTaskIds"
+"""The tasks a message refers to, in 0.1 and in the protobuf of 0.3."""
+EXTENSIONS = "parley.extensions"
+"""The extensions of a message or an artifact, in 0.1."""
+MESSAGE_ID = "parley.messageId"
+"""A message's id, in 0.1."""
+ARTIFACT_ID = "parley.artifactId"
+"""An artifact's id, in 0.1."""
+STATE = "parley.state"
+"""A task state that 0.1 has no word for: `rejected` or `auth-required`."""
+DATA_VALUE = "data_part_compat"
+"""Marks a data part whose content is `{"value": X}` because X is no object; a2a-sdk's own convention before 1.0."""
+
+
+def carry(metadata: JsonObject, values: JsonObject) -> JsonObject:
+    """The metadata with these values added under the keys above, empty ones left out."""
+    carried = {key: value for key, value in values.items() if value}
+    return {**metadata, **carried} if carried else metadata
+
+
+def unload_text(metadata: JsonObject, key: str) -> tuple[str | None, JsonObject]:
+    """A carried string, and the metadata without it."""
+    value = metadata.get(key)
+    if not isinstance(value, str) or not value:
+        return None, metadata
+    return value, _without(metadata, key)
+
+
+def unload_texts(metadata: JsonObject, key: str) -> tuple[tuple[str, ...], JsonObject]:
+    """A carried list of strings, and the metadata without it."""
+    value = metadata.get(key)
+    if not isinstance(value, list) or not value:
+        return (), metadata
+    texts = [item for item in value if isinstance(item, str)]
+    return (tuple(texts), _without(metadata, key)) if len(texts) == len(value) else ((), metadata)
+
+
+def carry_part(part: Part) -> JsonObject:
+    """The metadata of a text or data part before 1.0, where such parts have neither media type nor file name."""
+    if part.media_type or part.filename:
+        return carry(part.metadata, {MEDIA_TYPE: part.media_type, FILENAME: part.filename})
+    return part.metadata
+
+
+def unload_part(metadata: JsonObject) -> tuple[str | None, str | None, JsonObject]:
+    """What `carry_part` added: media type, file name, and the metadata without them."""
+    if not metadata:
+        return None, None, metadata
+    media_type, metadata = unload_text(metadata, MEDIA_TYPE)
+    filename, metadata = unload_text(metadata, FILENAME)
+    return media_type, filename, metadata
+
+
+def wrap_data(part: DataPart) -> tuple[JsonObject, JsonObject]:
+    """A data part's content as the object that dialects before 1.0 demand, and the metadata that says so."""
+    metadata = carry_part(part)
+    if isinstance(part.data, dict):
+        return part.data, metadata
+    return {"value": part.data}, {**metadata, DATA_VALUE: True}
+
+
+def unwrap_data(data: JsonObject, metadata: JsonObject) -> DataPart:
+    """The data part that `wrap_data` took apart."""
+    content: JsonValue = data
+    if metadata.get(DATA_VALUE) is True and data.keys() == {"value"}:
+        content, metadata = data["value"], _without(metadata, DATA_VALUE)
+    media_type, filename, metadata = unload_part(metadata)
+    return DataPart(content, media_type, filename, metadata)
+
+
+def _without(metadata: JsonObject, key: str) -> JsonObject:
+    return {name: value for name, value in metadata.items() if name != key}

@@ -1,0 +1,169 @@
+"""A JSON dialect: one table of codecs, and the verbs that servers and clients use.
+
+Each dialect module fills the table; a missing entry means that the dialect lacks the operation. Requests that cannot be
+read are the caller's fault (`ParseError`, `InvalidParamsError`), replies the peer's (`PeerProtocolError`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from parley.dialects.fields import MAX_DEPTH, MAX_REPLY_DEPTH, Fault, Reader
+from parley.protocol.cards import AgentCard
+from parley.protocol.errors import InvalidParamsError, ParseError, PeerProtocolError, UnsupportedOperationError
+from parley.protocol.events import StreamEvent
+from parley.protocol.jsonvalue import JsonObject, JsonValue
+from parley.protocol.operations import Operation
+from parley.protocol.requests import Request, Result
+from parley.protocol.versions import Version
+
+W = TypeVar("W")
+C = TypeVar("C")
+
+_encoder = msgspec.json.Encoder()
+
+
+class Codec(Generic[W, C]):
+    """One object both ways: bytes ⇄ wire struct (by `reader`) ⇄ canonical value (by the two functions)."""
+
+    def __init__(self, reader: Reader[W], decode: Callable[[W], C], encode: Callable[[C], Any]) -> None:
+        self.reader = reader
+        self._decode = decode
+        self._encode = encode
+
+    def decode(self, raw: bytes, *, max_depth: int = MAX_DEPTH) -> C:
+        """The canonical value.
+
+        Raises:
+            Fault: the bytes spell none.
+        """
+        return self._decode(self.reader.read(raw, max_depth=max_depth))
+
+    def decode_value(self, value: JsonValue) -> C:
+        """The canonical value of JSON that was parsed already."""
+        return self._decode(self.reader.read_value(value))
+
+    def encode(self, value: C) -> bytes:
+        """The JSON text."""
+        return _encoder.encode(self._encode(value))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JsonDialect:
+    """One release of A2A in JSON.
+
+    `frames` gives the wire structs of a stream event: one, except in 0.1, which has no snapshot and spells it out.
+    """
+
+    version: Version
+    requests: dict[str, Codec[Any, Any]]
+    results: dict[str, Codec[Any, Any]]
+    events: Codec[Any, StreamEvent]
+    pushes: Codec[Any, StreamEvent]
+    cards: Codec[Any, AgentCard]
+    frames: Callable[[StreamEvent], tuple[Any, ...]] | None = None
+
+    def speaks(self, operation: Operation) -> bool:
+        """Whether the dialect has this operation."""
+        return operation.name in self.requests
+
+    def decode_request(self, operation: Operation, params: bytes) -> Request:
+        """What a caller asks.
+
+        Raises:
+            InvalidParamsError, ParseError: what it says makes no sense; the path says where.
+            UnsupportedOperationError: the dialect has no such operation.
+        """
+        try:
+            return self._request(operation).decode(params)
+        except Fault as fault:
+            raise request_error(fault) from None
+
+    def decode_request_value(self, operation: Operation, value: JsonObject) -> Request:
+        """The same for JSON that was put together from a path, a query and a body."""
+        try:
+            return self._request(operation).decode_value(value)
+        except Fault as fault:
+            raise request_error(fault) from None
+
+    def encode_request(self, operation: Operation, request: Request) -> bytes:
+        """What to send to ask this."""
+        return self._request(operation).encode(request)
+
+    def decode_result(self, operation: Operation, raw: bytes) -> Result:
+        """What an agent answered.
+
+        Raises:
+            PeerProtocolError: the answer is not A2A.
+        """
+        return _decode_reply(self.results[operation.name], raw)
+
+    def encode_result(self, operation: Operation, result: Result) -> bytes:
+        """The answer in this dialect."""
+        return self.results[operation.name].encode(result)
+
+    def decode_event(self, raw: bytes) -> StreamEvent:
+        """One frame of a stream.
+
+        Raises:
+            PeerProtocolError: the frame is not A2A.
+        """
+        return _decode_reply(self.events, raw)
+
+    def encode_event(self, event: StreamEvent) -> tuple[bytes, ...]:
+        """The frames that tell a stream's reader of this event."""
+        if self.frames is None:
+            return (self.events.encode(event),)
+        return tuple([_encoder.encode(frame) for frame in self.frames(event)])
+
+    def decode_push(self, raw: bytes) -> StreamEvent:
+        """What a webhook received.
+
+        Raises:
+            PeerProtocolError: the body is not A2A.
+        """
+        return _decode_reply(self.pushes, raw)
+
+    def encode_push(self, event: StreamEvent) -> bytes:
+        """The body for a webhook that was registered in this dialect."""
+        return self.pushes.encode(event)
+
+    def decode_card(self, raw: bytes) -> AgentCard:
+        """An agent's card.
+
+        Raises:
+            PeerProtocolError: it is none.
+        """
+        return _decode_reply(self.cards, raw)
+
+    def encode_card(self, card: AgentCard) -> bytes:
+        """The card in this dialect, without members of others."""
+        return self.cards.encode(card)
+
+    def _request(self, operation: Operation) -> Codec[Any, Any]:
+        codec = self.requests.get(operation.name)
+        if codec is None:
+            raise UnsupportedOperationError(f"A2A {self.version} has no {operation.name}")
+        return codec
+
+
+def request_error(fault: Fault) -> InvalidParamsError | ParseError:
+    """A fault in what a caller sent, as the error to answer with."""
+    if fault.is_syntax:
+        return ParseError(fault.reason)
+    return InvalidParamsError(fault.reason, path=fault.path)
+
+
+def _decode_reply(codec: Codec[Any, C], raw: bytes) -> C:
+    try:
+        return codec.decode(raw, max_depth=MAX_REPLY_DEPTH)
+    except Fault as fault:
+        raise PeerProtocolError(fault.reason, path=fault.path) from None
+
+
+def nothing(_: object) -> None:
+    """The canonical answer to a deletion: none, whatever is on the wire."""

@@ -1,0 +1,481 @@
+"""A2A 0.1 in JSON: the `tasks/send` protocol, before messages had ids and artifacts had names.
+
+What differs from every later release: callers choose task ids and may reopen finished tasks; artifacts are slots by
+`index`; chunk marks sit inside the artifact; there are no snapshots in streams, no direct replies, no rejected and no
+auth-required state. `carried` keeps what a round trip needs. Oddities of the document's own samples are read, never
+written. Spec: the 0.1 documents with their JSON schema.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal, TypeAlias
+
+from msgspec import Meta, Struct, field, structs
+
+from parley.dialects import carried
+from parley.dialects.carried import carry, carry_part, unload_part, unload_text, unload_texts, unwrap_data, wrap_data
+from parley.dialects.dialect import Codec, JsonDialect
+from parley.dialects.fields import Count, NonEmpty, Reader
+from parley.dialects.timestamps import in_utc
+from parley.dialects.v0_1_card import CARDS
+from parley.protocol import messages as m
+from parley.protocol import operations as ops
+from parley.protocol import requests as r
+from parley.protocol.events import ArtifactUpdate, StatusUpdate, StreamEvent
+from parley.protocol.jsonvalue import JsonObject
+from parley.protocol.lifecycle import ends_stream
+from parley.protocol.push import PushAuthentication, PushConfig
+from parley.protocol.tasks import Artifact, Task, TaskState, TaskStatus
+from parley.protocol.versions import Version
+
+# --- what is on the wire ----------------------------------------------------------------------------------------------
+
+StateName = Literal["submitted", "working", "input-required", "completed", "canceled", "failed", "unknown"]
+
+
+class Wire(Struct, rename="camel", omit_defaults=True):
+    """What all structs here share: camelCase names, and no mention of what is absent."""
+
+
+class WireFile(Wire):
+    content: bytes | None = field(default=None, name="bytes")
+    uri: str | None = None
+    mime_type: str | None = None
+    name: str | None = None
+    data: bytes | None = None  # the samples say `data` for `bytes`
+
+    def __post_init__(self) -> None:
+        contents = (self.content is not None) + (self.uri is not None) + (self.data is not None)
+        if contents != 1:
+            raise ValueError(f"A file has either bytes or a uri; this one has {contents} contents")
+
+
+class WireTextPart(Wire, tag_field="type", tag="text"):
+    text: str
+    metadata: dict[str, Any] | None = None
+
+
+class WireFilePart(Wire, tag_field="type", tag="file"):
+    file: WireFile
+    metadata: dict[str, Any] | None = None
+
+
+class WireDataPart(Wire, tag_field="type", tag="data"):
+    data: dict[str, Any]
+    metadata: dict[str, Any] | None = None
+
+
+WirePart: TypeAlias = WireTextPart | WireFilePart | WireDataPart
+
+
+class WireMessage(Wire):
+    role: Literal["user", "agent"] | None = None  # left out in some status messages of the samples
+    parts: list[WirePart] | None = None
+    metadata: dict[str, Any] | None = None
+    data: list[WirePart] | None = None  # the samples say `data` for `parts`
+
+    def __post_init__(self) -> None:
+        self.parts, self.data = self.parts or self.data, None
+        if not self.parts:
+            raise ValueError("A message needs at least one part")
+
+
+class WireStatus(Wire):
+    state: StateName
+    message: WireMessage | None = None
+    timestamp: datetime | None = None
+
+    def __post_init__(self) -> None:
+        self.timestamp = in_utc(self.timestamp)
+
+
+class WireArtifact(Wire):
+    parts: Annotated[list[WirePart], Meta(min_length=1)]
+    name: str | None = None
+    description: str | None = None
+    index: Count = field(default_factory=lambda: 0)
+    append: bool | None = None
+    last_chunk: bool | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class WireTask(Wire):
+    id: NonEmpty
+    status: WireStatus
+    session_id: str | None = None
+    artifacts: list[WireArtifact] | None = None
+    history: list[WireMessage] | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class WireEvent(Wire):
+    id: NonEmpty
+    status: WireStatus | None = None
+    artifact: WireArtifact | None = None
+    final: bool | None = None
+    metadata: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        if (self.status is None) == (self.artifact is None):
+            raise ValueError("Expected exactly one of status and artifact")
+
+
+class WirePushConfig(Wire):
+    url: NonEmpty
+    token: str | None = None
+    authentication: dict[str, Any] | None = None  # its schema allows further members
+
+    def __post_init__(self) -> None:
+        if self.authentication is not None:
+            self.authentication["schemes"] = _schemes(self.authentication.get("schemes"))
+
+
+class WireTaskPushConfig(Wire):
+    id: NonEmpty
+    push_notification_config: WirePushConfig
+
+
+class WireSend(Wire):
+    id: NonEmpty
+    message: WireMessage
+    session_id: str | None = None
+    accepted_output_modes: list[str] | None = None
+    push_notification: WirePushConfig | None = None
+    history_length: Count | None = None
+    metadata: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        if self.message.role is None:
+            raise ValueError("The message lacks its role")
+
+
+class WireTaskQuery(Wire):
+    id: NonEmpty
+    history_length: Count | None = None
+    metadata: dict[str, Any] | None = None
+
+
+def _schemes(given: object) -> list[str]:
+    """Authentication scheme names; one alone may come without its list."""
+    if isinstance(given, str):
+        return [given]
+    if isinstance(given, list) and all(isinstance(name, str) for name in given):  # pyright: ignore[reportUnknownVariableType]
+        return given  # pyright: ignore[reportUnknownVariableType]
+    raise ValueError("authentication.schemes must be a list of names")
+
+
+# --- messages ---------------------------------------------------------------------------------------------------------
+
+
+def decode_part(part: WirePart) -> m.Part:
+    """A part, by its type."""
+    if isinstance(part, WireTextPart):
+        return m.TextPart(part.text, *unload_part(part.metadata or {}))
+    if isinstance(part, WireDataPart):
+        return unwrap_data(part.data, part.metadata or {})
+    file = part.file
+    rest = (file.mime_type or None, file.name or None, part.metadata or {})
+    if file.uri is not None:
+        return m.UrlPart(file.uri, *rest)
+    content = file.content if file.content is not None else file.data
+    assert content is not None  # WireFile lets nothing else through
+    return m.RawPart(content, *rest)
+
+
+def encode_part(part: m.Part) -> WirePart:
+    """A part in 0.1; what text and data parts have no member for is carried in their metadata."""
+    if isinstance(part, m.TextPart):
+        return WireTextPart(part.text, carry_part(part) or None)
+    if isinstance(part, m.DataPart):
+        data, metadata = wrap_data(part)
+        return WireDataPart(data, metadata or None)
+    return WireFilePart(encode_file(part), part.metadata or None)
+
+
+def encode_file(part: m.RawPart | m.UrlPart) -> WireFile:
+    """A file in 0.1."""
+    if isinstance(part, m.RawPart):
+        return WireFile(part.raw, None, part.media_type, part.filename)
+    return WireFile(None, part.url, part.media_type, part.filename)
+
+
+def decode_message(message: WireMessage, task_id: str, context_id: str | None, *, default_id: str = "") -> m.Message:
+    """A message of a task; its id is the carried one, else the default."""
+    message_id, metadata = unload_text(message.metadata or {}, carried.MESSAGE_ID)
+    extensions, metadata = unload_texts(metadata, carried.EXTENSIONS)
+    references, metadata = unload_texts(metadata, carried.REFERENCE_TASK_IDS)
+    return m.Message(
+        message_id or default_id,
+        m.Role(message.role or m.Role.AGENT),
+        tuple([decode_part(part) for part in message.parts or ()]),
+        context_id,
+        task_id,
+        metadata,
+        extensions,
+        references,
+    )
+
+
+def encode_message(message: m.Message) -> WireMessage:
+    """A message in 0.1, which knows neither its id nor its task: the task does."""
+    metadata = {**message.metadata, carried.MESSAGE_ID: message.message_id}
+    if message.extensions:
+        metadata[carried.EXTENSIONS] = list(message.extensions)
+    if message.reference_task_ids:
+        metadata[carried.REFERENCE_TASK_IDS] = list(message.reference_task_ids)
+    return WireMessage(message.role.value, [encode_part(part) for part in message.parts], metadata or None)
+
+
+# --- tasks ------------------------------------------------------------------------------------------------------------
+
+SUBSTITUTES: dict[TaskState, Any] = {TaskState.REJECTED: "failed", TaskState.AUTH_REQUIRED: "input-required"}
+"""The nearest state that 0.1 has; the true one is carried in the metadata of the task or event."""
+
+
+def decode_status(
+    status: WireStatus, metadata: JsonObject, task_id: str, context_id: str | None
+) -> tuple[TaskStatus, JsonObject]:
+    """A task's status, and the metadata without the state that it carried."""
+    state = TaskState(status.state)
+    carried_state, rest = unload_text(metadata, carried.STATE)
+    meant = [true for true, written in SUBSTITUTES.items() if true == carried_state and written == status.state]
+    if meant:
+        state, metadata = meant[0], rest
+    message = None
+    if status.message:
+        message = decode_message(status.message, task_id, context_id, default_id=f"{task_id}-status")
+    return TaskStatus(state, message, status.timestamp), metadata
+
+
+def encode_status(status: TaskStatus, metadata: JsonObject) -> tuple[WireStatus, JsonObject]:
+    """A task's status in 0.1, and the metadata with the state it has no word for."""
+    substitute = SUBSTITUTES.get(status.state)
+    message = encode_message(status.message) if status.message else None
+    name: Any = substitute or status.state.value
+    wire = WireStatus(name, message, status.timestamp)
+    return wire, carry(metadata, {carried.STATE: status.state.value}) if substitute else metadata
+
+
+def decode_artifact(artifact: WireArtifact) -> Artifact:
+    """An artifact; without a carried id it is known by its slot."""
+    artifact_id, metadata = unload_text(artifact.metadata or {}, carried.ARTIFACT_ID)
+    extensions, metadata = unload_texts(metadata, carried.EXTENSIONS)
+    return Artifact(
+        artifact_id or f"artifact-{artifact.index}",
+        tuple([decode_part(part) for part in artifact.parts]),
+        artifact.name or None,
+        artifact.description or None,
+        metadata,
+        extensions,
+        artifact.index,
+    )
+
+
+def encode_artifact(artifact: Artifact, *, position: int = 0) -> WireArtifact:
+    """An artifact in 0.1, in its own slot or that of its position."""
+    index = position if artifact.index is None else artifact.index
+    artifact_id = artifact.artifact_id if artifact.artifact_id != f"artifact-{index}" else None
+    metadata = carry(
+        artifact.metadata, {carried.ARTIFACT_ID: artifact_id, carried.EXTENSIONS: list(artifact.extensions)}
+    )
+    parts = [encode_part(part) for part in artifact.parts]
+    return WireArtifact(parts, artifact.name, artifact.description, index, metadata=metadata or None)
+
+
+def decode_task(task: WireTask) -> Task:
+    """A task; the messages of its history, which have no ids in 0.1, are numbered."""
+    context_id = task.session_id or None
+    status, metadata = decode_status(task.status, task.metadata or {}, task.id, context_id)
+    return Task(
+        task.id,
+        context_id,
+        status,
+        tuple([decode_artifact(artifact) for artifact in task.artifacts or ()]),
+        tuple(
+            [
+                decode_message(message, task.id, context_id, default_id=f"{task.id}-{number}")
+                for number, message in enumerate(task.history or (), start=1)
+            ]
+        ),
+        metadata,
+    )
+
+
+def encode_task(task: Task | m.Message) -> WireTask:
+    """A task in 0.1. A direct reply, which 0.1 does not have, becomes a completed task that says it."""
+    if isinstance(task, m.Message):
+        status = TaskStatus(TaskState.COMPLETED, task)
+        task = Task(task.task_id or task.message_id, task.context_id, status)
+    status, metadata = encode_status(task.status, task.metadata)
+    return WireTask(
+        task.id,
+        status,
+        task.context_id,
+        [encode_artifact(artifact, position=i) for i, artifact in enumerate(task.artifacts)] or None,
+        [encode_message(message) for message in task.history] or None,
+        metadata or None,
+    )
+
+
+# --- streams ----------------------------------------------------------------------------------------------------------
+
+
+def decode_event(event: WireEvent) -> StreamEvent:
+    """A stream event, told by its member; 0.1 does not repeat the session in it."""
+    if event.status:
+        status, metadata = decode_status(event.status, event.metadata or {}, event.id, None)
+        return StatusUpdate(event.id, None, status, metadata, bool(event.final) and not ends_stream(status.state))
+    assert event.artifact is not None  # WireEvent lets nothing else through
+    artifact = decode_artifact(event.artifact)
+    append, last_chunk = bool(event.artifact.append), bool(event.artifact.last_chunk)
+    return ArtifactUpdate(event.id, None, artifact, append, last_chunk, event.metadata or {})
+
+
+def encode_frames(event: StreamEvent) -> tuple[WireEvent, ...]:
+    """A stream event in 0.1. A snapshot is spelled out: its artifacts, then its status, which may end the stream."""
+    match event:
+        case ArtifactUpdate():
+            return (_artifact_frame(event),)
+        case StatusUpdate():
+            return (_status_frame(event),)
+        case Task():
+            artifacts = [
+                ArtifactUpdate(event.id, None, _in_slot(artifact, i), last_chunk=True)
+                for i, artifact in enumerate(event.artifacts)
+            ]
+            status = StatusUpdate(event.id, None, event.status, event.metadata)
+            return (*map(_artifact_frame, artifacts), _status_frame(status))
+        case m.Message():
+            task = encode_task(event)
+            return (WireEvent(task.id, status=task.status, final=True),)
+
+
+def _in_slot(artifact: Artifact, position: int) -> Artifact:
+    return artifact if artifact.index is not None else structs.replace(artifact, index=position)
+
+
+def _status_frame(update: StatusUpdate) -> WireEvent:
+    status, metadata = encode_status(update.status, update.metadata)
+    final = update.final or ends_stream(update.status.state)
+    return WireEvent(update.task_id, status=status, final=final, metadata=metadata or None)
+
+
+def _artifact_frame(update: ArtifactUpdate) -> WireEvent:
+    artifact = encode_artifact(update.artifact)
+    artifact.append, artifact.last_chunk = update.append, update.last_chunk
+    return WireEvent(update.task_id, artifact=artifact, metadata=update.metadata or None)
+
+
+# --- push configs -----------------------------------------------------------------------------------------------------
+
+
+def decode_push_config(config: WirePushConfig, task_id: str | None = None) -> PushConfig:
+    """A task's one webhook."""
+    authentication = None
+    if config.authentication is not None:
+        given = dict(config.authentication)
+        schemes, credentials = given.pop("schemes"), given.pop("credentials", None)
+        authentication = PushAuthentication(tuple(schemes), credentials or None, given)
+    return PushConfig(config.url, task_id, token=config.token or None, authentication=authentication)
+
+
+def encode_push_config(config: PushConfig) -> WirePushConfig:
+    """A webhook in 0.1, where it has no id."""
+    authentication = None
+    if given := config.authentication:
+        authentication = {**given.extra, "schemes": list(given.schemes)}
+        if given.credentials:
+            authentication["credentials"] = given.credentials
+    return WirePushConfig(config.url, config.token, authentication)
+
+
+def decode_task_push_config(config: WireTaskPushConfig) -> PushConfig:
+    """A webhook with the task it belongs to."""
+    return decode_push_config(config.push_notification_config, config.id)
+
+
+def encode_task_push_config(config: PushConfig) -> WireTaskPushConfig:
+    """A webhook with the task it belongs to, in 0.1."""
+    return WireTaskPushConfig(config.task_id or "", encode_push_config(config))
+
+
+# --- what callers ask -------------------------------------------------------------------------------------------------
+
+
+def decode_send(request: WireSend) -> r.SendMessageRequest:
+    """A send. History comes only when asked for; the task id is the caller's choice."""
+    context_id = request.session_id or None
+    configuration = r.SendConfiguration(
+        tuple(request.accepted_output_modes or ()),
+        decode_push_config(request.push_notification) if request.push_notification else None,
+        request.history_length or 0,
+    )
+    message = decode_message(request.message, request.id, context_id)
+    return r.SendMessageRequest(message, configuration, request.metadata or {}, task_id_is_new=True)
+
+
+def encode_send(request: r.SendMessageRequest) -> WireSend:
+    """A send in 0.1; a task without an id yet is named after the message that begins it."""
+    message, configuration = request.message, request.configuration
+    return WireSend(
+        message.task_id or message.message_id,
+        encode_message(message),
+        message.context_id,
+        list(configuration.accepted_output_modes) or None,
+        encode_push_config(configuration.push_config) if configuration.push_config else None,
+        configuration.history_length,
+        request.metadata or None,
+    )
+
+
+# --- the table --------------------------------------------------------------------------------------------------------
+
+SEND = Codec(Reader(WireSend), decode_send, encode_send)
+TASK: Codec[Any, Any] = Codec(Reader(WireTask), decode_task, encode_task)
+TASK_PUSH_CONFIG = Codec(Reader(WireTaskPushConfig), decode_task_push_config, encode_task_push_config)
+TASK_QUERY = Reader(WireTaskQuery)
+
+DIALECT = JsonDialect(
+    version=Version.V0_1,
+    requests={
+        ops.SEND_MESSAGE.name: SEND,
+        ops.SEND_STREAMING_MESSAGE.name: SEND,
+        ops.GET_TASK.name: Codec(
+            TASK_QUERY,
+            lambda w: r.GetTaskRequest(w.id, w.history_length or 0, w.metadata or {}),
+            lambda q: WireTaskQuery(q.task_id, q.history_length, q.metadata or None),
+        ),
+        ops.CANCEL_TASK.name: Codec(
+            TASK_QUERY,
+            lambda w: r.CancelTaskRequest(w.id, w.metadata or {}),
+            lambda q: WireTaskQuery(q.task_id, None, q.metadata or None),
+        ),
+        ops.SUBSCRIBE_TO_TASK.name: Codec(
+            TASK_QUERY,
+            lambda w: r.SubscribeToTaskRequest(w.id, w.metadata or {}),
+            lambda q: WireTaskQuery(q.task_id, None, q.metadata or None),
+        ),
+        ops.CREATE_PUSH_CONFIG.name: Codec(
+            Reader(WireTaskPushConfig),
+            lambda w: r.CreatePushConfigRequest(w.id, decode_task_push_config(w)),
+            lambda q: WireTaskPushConfig(q.task_id, encode_push_config(q.config)),
+        ),
+        ops.GET_PUSH_CONFIG.name: Codec(
+            TASK_QUERY,
+            lambda w: r.GetPushConfigRequest(w.id, None, w.metadata or {}),
+            lambda q: WireTaskQuery(q.task_id, None, q.metadata or None),
+        ),
+    },
+    results={
+        ops.SEND_MESSAGE.name: TASK,
+        ops.GET_TASK.name: TASK,
+        ops.CANCEL_TASK.name: TASK,
+        ops.CREATE_PUSH_CONFIG.name: TASK_PUSH_CONFIG,
+        ops.GET_PUSH_CONFIG.name: TASK_PUSH_CONFIG,
+    },
+    events=Codec(Reader(WireEvent), decode_event, encode_frames),
+    frames=encode_frames,
+    pushes=TASK,
+    cards=CARDS,
+)

@@ -1,0 +1,155 @@
+"""The agent card of A2A 0.1 in JSON: one endpoint, authentication by scheme name, media types called "text".
+
+Spec: the 0.1 documents with their JSON schema.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct, field
+
+from parley.dialects.dialect import Codec
+from parley.dialects.fields import NonEmpty, Reader, always_list, always_text
+from parley.dialects.v0_3_card import interfaces_for
+from parley.protocol import cards as c
+
+
+class Wire(Struct, rename="camel", omit_defaults=True):
+    """What all structs here share: camelCase names, and no mention of what is absent."""
+
+
+class WireProvider(Wire):
+    organization: str
+    url: str | None = None
+
+
+class WireCapabilities(Wire):
+    streaming: bool | None = None
+    push_notifications: bool | None = None
+    state_transition_history: bool | None = None
+
+
+class WireAuthentication(Wire):
+    schemes: list[str]
+    credentials: str | None = None
+
+
+class WireSkill(Wire):
+    id: NonEmpty
+    name: str = field(default_factory=always_text)
+    description: str | None = None
+    tags: list[str] | None = None
+    examples: list[str] | None = None
+    input_modes: list[str] | None = None
+    output_modes: list[str] | None = None
+
+
+class WireCard(Wire):
+    name: NonEmpty
+    url: NonEmpty
+    version: str = field(default_factory=always_text)
+    description: str | None = None
+    provider: WireProvider | None = None
+    documentation_url: str | None = None
+    capabilities: WireCapabilities = field(default_factory=lambda: WireCapabilities())
+    authentication: WireAuthentication | None = None
+    default_input_modes: list[str] | None = None
+    default_output_modes: list[str] | None = None
+    skills: list[WireSkill] = field(default_factory=always_list)
+
+
+TEXT = ("text", "text/plain")
+"""What 0.1 calls plain text, and what everybody else does."""
+
+
+def decode_modes(modes: list[str] | None, *, default: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Media types."""
+    return tuple(TEXT[1] if mode == TEXT[0] else mode for mode in modes) if modes else default
+
+
+def encode_modes(modes: tuple[str, ...]) -> list[str] | None:
+    """Media types in 0.1."""
+    return [TEXT[0] if mode == TEXT[1] else mode for mode in modes] or None
+
+
+def encode_scheme_name(scheme: c.SecurityScheme) -> str:
+    """All that 0.1 says of a security scheme."""
+    match scheme:
+        case c.HttpAuthScheme():
+            return scheme.scheme
+        case c.ApiKeyScheme():
+            return "apiKey"
+        case c.OAuth2Scheme():
+            return "oauth2"
+        case c.OpenIdConnectScheme():
+            return "openIdConnect"
+        case c.MutualTlsScheme():
+            return "mutualTLS"
+
+
+def decode_card(card: WireCard) -> c.AgentCard:
+    """A card. A scheme name becomes an HTTP authentication scheme of that name, each an alternative."""
+    schemes = card.authentication.schemes if card.authentication else []
+    provider = card.provider
+    return c.AgentCard(
+        name=card.name,
+        description=card.description or "",
+        version=card.version,
+        interfaces=(c.AgentInterface(card.url, c.Binding.JSONRPC.value, "0.1"),),
+        capabilities=c.AgentCapabilities(
+            card.capabilities.streaming,
+            card.capabilities.push_notifications,
+            state_transition_history=card.capabilities.state_transition_history,
+        ),
+        skills=tuple(
+            c.AgentSkill(
+                skill.id,
+                skill.name,
+                skill.description or "",
+                tuple(skill.tags or ()),
+                tuple(skill.examples or ()),
+                decode_modes(skill.input_modes),
+                decode_modes(skill.output_modes),
+            )
+            for skill in card.skills
+        ),
+        default_input_modes=decode_modes(card.default_input_modes, default=TEXT[1:]),
+        default_output_modes=decode_modes(card.default_output_modes, default=TEXT[1:]),
+        provider=c.AgentProvider(provider.organization, provider.url or "") if provider else None,
+        documentation_url=card.documentation_url or None,
+        security_schemes={name: c.HttpAuthScheme(name) for name in schemes},
+        security=tuple({name: ()} for name in dict.fromkeys(schemes)),
+    )
+
+
+def encode_card(card: c.AgentCard) -> WireCard:
+    """A card in 0.1."""
+    interfaces = interfaces_for(card, "0.1", "0.2", "0.3")
+    names = list(dict.fromkeys(encode_scheme_name(scheme) for scheme in card.security_schemes.values()))
+    given = card.capabilities
+    return WireCard(
+        name=card.name,
+        url=interfaces[0].url if interfaces else "",
+        version=card.version,
+        description=card.description or None,
+        provider=WireProvider(card.provider.organization, card.provider.url or None) if card.provider else None,
+        documentation_url=card.documentation_url,
+        capabilities=WireCapabilities(given.streaming, given.push_notifications, given.state_transition_history),
+        authentication=WireAuthentication(names) if names else None,
+        default_input_modes=encode_modes(card.default_input_modes),
+        default_output_modes=encode_modes(card.default_output_modes),
+        skills=[
+            WireSkill(
+                skill.id,
+                skill.name,
+                skill.description or None,
+                list(skill.tags) or None,
+                list(skill.examples) or None,
+                encode_modes(skill.input_modes),
+                encode_modes(skill.output_modes),
+            )
+            for skill in card.skills
+        ],
+    )
+
+
+CARDS = Codec(Reader(WireCard), decode_card, encode_card)

@@ -1,0 +1,61 @@
+"""A2A 0.2 (0.2.0 to 0.2.6) in JSON: the objects of 0.3, with a smaller card and without the extended-card method.
+
+Spec: the 0.2.x documents and types.ts of tags v0.2.0 to v0.2.6.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from parley.dialects import v0_3
+from parley.dialects.dialect import Codec
+from parley.dialects.fields import Reader
+from parley.dialects.v0_3 import WireSend
+from parley.dialects.v0_3_card import WireCard, WireInterface, WireMutualTls, WireOAuth2, decode_card, interfaces_for
+from parley.dialects.v0_3_card import encode_card as encode_card_0_3
+from parley.protocol import operations as ops
+from parley.protocol.cards import AgentCard
+from parley.protocol.requests import SendMessageRequest
+from parley.protocol.versions import Version
+
+
+def encode_send(request: SendMessageRequest) -> WireSend:
+    """A send in 0.2, where a configuration must list the accepted output modes until 0.2.5, even if none."""
+    send = v0_3.encode_send(request)
+    assert send.configuration is not None  # 0.3 always writes one
+    send.configuration.accepted_output_modes = list(request.configuration.accepted_output_modes)
+    return send
+
+
+def encode_card(card: AgentCard) -> WireCard:
+    """A card in 0.2: no signatures, no mutual TLS, no security of single skills, no OAuth metadata URL."""
+    wire = encode_card_0_3(card)
+    interfaces = interfaces_for(card, "0.2", "0.3", "0.1")
+    if interfaces:
+        wire.url, wire.preferred_transport = interfaces[0].url, interfaces[0].binding
+    wire.additional_interfaces = [WireInterface(i.url, i.binding) for i in interfaces] or None
+    wire.protocol_version = "0.2.6"
+    wire.signatures = None
+    for skill in wire.skills:
+        skill.security = None
+    schemes = wire.security_schemes or {}
+    for scheme in schemes.values():
+        if isinstance(scheme, WireOAuth2):
+            scheme.oauth2_metadata_url = None
+    wire.security_schemes = {name: s for name, s in schemes.items() if not isinstance(s, WireMutualTls)} or None
+    return wire
+
+
+SEND = Codec(Reader(WireSend), v0_3.decode_send, encode_send)
+CARDS = Codec(Reader(WireCard), decode_card, encode_card)
+
+DIALECT = replace(
+    v0_3.DIALECT,
+    version=Version.V0_2,
+    requests={
+        **{name: codec for name, codec in v0_3.DIALECT.requests.items() if name != ops.GET_EXTENDED_CARD.name},
+        ops.SEND_MESSAGE.name: SEND,
+        ops.SEND_STREAMING_MESSAGE.name: SEND,
+    },
+    cards=CARDS,
+)

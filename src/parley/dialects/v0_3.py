@@ -1,0 +1,464 @@
+"""A2A 0.3 in JSON, as its JSON-RPC binding and the text of its REST binding have it; 0.2 uses the same objects.
+
+Objects are tagged by `kind`. Messages, tasks and updates come bare over JSON-RPC and wrapped by name over REST
+(`REST_DIALECT`). Oddities of the samples in the specification are read, never written. The other live shape of 0.3 REST
+is `v0_3_protojson`. Spec: 0.3.0 sections 6 and 7, types.ts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from typing import Annotated, Any, Literal, TypeAlias
+
+from msgspec import Meta, Struct, field
+
+from parley.dialects.carried import carry_part, unload_part, unwrap_data, wrap_data
+from parley.dialects.dialect import Codec, JsonDialect, nothing
+from parley.dialects.fields import Count, NonEmpty, Reader, always_text
+from parley.dialects.objects import Objects
+from parley.dialects.timestamps import in_utc
+from parley.dialects.v0_3_card import CARDS
+from parley.protocol import messages as m
+from parley.protocol import operations as ops
+from parley.protocol import requests as r
+from parley.protocol.events import StreamEvent
+from parley.protocol.push import PushAuthentication, PushConfig
+from parley.protocol.tasks import Task, TaskState
+from parley.protocol.versions import Version
+
+# --- what is on the wire ----------------------------------------------------------------------------------------------
+
+StateName = Literal[
+    "submitted",
+    "working",
+    "input-required",
+    "completed",
+    "canceled",
+    "failed",
+    "rejected",
+    "auth-required",
+    "unknown",
+    "input_required",  # the 0.2.1 documents spell it so in one place
+]
+RoleName = Literal["user", "agent"]
+
+
+class Wire(Struct, rename="camel", omit_defaults=True):
+    """What all structs here share: camelCase names, and no mention of what is absent."""
+
+
+class Tagged(Struct, rename="camel", omit_defaults=True, tag_field="kind"):
+    """The same for objects that say their kind."""
+
+
+class WireFile(Wire):
+    content: bytes | None = field(default=None, name="bytes")
+    uri: str | None = None
+    mime_type: str | None = None
+    name: str | None = None
+    data: bytes | None = None  # some samples of the specification say `data` for `bytes`
+
+    def __post_init__(self) -> None:
+        contents = (self.content is not None) + (self.uri is not None) + (self.data is not None)
+        if contents != 1:
+            raise ValueError(f"A file has either bytes or a uri; this one has {contents} contents")
+
+
+class WireTextPart(Tagged, tag="text"):
+    text: str
+    metadata: dict[str, Any] | None = None
+
+
+class WireFilePart(Tagged, tag="file"):
+    file: WireFile
+    metadata: dict[str, Any] | None = None
+
+
+class WireDataPart(Tagged, tag="data"):
+    data: dict[str, Any]
+    metadata: dict[str, Any] | None = None
+
+
+WirePart: TypeAlias = WireTextPart | WireFilePart | WireDataPart
+
+
+class WireMessage(Tagged, tag="message"):
+    role: RoleName
+    parts: Annotated[list[WirePart], Meta(min_length=1)]
+    message_id: str = field(default_factory=always_text)
+    context_id: str | None = None
+    task_id: str | None = None
+    metadata: dict[str, Any] | None = None
+    extensions: list[str] | None = None
+    reference_task_ids: list[str] | None = None
+
+
+class WireStatus(Wire):
+    state: StateName
+    message: WireMessage | None = None
+    timestamp: datetime | None = None
+
+    def __post_init__(self) -> None:
+        self.timestamp = in_utc(self.timestamp)
+
+
+class WireArtifact(Wire):
+    artifact_id: NonEmpty
+    parts: Annotated[list[WirePart], Meta(min_length=1)]
+    name: str | None = None
+    description: str | None = None
+    metadata: dict[str, Any] | None = None
+    extensions: list[str] | None = None
+
+
+class WireTask(Tagged, tag="task"):
+    id: NonEmpty
+    status: WireStatus
+    context_id: str = field(default_factory=always_text)
+    artifacts: list[WireArtifact] | None = None
+    history: list[WireMessage] | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class WireStatusUpdate(Tagged, tag="status-update"):
+    task_id: NonEmpty
+    status: WireStatus
+    context_id: str = field(default_factory=always_text)
+    metadata: dict[str, Any] | None = None
+    final: bool = field(default_factory=lambda: False)  # required by the schema, so always written
+
+
+class WireArtifactUpdate(Tagged, tag="artifact-update"):
+    task_id: NonEmpty
+    artifact: WireArtifact
+    context_id: str = field(default_factory=always_text)
+    append: bool = False
+    last_chunk: bool = False
+    metadata: dict[str, Any] | None = None
+
+
+WireEvent: TypeAlias = WireTask | WireMessage | WireStatusUpdate | WireArtifactUpdate
+
+
+class WireRestEvent(Wire):
+    task: WireTask | None = None
+    message: WireMessage | None = None
+    status_update: WireStatusUpdate | None = None
+    artifact_update: WireArtifactUpdate | None = None
+
+    def __post_init__(self) -> None:
+        payloads = (self.task, self.message, self.status_update, self.artifact_update)
+        if sum(payload is not None for payload in payloads) != 1:
+            raise ValueError("Expected exactly one of task, message, statusUpdate and artifactUpdate")
+
+
+class WireRestSendResult(Wire):
+    task: WireTask | None = None
+    message: WireMessage | None = None
+
+    def __post_init__(self) -> None:
+        if (self.task is None) == (self.message is None):
+            raise ValueError("Expected exactly one of task and message")
+
+
+class WirePushAuthentication(Wire):
+    schemes: list[str]
+    credentials: str | None = None
+
+
+class WirePushConfig(Wire):
+    url: NonEmpty
+    id: str | None = None
+    token: str | None = None
+    authentication: WirePushAuthentication | None = None
+
+
+class WireTaskPushConfig(Wire):
+    task_id: NonEmpty
+    push_notification_config: WirePushConfig
+
+
+class WireSendConfiguration(Wire):
+    accepted_output_modes: list[str] | None = None
+    blocking: bool | None = None
+    history_length: Count | None = None
+    push_notification_config: WirePushConfig | None = None
+
+
+class WireSend(Wire):
+    message: WireMessage
+    configuration: WireSendConfiguration | None = None
+    metadata: dict[str, Any] | None = None
+    message_id: str | None = None  # where some samples of the specification put it
+
+    def __post_init__(self) -> None:
+        if not self.message.message_id:
+            if not self.message_id:
+                raise ValueError("The message lacks its messageId")
+            self.message.message_id, self.message_id = self.message_id, None
+
+
+class WireTaskId(Wire):
+    id: NonEmpty
+    metadata: dict[str, Any] | None = None
+
+
+class WireTaskQuery(Wire):
+    id: NonEmpty
+    history_length: Count | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class WirePushConfigQuery(Wire):
+    id: NonEmpty
+    push_notification_config_id: str | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class WireDeletePushConfig(Wire):
+    id: NonEmpty
+    push_notification_config_id: NonEmpty
+    metadata: dict[str, Any] | None = None
+
+
+class WireNoParams(Wire):
+    pass
+
+
+# --- messages and tasks -----------------------------------------------------------------------------------------------
+
+ROLES: dict[str, m.Role] = {"user": m.Role.USER, "agent": m.Role.AGENT}
+
+
+def decode_part(part: WirePart) -> m.Part:
+    """A part, by its kind."""
+    if isinstance(part, WireTextPart):
+        return m.TextPart(part.text, *unload_part(part.metadata or {}))
+    if isinstance(part, WireDataPart):
+        return unwrap_data(part.data, part.metadata or {})
+    file = part.file
+    rest = (file.mime_type or None, file.name or None, part.metadata or {})
+    if file.uri is not None:
+        return m.UrlPart(file.uri, *rest)
+    content = file.content if file.content is not None else file.data
+    assert content is not None  # WireFile lets nothing else through
+    return m.RawPart(content, *rest)
+
+
+def encode_part(part: m.Part) -> WirePart:
+    """A part in 0.3; what text and data parts have no member for is carried in their metadata."""
+    if isinstance(part, m.TextPart):
+        return WireTextPart(part.text, carry_part(part) or None)
+    if isinstance(part, m.DataPart):
+        data, metadata = wrap_data(part)
+        return WireDataPart(data, metadata or None)
+    return WireFilePart(encode_file(part), part.metadata or None)
+
+
+def encode_file(part: m.RawPart | m.UrlPart) -> WireFile:
+    """A file in 0.3."""
+    if isinstance(part, m.RawPart):
+        return WireFile(part.raw, None, part.media_type, part.filename)
+    return WireFile(None, part.url, part.media_type, part.filename)
+
+
+STATES: dict[str, TaskState] = {state.value: state for state in TaskState} | {
+    "input_required": TaskState.INPUT_REQUIRED
+}
+
+
+OBJECTS = Objects(
+    decode_part=decode_part,
+    encode_part=encode_part,
+    roles=ROLES,
+    role_names={role: role.value for role in m.Role},
+    states=STATES,
+    state_names={state: state.value for state in TaskState},
+    message=WireMessage,
+    status=WireStatus,
+    artifact=WireArtifact,
+    task=WireTask,
+    status_update=WireStatusUpdate,
+    artifact_update=WireArtifactUpdate,
+    has_final=True,
+    no_context="",
+)
+
+
+def decode_event(event: WireEvent) -> StreamEvent:
+    """A stream event, told by its kind."""
+    if isinstance(event, WireArtifactUpdate):
+        return OBJECTS.decode_artifact_update(event)
+    if isinstance(event, WireStatusUpdate):
+        return OBJECTS.decode_status_update(event)
+    return decode_send_result(event)
+
+
+def encode_event(event: StreamEvent) -> WireEvent:
+    """A stream event, bare."""
+    (wire,) = OBJECTS.encode_wrapped(event).values()
+    return wire
+
+
+def decode_send_result(result: WireTask | WireMessage) -> Task | m.Message:
+    """The answer to a send, told by its kind."""
+    return OBJECTS.decode_task(result) if isinstance(result, WireTask) else OBJECTS.decode_message(result)
+
+
+# --- push configs -----------------------------------------------------------------------------------------------------
+
+
+def decode_push_config(config: WirePushConfig, task_id: str | None = None) -> PushConfig:
+    """A webhook, of a task if it has one already."""
+    given = config.authentication
+    authentication = PushAuthentication(tuple(given.schemes), given.credentials or None) if given else None
+    return PushConfig(config.url, task_id, config.id or None, config.token or None, authentication)
+
+
+def encode_push_config(config: PushConfig) -> WirePushConfig:
+    """A webhook in 0.3."""
+    given = config.authentication
+    authentication = WirePushAuthentication(list(given.schemes), given.credentials) if given else None
+    return WirePushConfig(config.url, config.id, config.token, authentication)
+
+
+def decode_task_push_config(config: WireTaskPushConfig) -> PushConfig:
+    """A webhook of a task."""
+    return decode_push_config(config.push_notification_config, config.task_id)
+
+
+def encode_task_push_config(config: PushConfig) -> WireTaskPushConfig:
+    """A webhook of a task in 0.3."""
+    return WireTaskPushConfig(config.task_id or "", encode_push_config(config))
+
+
+def decode_push_config_list(configs: list[WireTaskPushConfig]) -> r.PushConfigPage:
+    """All webhooks of a task; 0.3 has no pages."""
+    return r.PushConfigPage(tuple([decode_task_push_config(config) for config in configs]))
+
+
+def encode_push_config_list(page: r.PushConfigPage) -> list[WireTaskPushConfig]:
+    """All webhooks of a task in 0.3: a bare list."""
+    return [encode_task_push_config(config) for config in page.configs]
+
+
+# --- what callers ask -------------------------------------------------------------------------------------------------
+
+
+def decode_send(request: WireSend) -> r.SendMessageRequest:
+    """A send; the caller waits unless it says `blocking: false`."""
+    given = request.configuration or WireSendConfiguration()
+    push = given.push_notification_config
+    configuration = r.SendConfiguration(
+        tuple(given.accepted_output_modes or ()),
+        decode_push_config(push) if push else None,
+        given.history_length,
+        given.blocking is False,
+    )
+    return r.SendMessageRequest(OBJECTS.decode_message(request.message), configuration, request.metadata or {})
+
+
+def encode_send(request: r.SendMessageRequest) -> WireSend:
+    """A send in 0.3, which is explicit about waiting because 0.3 does not say what silence means."""
+    given = request.configuration
+    configuration = WireSendConfiguration(
+        list(given.accepted_output_modes) or None,
+        not given.return_immediately,
+        given.history_length,
+        encode_push_config(given.push_config) if given.push_config else None,
+    )
+    return WireSend(OBJECTS.encode_message(request.message), configuration, request.metadata or None)
+
+
+def decode_create_push_config(request: WireTaskPushConfig) -> r.CreatePushConfigRequest:
+    """A webhook to register."""
+    return r.CreatePushConfigRequest(request.task_id, decode_task_push_config(request))
+
+
+def encode_create_push_config(request: r.CreatePushConfigRequest) -> WireTaskPushConfig:
+    """A webhook to register in 0.3."""
+    return WireTaskPushConfig(request.task_id, encode_push_config(request.config))
+
+
+# --- the table --------------------------------------------------------------------------------------------------------
+
+SEND = Codec(Reader(WireSend), decode_send, encode_send)
+TASK = Codec(Reader(WireTask), OBJECTS.decode_task, OBJECTS.encode_task)
+EVENT: Codec[Any, StreamEvent] = Codec(Reader[Any](WireEvent), decode_event, encode_event)
+SEND_RESULT: Codec[Any, Any] = Codec(Reader[Any](WireTask | WireMessage), decode_send_result, encode_event)
+TASK_PUSH_CONFIG = Codec(Reader(WireTaskPushConfig), decode_task_push_config, encode_task_push_config)
+
+DIALECT = JsonDialect(
+    version=Version.V0_3,
+    requests={
+        ops.SEND_MESSAGE.name: SEND,
+        ops.SEND_STREAMING_MESSAGE.name: SEND,
+        ops.GET_TASK.name: Codec(
+            Reader(WireTaskQuery),
+            lambda w: r.GetTaskRequest(w.id, w.history_length, w.metadata or {}),
+            lambda q: WireTaskQuery(q.task_id, q.history_length, q.metadata or None),
+        ),
+        ops.CANCEL_TASK.name: Codec(
+            Reader(WireTaskId),
+            lambda w: r.CancelTaskRequest(w.id, w.metadata or {}),
+            lambda q: WireTaskId(q.task_id, q.metadata or None),
+        ),
+        ops.SUBSCRIBE_TO_TASK.name: Codec(
+            Reader(WireTaskId),
+            lambda w: r.SubscribeToTaskRequest(w.id, w.metadata or {}),
+            lambda q: WireTaskId(q.task_id, q.metadata or None),
+        ),
+        ops.CREATE_PUSH_CONFIG.name: Codec(
+            Reader(WireTaskPushConfig), decode_create_push_config, encode_create_push_config
+        ),
+        ops.GET_PUSH_CONFIG.name: Codec(
+            Reader(WirePushConfigQuery),
+            lambda w: r.GetPushConfigRequest(w.id, w.push_notification_config_id or None, w.metadata or {}),
+            lambda q: WirePushConfigQuery(q.task_id, q.id, q.metadata or None),
+        ),
+        ops.LIST_PUSH_CONFIGS.name: Codec(
+            Reader(WireTaskId),
+            lambda w: r.ListPushConfigsRequest(w.id, metadata=w.metadata or {}),
+            lambda q: WireTaskId(q.task_id, q.metadata or None),
+        ),
+        ops.DELETE_PUSH_CONFIG.name: Codec(
+            Reader(WireDeletePushConfig),
+            lambda w: r.DeletePushConfigRequest(w.id, w.push_notification_config_id, w.metadata or {}),
+            lambda q: WireDeletePushConfig(q.task_id, q.id, q.metadata or None),
+        ),
+        ops.GET_EXTENDED_CARD.name: Codec(
+            Reader(WireNoParams), lambda _: r.GetExtendedCardRequest(), lambda _: WireNoParams()
+        ),
+    },
+    results={
+        ops.SEND_MESSAGE.name: SEND_RESULT,
+        ops.GET_TASK.name: TASK,
+        ops.CANCEL_TASK.name: TASK,
+        ops.CREATE_PUSH_CONFIG.name: TASK_PUSH_CONFIG,
+        ops.GET_PUSH_CONFIG.name: TASK_PUSH_CONFIG,
+        ops.LIST_PUSH_CONFIGS.name: Codec(
+            Reader(list[WireTaskPushConfig]), decode_push_config_list, encode_push_config_list
+        ),
+        ops.DELETE_PUSH_CONFIG.name: Codec(Reader(object), nothing, nothing),
+        ops.GET_EXTENDED_CARD.name: CARDS,
+    },
+    events=EVENT,
+    pushes=EVENT,
+    cards=CARDS,
+)
+
+REST_EVENT = Codec(Reader(WireRestEvent), OBJECTS.decode_wrapped, OBJECTS.encode_wrapped)
+
+REST_DIALECT = replace(
+    DIALECT,
+    results={
+        **DIALECT.results,
+        ops.SEND_MESSAGE.name: Codec(
+            Reader(WireRestSendResult), OBJECTS.decode_send_result, OBJECTS.encode_send_result
+        ),
+        ops.DELETE_PUSH_CONFIG.name: Codec(Reader(object), nothing, lambda _: {}),
+    },
+    events=REST_EVENT,
+)
+"""The same over HTTP+JSON, in the shape of the specification's text."""

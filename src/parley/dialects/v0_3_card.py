@@ -1,0 +1,290 @@
+"""The agent card of A2A 0.3 in JSON, and of 0.2, which lacks some of its members.
+
+A card before 1.0 has one main endpoint and lists the others beside it, all of one version. Spec: 0.3.0 section 5.5.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct, field
+
+from parley.dialects.dialect import Codec
+from parley.dialects.fields import NonEmpty, Reader, always_list, always_object, always_text
+from parley.dialects.v1_0_card import (
+    WireExtension,
+    WireProvider,
+    WireSignature,
+    decode_extension,
+    decode_signatures,
+    encode_extension,
+    encode_signatures,
+)
+from parley.protocol import cards as c
+
+
+class Wire(Struct, rename="camel", omit_defaults=True):
+    """What all structs here share: camelCase names, and no mention of what is absent."""
+
+
+class WireInterface(Wire):
+    url: NonEmpty
+    transport: NonEmpty
+
+
+class WireCapabilities(Wire):
+    streaming: bool | None = None
+    push_notifications: bool | None = None
+    state_transition_history: bool | None = None
+    extensions: list[WireExtension] | None = None
+
+
+class WireFlow(Wire):
+    authorization_url: str | None = None
+    token_url: str | None = None
+    refresh_url: str | None = None
+    scopes: dict[str, str] = field(default_factory=always_object)
+
+
+class WireFlows(Wire):
+    authorization_code: WireFlow | None = None
+    client_credentials: WireFlow | None = None
+    implicit: WireFlow | None = None
+    password: WireFlow | None = None
+
+
+class WireApiKey(Wire, tag_field="type", tag="apiKey"):
+    location: Literal["query", "header", "cookie"] = field(name="in")
+    name: NonEmpty
+    description: str | None = None
+
+
+class WireHttpAuth(Wire, tag_field="type", tag="http"):
+    scheme: NonEmpty
+    bearer_format: str | None = None
+    description: str | None = None
+
+
+class WireOAuth2(Wire, tag_field="type", tag="oauth2"):
+    flows: WireFlows
+    oauth2_metadata_url: str | None = None
+    description: str | None = None
+
+
+class WireOpenIdConnect(Wire, tag_field="type", tag="openIdConnect"):
+    open_id_connect_url: NonEmpty
+    description: str | None = None
+
+
+class WireMutualTls(Wire, tag_field="type", tag="mutualTLS"):
+    description: str | None = None
+
+
+WireScheme: TypeAlias = WireApiKey | WireHttpAuth | WireOAuth2 | WireOpenIdConnect | WireMutualTls
+WireSecurity: TypeAlias = list[dict[str, list[str]]]
+
+
+class WireSkill(Wire):
+    id: NonEmpty
+    name: str = field(default_factory=always_text)
+    description: str = field(default_factory=always_text)
+    tags: list[str] = field(default_factory=always_list)
+    examples: list[str] | None = None
+    input_modes: list[str] | None = None
+    output_modes: list[str] | None = None
+    security: WireSecurity | None = None
+
+
+class WireCard(Wire):
+    name: NonEmpty
+    url: NonEmpty
+    description: str = field(default_factory=always_text)
+    version: str = field(default_factory=always_text)
+    protocol_version: str | None = None
+    preferred_transport: str | None = None
+    additional_interfaces: list[WireInterface] | None = None
+    capabilities: WireCapabilities = field(default_factory=lambda: WireCapabilities())
+    default_input_modes: list[str] = field(default_factory=always_list)
+    default_output_modes: list[str] = field(default_factory=always_list)
+    skills: list[WireSkill] = field(default_factory=always_list)
+    provider: WireProvider | None = None
+    documentation_url: str | None = None
+    icon_url: str | None = None
+    security_schemes: dict[str, WireScheme] | None = None
+    security: WireSecurity | None = None
+    supports_authenticated_extended_card: bool | None = None
+    supports_extended_agent_card: bool | None = None  # its name in drafts after 0.3.0
+    signatures: list[WireSignature] | None = None
+
+
+# --- interfaces -------------------------------------------------------------------------------------------------------
+
+
+def interfaces_for(card: c.AgentCard, *versions: str) -> list[c.AgentInterface]:
+    """The card's interfaces of the first of these versions it has any of, or all if it has none."""
+    for version in versions:
+        if chosen := [interface for interface in card.interfaces if interface.version == version]:
+            return chosen
+    return list(card.interfaces)
+
+
+def decode_interfaces(card: WireCard) -> tuple[c.AgentInterface, ...]:
+    """The main endpoint, then the additional ones without repeating it."""
+    version = ".".join((card.protocol_version or "0.3").split(".")[:2])
+    main = (card.url, card.preferred_transport or c.Binding.JSONRPC.value)
+    others = [(interface.url, interface.transport) for interface in card.additional_interfaces or ()]
+    return tuple(c.AgentInterface(url, binding, version) for url, binding in dict.fromkeys([main, *others]))
+
+
+# --- security ---------------------------------------------------------------------------------------------------------
+
+
+def decode_security(security: WireSecurity | None) -> tuple[c.SecurityRequirement, ...]:
+    """Alternatives, each a set of schemes with the scopes they need."""
+    return tuple({name: tuple(scopes) for name, scopes in needed.items()} for needed in security or ())
+
+
+def encode_security(security: tuple[c.SecurityRequirement, ...]) -> WireSecurity | None:
+    """Alternatives in 0.3: `[{"oauth": ["read"]}]`."""
+    return [{name: list(scopes) for name, scopes in needed.items()} for needed in security] or None
+
+
+def decode_flow(flow: WireFlow | None) -> c.OAuthFlow | None:
+    """One OAuth flow."""
+    return flow and c.OAuthFlow(
+        flow.scopes, flow.authorization_url or None, flow.token_url or None, flow.refresh_url or None
+    )
+
+
+def encode_flow(flow: c.OAuthFlow | None) -> WireFlow | None:
+    """One OAuth flow in 0.3."""
+    return flow and WireFlow(flow.authorization_url, flow.token_url, flow.refresh_url, flow.scopes)
+
+
+def decode_scheme(scheme: WireScheme) -> c.SecurityScheme:
+    """A security scheme, by its type."""
+    match scheme:
+        case WireApiKey():
+            return c.ApiKeyScheme(c.ApiKeyLocation(scheme.location), scheme.name, scheme.description or None)
+        case WireHttpAuth():
+            return c.HttpAuthScheme(scheme.scheme, scheme.bearer_format or None, scheme.description or None)
+        case WireOAuth2():
+            flows: dict[str, Any] = {
+                name: decode_flow(getattr(scheme.flows, name)) for name in WireFlows.__struct_fields__
+            }
+            return c.OAuth2Scheme(c.OAuthFlows(**flows), scheme.oauth2_metadata_url or None, scheme.description or None)
+        case WireOpenIdConnect():
+            return c.OpenIdConnectScheme(scheme.open_id_connect_url, scheme.description or None)
+        case WireMutualTls():
+            return c.MutualTlsScheme(scheme.description or None)
+
+
+def encode_scheme(scheme: c.SecurityScheme) -> WireScheme:
+    """A security scheme in 0.3, tagged by `type`."""
+    match scheme:
+        case c.ApiKeyScheme():
+            return WireApiKey(scheme.location.value, scheme.name, scheme.description)
+        case c.HttpAuthScheme():
+            return WireHttpAuth(scheme.scheme, scheme.bearer_format, scheme.description)
+        case c.OAuth2Scheme():
+            flows: dict[str, Any] = {
+                name: encode_flow(getattr(scheme.flows, name)) for name in WireFlows.__struct_fields__
+            }
+            return WireOAuth2(WireFlows(**flows), scheme.metadata_url, scheme.description)
+        case c.OpenIdConnectScheme():
+            return WireOpenIdConnect(scheme.url, scheme.description)
+        case c.MutualTlsScheme():
+            return WireMutualTls(scheme.description)
+
+
+# --- the card ---------------------------------------------------------------------------------------------------------
+
+
+def decode_skill(skill: WireSkill) -> c.AgentSkill:
+    """A skill."""
+    return c.AgentSkill(
+        skill.id,
+        skill.name,
+        skill.description,
+        tuple(skill.tags),
+        tuple(skill.examples or ()),
+        tuple(skill.input_modes or ()),
+        tuple(skill.output_modes or ()),
+        decode_security(skill.security),
+    )
+
+
+def encode_skill(skill: c.AgentSkill) -> WireSkill:
+    """A skill in 0.3."""
+    return WireSkill(
+        skill.id,
+        skill.name,
+        skill.description,
+        list(skill.tags),
+        list(skill.examples) or None,
+        list(skill.input_modes) or None,
+        list(skill.output_modes) or None,
+        encode_security(skill.security),
+    )
+
+
+def decode_card(card: WireCard) -> c.AgentCard:
+    """A card."""
+    given = card.capabilities
+    extended = card.supports_authenticated_extended_card
+    return c.AgentCard(
+        name=card.name,
+        description=card.description,
+        version=card.version,
+        interfaces=decode_interfaces(card),
+        capabilities=c.AgentCapabilities(
+            given.streaming,
+            given.push_notifications,
+            card.supports_extended_agent_card if extended is None else extended,
+            given.state_transition_history,
+            tuple(decode_extension(extension) for extension in given.extensions or ()),
+        ),
+        skills=tuple(decode_skill(skill) for skill in card.skills),
+        default_input_modes=tuple(card.default_input_modes),
+        default_output_modes=tuple(card.default_output_modes),
+        provider=c.AgentProvider(card.provider.organization, card.provider.url) if card.provider else None,
+        documentation_url=card.documentation_url or None,
+        icon_url=card.icon_url or None,
+        security_schemes={name: decode_scheme(s) for name, s in (card.security_schemes or {}).items()},
+        security=decode_security(card.security),
+        signatures=decode_signatures(card.signatures),
+    )
+
+
+def encode_card(card: c.AgentCard) -> WireCard:
+    """A card in 0.3, with the interfaces that speak it."""
+    interfaces = interfaces_for(card, "0.3", "0.2", "0.1")
+    given = card.capabilities
+    return WireCard(
+        name=card.name,
+        url=interfaces[0].url if interfaces else "",
+        description=card.description,
+        version=card.version,
+        protocol_version="0.3.0",
+        preferred_transport=interfaces[0].binding if interfaces else None,
+        additional_interfaces=[WireInterface(i.url, i.binding) for i in interfaces] or None,
+        capabilities=WireCapabilities(
+            given.streaming,
+            given.push_notifications,
+            given.state_transition_history,
+            [encode_extension(extension) for extension in given.extensions] or None,
+        ),
+        default_input_modes=list(card.default_input_modes),
+        default_output_modes=list(card.default_output_modes),
+        skills=[encode_skill(skill) for skill in card.skills],
+        provider=WireProvider(card.provider.url, card.provider.organization) if card.provider else None,
+        documentation_url=card.documentation_url,
+        icon_url=card.icon_url,
+        security_schemes={name: encode_scheme(s) for name, s in card.security_schemes.items()} or None,
+        security=encode_security(card.security),
+        supports_authenticated_extended_card=given.extended_card,
+        signatures=encode_signatures(card.signatures),
+    )
+
+
+CARDS = Codec(Reader(WireCard), decode_card, encode_card)

@@ -1,0 +1,518 @@
+"""A2A 1.0 in JSON: ProtoJSON of package `lf.a2a.v1`, for JSON-RPC, REST and push bodies alike.
+
+The structs spell the specification's tables, one member per field; the functions below them convert. All checks are in
+the structs, so the conversions cannot fail. Cards are in `v1_0_card`. Spec: 1.0 sections 3 to 5 and a2a.proto.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from typing import Annotated, Any, Literal, cast
+
+from msgspec import UNSET, Meta, Struct, UnsetType, field
+
+from parley.dialects.dialect import Codec, JsonDialect, nothing
+from parley.dialects.fields import Count, EnumNames, NonEmpty, Reader
+from parley.dialects.objects import Objects
+from parley.dialects.timestamps import in_utc
+from parley.dialects.v1_0_card import CARDS
+from parley.protocol import messages as m
+from parley.protocol import operations as ops
+from parley.protocol import requests as r
+from parley.protocol.jsonvalue import JsonValue
+from parley.protocol.push import PushAuthentication, PushConfig
+from parley.protocol.requests import PushConfigPage, TaskPage
+from parley.protocol.tasks import TaskState
+from parley.protocol.versions import Version
+
+# --- what is on the wire ----------------------------------------------------------------------------------------------
+
+StateName = Literal[
+    "TASK_STATE_UNSPECIFIED",
+    "TASK_STATE_SUBMITTED",
+    "TASK_STATE_WORKING",
+    "TASK_STATE_COMPLETED",
+    "TASK_STATE_FAILED",
+    "TASK_STATE_CANCELED",
+    "TASK_STATE_INPUT_REQUIRED",
+    "TASK_STATE_REJECTED",
+    "TASK_STATE_AUTH_REQUIRED",
+]
+RoleName = Literal["ROLE_USER", "ROLE_AGENT"]
+Timestamp = Annotated[datetime, Meta(tz=True)]
+
+
+class Wire(Struct, rename="camel", omit_defaults=True):
+    """What all structs here share: camelCase names, and no mention of what is absent."""
+
+
+class WirePart(Wire):
+    text: str | None = None
+    raw: bytes | None = None
+    url: str | None = None
+    data: Any | UnsetType = UNSET  # null is a value here: {"data": null} says JSON null
+    metadata: dict[str, Any] | None = None
+    filename: str | None = None
+    media_type: str | None = None
+
+    def __post_init__(self) -> None:
+        contents = (self.text is not None) + (self.raw is not None) + (self.url is not None) + (self.data is not UNSET)
+        if contents != 1:
+            raise ValueError(f"A part has exactly one of text, raw, url and data; this one has {contents}")
+
+
+class WireMessage(Wire):
+    role: RoleName
+    parts: Annotated[list[WirePart], Meta(min_length=1)]
+    message_id: NonEmpty
+    context_id: str | None = None
+    task_id: str | None = None
+    metadata: dict[str, Any] | None = None
+    extensions: list[str] | None = None
+    reference_task_ids: list[str] | None = None
+
+
+def _unspecified() -> StateName:
+    return "TASK_STATE_UNSPECIFIED"
+
+
+class WireStatus(Wire):
+    state: StateName = field(default_factory=_unspecified)  # ProtoJSON writers leave an enum's zero out
+    message: WireMessage | None = None
+    timestamp: Timestamp | None = None
+
+    def __post_init__(self) -> None:
+        self.timestamp = in_utc(self.timestamp)
+
+
+class WireArtifact(Wire):
+    artifact_id: NonEmpty
+    parts: Annotated[list[WirePart], Meta(min_length=1)]
+    name: str | None = None
+    description: str | None = None
+    metadata: dict[str, Any] | None = None
+    extensions: list[str] | None = None
+
+
+class WireTask(Wire):
+    id: NonEmpty
+    status: WireStatus
+    context_id: str | None = None
+    artifacts: list[WireArtifact] | None = None
+    history: list[WireMessage] | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class WireStatusUpdate(Wire):
+    task_id: NonEmpty
+    status: WireStatus
+    context_id: str | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class WireArtifactUpdate(Wire):
+    task_id: NonEmpty
+    artifact: WireArtifact
+    context_id: str | None = None
+    append: bool = False
+    last_chunk: bool = False
+    metadata: dict[str, Any] | None = None
+
+
+class WireStreamResponse(Wire):
+    task: WireTask | None = None
+    message: WireMessage | None = None
+    status_update: WireStatusUpdate | None = None
+    artifact_update: WireArtifactUpdate | None = None
+
+    def __post_init__(self) -> None:
+        payloads = (self.task, self.message, self.status_update, self.artifact_update)
+        if sum(payload is not None for payload in payloads) != 1:
+            raise ValueError("Expected exactly one of task, message, statusUpdate and artifactUpdate")
+
+
+class WireSendResponse(Wire):
+    task: WireTask | None = None
+    message: WireMessage | None = None
+
+    def __post_init__(self) -> None:
+        if (self.task is None) == (self.message is None):
+            raise ValueError("Expected exactly one of task and message")
+
+
+class WirePushAuthentication(Wire):
+    scheme: NonEmpty
+    credentials: str | None = None
+
+
+class WirePushConfig(Wire):
+    url: NonEmpty
+    tenant: str | None = None
+    id: str | None = None
+    task_id: str | None = None
+    token: str | None = None
+    authentication: WirePushAuthentication | None = None
+
+
+class WireCreatePushConfig(WirePushConfig):
+    def __post_init__(self) -> None:
+        if not self.task_id:
+            raise ValueError("The config lacks its taskId")
+
+
+class WireSendConfiguration(Wire):
+    accepted_output_modes: list[str] | None = None
+    task_push_notification_config: WirePushConfig | None = None
+    history_length: Count | None = None
+    return_immediately: bool = False
+
+
+class WireSend(Wire):
+    message: WireMessage
+    tenant: str | None = None
+    configuration: WireSendConfiguration | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class WireGetTask(Wire):
+    id: NonEmpty
+    tenant: str | None = None
+    history_length: Count | None = None
+
+
+class WireListTasks(Wire):
+    tenant: str | None = None
+    context_id: str | None = None
+    status: StateName | None = None
+    page_size: Annotated[int, Meta(ge=1, le=100)] | None = None
+    page_token: str | None = None
+    history_length: Count | None = None
+    status_timestamp_after: Timestamp | None = None
+    include_artifacts: bool | None = None
+
+    def __post_init__(self) -> None:
+        self.status_timestamp_after = in_utc(self.status_timestamp_after)
+
+
+class WireTaskPage(Wire, omit_defaults=False):
+    tasks: list[WireTask] = []
+    next_page_token: str = ""
+    page_size: Count = 0
+    total_size: Count = 0
+
+
+class WireCancelTask(Wire):
+    id: NonEmpty
+    tenant: str | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class WireSubscribe(Wire):
+    id: NonEmpty
+    tenant: str | None = None
+
+
+class WirePushConfigId(Wire):
+    task_id: NonEmpty
+    id: NonEmpty
+    tenant: str | None = None
+
+
+class WireListPushConfigs(Wire):
+    task_id: NonEmpty
+    page_size: Count | None = None
+    page_token: str | None = None
+    tenant: str | None = None
+
+
+class WirePushConfigPage(Wire):
+    configs: list[WirePushConfig] | None = None
+    next_page_token: str | None = None
+
+
+class WireGetCard(Wire):
+    tenant: str | None = None
+
+
+# --- messages and tasks -----------------------------------------------------------------------------------------------
+
+ROLES: dict[str, m.Role] = {"ROLE_USER": m.Role.USER, "ROLE_AGENT": m.Role.AGENT}
+
+
+def decode_part(part: WirePart) -> m.Part:
+    """A part, by the one content it has."""
+    rest = (part.media_type or None, part.filename or None, part.metadata or {})
+    if part.text is not None:
+        return m.TextPart(part.text, *rest)
+    if part.raw is not None:
+        return m.RawPart(part.raw, *rest)
+    if part.url is not None:
+        return m.UrlPart(part.url, *rest)
+    return m.DataPart(cast(JsonValue, part.data), *rest)
+
+
+def encode_part(part: m.Part) -> dict[str, Any]:
+    """A part in 1.0, which has a member for everything."""
+    wire: dict[str, Any]
+    if isinstance(part, m.TextPart):
+        wire = {"text": part.text}
+    elif isinstance(part, m.RawPart):
+        wire = {"raw": part.raw}
+    elif isinstance(part, m.UrlPart):
+        wire = {"url": part.url}
+    else:
+        wire = {"data": part.data}
+    if part.metadata:
+        wire["metadata"] = part.metadata
+    if part.filename:
+        wire["filename"] = part.filename
+    if part.media_type:
+        wire["mediaType"] = part.media_type
+    return wire
+
+
+STATES: dict[str, TaskState] = {
+    "TASK_STATE_UNSPECIFIED": TaskState.UNKNOWN,
+    "TASK_STATE_SUBMITTED": TaskState.SUBMITTED,
+    "TASK_STATE_WORKING": TaskState.WORKING,
+    "TASK_STATE_COMPLETED": TaskState.COMPLETED,
+    "TASK_STATE_FAILED": TaskState.FAILED,
+    "TASK_STATE_CANCELED": TaskState.CANCELED,
+    "TASK_STATE_INPUT_REQUIRED": TaskState.INPUT_REQUIRED,
+    "TASK_STATE_REJECTED": TaskState.REJECTED,
+    "TASK_STATE_AUTH_REQUIRED": TaskState.AUTH_REQUIRED,
+}
+STATE_NAMES: dict[TaskState, Any] = {state: name for name, state in STATES.items()}
+
+
+OBJECTS = Objects(
+    decode_part=decode_part,
+    encode_part=encode_part,
+    roles=ROLES,
+    role_names={role: name for name, role in ROLES.items()},
+    states=STATES,
+    state_names=STATE_NAMES,
+    message=WireMessage,
+    status=WireStatus,
+    artifact=WireArtifact,
+    task=WireTask,
+    status_update=WireStatusUpdate,
+    artifact_update=WireArtifactUpdate,
+    has_final=False,
+    no_context=None,
+)
+
+# --- what agents answer -----------------------------------------------------------------------------------------------
+
+
+def decode_task_page(page: WireTaskPage) -> TaskPage:
+    """A page of tasks."""
+    tasks = tuple([OBJECTS.decode_task(task) for task in page.tasks])
+    return TaskPage(tasks, page.next_page_token, page.page_size, page.total_size)
+
+
+def encode_task_page(page: TaskPage) -> WireTaskPage:
+    """A page of tasks in 1.0."""
+    return WireTaskPage(
+        [OBJECTS.encode_task(task) for task in page.tasks], page.next_page_token, page.page_size, page.total_size
+    )
+
+
+def decode_push_config_page(page: WirePushConfigPage) -> PushConfigPage:
+    """A page of webhooks."""
+    configs = tuple([decode_push_config(config) for config in page.configs or ()])
+    return PushConfigPage(configs, page.next_page_token or None)
+
+
+def encode_push_config_page(page: PushConfigPage) -> WirePushConfigPage:
+    """A page of webhooks in 1.0."""
+    configs = [encode_push_config(config) for config in page.configs]
+    return WirePushConfigPage(configs or None, page.next_page_token)
+
+
+# --- what callers ask -------------------------------------------------------------------------------------------------
+
+
+def decode_push_config(config: WirePushConfig) -> PushConfig:
+    """A webhook."""
+    given = config.authentication
+    authentication = PushAuthentication((given.scheme,), given.credentials or None) if given else None
+    return PushConfig(
+        config.url,
+        config.task_id or None,
+        config.id or None,
+        config.token or None,
+        authentication,
+        config.tenant or None,
+    )
+
+
+def encode_push_config(config: PushConfig) -> WirePushConfig:
+    """A webhook in 1.0, which names one authentication scheme: the first."""
+    given = config.authentication
+    authentication = None
+    if given and given.schemes:
+        authentication = WirePushAuthentication(given.schemes[0], given.credentials)
+    return WirePushConfig(config.url, config.tenant, config.id, config.task_id, config.token, authentication)
+
+
+def decode_send(request: WireSend) -> r.SendMessageRequest:
+    """A send."""
+    given = request.configuration or WireSendConfiguration()
+    push = given.task_push_notification_config
+    configuration = r.SendConfiguration(
+        tuple(given.accepted_output_modes or ()),
+        decode_push_config(push) if push else None,
+        given.history_length,
+        given.return_immediately,
+    )
+    return r.SendMessageRequest(
+        OBJECTS.decode_message(request.message), configuration, request.metadata or {}, request.tenant or None
+    )
+
+
+def encode_send(request: r.SendMessageRequest) -> WireSend:
+    """A send in 1.0."""
+    given = request.configuration
+    configuration = WireSendConfiguration(
+        list(given.accepted_output_modes) or None,
+        encode_push_config(given.push_config) if given.push_config else None,
+        given.history_length,
+        given.return_immediately,
+    )
+    return WireSend(
+        OBJECTS.encode_message(request.message),
+        request.tenant,
+        configuration if given != r.SendConfiguration() else None,
+        request.metadata or None,
+    )
+
+
+def decode_list_tasks(request: WireListTasks) -> r.ListTasksRequest:
+    """A list of tasks; the unspecified state is no filter."""
+    state = STATES[request.status] if request.status else TaskState.UNKNOWN
+    return r.ListTasksRequest(
+        request.context_id or None,
+        None if state is TaskState.UNKNOWN else state,
+        request.page_size,
+        request.page_token or None,
+        request.history_length,
+        request.status_timestamp_after,
+        bool(request.include_artifacts),
+        request.tenant or None,
+    )
+
+
+def encode_list_tasks(request: r.ListTasksRequest) -> WireListTasks:
+    """A list of tasks in 1.0."""
+    return WireListTasks(
+        request.tenant,
+        request.context_id,
+        STATE_NAMES[request.state] if request.state else None,
+        request.page_size,
+        request.page_token,
+        request.history_length,
+        request.status_timestamp_after,
+        request.include_artifacts or None,
+    )
+
+
+def decode_create_push_config(config: WireCreatePushConfig) -> r.CreatePushConfigRequest:
+    """A webhook to register; in 1.0 the config itself is the request."""
+    return r.CreatePushConfigRequest(config.task_id or "", decode_push_config(config), tenant=config.tenant or None)
+
+
+def encode_create_push_config(request: r.CreatePushConfigRequest) -> WirePushConfig:
+    """A webhook to register in 1.0."""
+    config = encode_push_config(request.config)
+    config.task_id = request.task_id
+    config.tenant = request.tenant
+    return config
+
+
+# --- the table --------------------------------------------------------------------------------------------------------
+
+ENUMS: EnumNames = (tuple(STATES), ("ROLE_UNSPECIFIED", "ROLE_USER", "ROLE_AGENT"))
+
+
+def reader(wire_type: type[Any]) -> Reader[Any]:
+    """A reader that takes all of ProtoJSON."""
+    return Reader(wire_type, protojson=ENUMS)
+
+
+_send = Codec(reader(WireSend), decode_send, encode_send)
+_task = Codec(reader(WireTask), OBJECTS.decode_task, OBJECTS.encode_task)
+_event = Codec(reader(WireStreamResponse), OBJECTS.decode_wrapped, OBJECTS.encode_wrapped)
+_send_result = Codec(reader(WireSendResponse), OBJECTS.decode_send_result, OBJECTS.encode_send_result)
+_push_config = Codec(reader(WirePushConfig), decode_push_config, encode_push_config)
+
+
+DIALECT = JsonDialect(
+    version=Version.V1_0,
+    requests={
+        ops.SEND_MESSAGE.name: _send,
+        ops.SEND_STREAMING_MESSAGE.name: _send,
+        ops.GET_TASK.name: Codec(
+            reader(WireGetTask),
+            lambda w: r.GetTaskRequest(w.id, w.history_length, tenant=w.tenant or None),
+            lambda q: WireGetTask(q.task_id, q.tenant, q.history_length),
+        ),
+        ops.LIST_TASKS.name: Codec(reader(WireListTasks), decode_list_tasks, encode_list_tasks),
+        ops.CANCEL_TASK.name: Codec(
+            reader(WireCancelTask),
+            lambda w: r.CancelTaskRequest(w.id, w.metadata or {}, w.tenant or None),
+            lambda q: WireCancelTask(q.task_id, q.tenant, q.metadata or None),
+        ),
+        ops.SUBSCRIBE_TO_TASK.name: Codec(
+            reader(WireSubscribe),
+            lambda w: r.SubscribeToTaskRequest(w.id, tenant=w.tenant or None),
+            lambda q: WireSubscribe(q.task_id, q.tenant),
+        ),
+        ops.CREATE_PUSH_CONFIG.name: Codec(
+            reader(WireCreatePushConfig), decode_create_push_config, encode_create_push_config
+        ),
+        ops.GET_PUSH_CONFIG.name: Codec(
+            reader(WirePushConfigId),
+            lambda w: r.GetPushConfigRequest(w.task_id, w.id, tenant=w.tenant or None),
+            lambda q: WirePushConfigId(q.task_id, q.id or q.task_id, q.tenant),
+        ),
+        ops.LIST_PUSH_CONFIGS.name: Codec(
+            reader(WireListPushConfigs),
+            lambda w: r.ListPushConfigsRequest(
+                w.task_id, w.page_size or None, w.page_token or None, tenant=w.tenant or None
+            ),
+            lambda q: WireListPushConfigs(q.task_id, q.page_size, q.page_token, q.tenant),
+        ),
+        ops.DELETE_PUSH_CONFIG.name: Codec(
+            reader(WirePushConfigId),
+            lambda w: r.DeletePushConfigRequest(w.task_id, w.id, tenant=w.tenant or None),
+            lambda q: WirePushConfigId(q.task_id, q.id, q.tenant),
+        ),
+        ops.GET_EXTENDED_CARD.name: Codec(
+            reader(WireGetCard),
+            lambda w: r.GetExtendedCardRequest(w.tenant or None),
+            lambda q: WireGetCard(q.tenant),
+        ),
+    },
+    results={
+        ops.SEND_MESSAGE.name: _send_result,
+        ops.GET_TASK.name: _task,
+        ops.LIST_TASKS.name: Codec(reader(WireTaskPage), decode_task_page, encode_task_page),
+        ops.CANCEL_TASK.name: _task,
+        ops.CREATE_PUSH_CONFIG.name: _push_config,
+        ops.GET_PUSH_CONFIG.name: _push_config,
+        ops.LIST_PUSH_CONFIGS.name: Codec(reader(WirePushConfigPage), decode_push_config_page, encode_push_config_page),
+        ops.DELETE_PUSH_CONFIG.name: Codec(Reader(object), nothing, nothing),
+        ops.GET_EXTENDED_CARD.name: CARDS,
+    },
+    events=_event,
+    pushes=_event,
+    cards=CARDS,
+)
+
+REST_DIALECT = replace(
+    DIALECT,
+    results={**DIALECT.results, ops.DELETE_PUSH_CONFIG.name: Codec(Reader(object), nothing, lambda _: {})},
+)
+"""The same over HTTP+JSON, where a deletion is answered by an empty object."""

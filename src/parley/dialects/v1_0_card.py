@@ -1,0 +1,332 @@
+"""The agent card of A2A 1.0 in JSON.
+
+Written as section 8.4.1 wants it for signing: required members always, optional ones when set. Read as ProtoJSON
+writers produce it, who leave out every empty member, required or not. Spec: 1.0 section 4.4 and a2a.proto.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec import Struct, field
+
+from parley.dialects.dialect import Codec
+from parley.dialects.fields import NonEmpty, Reader, always_list, always_object, always_text
+from parley.dialects.oauth_flows import one_flow_per_scheme
+from parley.protocol import cards as c
+
+
+class Wire(Struct, rename="camel", omit_defaults=True):
+    """What all structs here share: camelCase names, and no mention of what is absent."""
+
+
+class WireInterface(Wire):
+    url: NonEmpty
+    protocol_binding: NonEmpty
+    protocol_version: NonEmpty
+    tenant: str | None = None
+
+
+class WireProvider(Wire):
+    url: str = field(default_factory=always_text)
+    organization: str = field(default_factory=always_text)
+
+
+class WireExtension(Wire):
+    uri: str = field(default_factory=always_text)
+    description: str | None = None
+    required: bool = False
+    params: dict[str, Any] | None = None
+
+
+class WireCapabilities(Wire):
+    streaming: bool | None = None
+    push_notifications: bool | None = None
+    extensions: list[WireExtension] | None = None
+    extended_agent_card: bool | None = None
+
+
+class WireScopes(Wire):
+    scopes: list[str] | None = field(default=None, name="list")
+
+
+class WireRequirement(Wire):
+    schemes: dict[str, WireScopes] | None = None
+
+
+class WireSkill(Wire):
+    id: NonEmpty
+    name: str = field(default_factory=always_text)
+    description: str = field(default_factory=always_text)
+    tags: list[str] = field(default_factory=always_list)
+    examples: list[str] | None = None
+    input_modes: list[str] | None = None
+    output_modes: list[str] | None = None
+    security_requirements: list[WireRequirement] | None = None
+
+
+class WireSignature(Wire):
+    protected: NonEmpty
+    signature: NonEmpty
+    header: dict[str, Any] | None = None
+
+
+class WireApiKey(Wire):
+    location: Literal["query", "header", "cookie"]
+    name: NonEmpty
+    description: str | None = None
+
+
+class WireHttpAuth(Wire):
+    scheme: NonEmpty
+    bearer_format: str | None = None
+    description: str | None = None
+
+
+class WireFlow(Wire):
+    authorization_url: str | None = None
+    token_url: str | None = None
+    device_authorization_url: str | None = None
+    refresh_url: str | None = None
+    scopes: dict[str, str] = field(default_factory=always_object)
+    pkce_required: bool = False
+
+
+class WireFlows(Wire):
+    authorization_code: WireFlow | None = None
+    client_credentials: WireFlow | None = None
+    implicit: WireFlow | None = None
+    password: WireFlow | None = None
+    device_code: WireFlow | None = None
+
+
+class WireOAuth2(Wire):
+    flows: WireFlows
+    oauth2_metadata_url: str | None = None
+    description: str | None = None
+
+
+class WireOpenIdConnect(Wire):
+    open_id_connect_url: NonEmpty
+    description: str | None = None
+
+
+class WireMutualTls(Wire):
+    description: str | None = None
+
+
+class WireScheme(Wire):
+    api_key_security_scheme: WireApiKey | None = None
+    http_auth_security_scheme: WireHttpAuth | None = None
+    oauth2_security_scheme: WireOAuth2 | None = None
+    open_id_connect_security_scheme: WireOpenIdConnect | None = None
+    mtls_security_scheme: WireMutualTls | None = None
+
+    def __post_init__(self) -> None:
+        if sum(getattr(self, name) is not None for name in self.__struct_fields__) != 1:
+            raise ValueError("A security scheme is exactly one of " + ", ".join(self.__struct_encode_fields__))
+
+
+class WireCard(Wire):
+    name: NonEmpty
+    description: str = field(default_factory=always_text)
+    supported_interfaces: list[WireInterface] = field(default_factory=always_list)
+    version: str = field(default_factory=always_text)
+    capabilities: WireCapabilities = field(default_factory=lambda: WireCapabilities())
+    default_input_modes: list[str] = field(default_factory=always_list)
+    default_output_modes: list[str] = field(default_factory=always_list)
+    skills: list[WireSkill] = field(default_factory=always_list)
+    provider: WireProvider | None = None
+    documentation_url: str | None = None
+    icon_url: str | None = None
+    security_schemes: dict[str, WireScheme] | None = None
+    security_requirements: list[WireRequirement] | None = None
+    signatures: list[WireSignature] | None = None
+
+
+# --- security ---------------------------------------------------------------------------------------------------------
+
+
+def decode_requirements(requirements: list[WireRequirement] | None) -> tuple[c.SecurityRequirement, ...]:
+    """Alternatives, each a set of schemes with the scopes they need."""
+    return tuple(
+        {name: tuple(given.scopes or ()) for name, given in (requirement.schemes or {}).items()}
+        for requirement in requirements or ()
+    )
+
+
+def encode_requirements(requirements: tuple[c.SecurityRequirement, ...]) -> list[WireRequirement] | None:
+    """Alternatives in 1.0: `[{"schemes": {"oauth": {"list": ["read"]}}}]`."""
+    return [
+        WireRequirement({name: WireScopes(list(scopes) or None) for name, scopes in requirement.items()} or None)
+        for requirement in requirements
+    ] or None
+
+
+def decode_flow(flow: WireFlow | None) -> c.OAuthFlow | None:
+    """One OAuth flow."""
+    return flow and c.OAuthFlow(
+        flow.scopes,
+        flow.authorization_url or None,
+        flow.token_url or None,
+        flow.refresh_url or None,
+        flow.device_authorization_url or None,
+        flow.pkce_required,
+    )
+
+
+def encode_flow(flow: c.OAuthFlow | None) -> WireFlow | None:
+    """One OAuth flow in 1.0."""
+    return flow and WireFlow(
+        flow.authorization_url,
+        flow.token_url,
+        flow.device_authorization_url,
+        flow.refresh_url,
+        flow.scopes,
+        flow.pkce_required,
+    )
+
+
+def decode_scheme(scheme: WireScheme) -> c.SecurityScheme:
+    """A security scheme, by the one member it has."""
+    if given := scheme.api_key_security_scheme:
+        return c.ApiKeyScheme(c.ApiKeyLocation(given.location), given.name, given.description or None)
+    if given := scheme.http_auth_security_scheme:
+        return c.HttpAuthScheme(given.scheme, given.bearer_format or None, given.description or None)
+    if given := scheme.oauth2_security_scheme:
+        flows = {name: decode_flow(getattr(given.flows, name)) for name in c.OAuthFlows.__struct_fields__}
+        return c.OAuth2Scheme(c.OAuthFlows(**flows), given.oauth2_metadata_url or None, given.description or None)
+    if given := scheme.open_id_connect_security_scheme:
+        return c.OpenIdConnectScheme(given.open_id_connect_url, given.description or None)
+    assert scheme.mtls_security_scheme is not None  # WireScheme lets nothing else through
+    return c.MutualTlsScheme(scheme.mtls_security_scheme.description or None)
+
+
+def encode_scheme(scheme: c.SecurityScheme) -> WireScheme:
+    """A security scheme in 1.0, tagged by its member name."""
+    match scheme:
+        case c.ApiKeyScheme():
+            given = WireApiKey(scheme.location.value, scheme.name, scheme.description)
+            return WireScheme(api_key_security_scheme=given)
+        case c.HttpAuthScheme():
+            given = WireHttpAuth(scheme.scheme, scheme.bearer_format, scheme.description)
+            return WireScheme(http_auth_security_scheme=given)
+        case c.OAuth2Scheme():
+            flows = {name: encode_flow(getattr(scheme.flows, name)) for name in c.OAuthFlows.__struct_fields__}
+            given = WireOAuth2(WireFlows(**flows), scheme.metadata_url, scheme.description)
+            return WireScheme(oauth2_security_scheme=given)
+        case c.OpenIdConnectScheme():
+            return WireScheme(open_id_connect_security_scheme=WireOpenIdConnect(scheme.url, scheme.description))
+        case c.MutualTlsScheme():
+            return WireScheme(mtls_security_scheme=WireMutualTls(scheme.description))
+
+
+# --- the card ---------------------------------------------------------------------------------------------------------
+
+
+def decode_extension(extension: WireExtension) -> c.AgentExtension:
+    """An extension the agent declares."""
+    return c.AgentExtension(extension.uri, extension.description or None, extension.required, extension.params or {})
+
+
+def encode_extension(extension: c.AgentExtension) -> WireExtension:
+    """An extension in the form that all dialects since 0.2.2 share."""
+    return WireExtension(extension.uri, extension.description, extension.required, extension.params or None)
+
+
+def decode_skill(skill: WireSkill) -> c.AgentSkill:
+    """A skill."""
+    return c.AgentSkill(
+        skill.id,
+        skill.name,
+        skill.description,
+        tuple(skill.tags),
+        tuple(skill.examples or ()),
+        tuple(skill.input_modes or ()),
+        tuple(skill.output_modes or ()),
+        decode_requirements(skill.security_requirements),
+    )
+
+
+def encode_skill(skill: c.AgentSkill) -> WireSkill:
+    """A skill in 1.0."""
+    return WireSkill(
+        skill.id,
+        skill.name,
+        skill.description,
+        list(skill.tags),
+        list(skill.examples) or None,
+        list(skill.input_modes) or None,
+        list(skill.output_modes) or None,
+        encode_requirements(skill.security),
+    )
+
+
+def decode_signatures(signatures: list[WireSignature] | None) -> tuple[c.CardSignature, ...]:
+    """The card's signatures."""
+    return tuple(c.CardSignature(s.protected, s.signature, s.header or {}) for s in signatures or ())
+
+
+def encode_signatures(signatures: tuple[c.CardSignature, ...]) -> list[WireSignature] | None:
+    """The card's signatures in the form that 0.3 and 1.0 share."""
+    return [WireSignature(s.protected, s.signature, s.header or None) for s in signatures] or None
+
+
+def decode_card(card: WireCard) -> c.AgentCard:
+    """A card."""
+    given = card.capabilities
+    return c.AgentCard(
+        name=card.name,
+        description=card.description,
+        version=card.version,
+        interfaces=tuple(
+            c.AgentInterface(i.url, i.protocol_binding, i.protocol_version, i.tenant or None)
+            for i in card.supported_interfaces
+        ),
+        capabilities=c.AgentCapabilities(
+            given.streaming,
+            given.push_notifications,
+            given.extended_agent_card,
+            extensions=tuple(decode_extension(extension) for extension in given.extensions or ()),
+        ),
+        skills=tuple(decode_skill(skill) for skill in card.skills),
+        default_input_modes=tuple(card.default_input_modes),
+        default_output_modes=tuple(card.default_output_modes),
+        provider=c.AgentProvider(card.provider.organization, card.provider.url) if card.provider else None,
+        documentation_url=card.documentation_url or None,
+        icon_url=card.icon_url or None,
+        security_schemes={name: decode_scheme(s) for name, s in (card.security_schemes or {}).items()},
+        security=decode_requirements(card.security_requirements),
+        signatures=decode_signatures(card.signatures),
+    )
+
+
+def encode_card(card: c.AgentCard) -> WireCard:
+    """A card in 1.0; a scheme with several OAuth flows becomes several schemes."""
+    card = one_flow_per_scheme(card)
+    given = card.capabilities
+    return WireCard(
+        name=card.name,
+        description=card.description,
+        supported_interfaces=[WireInterface(i.url, i.binding, i.version, i.tenant) for i in card.interfaces],
+        version=card.version,
+        capabilities=WireCapabilities(
+            given.streaming,
+            given.push_notifications,
+            [encode_extension(extension) for extension in given.extensions] or None,
+            given.extended_card,
+        ),
+        default_input_modes=list(card.default_input_modes),
+        default_output_modes=list(card.default_output_modes),
+        skills=[encode_skill(skill) for skill in card.skills],
+        provider=WireProvider(card.provider.url, card.provider.organization) if card.provider else None,
+        documentation_url=card.documentation_url,
+        icon_url=card.icon_url,
+        security_schemes={name: encode_scheme(s) for name, s in card.security_schemes.items()} or None,
+        security_requirements=encode_requirements(card.security),
+        signatures=encode_signatures(card.signatures),
+    )
+
+
+# No tolerance for snake_case here: a signature covers the names of the specification, and others could be smuggled in.
+CARDS = Codec(Reader(WireCard), decode_card, encode_card)

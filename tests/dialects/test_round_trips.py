@@ -1,0 +1,130 @@
+"""Every object through every JSON dialect and back: what comes out is what went in, less the documented losses."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parley.dialects import v0_1, v0_2, v0_3, v0_3_protojson, v1_0
+from parley.dialects.dialect import JsonDialect
+from parley.protocol.events import ArtifactUpdate, StatusUpdate
+from parley.protocol.lifecycle import ends_stream
+from parley.protocol.operations import OPERATIONS, Operation
+from parley.protocol.tasks import Task
+from tests import losses, strategies
+from tests.losses import Losses
+
+
+@dataclass(frozen=True)
+class Case:
+    """A dialect, and what it loses."""
+
+    name: str
+    dialect: JsonDialect
+    losses: Losses
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+V0_1 = Case("0.1", v0_1.DIALECT, Losses(losses.RULES_0_1))
+CASES = [
+    V0_1,
+    Case("0.2", v0_2.DIALECT, Losses(losses.RULES_0_2)),
+    Case("0.3", v0_3.DIALECT, Losses(losses.RULES_0_3)),
+    Case("0.3 REST", v0_3.REST_DIALECT, Losses(losses.RULES_0_3)),
+    Case("0.3 REST ProtoJSON", v0_3_protojson.REST_DIALECT, Losses(losses.RULES_0_3_PROTOJSON)),
+    Case("1.0", v1_0.DIALECT, Losses(losses.RULES_1_0)),
+    Case("1.0 REST", v1_0.REST_DIALECT, Losses(losses.RULES_1_0)),
+]
+SINCE_0_2 = CASES[1:]
+REQUESTS = [(case, op) for case in CASES for op in OPERATIONS if case.dialect.speaks(op)]
+RESULTS = [(case, op) for case, op in REQUESTS if op.name in case.dialect.results]
+
+
+def there_and_back(case: Case, operation: Operation, result: Any) -> Any:
+    return case.dialect.decode_result(operation, case.dialect.encode_result(operation, result))
+
+
+@pytest.mark.parametrize(("case", "operation"), REQUESTS, ids=lambda x: getattr(x, "name", None))
+@given(data=st.data())
+def test_a_request_comes_back_as_it_went(case: Case, operation: Operation, data: st.DataObject) -> None:
+    request = data.draw(strategies.requests[operation.name])
+
+    raw = case.dialect.encode_request(operation, request)
+
+    assert case.dialect.decode_request(operation, raw) == case.losses.remaining(request)
+
+
+@pytest.mark.parametrize(("case", "operation"), RESULTS, ids=lambda x: getattr(x, "name", None))
+@given(data=st.data())
+def test_a_result_comes_back_as_it_went(case: Case, operation: Operation, data: st.DataObject) -> None:
+    result = data.draw(strategies.results[operation.name])
+    said = losses.direct_reply_0_1(result) if case is V0_1 and operation.name == "SendMessage" else result
+
+    assert there_and_back(case, operation, result) == case.losses.remaining(said)
+
+
+@pytest.mark.parametrize("case", SINCE_0_2, ids=repr)
+@given(event=strategies.stream_events)
+def test_a_stream_event_comes_back_as_it_went(case: Case, event: Any) -> None:
+    (frame,) = case.dialect.encode_event(event)
+
+    assert case.dialect.decode_event(frame) == case.losses.remaining(event)
+
+
+@given(event=strategies.status_updates | strategies.artifact_updates)
+def test_an_update_comes_back_through_0_1(event: StatusUpdate | ArtifactUpdate) -> None:
+    (frame,) = V0_1.dialect.encode_event(event)
+
+    assert V0_1.dialect.decode_event(frame) == V0_1.losses.remaining(event)
+
+
+@given(task=strategies.tasks)
+def test_0_1_spells_a_snapshot_out_as_its_artifacts_and_then_its_status(task: Task) -> None:
+    events = [V0_1.dialect.decode_event(frame) for frame in V0_1.dialect.encode_event(task)]
+
+    expected = V0_1.losses.remaining(task)
+    artifacts = [ArtifactUpdate(task.id, None, artifact, last_chunk=True) for artifact in expected.artifacts]
+    status = V0_1.losses.remaining(StatusUpdate(task.id, None, task.status, task.metadata))
+    assert events == [*artifacts, status]
+
+
+@given(message=strategies.messages)
+def test_0_1_tells_a_direct_reply_as_a_final_completed_status(message: Any) -> None:
+    (frame,) = V0_1.dialect.encode_event(message)
+
+    task = V0_1.losses.remaining(losses.direct_reply_0_1(message))
+    status = V0_1.losses.remaining(StatusUpdate(task.id, None, task.status))
+    assert V0_1.dialect.decode_event(frame) == status
+    assert ends_stream(status.status.state)
+
+
+@pytest.mark.parametrize("case", SINCE_0_2, ids=repr)
+@given(event=strategies.tasks | strategies.messages | strategies.status_updates)
+def test_a_push_body_comes_back_as_it_went(case: Case, event: Any) -> None:
+    assert case.dialect.decode_push(case.dialect.encode_push(event)) == case.losses.remaining(event)
+
+
+@given(task=strategies.tasks)
+def test_a_push_body_of_0_1_is_the_task(task: Task) -> None:
+    assert V0_1.dialect.decode_push(V0_1.dialect.encode_push(task)) == V0_1.losses.remaining(task)
+
+
+@pytest.mark.parametrize("case", CASES, ids=repr)
+@given(card=strategies.cards)
+def test_a_card_comes_back_as_it_went(case: Case, card: Any) -> None:
+    assert case.dialect.decode_card(case.dialect.encode_card(card)) == case.losses.remaining(card)
+
+
+@pytest.mark.parametrize("first", CASES, ids=repr)
+@pytest.mark.parametrize("second", CASES, ids=repr)
+@given(task=strategies.tasks)
+def test_a_task_translated_between_two_dialects_keeps_what_both_can_say(first: Case, second: Case, task: Task) -> None:
+    operation = next(op for op in OPERATIONS if op.name == "GetTask")
+
+    translated = there_and_back(second, operation, there_and_back(first, operation, task))
+
+    assert translated == second.losses.remaining(first.losses.remaining(task))
