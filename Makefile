@@ -13,7 +13,8 @@ run: .venv/.installed ## Show a conversation translated between the four dialect
 
 test: .venv/.installed peers ## Run the tests with coverage of the core.
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest
+	$(BIN)/coverage run -m pytest --numprocesses auto
+	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --fail-under=100
 
 check: .venv/.installed ## Format check, lint, types, import layers, generated files.

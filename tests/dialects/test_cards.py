@@ -181,3 +181,9 @@ def test_a_scheme_of_1_0_that_is_none_or_two_is_refused() -> None:
 def test_no_snake_case_can_be_smuggled_into_a_signed_card() -> None:
     card = v1_0.DIALECT.decode_card(b'{"name": "a", "icon_url": "https://evil", "supported_interfaces": []}')
     assert card.icon_url is None
+
+
+def test_a_scheme_of_0_3_without_a_type_is_no_scheme() -> None:
+    with pytest.raises(PeerProtocolError) as caught:
+        v0_3.DIALECT.decode_card(b'{"name": "a", "url": "b", "securitySchemes": {"x": {"oauth2SecurityScheme": {}}}}')
+    assert caught.value.path == "$.securitySchemes[...]"

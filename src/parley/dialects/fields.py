@@ -226,7 +226,8 @@ def _relax_union(value: JsonValue, members: tuple[inspect.Type, ...], protojson:
 
 
 def _has_required(value: dict[str, JsonValue], schema: inspect.StructType) -> bool:
-    return all(field.encode_name in value for field in schema.fields if field.required)
+    required = [field.encode_name for field in schema.fields if field.required]
+    return bool(required) and all(name in value for name in required)
 
 
 def _relax_struct(value: dict[str, JsonValue], schema: inspect.StructType, protojson: EnumNames | None) -> Any:

@@ -145,7 +145,7 @@ def encode_rest_request(version: Version, operation: Operation, request: Request
     task_id = getattr(request, "task_id", "")
     parameters = {name: str(members.pop(member, task_id)) for member, name in names.items()}
     members.pop("tenant", None)
-    if "POST" in operation.routes[version].verbs:
+    if operation.routes[version].verbs[0] == "POST":
         return RestRequest(parameters, body=msgspec.json.encode(members), tenant=tenant)
     allowed = operation.routes[version].query
     query = {k: v for k, v in members.items() if k in allowed and isinstance(v, str | int | bool)}

@@ -13,12 +13,13 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Struct, field, structs
 
-from parley.dialects import carried
-from parley.dialects.carried import carry, carry_part, unload_part, unload_text, unload_texts, unwrap_data, wrap_data
+from parley.dialects import carried, v0_3
+from parley.dialects.carried import carry, carry_part, unload_text, unload_texts, wrap_data
 from parley.dialects.dialect import Codec, JsonDialect
 from parley.dialects.fields import Count, NonEmpty, Reader
 from parley.dialects.timestamps import in_utc
 from parley.dialects.v0_1_card import CARDS
+from parley.dialects.v0_3 import decode_part, encode_file
 from parley.protocol import messages as m
 from parley.protocol import operations as ops
 from parley.protocol import requests as r
@@ -38,32 +39,17 @@ class Wire(Struct, rename="camel", omit_defaults=True):
     """What all structs here share: camelCase names, and no mention of what is absent."""
 
 
-class WireFile(Wire):
-    content: bytes | None = field(default=None, name="bytes")
-    uri: str | None = None
-    mime_type: str | None = None
-    name: str | None = None
-    data: bytes | None = None  # the samples say `data` for `bytes`
-
-    def __post_init__(self) -> None:
-        contents = (self.content is not None) + (self.uri is not None) + (self.data is not None)
-        if contents != 1:
-            raise ValueError(f"A file has either bytes or a uri; this one has {contents} contents")
+# The parts of 0.3, which has them from here, told apart by `type` instead of `kind`.
+class WireTextPart(v0_3.WireTextPart, tag_field="type", tag="text"):
+    pass
 
 
-class WireTextPart(Wire, tag_field="type", tag="text"):
-    text: str
-    metadata: dict[str, Any] | None = None
+class WireFilePart(v0_3.WireFilePart, tag_field="type", tag="file"):
+    pass
 
 
-class WireFilePart(Wire, tag_field="type", tag="file"):
-    file: WireFile
-    metadata: dict[str, Any] | None = None
-
-
-class WireDataPart(Wire, tag_field="type", tag="data"):
-    data: dict[str, Any]
-    metadata: dict[str, Any] | None = None
+class WireDataPart(v0_3.WireDataPart, tag_field="type", tag="data"):
+    pass
 
 
 WirePart: TypeAlias = WireTextPart | WireFilePart | WireDataPart
@@ -168,21 +154,6 @@ def _schemes(given: object) -> list[str]:
 # --- messages ---------------------------------------------------------------------------------------------------------
 
 
-def decode_part(part: WirePart) -> m.Part:
-    """A part, by its type."""
-    if isinstance(part, WireTextPart):
-        return m.TextPart(part.text, *unload_part(part.metadata or {}))
-    if isinstance(part, WireDataPart):
-        return unwrap_data(part.data, part.metadata or {})
-    file = part.file
-    rest = (file.mime_type or None, file.name or None, part.metadata or {})
-    if file.uri is not None:
-        return m.UrlPart(file.uri, *rest)
-    content = file.content if file.content is not None else file.data
-    assert content is not None  # WireFile lets nothing else through
-    return m.RawPart(content, *rest)
-
-
 def encode_part(part: m.Part) -> WirePart:
     """A part in 0.1; what text and data parts have no member for is carried in their metadata."""
     if isinstance(part, m.TextPart):
@@ -191,13 +162,6 @@ def encode_part(part: m.Part) -> WirePart:
         data, metadata = wrap_data(part)
         return WireDataPart(data, metadata or None)
     return WireFilePart(encode_file(part), part.metadata or None)
-
-
-def encode_file(part: m.RawPart | m.UrlPart) -> WireFile:
-    """A file in 0.1."""
-    if isinstance(part, m.RawPart):
-        return WireFile(part.raw, None, part.media_type, part.filename)
-    return WireFile(None, part.url, part.media_type, part.filename)
 
 
 def decode_message(message: WireMessage, task_id: str, context_id: str | None, *, default_id: str = "") -> m.Message:

@@ -133,9 +133,10 @@ SUBSCRIBE_TO_TASK = Operation(
         V0_3: "tasks/resubscribe",
         V1_0: "SubscribeToTask",
     },
-    # The text of both versions says POST, their protobuf annotations GET; peers use either.
+    # The text of both versions says POST, their protobuf annotations GET. Servers take both; clients use the first,
+    # because a2a-sdk 0.3 serves GET alone.
     routes={
-        V0_3: Route(("POST", "GET"), "/v1/tasks/{id}:subscribe"),
+        V0_3: Route(("GET", "POST"), "/v1/tasks/{id}:subscribe"),
         V1_0: Route(("POST", "GET"), "/tasks/{id}:subscribe"),
     },
     rpcs={V0_3: "TaskSubscription", V1_0: "SubscribeToTask"},
