@@ -9,7 +9,7 @@ import pytest
 from parley.dialects import carried, v0_1, v0_2, v0_3, v0_3_protojson, v1_0
 from parley.dialects.dialect import JsonDialect
 from parley.protocol import operations as ops
-from parley.protocol.errors import InvalidParamsError, PeerProtocolError, UnsupportedOperationError
+from parley.protocol.errors import InvalidParamsError, LocalProtocolError, PeerProtocolError, UnsupportedOperationError
 from parley.protocol.events import StatusUpdate
 from parley.protocol.messages import DataPart, Message, RawPart, Role, TextPart, UrlPart
 from parley.protocol.push import PushAuthentication, PushConfig
@@ -272,3 +272,9 @@ def test_0_3_protojson_wants_a_task_as_parent() -> None:
 def test_a_webhook_of_0_3_whose_name_is_odd_has_no_task() -> None:
     raw = b'{"name": "somewhere", "pushNotificationConfig": {"url": "u"}}'
     assert v0_3_protojson.REST_DIALECT.decode_result(ops.GET_PUSH_CONFIG, raw) == PushConfig("u")
+
+
+def test_what_a_dialect_demands_and_a_value_lacks_is_our_own_fault() -> None:
+    from_0_1 = decode(v0_1.DIALECT, ops.SEND_MESSAGE, send_0_1())
+    with pytest.raises(LocalProtocolError, match="The message lacks its messageId"):
+        v0_3.DIALECT.encode_request(ops.SEND_MESSAGE, from_0_1)

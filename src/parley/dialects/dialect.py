@@ -14,7 +14,13 @@ import msgspec
 
 from parley.dialects.fields import MAX_DEPTH, MAX_REPLY_DEPTH, Fault, Reader
 from parley.protocol.cards import AgentCard
-from parley.protocol.errors import InvalidParamsError, ParseError, PeerProtocolError, UnsupportedOperationError
+from parley.protocol.errors import (
+    InvalidParamsError,
+    LocalProtocolError,
+    ParseError,
+    PeerProtocolError,
+    UnsupportedOperationError,
+)
 from parley.protocol.events import StreamEvent
 from parley.protocol.jsonvalue import JsonObject, JsonValue
 from parley.protocol.operations import Operation
@@ -48,8 +54,15 @@ class Codec(Generic[W, C]):
         return self._decode(self.reader.read_value(value))
 
     def encode(self, value: C) -> bytes:
-        """The JSON text."""
-        return _encoder.encode(self._encode(value))
+        """The JSON text.
+
+        Raises:
+            LocalProtocolError: the value lacks something that this dialect demands.
+        """
+        try:
+            return _encoder.encode(self._encode(value))
+        except ValueError as exc:
+            raise LocalProtocolError(str(exc)) from exc
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
