@@ -11,11 +11,12 @@ help: ## Show this list.
 run: .venv/.installed ## Show a conversation translated between the four dialects.
 	@$(BIN)/python -m parley.demo
 
-test: .venv/.installed peers ## Run the tests with coverage of the core.
+test: .venv/.installed peers ## Run the tests; the core must be covered to the last branch.
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest --numprocesses auto
 	$(BIN)/coverage combine --quiet
-	$(BIN)/coverage report --fail-under=100
+	$(BIN)/coverage report --fail-under=95
+	$(BIN)/coverage report --fail-under=100 --include='*/protocol/*,*/dialects/*,*/wire/*'
 
 check: .venv/.installed ## Format check, lint, types, import layers, generated files.
 	$(BIN)/ruff format --check .

@@ -19,7 +19,7 @@ from parley.protocol.errors import A2AError
 from parley.protocol.events import ArtifactUpdate, MessageAdded, StatusUpdate, TaskCreated
 from parley.protocol.lifecycle import fold
 from parley.protocol.messages import DataPart, Message, Role, TextPart
-from parley.protocol.requests import Request, SendMessageRequest
+from parley.protocol.requests import SendMessageRequest
 from parley.protocol.tasks import Artifact, Task, TaskState, TaskStatus
 from parley.protocol.versions import Version
 from parley.wire import jsonrpc, sse
@@ -34,6 +34,7 @@ def main() -> None:
     _title("A caller of A2A 0.1 asks. These bytes come in:")
     print(CALLER.decode())
     request = _read(CALLER)
+    assert request is not None
 
     _title("What it would have said in the other dialects:")
     for version, dialect in DIALECTS.items():
@@ -68,25 +69,23 @@ def main() -> None:
     print("\nNext: docs/ explains each layer, ARCHITECTURE.md shows where everything is.")
 
 
-def _read(body: bytes) -> Request:
-    """Take a request in as a server would, and say what was understood."""
+def _read(body: bytes) -> SendMessageRequest | None:
+    """Take a send in as a server would, and say what was understood, or what was wrong."""
     envelope = jsonrpc.decode_request(body)
     found = detect_jsonrpc(envelope.method)
     try:
         request = DIALECTS[found.version].decode_request(found.operation, envelope.params)
     except A2AError as error:
         _say(found.version, jsonrpc.encode_error(envelope.id, encode_error(found.version, error)))
-        return SendMessageRequest(Message("", Role.USER, ()))
-    print(f"\n  understood as {found.operation.name} of A2A {found.version}, because {found.reason}")
-    if isinstance(request, SendMessageRequest):
-        print(f"  message: {request.message.text!r}, task {request.message.task_id!r}")
-        return structs.replace(request, message=structs.replace(request.message, message_id="m-1"))
-    return request
-
-
-def _conversation(request: Request) -> list[TaskCreated | MessageAdded | StatusUpdate | ArtifactUpdate]:
-    """What happens over time: the events that the task's log would hold."""
+        return None
     assert isinstance(request, SendMessageRequest)
+    print(f"\n  understood as {found.operation.name} of A2A {found.version}, because {found.reason}")
+    print(f"  message: {request.message.text!r}, task {request.message.task_id!r}")
+    return structs.replace(request, message=structs.replace(request.message, message_id="m-1"))
+
+
+def _conversation(request: SendMessageRequest) -> list[TaskCreated | MessageAdded | StatusUpdate | ArtifactUpdate]:
+    """What happens over time: the events that the task's log would hold."""
     task, context = request.message.task_id or "", request.message.context_id
     question = Message("m-2", Role.AGENT, (TextPart("To which currency?"),), context, task)
     answer = Message("m-3", Role.USER, (TextPart("EUR"), DataPart({"rounding": 2})), context, task)
