@@ -57,11 +57,17 @@ def _create_push_1_0(request: r.CreatePushConfigRequest) -> r.CreatePushConfigRe
     return structs.replace(request, config=config, metadata={})
 
 
+def _send_push_without_task(configuration: r.SendConfiguration) -> r.SendConfiguration:
+    push = configuration.push_config and structs.replace(configuration.push_config, task_id=None, tenant=None)
+    return structs.replace(configuration, push_config=push)
+
+
 RULES_1_0: dict[type, Rule] = {
     StatusUpdate: without(final=False),
     Artifact: without(index=None),
     PushAuthentication: lambda a: structs.replace(a, schemes=a.schemes[:1], extra={}),
-    r.SendMessageRequest: without(task_id_is_new=False),
+    r.SendConfiguration: _send_push_without_task,
+    r.SendMessageRequest: without(caller_names_task=False),
     r.GetTaskRequest: without(metadata={}),
     r.SubscribeToTaskRequest: without(metadata={}),
     r.CreatePushConfigRequest: _create_push_1_0,
@@ -83,11 +89,6 @@ def _nested_push(request: r.CreatePushConfigRequest) -> r.CreatePushConfigReques
     return r.CreatePushConfigRequest(request.task_id, structs.replace(request.config, task_id=request.task_id))
 
 
-def _send_push_without_task(configuration: r.SendConfiguration) -> r.SendConfiguration:
-    push = configuration.push_config and structs.replace(configuration.push_config, task_id=None)
-    return structs.replace(configuration, push_config=push)
-
-
 def _card_0_3(card: c.AgentCard, *versions: str, written: str) -> c.AgentCard:
     interfaces = dict.fromkeys((i.url, i.binding) for i in interfaces_for(card, *versions))
     return structs.replace(card, interfaces=tuple(c.AgentInterface(url, b, written) for url, b in interfaces))
@@ -99,7 +100,7 @@ RULES_0_3: dict[type, Rule] = {
     PushAuthentication: without(extra={}),
     PushConfig: without(tenant=None),
     r.SendConfiguration: _send_push_without_task,
-    r.SendMessageRequest: without(tenant=None, task_id_is_new=False),
+    r.SendMessageRequest: without(tenant=None, caller_names_task=False),
     r.GetTaskRequest: without(tenant=None),
     r.CancelTaskRequest: without(tenant=None),
     r.SubscribeToTaskRequest: without(tenant=None),
@@ -117,8 +118,10 @@ RULES_0_3: dict[type, Rule] = {
 
 def _card_0_2(card: c.AgentCard) -> c.AgentCard:
     schemes = {name: s for name, s in card.security_schemes.items() if not isinstance(s, c.MutualTlsScheme)}
+    dropped = card.security_schemes.keys() - schemes.keys()
+    security = tuple(needed for needed in card.security if not needed.keys() & dropped)
     card = _card_0_3(card, "0.2", "0.3", "0.1", written="0.2")
-    return structs.replace(card, security_schemes=schemes, signatures=())
+    return structs.replace(card, security_schemes=schemes, security=security, signatures=())
 
 
 RULES_0_2 = RULES_0_3 | {
@@ -127,17 +130,30 @@ RULES_0_2 = RULES_0_3 | {
     c.OAuth2Scheme: without(metadata_url=None),
 }
 
-# --- 0.3 as ProtoJSON -------------------------------------------------------------------------------------------------
+# --- 0.3 over REST, and as ProtoJSON ----------------------------------------------------------------------------------
+
+RULES_0_3_REST = RULES_0_3 | {
+    r.GetTaskRequest: lambda q: structs.replace(q, tenant=None, history_length=q.history_length or None),
+    r.ListPushConfigsRequest: without(tenant=None),
+}
 
 
 def _send_proto(configuration: r.SendConfiguration) -> r.SendConfiguration:
     return structs.replace(_send_push_without_task(configuration), history_length=configuration.history_length or None)
 
 
-RULES_0_3_PROTOJSON = RULES_0_3 | {
+RULES_0_3_PROTOJSON = RULES_0_3_REST | {
     r.SendConfiguration: _send_proto,
     r.PushConfigPage: lambda page: page,
 }
+
+
+def webhooks_by_name(result: Any) -> Any:
+    """An answer about webhooks, where one without an id goes by the task's."""
+    if isinstance(result, r.PushConfigPage):
+        return structs.replace(result, configs=tuple(map(webhooks_by_name, result.configs)))
+    return structs.replace(result, id=result.id or result.task_id) if isinstance(result, PushConfig) else result
+
 
 # --- 0.1 --------------------------------------------------------------------------------------------------------------
 
@@ -165,13 +181,12 @@ def _status_update_0_1(update: StatusUpdate) -> StatusUpdate:
 
 
 def _artifact_update_0_1(update: ArtifactUpdate) -> ArtifactUpdate:
-    artifact = structs.replace(update.artifact, index=update.artifact.index or 0)
-    return structs.replace(update, artifact=artifact, context_id=None)
+    return structs.replace(update, context_id=None)
 
 
 def _send_0_1(request: r.SendMessageRequest) -> r.SendMessageRequest:
     message = structs.replace(request.message, task_id=request.message.task_id or request.message.message_id)
-    return structs.replace(request, message=message, tenant=None, task_id_is_new=True)
+    return structs.replace(request, message=message, tenant=None, caller_names_task=True)
 
 
 def _configuration_0_1(configuration: r.SendConfiguration) -> r.SendConfiguration:

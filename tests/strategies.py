@@ -7,6 +7,7 @@ for itself. Sizes are small: what breaks a codec is variety, not bulk.
 from datetime import UTC, datetime
 
 from hypothesis import strategies as st
+from msgspec import structs
 
 from parley.dialects import carried
 from parley.protocol import cards as c
@@ -96,6 +97,12 @@ artifact_updates = st.builds(
     last_chunk=st.booleans(),
     metadata=metadata,
 )
+slotted_artifact_updates = st.builds(
+    lambda update, slot: structs.replace(update, artifact=structs.replace(update.artifact, index=slot)),
+    artifact_updates,
+    st.integers(0, 9),
+)
+"""As 0.1 needs them: in a slot."""
 stream_events = st.one_of(tasks, messages, status_updates, artifact_updates)
 
 authentications = st.builds(
@@ -128,7 +135,7 @@ requests = {
         configuration=configurations,
         metadata=metadata,
         tenant=maybe,
-        task_id_is_new=st.booleans(),
+        caller_names_task=st.booleans(),
     ),
     "GetTask": st.builds(
         r.GetTaskRequest, names, st.none() | st.integers(0, 2**31 - 1), metadata=metadata, tenant=maybe

@@ -8,7 +8,8 @@ from hypothesis import given
 
 from parley.dialects import v0_1_card, v0_2, v0_3, v1_0
 from parley.dialects.cards import decode_any_card, detect_card_version, encode_superset_card
-from parley.dialects.oauth_flows import one_flow_per_scheme
+from parley.dialects.dialect import JsonDialect
+from parley.dialects.oauth_flows import MAX_ALTERNATIVES, one_flow_per_scheme
 from parley.protocol import cards as c
 from parley.protocol.errors import PeerProtocolError
 from parley.protocol.versions import Version
@@ -95,6 +96,14 @@ def _without(document: bytes, *members: str) -> bytes:
         (b'{"name": "a", "url": "b", "securitySchemes": {}}', Version.V0_2),
         (b'{"name": "a", "url": "b", "protocolVersion": "1.0"}', Version.V0_3),
         (b'{"name": "a", "url": "b", "protocolVersion": 3}', Version.V0_3),
+        (b'{"name": "a", "url": "b", "description": "", "defaultInputModes": ["text"]}', Version.V0_1),
+        (b'{"name": "a", "url": "b", "description": "", "defaultInputModes": ["text/plain"]}', Version.V0_2),
+        (b'{"name": "a", "url": "b", "description": "", "defaultInputModes": [1]}', Version.V0_2),
+        (b'{"name": "a", "url": "b", "description": "", "defaultInputModes": 1}', Version.V0_2),
+        (
+            b'{"name": "a", "url": "b", "description": "", "defaultInputModes": ["text"], "securitySchemes": {}}',
+            Version.V0_2,
+        ),
     ],
 )
 def test_a_cards_version_is_told_by_its_members(raw: bytes, version: Version) -> None:
@@ -171,11 +180,11 @@ def test_a_card_of_1_0_may_leave_out_what_is_empty() -> None:
     )
 
 
-def test_a_scheme_of_1_0_that_is_none_or_two_is_refused() -> None:
-    for scheme in (b"{}", b'{"mtlsSecurityScheme": {}, "httpAuthSecurityScheme": {"scheme": "x"}}'):
-        with pytest.raises(PeerProtocolError) as caught:
-            v1_0.DIALECT.decode_card(b'{"name": "a", "securitySchemes": {"x": %s}}' % scheme)
-        assert caught.value.path == "$.securitySchemes[...]"
+def test_a_scheme_of_1_0_that_is_two_is_refused() -> None:
+    scheme = b'{"mtlsSecurityScheme": {}, "httpAuthSecurityScheme": {"scheme": "x"}}'
+    with pytest.raises(PeerProtocolError) as caught:
+        v1_0.DIALECT.decode_card(b'{"name": "a", "securitySchemes": {"x": %s}}' % scheme)
+    assert caught.value.path == "$.securitySchemes.x"
 
 
 def test_no_snake_case_can_be_smuggled_into_a_signed_card() -> None:
@@ -186,4 +195,146 @@ def test_no_snake_case_can_be_smuggled_into_a_signed_card() -> None:
 def test_a_scheme_of_0_3_without_a_type_is_no_scheme() -> None:
     with pytest.raises(PeerProtocolError) as caught:
         v0_3.DIALECT.decode_card(b'{"name": "a", "url": "b", "securitySchemes": {"x": {"oauth2SecurityScheme": {}}}}')
-    assert caught.value.path == "$.securitySchemes[...]"
+    assert caught.value.path == "$.securitySchemes.x"
+
+
+# --- endpoints --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("dialect", "stated", "version"),
+    [
+        (v0_2.DIALECT, None, "0.2"),
+        (v0_2.DIALECT, "0.2.5", "0.2"),
+        (v0_3.DIALECT, None, "0.3"),
+        (v0_3.DIALECT, "0.3.0", "0.3"),
+        (v0_3.DIALECT, "1.0", "0.3"),
+        (v0_3.DIALECT, "latest", "0.3"),
+    ],
+)
+def test_the_endpoint_of_an_old_card_speaks_the_version_it_can_be_read_in(
+    dialect: JsonDialect, stated: str | None, version: str
+) -> None:
+    card = dialect.decode_card(json.dumps({"name": "a", "url": "b", "protocolVersion": stated}).encode())
+    assert [interface.version for interface in card.interfaces] == [version]
+
+
+def test_a_1_0_card_may_state_versions_with_a_patch_number() -> None:
+    face = {"url": "u", "protocolBinding": "JSONRPC", "protocolVersion": "1.0.1"}
+    odd = {**face, "protocolVersion": "draft.9.1"}
+    card = v1_0.DIALECT.decode_card(json.dumps({"name": "a", "supportedInterfaces": [face, odd]}).encode())
+    assert [interface.version for interface in card.interfaces] == ["1.0", "draft.9.1"]
+
+
+MANY_DOORS = c.AgentCard(
+    "n",
+    "",
+    "",
+    (
+        c.AgentInterface("grpc:443", "GRPC", "0.3"),
+        c.AgentInterface("https://rest", "HTTP+JSON", "0.3"),
+        c.AgentInterface("https://rpc", "JSONRPC", "0.3"),
+        c.AgentInterface("https://new", "JSONRPC", "1.0"),
+    ),
+)
+
+
+@pytest.mark.parametrize("dialect", [v0_2.DIALECT, v0_3.DIALECT], ids=["0.2", "0.3"])
+def test_the_main_endpoint_of_an_old_card_is_the_json_rpc_one(dialect: JsonDialect) -> None:
+    wire = json.loads(dialect.encode_card(MANY_DOORS))
+    assert (wire["url"], wire["preferredTransport"]) == ("https://rpc", "JSONRPC")
+    assert [face["url"] for face in wire["additionalInterfaces"]] == ["https://rpc", "grpc:443", "https://rest"]
+
+
+def test_0_1_advertises_a_json_rpc_endpoint_wherever_there_is_one() -> None:
+    def url(*interfaces: c.AgentInterface) -> str:
+        return v0_1_card.encode_card(c.AgentCard("n", "", "", interfaces)).url
+
+    grpc_0_1, grpc_0_3 = c.AgentInterface("grpc", "GRPC", "0.1"), c.AgentInterface("grpc3", "GRPC", "0.3")
+    rpc_1_0 = c.AgentInterface("rpc", "JSONRPC", "1.0")
+    assert url(*MANY_DOORS.interfaces) == "https://rpc"
+    assert url(grpc_0_1, *MANY_DOORS.interfaces) == "https://rpc"
+    assert url(grpc_0_1, rpc_1_0) == "rpc"
+    assert url(grpc_0_3, grpc_0_1) == "grpc3"
+
+
+# --- OAuth flows ------------------------------------------------------------------------------------------------------
+
+FIVE_FLOWS = c.OAuth2Scheme(c.OAuthFlows(CODE, MACHINE, CODE, MACHINE, MACHINE))
+
+
+def test_a_requirement_of_many_schemes_with_many_flows_does_not_explode() -> None:
+    schemes = {f"s{number}": FIVE_FLOWS for number in range(10)}
+    card = c.AgentCard("n", "", "", (), security_schemes=schemes, security=(dict.fromkeys(schemes, ()),))
+
+    split = one_flow_per_scheme(card)
+
+    assert split.security == card.security
+    assert len(split.security_schemes) == 50
+
+
+def test_a_requirement_is_spelled_out_up_to_the_limit() -> None:
+    schemes = dict.fromkeys(("a", "b"), FIVE_FLOWS)
+    card = c.AgentCard("n", "", "", (), security_schemes=schemes, security=({"a": (), "b": ()},))
+    assert len(one_flow_per_scheme(card).security) == 25 <= MAX_ALTERNATIVES
+
+
+def test_a_split_scheme_takes_no_name_that_another_has() -> None:
+    both = c.OAuth2Scheme(c.OAuthFlows(authorization_code=CODE, client_credentials=MACHINE))
+    key = c.ApiKeyScheme(c.ApiKeyLocation.HEADER, "X-Key")
+    taken = {"login": both, "login-clientCredentials": key, "login-clientCredentials-2": key}
+    card = c.AgentCard("n", "", "", (), security_schemes=taken, security=({"login": ()},))
+
+    split = one_flow_per_scheme(card)
+
+    assert split.security_schemes == {
+        "login": c.OAuth2Scheme(c.OAuthFlows(authorization_code=CODE)),
+        "login-clientCredentials": key,
+        "login-clientCredentials-2": key,
+        "login-clientCredentials-3": c.OAuth2Scheme(c.OAuthFlows(client_credentials=MACHINE)),
+    }
+    assert split.security == ({"login": ()}, {"login-clientCredentials-3": ()})
+
+
+# --- schemes that nobody knows yet ------------------------------------------------------------------------------------
+
+
+def test_a_scheme_of_a_later_release_is_left_out_and_its_requirement_stays() -> None:
+    newer = {"name": "a", "url": "b", "protocolVersion": "0.3.0", "securitySchemes": {"x": {"type": "passkey"}}}
+    card = v0_3.DIALECT.decode_card(json.dumps({**newer, "security": [{"x": []}]}).encode())
+    assert (card.security_schemes, card.security) == ({}, ({"x": ()},))
+
+    newer = {"name": "a", "securitySchemes": {"x": {"passkeySecurityScheme": {}}, "y": {"mtlsSecurityScheme": {}}}}
+    requirement = {"schemes": {"x": {}}}
+    card = v1_0.DIALECT.decode_card(json.dumps({**newer, "securityRequirements": [requirement]}).encode())
+    assert (card.security_schemes, card.security) == ({"y": c.MutualTlsScheme()}, ({"x": ()},))
+
+
+@pytest.mark.parametrize(
+    ("dialect", "scheme", "path"),
+    [
+        (v1_0.DIALECT, {"apiKeySecurityScheme": {"location": "moon"}}, "$.securitySchemes.x.apiKeySecurityScheme"),
+        (v1_0.DIALECT, "text", "$.securitySchemes.x"),
+        (v0_3.DIALECT, {"type": "http"}, "$.securitySchemes.x"),
+        (v0_3.DIALECT, {"type": 5}, "$.securitySchemes.x"),
+        (v0_3.DIALECT, None, "$.securitySchemes.x"),
+    ],
+)
+def test_the_fault_of_a_scheme_names_the_scheme(dialect: JsonDialect, scheme: Any, path: str) -> None:
+    raw = json.dumps({"name": "a", "url": "b", "securitySchemes": {"x": scheme}}).encode()
+    with pytest.raises(PeerProtocolError) as caught:
+        dialect.decode_card(raw)
+    assert (caught.value.path or "").startswith(path)
+
+
+def test_0_2_drops_a_requirement_whose_scheme_it_cannot_name() -> None:
+    schemes = {"m": c.MutualTlsScheme(), "key": c.ApiKeyScheme(c.ApiKeyLocation.HEADER, "X-Key")}
+    security: tuple[c.SecurityRequirement, ...] = ({"m": (), "key": ()}, {"key": ()})
+    card = c.AgentCard("n", "", "", (), security_schemes=schemes, security=security)
+    wire = json.loads(v0_2.DIALECT.encode_card(card))
+    assert (list(wire["securitySchemes"]), wire["security"]) == (["key"], [{"key": []}])
+
+
+def test_a_card_of_0_1_may_name_one_scheme_without_its_list() -> None:
+    card = v0_1_card.CARDS.decode(b'{"name": "a", "url": "b", "authentication": {"schemes": "Bearer"}}')
+    assert card.security == ({"Bearer": ()},)

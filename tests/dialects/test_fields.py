@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from parley.dialects import v0_3, v1_0
-from parley.dialects.fields import MAX_DEPTH, MAX_REASON
+from parley.dialects.fields import MAX_DEPTH
 from parley.protocol import operations as ops
-from parley.protocol.errors import InvalidParamsError, ParseError, PeerProtocolError
+from parley.protocol.errors import MAX_TEXT, InvalidParamsError, ParseError, PeerProtocolError
 from parley.protocol.messages import DataPart, RawPart, TextPart
 from parley.protocol.requests import ListTasksRequest, SendMessageRequest
 from parley.protocol.tasks import TaskState
@@ -123,11 +123,11 @@ def test_a_hundred_thousand_brackets_are_refused() -> None:
 
 def test_an_endless_value_is_not_quoted_back_whole() -> None:
     message, _ = refused(send(b', "role": "%s"' % (b"x" * 10_000)))
-    assert len(message) == MAX_REASON
+    assert len(message) == MAX_TEXT
 
     _, path = refused(send(b', "metadata": {"%s": 99999999999999999999}' % (b"y" * 10_000)))
     assert path is not None
-    assert len(path) == MAX_REASON
+    assert len(path) == MAX_TEXT
 
 
 def test_many_wide_members_need_no_more_than_a_walk() -> None:
@@ -222,3 +222,9 @@ def test_a_reply_that_makes_no_sense_is_the_peers_fault() -> None:
         v1_0.DIALECT.decode_result(ops.GET_TASK, b'{"id": "t", "status": {"state": "DREAMING"}}')
     assert caught.value.path == "$.status.state"
     assert str(caught.value) == "Invalid enum value 'DREAMING' (at $.status.state)"
+
+
+def test_the_path_of_a_fault_is_the_last_thing_msgspec_says() -> None:
+    message, path = refused(send(b', "role": "x - at `$.elsewhere`"'))
+    assert message.startswith("Invalid enum value 'x - at `$.elsewhere`'")
+    assert path == "$.message.role"

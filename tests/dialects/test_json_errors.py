@@ -151,3 +151,24 @@ def test_rest_errors_are_read_in_every_form(status: int, body: Any, error_type: 
 
 def test_a_rest_error_without_json_is_known_by_its_status() -> None:
     assert type(decode_rest_error(503, b"<html>busy</html>")) is e.UnavailableError
+
+
+@pytest.mark.parametrize("code", [0, 1, 404, -1, -31999])
+def test_a_code_outside_the_range_of_json_rpc_servers_is_passed_on_as_an_internal_error(code: int) -> None:
+    error = e.UnknownRemoteError("no", code=code)
+    assert code_of(V1_0, error) == e.InternalError.row.code
+    assert json.loads(encode_error(V0_3, error))["code"] == e.InternalError.row.code
+
+
+def test_a_reason_of_another_domain_says_nothing() -> None:
+    info = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "TASK_NOT_FOUND", "domain": "billing.test"}
+    raw = {"code": -32603, "message": "x", "data": [info]}
+    assert type(decode_error(V1_0, json.dumps(raw).encode())) is e.InternalError
+    info["domain"] = e.ERROR_DOMAIN
+    assert type(decode_error(V1_0, json.dumps(raw).encode())) is e.TaskNotFoundError
+
+
+def test_a_truth_value_is_no_status() -> None:
+    error = decode_rest_error(200, b'{"error": {"code": true, "message": "odd"}}')
+    assert isinstance(error, e.UnknownRemoteError)
+    assert error.code == 200

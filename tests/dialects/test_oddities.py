@@ -10,7 +10,7 @@ from parley.dialects import carried, v0_1, v0_2, v0_3, v0_3_protojson, v1_0
 from parley.dialects.dialect import JsonDialect
 from parley.protocol import operations as ops
 from parley.protocol.errors import InvalidParamsError, LocalProtocolError, PeerProtocolError, UnsupportedOperationError
-from parley.protocol.events import StatusUpdate
+from parley.protocol.events import ArtifactUpdate, StatusUpdate
 from parley.protocol.messages import DataPart, Message, RawPart, Role, TextPart, UrlPart
 from parley.protocol.push import PushAuthentication, PushConfig
 from parley.protocol.requests import ListTasksRequest, SendConfiguration, SendMessageRequest
@@ -45,7 +45,7 @@ def test_0_1_gives_no_history_unless_asked_and_lets_callers_name_tasks() -> None
     assert decode(v0_1.DIALECT, ops.SEND_MESSAGE, send_0_1(sessionId="s1")) == SendMessageRequest(
         Message("", Role.USER, (TextPart("hi"),), context_id="s1", task_id="t1"),
         SendConfiguration(history_length=0),
-        task_id_is_new=True,
+        caller_names_task=True,
     )
 
 
@@ -175,7 +175,8 @@ def test_an_update_is_no_answer_to_a_send() -> None:
 
 
 def test_non_object_data_crosses_0_3_by_the_convention_of_the_sdk() -> None:
-    wire: Any = json.loads(v0_3.DIALECT.encode_push(Message("m", Role.AGENT, (DataPart([1, 2], metadata={"k": 1}),))))
+    (frame,) = v0_3.DIALECT.encode_event(Message("m", Role.AGENT, (DataPart([1, 2], metadata={"k": 1}),)))
+    wire: Any = json.loads(frame)
     assert wire["parts"] == [
         {"kind": "data", "data": {"value": [1, 2]}, "metadata": {"k": 1, "data_part_compat": True}}
     ]
@@ -278,3 +279,76 @@ def test_what_a_dialect_demands_and_a_value_lacks_is_our_own_fault() -> None:
     from_0_1 = decode(v0_1.DIALECT, ops.SEND_MESSAGE, send_0_1())
     with pytest.raises(LocalProtocolError, match="The message lacks its messageId"):
         v0_3.DIALECT.encode_request(ops.SEND_MESSAGE, from_0_1)
+
+
+def test_an_inline_webhook_belongs_to_the_task_and_tenant_of_its_send() -> None:
+    push = {"url": "https://hook", "id": "p", "taskId": "t9", "tenant": "evil"}
+    message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "x"}]}
+    value = {"message": message, "tenant": "acme", "configuration": {"taskPushNotificationConfig": push}}
+    request = decode(v1_0.DIALECT, ops.SEND_MESSAGE, value)
+    assert (request.tenant, request.configuration.push_config) == ("acme", PushConfig("https://hook", id="p"))
+
+
+def test_0_1_needs_the_slot_of_a_streamed_artifact() -> None:
+    update = ArtifactUpdate("t", None, Artifact("a", (TextPart("x"),)))
+    with pytest.raises(LocalProtocolError, match="needs the artifact's slot"):
+        v0_1.DIALECT.encode_event(update)
+
+
+@pytest.mark.parametrize("dialect", [v0_1.DIALECT, v0_3.DIALECT, v1_0.DIALECT], ids=["0.1", "0.3", "1.0"])
+def test_half_a_surrogate_pair_is_our_own_fault(dialect: JsonDialect) -> None:
+    message = Message("m", Role.AGENT, (TextPart("\ud800"),))
+    with pytest.raises(LocalProtocolError, match="surrogates not allowed"):
+        dialect.encode_event(message)
+    with pytest.raises(LocalProtocolError, match="surrogates not allowed"):
+        dialect.encode_result(ops.GET_TASK, Task("t", None, TaskStatus(TaskState.WORKING, message)))
+
+
+def test_a_snapshot_that_0_1_cannot_say_is_our_own_fault() -> None:
+    nothing_said = TaskStatus(TaskState.WORKING, Message("m", Role.AGENT, ()))
+    with pytest.raises(LocalProtocolError, match="at least one part"):
+        v0_1.DIALECT.encode_event(Task("t", None, nothing_said))
+
+
+def test_a_result_that_a_dialect_does_not_have_is_unsupported() -> None:
+    for dialect in (v0_1.DIALECT, v0_3.DIALECT):
+        with pytest.raises(UnsupportedOperationError, match="has no ListTasks"):
+            dialect.decode_result(ops.LIST_TASKS, b"{}")
+        with pytest.raises(UnsupportedOperationError, match="has no ListTasks"):
+            dialect.encode_result(ops.LIST_TASKS, None)
+        with pytest.raises(UnsupportedOperationError, match="answers SendStreamingMessage with a stream"):
+            dialect.decode_result(ops.SEND_STREAMING_MESSAGE, b"{}")
+
+
+@pytest.mark.parametrize("message", [{}, {"role": "ROLE_AGENT"}, {"role": 0}, {"role": "ROLE_UNSPECIFIED"}])
+def test_an_empty_status_message_of_0_3_protojson_is_none(message: Any) -> None:
+    for name in ("message", "update"):
+        raw = json.dumps({"id": "t", "status": {"state": 2, name: message}}).encode()
+        task: Any = v0_3_protojson.REST_DIALECT.decode_result(ops.GET_TASK, raw)
+        assert task.status == TaskStatus(TaskState.WORKING)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"messageId": "m"},
+        {"messageId": "m", "content": [{"text": "x"}]},
+        {"role": "ROLE_AGENT", "content": [{"text": "x"}]},
+    ],
+)
+def test_half_a_status_message_of_0_3_protojson_is_refused(message: Any) -> None:
+    raw = json.dumps({"id": "t", "status": {"state": 2, "message": message}}).encode()
+    with pytest.raises(PeerProtocolError, match="needs messageId, role and content"):
+        v0_3_protojson.REST_DIALECT.decode_result(ops.GET_TASK, raw)
+
+
+@pytest.mark.parametrize(("name", "config_id"), [("c1", "c1"), ("None", None), ("", None)])
+def test_a_webhook_of_0_3_protojson_may_have_its_id_in_its_name(name: str, config_id: str | None) -> None:
+    config = {"name": f"tasks/t/pushNotificationConfigs/{name}", "pushNotificationConfig": {"url": "u"}}
+    expected = PushConfig("u", "t", config_id)
+    dialect = v0_3_protojson.REST_DIALECT
+    assert dialect.decode_result(ops.GET_PUSH_CONFIG, json.dumps(config).encode()) == expected
+    request = decode(dialect, ops.CREATE_PUSH_CONFIG, {"parent": "tasks/t", "config": config})
+    assert request.config == expected
+    request = decode(dialect, ops.CREATE_PUSH_CONFIG, {"parent": "tasks/t", "configId": "None", "config": config})
+    assert request.config == expected

@@ -102,7 +102,7 @@ CARD = c.AgentCard(
     "A",
     "An agent",
     "1",
-    (c.AgentInterface("https://a", "GRPC", "0.3"), c.AgentInterface("https://b", "JSONRPC", "0.3")),
+    (c.AgentInterface("https://b", "JSONRPC", "0.3"), c.AgentInterface("https://a", "GRPC", "0.3")),
     c.AgentCapabilities(True, False, True, extensions=(c.AgentExtension("urn:x", params={"k": 1}),)),
     (c.AgentSkill("s1", "S", "A skill", security=({"http": ()},)),),
     provider=c.AgentProvider("Org", "https://org"),

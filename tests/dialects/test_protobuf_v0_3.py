@@ -14,12 +14,17 @@ from parley.dialects.protobuf_v0_3 import DIALECT
 from parley.protocol import cards as c
 from parley.protocol import operations as ops
 from parley.protocol import requests as r
-from parley.protocol.errors import InvalidParamsError, LocalProtocolError, PeerProtocolError
+from parley.protocol.errors import (
+    InvalidParamsError,
+    LocalProtocolError,
+    PeerProtocolError,
+    UnsupportedOperationError,
+)
 from parley.protocol.events import StatusUpdate
 from parley.protocol.messages import DataPart, Message, RawPart, Role, TextPart
 from parley.protocol.operations import Operation
 from parley.protocol.push import PushConfig
-from parley.protocol.tasks import TaskState, TaskStatus
+from parley.protocol.tasks import Task, TaskState, TaskStatus
 
 PART = {"text": "hi"}
 MESSAGE = {"message_id": "m1", "role": 1, "content": [PART]}
@@ -264,3 +269,43 @@ def test_what_came_with_1_0_is_missing_from_a_card() -> None:
         "device": c.OAuth2Scheme(c.OAuthFlows()),
     }
     assert received.capabilities == c.AgentCapabilities(False, False, False)
+
+
+def test_a_replay_across_an_old_question_says_final_only_at_its_end() -> None:
+    question = StatusUpdate("t1", "c1", TaskStatus(TaskState.INPUT_REQUIRED))
+    done = StatusUpdate("t1", "c1", TaskStatus(TaskState.COMPLETED))
+    assert DIALECT.encode_event(question).status_update.final
+    assert not DIALECT.encode_event(question, ends=False).status_update.final
+    assert DIALECT.encode_event(done, ends=True).status_update.final
+    assert DIALECT.encode_event(Task("t1", "c1", done.status), ends=True).task.id == "t1"
+
+
+@pytest.mark.parametrize(("name", "config_id"), [("c1", "c1"), ("None", None)])
+def test_a_webhook_to_register_may_have_its_id_in_its_name(name: str, config_id: str | None) -> None:
+    message = DIALECT.rpc(ops.CREATE_PUSH_CONFIG).request(
+        parent="tasks/t1",
+        config={"name": f"tasks/t1/pushNotificationConfigs/{name}", "push_notification_config": {"url": "u"}},
+    )
+    expected = r.CreatePushConfigRequest("t1", PushConfig("u", "t1", config_id))
+    assert DIALECT.decode_request(ops.CREATE_PUSH_CONFIG, message) == expected
+    message.config_id = "None"
+    assert DIALECT.decode_request(ops.CREATE_PUSH_CONFIG, message) == expected
+
+
+@pytest.mark.parametrize(("stated", "version"), [("", "0.3"), ("0.2.6", "0.2"), ("1.0", "0.3")])
+def test_the_endpoints_of_a_card_speak_a_version_before_1_0(stated: str, version: str) -> None:
+    card = message_class("a2a.v1.AgentCard")(name="n", url="u", protocol_version=stated)
+    assert DIALECT.decode_card(card).interfaces[0].version == version
+
+
+def test_a_scheme_of_a_later_release_is_left_out() -> None:
+    card = message_class("a2a.v1.AgentCard")(name="n", url="u")
+    card.security_schemes["x"].SetInParent()
+    assert DIALECT.decode_card(card).security_schemes == {}
+
+
+def test_a_result_that_0_3_does_not_have_is_unsupported() -> None:
+    with pytest.raises(UnsupportedOperationError, match="has no ListTasks"):
+        DIALECT.decode_result(ops.LIST_TASKS, message_class("a2a.v1.Task")())
+    with pytest.raises(UnsupportedOperationError, match="answers SendStreamingMessage with a stream"):
+        DIALECT.encode_result(ops.SEND_STREAMING_MESSAGE, None)

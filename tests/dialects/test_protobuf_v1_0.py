@@ -124,7 +124,6 @@ BAD_CARDS: list[tuple[Any, str]] = [
     (lambda: {"name": "A", "supported_interfaces": [{"url": "u"}]}, "$.supportedInterfaces[0].protocolBinding"),
     (lambda: {"name": "A", "skills": [{"name": "s"}]}, "$.skills[0].id"),
     (lambda: {"name": "A", "signatures": [{"protected": "p"}]}, "$.signatures[0].signature"),
-    (lambda: card_with_scheme(), "$.securitySchemes.s"),
     (
         lambda: card_with_scheme(api_key_security_scheme={"name": "k", "location": "body"}),
         "$.securitySchemes.s.apiKeySecurityScheme.location",
@@ -205,3 +204,24 @@ def test_a_message_is_what_the_specification_numbers_it() -> None:
     assert DIALECT.encode_event(message).SerializeToString() == (
         b"\x12\x0c" + b"\x0a\x02m1" + b"\x20\x01" + b"\x2a\x04" + b"\x0a\x02hi"
     )
+
+
+def test_an_inline_webhook_belongs_to_the_task_and_tenant_of_its_send() -> None:
+    push = PushConfig("https://hook", "t9", "p", tenant="evil")
+    message = Message("m", Role.USER, (TextPart("x"),))
+    request = r.SendMessageRequest(message, r.SendConfiguration((), push), tenant="acme")
+    received = DIALECT.decode_request(ops.SEND_MESSAGE, DIALECT.encode_request(ops.SEND_MESSAGE, request))
+    assert isinstance(received, r.SendMessageRequest)
+    assert (received.tenant, received.configuration.push_config) == ("acme", PushConfig("https://hook", id="p"))
+
+
+def test_the_version_of_an_interface_is_cut_to_major_and_minor() -> None:
+    card = c.AgentCard("n", "", "", (c.AgentInterface("u", "GRPC", "1.0.1"),))
+    assert DIALECT.decode_card(DIALECT.encode_card(card)).interfaces[0].version == "1.0"
+
+
+def test_1_0_has_no_final_whatever_is_known_of_the_stream() -> None:
+    update = StatusUpdate("t1", "c1", TaskStatus(TaskState.COMPLETED))
+    assert {DIALECT.encode_event(update, ends=ends).SerializeToString() for ends in (None, True, False)} == {
+        DIALECT.encode_event(update).SerializeToString()
+    }

@@ -10,10 +10,18 @@ from hypothesis import strategies as st
 from parley.dialects import v0_3, v0_3_protojson, v1_0
 from parley.dialects.rest import decode_rest_request, encode_rest_request
 from parley.protocol import operations as ops
-from parley.protocol.errors import InvalidParamsError, ParseError
+from parley.protocol.errors import InvalidParamsError, LocalProtocolError, ParseError, UnsupportedOperationError
 from parley.protocol.operations import Operation, routes_of
 from parley.protocol.push import PushAuthentication, PushConfig
-from parley.protocol.requests import CancelTaskRequest, CreatePushConfigRequest, GetPushConfigRequest, GetTaskRequest
+from parley.protocol.requests import (
+    CancelTaskRequest,
+    CreatePushConfigRequest,
+    GetPushConfigRequest,
+    GetTaskRequest,
+    ListPushConfigsRequest,
+    ListTasksRequest,
+    SendMessageRequest,
+)
 from parley.protocol.versions import Version
 from parley.wire.rest import build_path, encode_query, match, parse_query, read_query
 from tests import losses, strategies
@@ -143,3 +151,42 @@ def test_a_body_that_is_no_json_is_refused(version: Version, body: bytes, error:
     for operation in (ops.SEND_MESSAGE, ops.CREATE_PUSH_CONFIG):
         with pytest.raises(error):
             decode_rest_request(version, operation, parameters={"id": "t"}, query={}, body=body)
+
+
+def test_a_webhook_in_a_send_below_a_tenant_has_no_tenant_of_its_own() -> None:
+    body = b"""{"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "x"}]}, "configuration":
+        {"taskPushNotificationConfig": {"url": "https://hook", "tenant": "evil", "taskId": "t9"}}}"""
+    request, _ = decode_rest_request(V1_0, ops.SEND_MESSAGE, parameters={}, query={}, body=body, tenant="acme")
+    assert isinstance(request, SendMessageRequest)
+    assert (request.tenant, request.configuration.push_config) == ("acme", PushConfig("https://hook"))
+
+
+def test_the_pages_of_0_3_webhooks_are_asked_for_in_the_query() -> None:
+    request = ListPushConfigsRequest("t1", 20, "after-20")
+    assert encode_rest_request(V0_3, ops.LIST_PUSH_CONFIGS, request).query == {"pageSize": 20, "pageToken": "after-20"}
+    assert over_http(V0_3, ops.LIST_PUSH_CONFIGS, request) == request
+
+
+def test_no_history_in_a_query_of_0_3_is_all_of_it() -> None:
+    query: dict[str, str | int | bool] = {"historyLength": 0}
+    assert decode_rest_request(V0_3, ops.GET_TASK, parameters={"id": "t"}, query=query)[0] == GetTaskRequest("t")
+    assert decode_rest_request(V1_0, ops.GET_TASK, parameters={"id": "t"}, query=query)[0] == GetTaskRequest("t", 0)
+
+
+@pytest.mark.parametrize(("config_id", "expected"), [("c1", "c1"), ("None", None)])
+def test_a_webhook_of_0_3_may_have_its_id_in_its_name(config_id: str, expected: str | None) -> None:
+    config = {"name": f"tasks/t1/pushNotificationConfigs/{config_id}", "pushNotificationConfig": {"url": "u"}}
+    for body in ({"config": config}, {"config": config, "configId": "None"}):
+        request, _ = decode_rest_request(
+            V0_3, ops.CREATE_PUSH_CONFIG, parameters={"id": "t1"}, query={}, body=json.dumps(body).encode()
+        )
+        assert request == CreatePushConfigRequest("t1", PushConfig("u", "t1", expected))
+
+
+def test_an_operation_without_a_route_is_refused_on_either_side() -> None:
+    with pytest.raises(LocalProtocolError, match=r"A2A 0.3 has no REST route for ListTasks"):
+        encode_rest_request(V0_3, ops.LIST_TASKS, ListTasksRequest())
+    with pytest.raises(LocalProtocolError, match=r"A2A 0.1 has no REST route for GetTask"):
+        encode_rest_request(Version.V0_1, ops.GET_TASK, GetTaskRequest("t"))
+    with pytest.raises(UnsupportedOperationError, match=r"A2A 0.3 has no REST route for ListTasks"):
+        decode_rest_request(V0_3, ops.LIST_TASKS, parameters={}, query={})

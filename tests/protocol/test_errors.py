@@ -40,3 +40,13 @@ def test_an_error_says_where_it_happened() -> None:
 def test_the_text_of_a_message_is_that_of_its_text_parts() -> None:
     message = Message("m", Role.USER, (TextPart("one"), UrlPart("http://x"), TextPart("two")))
     assert message.text == "one\ntwo"
+
+
+def test_no_error_quotes_a_peer_at_length() -> None:
+    long = "x" * 10_000
+    for error in (e.InvalidParamsError(long, path=long, details={"a": long}), e.UnknownRemoteError(long, code=1)):
+        assert len(error.message) == e.MAX_TEXT
+        assert all(len(value) == e.MAX_TEXT for value in error.details.values())
+    assert len(e.InvalidParamsError(long, path=long).path or "") == e.MAX_TEXT
+    assert len(e.PeerProtocolError(long, path=long).path or "") == e.MAX_TEXT
+    assert len(e.LocalProtocolError(long).message) == e.MAX_TEXT

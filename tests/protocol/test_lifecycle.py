@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parley.protocol.errors import IllegalTransitionError, LocalProtocolError, TaskFinishedError
-from parley.protocol.events import ArtifactUpdate, MessageAdded, StatusUpdate, TaskCreated, TaskEvent
+from parley.protocol.events import ArtifactUpdate, MessageAdded, StatusUpdate, StepRecorded, TaskCreated, TaskEvent
 from parley.protocol.lifecycle import (
     INTERRUPTED,
     TERMINAL,
@@ -105,6 +105,10 @@ def test_a_later_chunk_may_say_more_about_its_artifact() -> None:
     parts = (TextPart("x"), TextPart("y"))
     metadata = {"a": 1, "b": 2}
     assert task.artifacts == (Artifact("a1", parts, "draft", "a poem", metadata, ("e1", "e2"), 3),)
+
+
+def test_a_recorded_step_changes_nothing_in_the_task() -> None:
+    assert fold(None, [created(), StepRecorded("t1", "c1", "rate", 0.92)]) == fold(None, [created()])
 
 
 def test_a_status_update_adds_its_metadata_to_the_task() -> None:

@@ -174,9 +174,39 @@ def test_plain_text_is_refused_by_an_agent_that_takes_images_only() -> None:
         check_input_modes(
             message_of(TextPart("hello")), card_taking("image/png", skill_modes=("image/png", "image/gif"))
         )
-    assert caught.value.message == "The agent does not take text/plain; it takes image/png, image/gif"
+    assert caught.value.message == "The agent does not take text without a media type; it takes image/png, image/gif"
     assert caught.value.path == "$.message.parts[0].mediaType"
     assert caught.value.details == {"mediaType": "text/plain", "accepted": "image/png, image/gif"}
+
+
+@pytest.mark.parametrize("mode", ["text/markdown", "TEXT/HTML; charset=utf-8", "text/*", "*/*", "text", "file"])
+def test_text_that_states_no_media_type_fits_any_kind_of_text(mode: str) -> None:
+    check_input_modes(message_of(TextPart("hello")), card_taking("image/png", mode))
+
+
+@pytest.mark.parametrize("mode", ["application/json", "application/ld+json", "Application/*", "*/*", "data"])
+def test_data_that_states_no_media_type_fits_any_kind_of_json(mode: str) -> None:
+    check_input_modes(message_of(DataPart({})), card_taking("image/png", mode))
+
+
+@pytest.mark.parametrize(
+    ("part", "mode"),
+    [
+        (TextPart("x"), "application/json"),
+        (DataPart({}), "application/xml"),
+        (DataPart({}), "text/plain"),
+        (TextPart("x", media_type="text/markdown"), "text/plain"),
+        (DataPart({}, media_type="application/json"), "application/ld+json"),
+    ],
+)
+def test_what_an_agent_does_not_take_is_refused_stated_or_not(part: Part, mode: str) -> None:
+    with pytest.raises(ContentTypeNotSupportedError):
+        check_input_modes(message_of(part), card_taking(mode))
+
+
+def test_a_version_of_any_length_is_not_quoted_whole() -> None:
+    with pytest.raises(VersionNotSupportedError, match=r"supported are 0\.1, 0\.2, 0\.3, 1\.0"):
+        read_version("9" * 10_000)
 
 
 @pytest.mark.parametrize(

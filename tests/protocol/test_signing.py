@@ -25,7 +25,14 @@ from joserfc.jwk import ECKey, OctKey, OKPKey, RSAKey
 from joserfc.jws import JWSRegistry
 from joserfc.util import json_b64encode, urlsafe_b64encode
 
-from parley.protocol.errors import LocalProtocolError, ParleyError, SignatureInvalidError, UnavailableError
+from parley.dialects import v1_0
+from parley.protocol.errors import (
+    MAX_TEXT,
+    LocalProtocolError,
+    ParleyError,
+    SignatureInvalidError,
+    UnavailableError,
+)
 from parley.protocol.jsonvalue import JsonValue
 from parley.protocol.signing import (
     MAX_SIGNATURES,
@@ -188,7 +195,9 @@ def test_a_number_that_canonical_json_cannot_hold_is_an_error_on_both_sides(numb
 def test_a_signed_card_verifies_with_the_public_key(key: CardKey, algorithm: str) -> None:
     public = load_key(key.as_pem(private=False))
     card = signed(CARD, key)
-    assert verify_card(card, finds(public)) == VerifiedSignature(0, ProtectedHeader(algorithm, "k1"), CardForm.SPEC)
+    header = ProtectedHeader(algorithm, "k1")
+    expected = VerifiedSignature(0, header, CardForm.SPEC, signing_payload(CARD))
+    assert verify_card(card, finds(public)) == expected
     assert verify_card(json.dumps(card).encode(), finds(public)).form is CardForm.SPEC
 
 
@@ -210,7 +219,8 @@ def test_one_good_signature_among_bad_ones_is_enough() -> None:
     def find_key(header: ProtectedHeader) -> CardKey | None:
         return {"rotated": ED}.get(header.key_id)
 
-    assert verify_card(card, find_key) == VerifiedSignature(3, ProtectedHeader("EdDSA", "rotated"), CardForm.SPEC)
+    header = ProtectedHeader("EdDSA", "rotated")
+    assert verify_card(card, find_key) == VerifiedSignature(3, header, CardForm.SPEC, signing_payload(CARD))
     assert [header.key_id for header in signature_headers(card)] == ["k1", "rotated"]
 
 
@@ -279,7 +289,7 @@ def test_a_card_may_be_signed_for_readers_of_either_form() -> None:
     signatures = [msgspec.to_builtins(sign_card(CARD, EC, key_id=form, form=form)) for form in forms]
     card = CARD | {"signatures": signatures}
     for index, form in enumerate(forms):
-        expected = VerifiedSignature(index, ProtectedHeader("ES256", form), form)
+        expected = VerifiedSignature(index, ProtectedHeader("ES256", form), form, signing_payload(CARD, form))
         assert verify_card(card, finds(EC), forms=[form]) == expected
 
 
@@ -446,7 +456,7 @@ def test_the_open_header_overrides_nothing() -> None:
         pytest.param(b'{"a":' * 100_000, "The card is not readable as JSON", id="deep"),
         pytest.param(b"1" * 5000, "The card is not readable as JSON", id="long"),
         (b'{"name": "\\ud800", "signatures": [{}]}', "The card has no canonical form"),
-        (b'{"\\ud800": "a", "signatures": [{}]}', "The card has no canonical form"),
+        (b'{"skills": [{"id": "\\ud800"}], "signatures": [{}]}', "The card has no canonical form"),
     ],
 )
 def test_bytes_that_say_nothing_certain_are_refused(document: bytes, reason: str) -> None:
@@ -456,7 +466,8 @@ def test_bytes_that_say_nothing_certain_are_refused(document: bytes, reason: str
 def test_nesting_without_end_is_refused() -> None:
     abyss: Json = {}
     abyss["x"] = abyss
-    assert why_refused(signed(CARD) | {"x": abyss}).startswith("The card has no canonical form")
+    capabilities = {"extensions": [{"uri": "u", "params": abyss}]}
+    assert why_refused(signed(CARD) | {"capabilities": capabilities}).startswith("The card has no canonical form")
     with pytest.raises(LocalProtocolError, match="The card has no canonical form"):
         sign_card({"capabilities": {"extensions": [{"params": abyss}]}}, EC, key_id="k")
 
@@ -531,8 +542,19 @@ def test_changing_or_removing_anything_signed_breaks_the_signature(path: tuple[s
     parent_of(card, path)[path[-1]] = "tampered"
     assert "it is not a signature of this card" in why_refused(card, ED)
     card = copy.deepcopy(SIGNED)
-    del parent_of(card, path)[path[-1]]
-    assert "it is not a signature of this card" in why_refused(card, ED)
+    removed = parent_of(card, path).pop(path[-1])
+    if removed in ("", [], {}) and (verified := verifies(card)):  # required and empty: the reader fills it in again
+        assert verified.form is CardForm.SPEC_FILLED
+        assert verified.payload == signing_payload(CARD)
+    else:
+        assert "it is not a signature of this card" in why_refused(card, ED)
+
+
+def verifies(card: Json) -> VerifiedSignature | None:
+    try:
+        return verify_card(card, finds(ED))
+    except SignatureInvalidError:
+        return None
 
 
 def shuffled(value: JsonValue, data: st.DataObject) -> JsonValue:
@@ -597,3 +619,80 @@ def test_no_jwk_raises_anything_unforeseen(key: CardKey, nonsense: Json) -> None
         verify_card(SIGNED, finds(found))
     except ParleyError:
         return
+
+
+# --- what may be read from a card that was tampered with ---
+
+
+def served(card: Json, **members: Any) -> bytes:
+    return json.dumps(card | members).encode()
+
+
+def signed_without_empties(card: Json) -> Json:
+    signature = sign_card(card, EC, key_id="k1", form=CardForm.NO_EMPTIES)
+    return card | {"signatures": [msgspec.to_builtins(signature)]}
+
+
+OPEN_DOOR: Json = {
+    "securitySchemes": {"oauth": CARD["securitySchemes"]["oauth"]},
+    "securityRequirements": [{"schemes": {"oauth": {"list": ["read"]}}}],
+}
+
+
+@pytest.mark.parametrize(
+    "tampering",
+    [
+        {"securityRequirements": [{}, *OPEN_DOOR["securityRequirements"]]},
+        {
+            "securitySchemes": {"m": {"mtlsSecurityScheme": {}}, **OPEN_DOOR["securitySchemes"]},
+            "securityRequirements": [{"schemes": {"m": {}}}, *OPEN_DOOR["securityRequirements"]],
+        },
+        {"url": "https://evil.test/", "protocolVersion": "0.3.0"},
+    ],
+    ids=["an empty requirement", "an empty scheme and its requirement", "members of 0.3"],
+)
+def test_what_somebody_inserted_is_not_in_the_verified_payload(tampering: Json) -> None:
+    card = signed_without_empties(changed(CARD, **OPEN_DOOR))
+
+    verified = verify_card(served(card, **tampering), finds(EC))
+
+    assert verified.payload == verify_card(served(card), finds(EC)).payload
+    read = v1_0.DIALECT.decode_card(verified.payload)
+    assert read.security == ({"oauth": ("read",)},)
+    assert list(read.security_schemes) == ["oauth"]
+    assert [interface.url for interface in read.interfaces] == ["https://x.test/rpc"]
+
+
+def test_the_verified_payload_is_the_card_that_was_signed() -> None:
+    verified = verify_card(signed(CARD), finds(EC))
+    assert verified.payload == signing_payload(CARD)
+    assert v1_0.DIALECT.decode_card(verified.payload) == v1_0.DIALECT.decode_card(served(CARD))
+
+
+# --- cards whose server left out what its signer had written ---
+
+
+def test_a_card_signed_with_its_empty_required_members_verifies_when_served_without_them() -> None:
+    full = changed(CARD, capabilities={}, skills=[{"id": "s", "name": "", "description": "", "tags": []}])
+    flow: Json = {"flows": {"clientCredentials": {"tokenUrl": "https://t"}}}
+    lean = changed(full, skills=[{"id": "s"}], securitySchemes={"oauth": {"oauth2SecurityScheme": flow}})
+    full["securitySchemes"] = {
+        "oauth": {"oauth2SecurityScheme": {"flows": {"clientCredentials": {"tokenUrl": "https://t", "scopes": {}}}}}
+    }
+    for name in ("description", "defaultOutputModes", "capabilities"):
+        del lean[name]
+
+    verified = verify_card(lean | {"signatures": signed(full)["signatures"]}, finds(EC))
+
+    assert verified.form is CardForm.SPEC_FILLED
+    assert verified.payload == signing_payload(full)
+
+
+def test_a_form_without_canonical_bytes_is_passed_over() -> None:
+    card = signed(CARD) | {"motto": 2**60}
+    assert verify_card(card, finds(EC)).form is CardForm.SPEC
+
+
+def test_the_reasons_of_a_refusal_are_kept_short() -> None:
+    card = CARD | {"signatures": [entry(b"", HEADER | {"kid": "k" * 1000}) for _ in range(5)]}
+    assert len(why_refused(card, None)) == MAX_TEXT

@@ -10,7 +10,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from parley.protocol.errors import A2AError, InvalidParamsError, InvalidRequestError, ParseError, PeerProtocolError
+from parley.protocol.errors import (
+    A2AError,
+    InvalidParamsError,
+    InvalidRequestError,
+    LocalProtocolError,
+    ParseError,
+    PeerProtocolError,
+)
 from parley.wire.jsonrpc import (
     RejectedRequest,
     Request,
@@ -249,3 +256,8 @@ def test_only_finite_numbers_are_ids(number: float):
         assert decode_request(body).id == json.dumps(number).encode()
     else:
         assert_rejected(body, ParseError)
+
+
+def test_half_a_surrogate_pair_is_no_method() -> None:
+    with pytest.raises(LocalProtocolError, match="The method is not Unicode"):
+        encode_request(b"1", "\ud800", b"{}")

@@ -310,3 +310,19 @@ def test_a_query_has_a_bounded_number_of_fields():
 def test_a_query_that_is_not_utf8_is_refused():
     with pytest.raises(InvalidParamsError, match="not UTF-8"):
         parse_query("contextId=%FF")
+
+
+def test_half_a_surrogate_pair_has_no_place_in_a_request_line() -> None:
+    with pytest.raises(LocalProtocolError, match="The id in a path is not Unicode"):
+        build_path(GET_TASK, Version.V1_0, parameters={"id": "\ud800"})
+    with pytest.raises(LocalProtocolError, match="A query string can hold Unicode only"):
+        encode_query({"pageToken": "\ud800"})
+    with pytest.raises(InvalidParamsError):
+        match(Version.V1_0, "GET", "/tasks/\ud800")
+    with pytest.raises(InvalidParamsError):
+        parse_query("pageToken=\ud800")
+
+
+def test_a_path_needs_all_of_its_names() -> None:
+    with pytest.raises(LocalProtocolError, match="needs the id"):
+        build_path(GET_TASK, Version.V1_0, parameters={})

@@ -212,3 +212,10 @@ def test_a_long_frame_may_come_byte_by_byte():
     decoder = Decoder()
     frames = [frame for byte in encode_frame(text) for frame in decoder.feed(bytes([byte]))]
     assert frames == [Frame(text)]
+
+
+def test_half_a_surrogate_pair_has_no_place_in_a_stream() -> None:
+    with pytest.raises(LocalProtocolError, match="Unicode"):
+        encode_frame(b"", id="\ud800")
+    with pytest.raises(LocalProtocolError, match="Unicode"):
+        encode_comment("\ud800")

@@ -57,7 +57,7 @@ def decode_any_card(raw: bytes) -> tuple[AgentCard, Version]:
 
 def detect_card_version(raw: bytes) -> Version:
     """The version whose members a card has: `supportedInterfaces` is 1.0's; a card without `protocolVersion` is older
-    than 0.2.5, and 0.1's if it speaks of `authentication` or leaves out what 0.2 demands.
+    than 0.2.5, and 0.1's if it speaks of `authentication`, leaves out what 0.2 demands, or calls a media type "text".
 
     Raises:
         PeerProtocolError: it is no JSON object.
@@ -74,5 +74,11 @@ def detect_card_version(raw: bytes) -> Version:
     stated = members.get("protocolVersion")
     if stated is None:
         is_0_1 = "authentication" in members or not {"defaultInputModes", "description"} <= members.keys()
+        is_0_1 = is_0_1 or _has_short_modes(members)
         return Version.V0_1 if is_0_1 and "securitySchemes" not in members else Version.V0_2
     return Version.V0_2 if isinstance(stated, str) and stated.startswith("0.2") else Version.V0_3
+
+
+def _has_short_modes(card: JsonObject) -> bool:
+    modes = card.get("defaultInputModes")
+    return isinstance(modes, list) and any(isinstance(mode, str) and "/" not in mode for mode in modes)

@@ -1,7 +1,8 @@
 """What a dialect has no member for, and how it survives the trip in `metadata`.
 
 The keys below are the whole list; `docs/losses.md` says which dialect uses which. A carried value of the wrong type is
-left where it is: it is then only somebody's metadata. Rule: `unload(carry(metadata, …))` gives back both.
+left where it is: it is then only somebody's metadata. Rule: `unload(carry(metadata, …))` gives back both, unless the
+metadata used one of the keys itself.
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ from parley.protocol.events import StreamEvent
 from parley.protocol.jsonvalue import JsonObject, JsonValue
 from parley.protocol.operations import Operation
 from parley.protocol.requests import Request, Result
+from parley.protocol.tasks import Task
 from parley.protocol.versions import Version
 
 W = TypeVar("W")
@@ -57,19 +58,31 @@ class Codec(Generic[W, C]):
         """The JSON text.
 
         Raises:
-            LocalProtocolError: the value lacks something that this dialect demands.
+            LocalProtocolError: the value lacks something that this dialect demands, or holds what JSON cannot say.
         """
-        try:
-            return _encoder.encode(self._encode(value))
-        except ValueError as exc:
-            raise LocalProtocolError(str(exc)) from exc
+        (text,) = _write(lambda: (self._encode(value),))
+        return text
+
+
+def _write(make: Callable[[], tuple[Any, ...]]) -> tuple[bytes, ...]:
+    """The JSON text of each wire struct: the one place where what cannot be said becomes our own error.
+
+    Structs raise ValueError for what the dialect demands, and the encoder UnicodeEncodeError, which is one, for half a
+    surrogate pair.
+    """
+    try:
+        return tuple([_encoder.encode(wire) for wire in make()])
+    except ValueError as exc:
+        raise LocalProtocolError(str(exc)) from exc
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonDialect:
     """One release of A2A in JSON.
 
-    `frames` gives the wire structs of a stream event: one, except in 0.1, which has no snapshot and spells it out.
+    `frames` gives the wire structs of a stream event: one, except in 0.1, which has no snapshot and spells it out. Its
+    second argument says whether the stream ends with the event, if that is known. `pushes_events` tells whether a
+    webhook gets the event itself, as in 1.0, or the whole task.
     """
 
     version: Version
@@ -78,7 +91,8 @@ class JsonDialect:
     events: Codec[Any, StreamEvent]
     pushes: Codec[Any, StreamEvent]
     cards: Codec[Any, AgentCard]
-    frames: Callable[[StreamEvent], tuple[Any, ...]] | None = None
+    frames: Callable[[StreamEvent, bool | None], tuple[Any, ...]]
+    pushes_events: bool = False
 
     def speaks(self, operation: Operation) -> bool:
         """Whether the dialect has this operation."""
@@ -104,7 +118,12 @@ class JsonDialect:
             raise request_error(fault) from None
 
     def encode_request(self, operation: Operation, request: Request) -> bytes:
-        """What to send to ask this."""
+        """What to send to ask this.
+
+        Raises:
+            LocalProtocolError: the request lacks something that this dialect demands, or holds what JSON cannot say.
+            UnsupportedOperationError: the dialect has no such operation.
+        """
         return self._request(operation).encode(request)
 
     def decode_result(self, operation: Operation, raw: bytes) -> Result:
@@ -112,12 +131,18 @@ class JsonDialect:
 
         Raises:
             PeerProtocolError: the answer is not A2A.
+            UnsupportedOperationError: the dialect has no such operation, or it answers with a stream.
         """
-        return _decode_reply(self.results[operation.name], raw)
+        return _decode_reply(self._result(operation), raw)
 
     def encode_result(self, operation: Operation, result: Result) -> bytes:
-        """The answer in this dialect."""
-        return self.results[operation.name].encode(result)
+        """The answer in this dialect.
+
+        Raises:
+            LocalProtocolError: the answer lacks something that this dialect demands, or holds what JSON cannot say.
+            UnsupportedOperationError: the dialect has no such operation, or it answers with a stream.
+        """
+        return self._result(operation).encode(result)
 
     def decode_event(self, raw: bytes) -> StreamEvent:
         """One frame of a stream.
@@ -127,11 +152,16 @@ class JsonDialect:
         """
         return _decode_reply(self.events, raw)
 
-    def encode_event(self, event: StreamEvent) -> tuple[bytes, ...]:
-        """The frames that tell a stream's reader of this event."""
-        if self.frames is None:
-            return (self.events.encode(event),)
-        return tuple([_encoder.encode(frame) for frame in self.frames(event)])
+    def encode_event(self, event: StreamEvent, *, ends: bool | None = None) -> tuple[bytes, ...]:
+        """The frames that tell a stream's reader of this event; the last alone may carry the event's SSE id.
+
+        `ends` says whether the stream ends with this event, which dialects before 1.0 write as `final`. A caller that
+        replays what is past knows it; where nobody does (`None`), the state decides.
+
+        Raises:
+            LocalProtocolError: the event lacks something that this dialect demands, or holds what JSON cannot say.
+        """
+        return _write(lambda: self.frames(event, ends))
 
     def decode_push(self, raw: bytes) -> StreamEvent:
         """What a webhook received.
@@ -141,9 +171,13 @@ class JsonDialect:
         """
         return _decode_reply(self.pushes, raw)
 
-    def encode_push(self, event: StreamEvent) -> bytes:
-        """The body for a webhook that was registered in this dialect."""
-        return self.pushes.encode(event)
+    def encode_push(self, event: StreamEvent, task: Task) -> bytes:
+        """The body for a webhook that was registered in this dialect: the event in 1.0, before that the whole task.
+
+        Raises:
+            LocalProtocolError: it lacks something that this dialect demands, or holds what JSON cannot say.
+        """
+        return self.pushes.encode(event if self.pushes_events else task)
 
     def decode_card(self, raw: bytes) -> AgentCard:
         """An agent's card.
@@ -154,13 +188,24 @@ class JsonDialect:
         return _decode_reply(self.cards, raw)
 
     def encode_card(self, card: AgentCard) -> bytes:
-        """The card in this dialect, without members of others."""
+        """The card in this dialect, without members of others.
+
+        Raises:
+            LocalProtocolError: it holds what JSON cannot say.
+        """
         return self.cards.encode(card)
 
     def _request(self, operation: Operation) -> Codec[Any, Any]:
         codec = self.requests.get(operation.name)
         if codec is None:
             raise UnsupportedOperationError(f"A2A {self.version} has no {operation.name}")
+        return codec
+
+    def _result(self, operation: Operation) -> Codec[Any, Any]:
+        codec = self.results.get(operation.name)
+        if codec is None:
+            self._request(operation)
+            raise UnsupportedOperationError(f"A2A {self.version} answers {operation.name} with a stream")
         return codec
 
 

@@ -27,9 +27,6 @@ able to say what JSON lets in."""
 MAX_REPLY_DEPTH = 40
 """How deep a reply may nest: a message from a request stands some levels deeper in a page of tasks."""
 
-MAX_REASON = 300
-"""Longest explanation and path sent back; both may quote what the peer sent, which may be of any length."""
-
 NonEmpty = Annotated[str, msgspec.Meta(min_length=1)]
 Count = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 """A protobuf int32 that cannot be negative."""
@@ -58,8 +55,8 @@ class Fault(Exception):
 
     def __init__(self, reason: str, path: str = "$", *, is_syntax: bool = False) -> None:
         super().__init__(reason, path)
-        self.reason = reason[:MAX_REASON]
-        self.path = path[:MAX_REASON]
+        self.reason = reason
+        self.path = path
         self.is_syntax = is_syntax
 
 
@@ -178,13 +175,28 @@ def _syntax_fault(exc: Exception, max_depth: int) -> Fault:
     return Fault(str(exc), is_syntax=True)
 
 
-_MSGSPEC_PATH = re.compile(r"^(?P<reason>.*?)(?: - at `(?:key(?: in)? )?(?P<path>\$.*)`)?$", re.DOTALL)
+# The reason may quote what the peer sent, even a text like this one: the path is what stands last.
+_MSGSPEC_PATH = re.compile(r"^(?P<reason>.*)(?: - at `(?:key(?: in)? )?(?P<path>\$.*)`)$", re.DOTALL)
 
 
 def _validation_fault(exc: msgspec.ValidationError) -> Fault:
     match = _MSGSPEC_PATH.match(str(exc))
-    assert match is not None  # the pattern accepts every string
-    return Fault(match["reason"], match["path"] or "$")
+    return Fault(match["reason"], match["path"]) if match else Fault(str(exc))
+
+
+def read_each(reader: Reader[T], members: dict[str, JsonValue], path: str) -> dict[str, T]:
+    """The structs that the values of an object spell.
+
+    Raises:
+        Fault: one does not; the path names it, which msgspec does not do.
+    """
+    structs: dict[str, T] = {}
+    for name, value in members.items():
+        try:
+            structs[name] = reader.read_value(value)
+        except Fault as fault:
+            raise Fault(fault.reason, f"{path}.{name}{fault.path[1:]}") from None
+    return structs
 
 
 # --- the tolerant reading ---------------------------------------------------------------------------------------------

@@ -66,9 +66,12 @@ _BY_HTTP: dict[int, type[A2AError]] = {
 
 
 def code_of(version: Version, error: A2AError) -> int:
-    """The JSON-RPC code of an error in a version; a peer's own code is passed on."""
+    """The JSON-RPC code of an error in a version; a peer's own code is passed on, if it is one.
+
+    An HTTP or gRPC status that stood for it is none: JSON-RPC keeps the numbers from -32000 down.
+    """
     if isinstance(error, e.UnknownRemoteError):
-        return error.code
+        return error.code if error.code <= -32000 else e.InternalError.row.code
     return _CODES[version].get(type(error), error.row.code)
 
 
@@ -133,7 +136,7 @@ def decode_rest_error(status: int, body: bytes) -> A2AError:
     inner = outer.get("error")
     report: JsonObject = inner if isinstance(inner, dict) else outer
     code = report.get("code")
-    if status < 400 and isinstance(code, int):
+    if status < 400 and type(code) is int:  # true would be 1
         status = code
     texts = [report.get(name) for name in ("message", "detail", "title")]
     message = next((text for text in texts if isinstance(text, str) and text), "")
@@ -183,7 +186,9 @@ def _make(
     for detail in details:
         if not isinstance(detail, dict):
             continue
-        reason = reason or detail.get("reason")
+        # A reason of another domain is another's word. What `_facts` wrote has no domain, nor have some peers' details.
+        if detail.get("domain", e.ERROR_DOMAIN) == e.ERROR_DOMAIN:
+            reason = reason or detail.get("reason")
         path = path or _read_path(detail)
         metadata = detail.get("metadata")
         facts.update({k: v for k, v in (metadata if isinstance(metadata, dict) else {}).items() if isinstance(v, str)})

@@ -130,13 +130,16 @@ class Objects:
         final = self.has_final and wire.final and not ends_stream(status.state)
         return StatusUpdate(wire.task_id, wire.context_id or None, status, wire.metadata or {}, final)
 
-    def encode_status_update(self, update: StatusUpdate) -> Any:
-        """A change of status on the wire; before 1.0 it says whether the stream ends with it."""
+    def encode_status_update(self, update: StatusUpdate, ends: bool | None = None) -> Any:
+        """A change of status on the wire; before 1.0 it says whether the stream ends with it.
+
+        `None` leaves that to the state.
+        """
         status = self.encode_status(update.status)
         context_id = update.context_id or self.no_context
         wire = self.status_update(update.task_id, status, context_id, update.metadata or None)
         if self.has_final:
-            wire.final = update.final or ends_stream(update.status.state)
+            wire.final = update.final or ends_stream(update.status.state) if ends is None else ends
         return wire
 
     def decode_artifact_update(self, wire: Any) -> ArtifactUpdate:
@@ -169,13 +172,17 @@ class Objects:
             return self.decode_status_update(wire.status_update)
         return self.decode_task(wire.task) if wire.task else self.decode_message(wire.message)
 
-    def encode_wrapped(self, event: StreamEvent) -> dict[str, Any]:
+    def encode_wrapped(self, event: StreamEvent, ends: bool | None = None) -> dict[str, Any]:
         """A stream event wrapped by name."""
         if isinstance(event, ArtifactUpdate):
             return {"artifactUpdate": self.encode_artifact_update(event)}
         if isinstance(event, StatusUpdate):
-            return {"statusUpdate": self.encode_status_update(event)}
+            return {"statusUpdate": self.encode_status_update(event, ends)}
         return self.encode_send_result(event)
+
+    def wrapped_frames(self, event: StreamEvent, ends: bool | None) -> tuple[dict[str, Any]]:
+        """The one frame of a stream event wrapped by name."""
+        return (self.encode_wrapped(event, ends),)
 
     def decode_send_result(self, wire: Any) -> Task | Message:
         """The answer to a send, wrapped by name."""

@@ -18,7 +18,7 @@ from parley.dialects.fields import Fault
 from parley.dialects.protobuf_pool import MessageClass, ProtoMessage, Rpc, message_class, rpcs_of_service
 from parley.protocol.cards import AgentCard
 from parley.protocol.errors import LocalProtocolError, PeerProtocolError, UnsupportedOperationError
-from parley.protocol.events import StreamEvent
+from parley.protocol.events import StatusUpdate, StreamEvent
 from parley.protocol.jsonvalue import JsonObject, JsonValue
 from parley.protocol.operations import Operation
 from parley.protocol.requests import Request, Result
@@ -104,12 +104,18 @@ class ProtobufDialect:
 
         Raises:
             PeerProtocolError: the answer is not A2A.
+            UnsupportedOperationError: the dialect has no such operation, or it answers with a stream.
         """
-        return _decode_reply(self.results[operation.name], message)
+        return _decode_reply(self._result(operation), message)
 
     def encode_result(self, operation: Operation, result: Result) -> ProtoMessage:
-        """The answer in this dialect."""
-        return self.results[operation.name].build(self.rpc(operation).response, result)
+        """The answer in this dialect.
+
+        Raises:
+            LocalProtocolError: protobuf cannot say it.
+            UnsupportedOperationError: the dialect has no such operation, or it answers with a stream.
+        """
+        return self._result(operation).build(self.rpc(operation).response, result)
 
     def decode_event(self, message: ProtoMessage) -> StreamEvent:
         """One message of a stream.
@@ -119,9 +125,19 @@ class ProtobufDialect:
         """
         return _decode_reply(self.events, message)
 
-    def encode_event(self, event: StreamEvent) -> ProtoMessage:
-        """The message that tells a stream's reader of this event."""
-        return self.events.build(message_class(f"{self.package}.StreamResponse"), event)
+    def encode_event(self, event: StreamEvent, *, ends: bool | None = None) -> ProtoMessage:
+        """The message that tells a stream's reader of this event.
+
+        `ends` says whether the stream ends with this event, which 0.3 writes as `final`. A caller that replays what is
+        past knows it; where nobody does (`None`), the state decides.
+
+        Raises:
+            LocalProtocolError: protobuf cannot say it.
+        """
+        message = self.events.build(message_class(f"{self.package}.StreamResponse"), event)
+        if ends is not None and isinstance(event, StatusUpdate) and self.version is Version.V0_3:
+            message.status_update.final = ends
+        return message
 
     def decode_card(self, message: ProtoMessage) -> AgentCard:
         """An agent's card.
@@ -138,6 +154,12 @@ class ProtobufDialect:
     def _check(self, operation: Operation) -> None:
         if not self.speaks(operation):
             raise UnsupportedOperationError(f"A2A {self.version} has no {operation.name}")
+
+    def _result(self, operation: Operation) -> Codec[Any]:
+        self._check(operation)
+        if operation.name not in self.results:
+            raise UnsupportedOperationError(f"A2A {self.version} answers {operation.name} with a stream")
+        return self.results[operation.name]
 
 
 def _decode_reply(codec: Codec[C], message: ProtoMessage) -> C:

@@ -59,7 +59,8 @@ from parley.dialects.protobuf_v1_0 import (
     encode_schemes,
     encode_signature,
 )
-from parley.dialects.v0_3_card import interfaces_for
+from parley.dialects.resource_names import id_in_name, real_id
+from parley.dialects.v0_3_card import interfaces_for, version_of_card
 from parley.protocol import cards as c
 from parley.protocol import messages as m
 from parley.protocol import operations as ops
@@ -330,8 +331,7 @@ def decode_config_name(name: str) -> tuple[str, str | None]:
     found = _CONFIG_NAME.fullmatch(name)
     if found is None:
         raise Fault("Not of the form tasks/{id}/pushNotificationConfigs/{id}", "$.name")
-    # a2a-sdk 0.3 spells a missing id so.
-    return found[1], None if found[2] == "None" else found[2]
+    return found[1], real_id(found[2])
 
 
 def encode_config_name(task_id: str | None, config_id: str | None) -> str:
@@ -476,7 +476,8 @@ def decode_create_push_config(request: ProtoMessage) -> r.CreatePushConfigReques
     """A webhook to register."""
     task_id = decode_task_name("parent", request.parent)
     given = decode_push_config(request.config.push_notification_config)
-    config = structs.replace(given, task_id=task_id, id=given.id or request.config_id or None)
+    config_id = given.id or real_id(request.config_id) or id_in_name(request.config.name)
+    config = structs.replace(given, task_id=task_id, id=config_id)
     return r.CreatePushConfigRequest(task_id, config)
 
 
@@ -542,7 +543,7 @@ def encode_get_card(request: r.GetExtendedCardRequest) -> Fields:
 
 def decode_interfaces(card: ProtoMessage) -> tuple[c.AgentInterface, ...]:
     """The main endpoint, then the additional ones without repeating it."""
-    version = ".".join((card.protocol_version or "0.3").split(".")[:2])
+    version = version_of_card(card.protocol_version, unstated=Version.V0_3)
     main = (required("url", card.url), card.preferred_transport or c.Binding.JSONRPC.value)
     others = decode_each("additionalInterfaces", decode_interface, card.additional_interfaces)
     return tuple([c.AgentInterface(url, binding, version) for url, binding in dict.fromkeys((main, *others))])
@@ -554,7 +555,7 @@ def decode_interface(interface: ProtoMessage) -> tuple[str, str]:
 
 
 def encode_interfaces(card: c.AgentCard) -> Fields:
-    """The endpoints that speak 0.3: the first is the main one, all are listed."""
+    """The endpoints that speak 0.3: the main one first, all are listed."""
     interfaces = interfaces_for(card, "0.3", "0.2", "0.1")
     main = interfaces[0] if interfaces else None
     return {

@@ -7,6 +7,8 @@ send and cancel. Spec: 1.0 a2a.proto; required members as its text says.
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from parley.dialects.fields import Fault
 from parley.dialects.oauth_flows import one_flow_per_scheme
 from parley.dialects.protobuf_dialect import (
@@ -36,7 +38,7 @@ from parley.protocol import requests as r
 from parley.protocol.events import ArtifactUpdate, StatusUpdate, StreamEvent
 from parley.protocol.push import PushAuthentication, PushConfig
 from parley.protocol.tasks import Artifact, Task, TaskState, TaskStatus
-from parley.protocol.versions import Version
+from parley.protocol.versions import Version, without_patch
 
 PACKAGE = "lf.a2a.v1"
 
@@ -339,6 +341,11 @@ def decode_push_config(config: ProtoMessage) -> PushConfig:
     )
 
 
+def decode_inline_push_config(config: ProtoMessage) -> PushConfig:
+    """A webhook in a send, to whose task and tenant it belongs, whatever the caller says."""
+    return structs.replace(decode_push_config(config), task_id=None, tenant=None)
+
+
 def encode_push_config(config: PushConfig) -> Fields:
     """A webhook in 1.0."""
     return {
@@ -356,7 +363,7 @@ def decode_configuration(configuration: ProtoMessage) -> r.SendConfiguration:
     return r.SendConfiguration(
         tuple(configuration.accepted_output_modes),
         decode_optional(
-            "taskPushNotificationConfig", decode_push_config, configuration, "task_push_notification_config"
+            "taskPushNotificationConfig", decode_inline_push_config, configuration, "task_push_notification_config"
         ),
         decode_history_length(configuration),
         configuration.return_immediately,
@@ -555,8 +562,9 @@ def encode_requirements(requirements: tuple[c.SecurityRequirement, ...], package
 
 
 def decode_schemes(schemes: ProtoMessage) -> dict[str, c.SecurityScheme]:
-    """The security schemes of a card by name."""
-    return {name: decode_at(f"securitySchemes.{name}", decode_scheme, scheme) for name, scheme in schemes.items()}
+    """The security schemes of a card by name, without those of a kind that only later releases know."""
+    known = {name: scheme for name, scheme in schemes.items() if scheme.WhichOneof("scheme")}
+    return {name: decode_at(f"securitySchemes.{name}", decode_scheme, scheme) for name, scheme in known.items()}
 
 
 def encode_schemes(schemes: dict[str, c.SecurityScheme], package: str) -> dict[str, ProtoMessage]:
@@ -577,10 +585,8 @@ def decode_scheme(scheme: ProtoMessage) -> c.SecurityScheme:
         case "open_id_connect_security_scheme":
             given = scheme.open_id_connect_security_scheme
             return decode_at("openIdConnectSecurityScheme", _decode_open_id_connect, given)
-        case "mtls_security_scheme":
-            return c.MutualTlsScheme(scheme.mtls_security_scheme.description or None)
         case _:
-            raise Fault("A security scheme of no known kind")
+            return c.MutualTlsScheme(scheme.mtls_security_scheme.description or None)
 
 
 def encode_scheme(scheme: c.SecurityScheme, package: str) -> Fields:
@@ -737,7 +743,7 @@ def decode_interface(interface: ProtoMessage) -> c.AgentInterface:
     return c.AgentInterface(
         required("url", interface.url),
         required("protocolBinding", interface.protocol_binding),
-        required("protocolVersion", interface.protocol_version),
+        without_patch(required("protocolVersion", interface.protocol_version)),
         interface.tenant or None,
     )
 

@@ -16,8 +16,9 @@ from parley.dialects import v0_3, v0_3_protojson, v1_0
 from parley.dialects.detect import is_proto_shape
 from parley.dialects.dialect import JsonDialect, request_error
 from parley.dialects.fields import Fault, parse
+from parley.dialects.resource_names import id_in_name
 from parley.protocol import operations as ops
-from parley.protocol.errors import InvalidParamsError
+from parley.protocol.errors import InvalidParamsError, LocalProtocolError, UnsupportedOperationError
 from parley.protocol.jsonvalue import JsonObject, JsonValue
 from parley.protocol.operations import Operation
 from parley.protocol.requests import Request, SendMessageRequest
@@ -61,7 +62,10 @@ def decode_rest_request(
 
     Raises:
         InvalidParamsError, ParseError: what it says makes no sense; the path says where.
+        UnsupportedOperationError: the version has no such route.
     """
+    if version not in operation.routes:
+        raise UnsupportedOperationError(f"A2A {version} has no REST route for {operation.name}")
     if version is Version.V0_3:
         return _decode_0_3(operation, parameters, query, body)
     dialect = v1_0.REST_DIALECT
@@ -100,7 +104,10 @@ def _find_push_config(body: JsonObject) -> tuple[JsonValue, JsonDialect]:
     if not isinstance(inner, dict):
         raise InvalidParamsError("Expected `object`", path="$.config")
     config = inner.get("pushNotificationConfig", inner.get("push_notification_config", inner))
+    name = inner.get("name")
     config_id = body.get("configId") or body.get("config_id")
+    if config_id in (None, "None") and isinstance(name, str):
+        config_id = id_in_name(name)
     if isinstance(config, dict) and config_id and not config.get("id"):
         config = {**config, "id": config_id}
     is_core = "taskId" in inner or "url" in inner
@@ -131,7 +138,13 @@ def _parse_body(body: bytes) -> JsonValue:
 
 
 def encode_rest_request(version: Version, operation: Operation, request: Request) -> RestRequest:
-    """What to send over REST to ask this; to 0.3 in the shape that SDKs understand."""
+    """What to send over REST to ask this; to 0.3 in the shape that SDKs understand.
+
+    Raises:
+        LocalProtocolError: the version has no such route, or the request lacks something that it demands.
+    """
+    if version not in operation.routes:
+        raise LocalProtocolError(f"A2A {version} has no REST route for {operation.name}")
     dialect = v1_0.REST_DIALECT if version is Version.V1_0 else v0_3_protojson.REST_DIALECT
     tenant = getattr(request, "tenant", None) if version is Version.V1_0 else None
     encoded = dialect.encode_request(operation, request)

@@ -23,6 +23,7 @@ from parley.dialects.v0_3 import decode_part, encode_file
 from parley.protocol import messages as m
 from parley.protocol import operations as ops
 from parley.protocol import requests as r
+from parley.protocol.errors import LocalProtocolError
 from parley.protocol.events import ArtifactUpdate, StatusUpdate, StreamEvent
 from parley.protocol.jsonvalue import JsonObject
 from parley.protocol.lifecycle import ends_stream
@@ -236,8 +237,8 @@ def decode_artifact(artifact: WireArtifact) -> Artifact:
     )
 
 
-def encode_artifact(artifact: Artifact, *, position: int = 0) -> WireArtifact:
-    """An artifact in 0.1, in its own slot or that of its position."""
+def encode_artifact(artifact: Artifact, *, position: int) -> WireArtifact:
+    """An artifact in 0.1, in its own slot or that of its position in the task."""
     index = position if artifact.index is None else artifact.index
     artifact_id = artifact.artifact_id if artifact.artifact_id != f"artifact-{index}" else None
     metadata = carry(
@@ -296,37 +297,44 @@ def decode_event(event: WireEvent) -> StreamEvent:
     return ArtifactUpdate(event.id, None, artifact, append, last_chunk, event.metadata or {})
 
 
-def encode_frames(event: StreamEvent) -> tuple[WireEvent, ...]:
-    """A stream event in 0.1. A snapshot is spelled out: its artifacts, then its status, which may end the stream."""
+def encode_frames(event: StreamEvent, ends: bool | None = None) -> tuple[WireEvent, ...]:
+    """A stream event in 0.1. A snapshot is spelled out: its artifacts, then its status, which may end the stream.
+
+    Only the last of several frames may carry the SSE id of the event: a reader that was cut off before it would
+    otherwise resume after what it has not seen.
+    """
     match event:
         case ArtifactUpdate():
             return (_artifact_frame(event),)
         case StatusUpdate():
-            return (_status_frame(event),)
+            return (_status_frame(event, ends),)
         case Task():
             artifacts = [
                 ArtifactUpdate(event.id, None, _in_slot(artifact, i), last_chunk=True)
                 for i, artifact in enumerate(event.artifacts)
             ]
             status = StatusUpdate(event.id, None, event.status, event.metadata)
-            return (*map(_artifact_frame, artifacts), _status_frame(status))
+            return (*map(_artifact_frame, artifacts), _status_frame(status, ends))
         case m.Message():
             task = encode_task(event)
-            return (WireEvent(task.id, status=task.status, final=True),)
+            return (WireEvent(task.id, status=task.status, final=ends is not False),)
 
 
 def _in_slot(artifact: Artifact, position: int) -> Artifact:
     return artifact if artifact.index is not None else structs.replace(artifact, index=position)
 
 
-def _status_frame(update: StatusUpdate) -> WireEvent:
+def _status_frame(update: StatusUpdate, ends: bool | None) -> WireEvent:
     status, metadata = encode_status(update.status, update.metadata)
-    final = update.final or ends_stream(update.status.state)
+    final = update.final or ends_stream(update.status.state) if ends is None else ends
     return WireEvent(update.task_id, status=status, final=final, metadata=metadata or None)
 
 
 def _artifact_frame(update: ArtifactUpdate) -> WireEvent:
-    artifact = encode_artifact(update.artifact)
+    slot = update.artifact.index
+    if slot is None:
+        raise LocalProtocolError("An artifact update in A2A 0.1 needs the artifact's slot (its index)")
+    artifact = encode_artifact(update.artifact, position=slot)
     artifact.append, artifact.last_chunk = update.append, update.last_chunk
     return WireEvent(update.task_id, artifact=artifact, metadata=update.metadata or None)
 
@@ -376,7 +384,7 @@ def decode_send(request: WireSend) -> r.SendMessageRequest:
         request.history_length or 0,
     )
     message = decode_message(request.message, request.id, context_id)
-    return r.SendMessageRequest(message, configuration, request.metadata or {}, task_id_is_new=True)
+    return r.SendMessageRequest(message, configuration, request.metadata or {}, caller_names_task=True)
 
 
 def encode_send(request: r.SendMessageRequest) -> WireSend:

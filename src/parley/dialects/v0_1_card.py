@@ -5,7 +5,7 @@ Spec: the 0.1 documents with their JSON schema.
 
 from __future__ import annotations
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from parley.dialects.dialect import Codec
 from parley.dialects.fields import NonEmpty, Reader, always_list, always_text
@@ -29,8 +29,12 @@ class WireCapabilities(Wire):
 
 
 class WireAuthentication(Wire):
-    schemes: list[str]
+    schemes: list[str] | str  # samples of the documents name one scheme without its list
     credentials: str | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.schemes, str):
+            self.schemes = [self.schemes]
 
 
 class WireSkill(Wire):
@@ -121,14 +125,20 @@ def decode_card(card: WireCard) -> c.AgentCard:
     )
 
 
+def url_for(card: c.AgentCard) -> str:
+    """The one endpoint of a card in 0.1, which speaks JSON-RPC alone: that of the oldest version, if there is any."""
+    speak = [interface for interface in card.interfaces if interface.binding == c.Binding.JSONRPC]
+    fitting = interfaces_for(structs.replace(card, interfaces=tuple(speak) or card.interfaces[:1]), "0.1", "0.2", "0.3")
+    return fitting[0].url if fitting else ""
+
+
 def encode_card(card: c.AgentCard) -> WireCard:
     """A card in 0.1."""
-    interfaces = interfaces_for(card, "0.1", "0.2", "0.3")
     names = list(dict.fromkeys(encode_scheme_name(scheme) for scheme in card.security_schemes.values()))
     given = card.capabilities
     return WireCard(
         name=card.name,
-        url=interfaces[0].url if interfaces else "",
+        url=url_for(card),
         version=card.version,
         description=card.description or None,
         provider=WireProvider(card.provider.organization, card.provider.url or None) if card.provider else None,

@@ -6,6 +6,7 @@ Spec: the 0.2.x documents and types.ts of tags v0.2.0 to v0.2.6.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from parley.dialects import v0_3
 from parley.dialects.dialect import Codec
@@ -28,7 +29,10 @@ def encode_send(request: SendMessageRequest) -> WireSend:
 
 
 def encode_card(card: AgentCard) -> WireCard:
-    """A card in 0.2: no signatures, no mutual TLS, no security of single skills, no OAuth metadata URL."""
+    """A card in 0.2: no signatures, no mutual TLS, no security of single skills, no OAuth metadata URL.
+
+    A requirement that names mutual TLS goes with it: a reader could not meet it.
+    """
     wire = encode_card_0_3(card)
     interfaces = interfaces_for(card, "0.2", "0.3", "0.1")
     if interfaces:
@@ -42,12 +46,14 @@ def encode_card(card: AgentCard) -> WireCard:
     for scheme in schemes.values():
         if isinstance(scheme, WireOAuth2):
             scheme.oauth2_metadata_url = None
-    wire.security_schemes = {name: s for name, s in schemes.items() if not isinstance(s, WireMutualTls)} or None
+    unknown = {name for name, scheme in schemes.items() if isinstance(scheme, WireMutualTls)}
+    wire.security_schemes = {name: scheme for name, scheme in schemes.items() if name not in unknown} or None
+    wire.security = [needed for needed in wire.security or () if not needed.keys() & unknown] or None
     return wire
 
 
 SEND = Codec(Reader(WireSend), v0_3.decode_send, encode_send)
-CARDS = Codec(Reader(WireCard), decode_card, encode_card)
+CARDS = Codec(Reader(WireCard), partial(decode_card, unstated=Version.V0_2), encode_card)
 
 DIALECT = replace(
     v0_3.DIALECT,

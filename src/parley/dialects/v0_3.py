@@ -222,6 +222,13 @@ class WireDeletePushConfig(Wire):
     metadata: dict[str, Any] | None = None
 
 
+class WireListPushConfigs(Wire):
+    id: NonEmpty
+    page_size: Count | None = None  # REST alone has pages
+    page_token: str | None = None
+    metadata: dict[str, Any] | None = None
+
+
 class WireNoParams(Wire):
     pass
 
@@ -297,8 +304,14 @@ def decode_event(event: WireEvent) -> StreamEvent:
 
 def encode_event(event: StreamEvent) -> WireEvent:
     """A stream event, bare."""
-    (wire,) = OBJECTS.encode_wrapped(event).values()
+    (wire,) = encode_frames(event, None)
     return wire
+
+
+def encode_frames(event: StreamEvent, ends: bool | None) -> tuple[WireEvent]:
+    """The one frame of a stream event, bare."""
+    (wire,) = OBJECTS.encode_wrapped(event, ends).values()
+    return (wire,)
 
 
 def decode_send_result(result: WireTask | WireMessage) -> Task | m.Message:
@@ -444,6 +457,7 @@ DIALECT = JsonDialect(
         ops.GET_EXTENDED_CARD.name: CARDS,
     },
     events=EVENT,
+    frames=encode_frames,
     pushes=EVENT,
     cards=CARDS,
 )
@@ -452,6 +466,20 @@ REST_EVENT = Codec(Reader(WireRestEvent), OBJECTS.decode_wrapped, OBJECTS.encode
 
 REST_DIALECT = replace(
     DIALECT,
+    requests={
+        **DIALECT.requests,
+        ops.GET_TASK.name: Codec(
+            Reader(WireTaskQuery),
+            # SDKs fill the query from protobuf, where 0 is the same as not given.
+            lambda w: r.GetTaskRequest(w.id, w.history_length or None, w.metadata or {}),
+            lambda q: WireTaskQuery(q.task_id, q.history_length, q.metadata or None),
+        ),
+        ops.LIST_PUSH_CONFIGS.name: Codec(
+            Reader(WireListPushConfigs),
+            lambda w: r.ListPushConfigsRequest(w.id, w.page_size or None, w.page_token or None, w.metadata or {}),
+            lambda q: WireListPushConfigs(q.task_id, q.page_size, q.page_token, q.metadata or None),
+        ),
+    },
     results={
         **DIALECT.results,
         ops.SEND_MESSAGE.name: Codec(
@@ -460,5 +488,6 @@ REST_DIALECT = replace(
         ops.DELETE_PUSH_CONFIG.name: Codec(Reader(object), nothing, lambda _: {}),
     },
     events=REST_EVENT,
+    frames=OBJECTS.wrapped_frames,
 )
 """The same over HTTP+JSON, in the shape of the specification's text."""

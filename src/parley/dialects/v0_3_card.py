@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct, field
 
 from parley.dialects.dialect import Codec
-from parley.dialects.fields import NonEmpty, Reader, always_list, always_object, always_text
+from parley.dialects.fields import NonEmpty, Reader, always_list, always_object, always_text, read_each
 from parley.dialects.v1_0_card import (
     WireExtension,
     WireProvider,
@@ -21,6 +21,8 @@ from parley.dialects.v1_0_card import (
     encode_signatures,
 )
 from parley.protocol import cards as c
+from parley.protocol.jsonvalue import JsonValue
+from parley.protocol.versions import Version, without_patch
 
 
 class Wire(Struct, rename="camel", omit_defaults=True):
@@ -110,7 +112,7 @@ class WireCard(Wire):
     provider: WireProvider | None = None
     documentation_url: str | None = None
     icon_url: str | None = None
-    security_schemes: dict[str, WireScheme] | None = None
+    security_schemes: dict[str, Any] | None = None  # each a WireScheme, or unknown to this release
     security: WireSecurity | None = None
     supports_authenticated_extended_card: bool | None = None
     supports_extended_agent_card: bool | None = None  # its name in drafts after 0.3.0
@@ -121,16 +123,30 @@ class WireCard(Wire):
 
 
 def interfaces_for(card: c.AgentCard, *versions: str) -> list[c.AgentInterface]:
-    """The card's interfaces of the first of these versions it has any of, or all if it has none."""
-    for version in versions:
-        if chosen := [interface for interface in card.interfaces if interface.version == version]:
-            return chosen
-    return list(card.interfaces)
+    """The card's interfaces of the first of these versions it has any of, or all if it has none.
+
+    The first is the main one of a card before 1.0: JSON-RPC, if it is there, because readers of that time try nothing
+    else.
+    """
+    by_version = ([face for face in card.interfaces if face.version == version] for version in versions)
+    chosen = next(filter(None, by_version), list(card.interfaces))
+    main = next((face for face in chosen if face.binding == c.Binding.JSONRPC), None)
+    return chosen if main is None else [main, *(face for face in chosen if face is not main)]
 
 
-def decode_interfaces(card: WireCard) -> tuple[c.AgentInterface, ...]:
+def version_of_card(stated: str | None, *, unstated: Version) -> str:
+    """The version that the endpoints of a card speak, by what the card states of itself.
+
+    A card of this shape that states 1.0, as some servers write, cannot mean it: endpoints of 1.0 have versions of
+    their own.
+    """
+    version = without_patch(stated or unstated)
+    return version if version.startswith("0.") else Version.V0_3.value
+
+
+def decode_interfaces(card: WireCard, unstated: Version) -> tuple[c.AgentInterface, ...]:
     """The main endpoint, then the additional ones without repeating it."""
-    version = ".".join((card.protocol_version or "0.3").split(".")[:2])
+    version = version_of_card(card.protocol_version, unstated=unstated)
     main = (card.url, card.preferred_transport or c.Binding.JSONRPC.value)
     others = [(interface.url, interface.transport) for interface in card.additional_interfaces or ()]
     return tuple(c.AgentInterface(url, binding, version) for url, binding in dict.fromkeys([main, *others]))
@@ -177,6 +193,22 @@ def decode_scheme(scheme: WireScheme) -> c.SecurityScheme:
             return c.OpenIdConnectScheme(scheme.open_id_connect_url, scheme.description or None)
         case WireMutualTls():
             return c.MutualTlsScheme(scheme.description or None)
+
+
+def decode_schemes(schemes: dict[str, Any]) -> dict[str, c.SecurityScheme]:
+    """The card's security schemes by name, without those whose type only later releases know."""
+    known = {name: scheme for name, scheme in schemes.items() if not _is_of_unknown_type(scheme)}
+    wires = read_each(_scheme_reader, known, "$.securitySchemes")
+    return {name: decode_scheme(wire) for name, wire in wires.items()}
+
+
+_scheme_reader: Reader[WireScheme] = Reader(WireScheme)
+_SCHEME_TYPES = ("apiKey", "http", "oauth2", "openIdConnect", "mutualTLS")
+
+
+def _is_of_unknown_type(scheme: JsonValue) -> bool:
+    stated = scheme.get("type") if isinstance(scheme, dict) else None
+    return isinstance(stated, str) and stated not in _SCHEME_TYPES
 
 
 def encode_scheme(scheme: c.SecurityScheme) -> WireScheme:
@@ -228,15 +260,15 @@ def encode_skill(skill: c.AgentSkill) -> WireSkill:
     )
 
 
-def decode_card(card: WireCard) -> c.AgentCard:
-    """A card."""
+def decode_card(card: WireCard, *, unstated: Version = Version.V0_3) -> c.AgentCard:
+    """A card; one that does not state its version is of `unstated`."""
     given = card.capabilities
     extended = card.supports_authenticated_extended_card
     return c.AgentCard(
         name=card.name,
         description=card.description,
         version=card.version,
-        interfaces=decode_interfaces(card),
+        interfaces=decode_interfaces(card, unstated),
         capabilities=c.AgentCapabilities(
             given.streaming,
             given.push_notifications,
@@ -250,7 +282,7 @@ def decode_card(card: WireCard) -> c.AgentCard:
         provider=c.AgentProvider(card.provider.organization, card.provider.url) if card.provider else None,
         documentation_url=card.documentation_url or None,
         icon_url=card.icon_url or None,
-        security_schemes={name: decode_scheme(s) for name, s in (card.security_schemes or {}).items()},
+        security_schemes=decode_schemes(card.security_schemes or {}),
         security=decode_security(card.security),
         signatures=decode_signatures(card.signatures),
     )

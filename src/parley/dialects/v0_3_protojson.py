@@ -7,7 +7,6 @@ shape of `v0_3_card`, as these SDKs serve them. Spec: 0.3.0 section 3.5.3, and a
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
@@ -27,6 +26,7 @@ from parley.dialects.dialect import Codec
 from parley.dialects.fields import Count, EnumNames, NonEmpty, Reader, always_text
 from parley.dialects.file_bytes import decode_file_bytes, encode_file_bytes
 from parley.dialects.objects import Objects
+from parley.dialects.resource_names import id_in_name, real_id, task_in_name
 from parley.dialects.timestamps import in_utc
 from parley.dialects.v0_3 import WirePushConfig, decode_push_config, encode_push_config
 from parley.dialects.v1_0 import Timestamp
@@ -93,19 +93,42 @@ class WireMessage(Wire):
     reference_task_ids: list[str] | None = None  # never written: the protobuf has no such field
 
 
+class WireStatusMessage(Wire):
+    """A message that may be empty: a2a-sdk 0.3 reads an absent one so, and passes that on."""
+
+    role: Literal["ROLE_UNSPECIFIED", "ROLE_USER", "ROLE_AGENT"] = "ROLE_UNSPECIFIED"
+    parts: list[WirePart] = field(default_factory=list[WirePart], name="content")
+    message_id: str = ""
+    context_id: str | None = None
+    task_id: str | None = None
+    metadata: dict[str, Any] | None = None
+    extensions: list[str] | None = None
+    reference_task_ids: list[str] | None = None
+
+    def __post_init__(self) -> None:
+        is_whole = self.parts and self.message_id and self.role != "ROLE_UNSPECIFIED"
+        if not is_whole and not self.is_empty():
+            raise ValueError("A message needs messageId, role and content")
+
+    def is_empty(self) -> bool:
+        """Whether it says nothing, but perhaps who says it."""
+        return not self.parts and not self.message_id
+
+
 def _unspecified() -> StateName:
     return "TASK_STATE_UNSPECIFIED"
 
 
 class WireStatus(Wire):
     state: StateName = field(default_factory=_unspecified)  # ProtoJSON writers leave an enum's zero out
-    message: WireMessage | None = None
+    message: WireStatusMessage | None = None
     timestamp: Timestamp | None = None
-    update: WireMessage | None = None  # the protobuf's own name of `message`
+    update: WireStatusMessage | None = None  # the protobuf's own name of `message`
 
     def __post_init__(self) -> None:
         self.timestamp = in_utc(self.timestamp)
-        self.message, self.update = self.message or self.update, None
+        message, self.update = self.message or self.update, None
+        self.message = None if isinstance(message, WireStatusMessage) and message.is_empty() else message
 
 
 class WireArtifact(Wire):
@@ -166,7 +189,7 @@ class WireSendResponse(Wire):
 
 class WireTaskPushConfig(Wire):
     push_notification_config: WirePushConfig
-    name: str = field(default_factory=always_text)
+    name: str = ""
 
 
 class WireCreatePushConfig(Wire):
@@ -273,13 +296,11 @@ OBJECTS = Objects(
 
 # --- push configs -----------------------------------------------------------------------------------------------------
 
-_CONFIG_NAME = re.compile(r"tasks/(?P<task>.+)/pushNotificationConfigs/.*", re.DOTALL)
-
 
 def decode_task_push_config(config: WireTaskPushConfig) -> PushConfig:
-    """A webhook, whose task is in its name."""
-    name = _CONFIG_NAME.fullmatch(config.name)
-    return decode_push_config(config.push_notification_config, name["task"] if name else None)
+    """A webhook, whose task is in its name, and its id too if need be."""
+    given = decode_push_config(config.push_notification_config, task_in_name(config.name))
+    return structs.replace(given, id=given.id or id_in_name(config.name))
 
 
 def encode_task_push_config(config: PushConfig) -> WireTaskPushConfig:
@@ -289,16 +310,20 @@ def encode_task_push_config(config: PushConfig) -> WireTaskPushConfig:
 
 
 def decode_create_push_config(request: WireCreatePushConfig) -> r.CreatePushConfigRequest:
-    """A webhook to register; its id may stand in the request or in the config."""
+    """A webhook to register; its id may stand in the config, in the request or in the name."""
     task_id = request.parent.removeprefix("tasks/")
     config = decode_push_config(request.config.push_notification_config, task_id)
-    return r.CreatePushConfigRequest(task_id, structs.replace(config, id=config.id or request.config_id or None))
+    config_id = config.id or real_id(request.config_id) or id_in_name(request.config.name)
+    return r.CreatePushConfigRequest(task_id, structs.replace(config, id=config_id))
 
 
 def encode_create_push_config(request: r.CreatePushConfigRequest) -> WireCreatePushConfig:
-    """A webhook to register, its id wherever readers look for it."""
+    """A webhook to register, its id wherever readers look for it; it has a name only if it has an id."""
     config = structs.replace(request.config, task_id=request.task_id)
-    return WireCreatePushConfig(f"tasks/{request.task_id}", encode_task_push_config(config), config.id or "")
+    wire = encode_task_push_config(config)
+    if not config.id:
+        wire.name = ""
+    return WireCreatePushConfig(f"tasks/{request.task_id}", wire, config.id or "")
 
 
 def decode_push_config_page(page: WirePushConfigPage) -> r.PushConfigPage:
@@ -374,4 +399,5 @@ REST_DIALECT = replace(
         ops.LIST_PUSH_CONFIGS.name: Codec(reader(WirePushConfigPage), decode_push_config_page, encode_push_config_page),
     },
     events=Codec(reader(WireStreamResponse), OBJECTS.decode_wrapped, OBJECTS.encode_wrapped),
+    frames=OBJECTS.wrapped_frames,
 )

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any, Literal, cast
 
-from msgspec import UNSET, Meta, Struct, UnsetType, field
+from msgspec import UNSET, Meta, Struct, UnsetType, field, structs
 
 from parley.dialects.dialect import Codec, JsonDialect, nothing
 from parley.dialects.fields import Count, EnumNames, NonEmpty, Reader
@@ -363,7 +363,8 @@ def decode_send(request: WireSend) -> r.SendMessageRequest:
     push = given.task_push_notification_config
     configuration = r.SendConfiguration(
         tuple(given.accepted_output_modes or ()),
-        decode_push_config(push) if push else None,
+        # What the caller says of task and tenant is not believed: the webhook belongs to those of the send.
+        structs.replace(decode_push_config(push), task_id=None, tenant=None) if push else None,
         given.history_length,
         given.return_immediately,
     )
@@ -507,7 +508,9 @@ DIALECT = JsonDialect(
         ops.GET_EXTENDED_CARD.name: CARDS,
     },
     events=_event,
+    frames=OBJECTS.wrapped_frames,
     pushes=_event,
+    pushes_events=True,
     cards=CARDS,
 )
 

@@ -11,9 +11,10 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 from parley.dialects.dialect import Codec
-from parley.dialects.fields import NonEmpty, Reader, always_list, always_object, always_text
+from parley.dialects.fields import NonEmpty, Reader, always_list, always_object, always_text, read_each
 from parley.dialects.oauth_flows import one_flow_per_scheme
 from parley.protocol import cards as c
+from parley.protocol.versions import without_patch
 
 
 class Wire(Struct, rename="camel", omit_defaults=True):
@@ -123,8 +124,8 @@ class WireScheme(Wire):
     mtls_security_scheme: WireMutualTls | None = None
 
     def __post_init__(self) -> None:
-        if sum(getattr(self, name) is not None for name in self.__struct_fields__) != 1:
-            raise ValueError("A security scheme is exactly one of " + ", ".join(self.__struct_encode_fields__))
+        if sum(getattr(self, name) is not None for name in self.__struct_fields__) > 1:
+            raise ValueError("A security scheme is only one of " + ", ".join(self.__struct_encode_fields__))
 
 
 class WireCard(Wire):
@@ -139,7 +140,7 @@ class WireCard(Wire):
     provider: WireProvider | None = None
     documentation_url: str | None = None
     icon_url: str | None = None
-    security_schemes: dict[str, WireScheme] | None = None
+    security_schemes: dict[str, Any] | None = None  # each a WireScheme
     security_requirements: list[WireRequirement] | None = None
     signatures: list[WireSignature] | None = None
 
@@ -187,8 +188,17 @@ def encode_flow(flow: c.OAuthFlow | None) -> WireFlow | None:
     )
 
 
-def decode_scheme(scheme: WireScheme) -> c.SecurityScheme:
-    """A security scheme, by the one member it has."""
+def decode_schemes(schemes: dict[str, Any]) -> dict[str, c.SecurityScheme]:
+    """The card's security schemes by name, without those that only later releases know."""
+    wires = read_each(_scheme_reader, schemes, "$.securitySchemes")
+    return {name: scheme for name, wire in wires.items() if (scheme := decode_scheme(wire)) is not None}
+
+
+_scheme_reader = Reader(WireScheme)
+
+
+def decode_scheme(scheme: WireScheme) -> c.SecurityScheme | None:
+    """A security scheme, by the one member it has; none if that is unknown."""
     if given := scheme.api_key_security_scheme:
         return c.ApiKeyScheme(c.ApiKeyLocation(given.location), given.name, given.description or None)
     if given := scheme.http_auth_security_scheme:
@@ -198,8 +208,8 @@ def decode_scheme(scheme: WireScheme) -> c.SecurityScheme:
         return c.OAuth2Scheme(c.OAuthFlows(**flows), given.oauth2_metadata_url or None, given.description or None)
     if given := scheme.open_id_connect_security_scheme:
         return c.OpenIdConnectScheme(given.open_id_connect_url, given.description or None)
-    assert scheme.mtls_security_scheme is not None  # WireScheme lets nothing else through
-    return c.MutualTlsScheme(scheme.mtls_security_scheme.description or None)
+    given = scheme.mtls_security_scheme
+    return given and c.MutualTlsScheme(given.description or None)
 
 
 def encode_scheme(scheme: c.SecurityScheme) -> WireScheme:
@@ -280,7 +290,7 @@ def decode_card(card: WireCard) -> c.AgentCard:
         description=card.description,
         version=card.version,
         interfaces=tuple(
-            c.AgentInterface(i.url, i.protocol_binding, i.protocol_version, i.tenant or None)
+            c.AgentInterface(i.url, i.protocol_binding, without_patch(i.protocol_version), i.tenant or None)
             for i in card.supported_interfaces
         ),
         capabilities=c.AgentCapabilities(
@@ -295,7 +305,7 @@ def decode_card(card: WireCard) -> c.AgentCard:
         provider=c.AgentProvider(card.provider.organization, card.provider.url) if card.provider else None,
         documentation_url=card.documentation_url or None,
         icon_url=card.icon_url or None,
-        security_schemes={name: decode_scheme(s) for name, s in (card.security_schemes or {}).items()},
+        security_schemes=decode_schemes(card.security_schemes or {}),
         security=decode_requirements(card.security_requirements),
         signatures=decode_signatures(card.signatures),
     )

@@ -27,7 +27,8 @@
     └── PeerProtocolError                     what the peer sent is not A2A
         └── SignatureInvalidError
 
-A docstring is the default message. Internal texts never go into an error: a correlation id does.
+A docstring is the default message. Internal texts never go into an error: a correlation id does. No text of an error
+is longer than `MAX_TEXT`.
 Spec: 1.0.1 sections 3.3.2, 5.4, 9.5, 10.6 and 11.6; statuses of 0.3 as a2a-sdk 0.3 has them.
 """
 
@@ -39,6 +40,9 @@ from msgspec import Struct
 
 from parley.protocol.jsonvalue import JsonValue
 from parley.protocol.tasks import TaskState
+
+MAX_TEXT = 300
+"""Longest message, path and detail of an error: they may quote what a peer sent, which may be of any length."""
 
 ERROR_DOMAIN = "a2a-protocol.org"
 """The `domain` of every ErrorInfo."""
@@ -59,7 +63,7 @@ class ParleyError(Exception):
     """Something went wrong in Parley."""
 
     def __init__(self, message: str | None = None) -> None:
-        self.message = message or _first_line(type(self).__doc__)
+        self.message = (message or _first_line(type(self).__doc__))[:MAX_TEXT]
         super().__init__(self.message)
 
 
@@ -79,8 +83,8 @@ class A2AError(ParleyError):
         self, message: str | None = None, *, path: str | None = None, details: dict[str, str] | None = None
     ) -> None:
         super().__init__(message)
-        self.path = path
-        self.details = details or {}
+        self.path = path and path[:MAX_TEXT]
+        self.details = {name: fact[:MAX_TEXT] for name, fact in (details or {}).items()}
 
     def __str__(self) -> str:
         return f"{self.message} (at {self.path})" if self.path else self.message
@@ -243,7 +247,7 @@ class PeerProtocolError(ParleyError):
 
     def __init__(self, message: str | None = None, *, path: str | None = None) -> None:
         super().__init__(message)
-        self.path = path
+        self.path = path and path[:MAX_TEXT]
 
     def __str__(self) -> str:
         return f"{self.message} (at {self.path})" if self.path else self.message

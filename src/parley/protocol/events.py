@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from parley.protocol.jsonvalue import JsonObject
+from parley.protocol.jsonvalue import JsonObject, JsonValue
 from parley.protocol.messages import Message
 from parley.protocol.tasks import Artifact, Task, TaskStatus
 
@@ -57,5 +57,14 @@ class ArtifactUpdate(Struct, frozen=True, omit_defaults=True, tag="artifact"):
     metadata: JsonObject = {}
 
 
-TaskEvent: TypeAlias = TaskCreated | MessageAdded | StatusUpdate | ArtifactUpdate
+class StepRecorded(Struct, frozen=True, omit_defaults=True, tag="step"):
+    """The outcome of a step that must not be taken twice. No dialect streams it, and it changes nothing in the task."""
+
+    task_id: str
+    context_id: str | None
+    name: str
+    value: JsonValue
+
+
+TaskEvent: TypeAlias = TaskCreated | MessageAdded | StatusUpdate | ArtifactUpdate | StepRecorded
 StreamEvent: TypeAlias = Task | Message | StatusUpdate | ArtifactUpdate

@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from msgspec import structs
 
 from parley.protocol.errors import IllegalTransitionError, LocalProtocolError, TaskFinishedError
-from parley.protocol.events import ArtifactUpdate, MessageAdded, StatusUpdate, TaskCreated, TaskEvent
+from parley.protocol.events import ArtifactUpdate, MessageAdded, StatusUpdate, StepRecorded, TaskCreated, TaskEvent
 from parley.protocol.messages import Message, Part
 from parley.protocol.tasks import Artifact, Task, TaskState
 
@@ -42,7 +42,8 @@ TRANSITIONS: dict[TaskState, frozenset[TaskState]] = {
     S.REJECTED: _REOPENED,
     S.UNKNOWN: frozenset(S),
 }
-"""What may follow each state. Staying in a state with a new message is a step, too; reopening is 0.1's alone."""
+"""What may follow each state. Staying in working or a waiting state with a new message is a step, too; reopening is
+0.1's alone."""
 
 
 def is_terminal(state: TaskState) -> bool:
@@ -116,6 +117,8 @@ class _Fold:
             case ArtifactUpdate():
                 self._require_open(task)
                 self._update_artifact(event)
+            case StepRecorded():
+                pass
 
     def _change_status(self, task: Task, event: StatusUpdate) -> None:
         before, after = task.status, event.status

@@ -7,7 +7,6 @@ Spec: 1.0 sections 3.6 (versions), 4.6 (extensions), 8.3 (interfaces) and 3.3.2 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Sequence
 
 from parley.protocol.cards import AgentCard, AgentExtension, AgentInterface
@@ -18,11 +17,9 @@ from parley.protocol.errors import (
     VersionNotSupportedError,
 )
 from parley.protocol.messages import DataPart, Message, Part, TextPart
-from parley.protocol.versions import Version
+from parley.protocol.versions import Version, without_patch
 
 ALL_VERSIONS: tuple[Version, ...] = tuple(Version)
-
-_MAJOR_MINOR = re.compile(r"([0-9]+\.[0-9]+)(?:\.[0-9]+)?")
 
 # 0.1 cards name the kind of part instead of a media type. "file" says nothing about the format, so it takes any.
 _SHORT_MODES = {"text": "text/plain", "data": "application/json", "file": "*/*"}
@@ -37,13 +34,12 @@ def read_version(text: str | None, supported: Collection[Version] = ALL_VERSIONS
     text = (text or "").strip()
     if not text:
         return None
-    match = _MAJOR_MINOR.fullmatch(text)
     for version in supported:
-        if match and match[1] == version:
+        if version == without_patch(text):
             return version
     known = ", ".join(supported)
     raise VersionNotSupportedError(
-        f"Version {text!r} is not supported; supported are {known}", details={"supportedVersions": known}
+        f"Version {text[:50]!r} is not supported; supported are {known}", details={"supportedVersions": known}
     )
 
 
@@ -91,15 +87,26 @@ def accepts(patterns: Collection[str], media_type: str) -> bool:
     return not patterns or any(media_type_matches(pattern, media_type) for pattern in patterns)
 
 
-def media_type_of(part: Part) -> str | None:
-    """The media type a part states, or the one its kind implies; a file that states none could be anything."""
+def accepts_part(patterns: Collection[str], part: Part) -> bool:
+    """Whether any of the patterns fits a part; where there are none, everything does.
+
+    A part that states no media type is taken leniently: text fits any kind of text, data any kind of JSON, and a file
+    could be anything.
+    """
+    if part.media_type:
+        return accepts(patterns, part.media_type)
     match part:
         case TextPart():
-            return part.media_type or "text/plain"
+            return not patterns or any(_type_and_subtype(pattern)[0] in ("*", "text") for pattern in patterns)
         case DataPart():
-            return part.media_type or "application/json"
+            is_json = any(_type_and_subtype(pattern)[1].endswith("+json") for pattern in patterns)
+            return is_json or accepts(patterns, _IMPLIED["data"])
         case _:
-            return part.media_type
+            return True
+
+
+# What the message of a refusal says of a part without a media type, and what its details say.
+_IMPLIED = {"text": "text/plain", "data": "application/json"}
 
 
 def check_input_modes(message: Message, card: AgentCard) -> None:
@@ -111,14 +118,15 @@ def check_input_modes(message: Message, card: AgentCard) -> None:
     skill_modes = (mode for skill in card.skills for mode in skill.input_modes)
     modes = tuple(dict.fromkeys((*card.default_input_modes, *skill_modes)))
     for index, part in enumerate(message.parts):
-        media_type = media_type_of(part)
-        if media_type is not None and not accepts(modes, media_type):
-            accepted = ", ".join(modes)
-            raise ContentTypeNotSupportedError(
-                f"The agent does not take {media_type}; it takes {accepted}",
-                path=f"$.message.parts[{index}].mediaType",
-                details={"mediaType": media_type, "accepted": accepted},
-            )
+        if accepts_part(modes, part):
+            continue
+        kind = "text" if isinstance(part, TextPart) else "data"
+        accepted = ", ".join(modes)
+        raise ContentTypeNotSupportedError(
+            f"The agent does not take {part.media_type or f'{kind} without a media type'}; it takes {accepted}",
+            path=f"$.message.parts[{index}].mediaType",
+            details={"mediaType": part.media_type or _IMPLIED[kind], "accepted": accepted},
+        )
 
 
 def version_of(interface: AgentInterface) -> Version | None:

@@ -31,15 +31,15 @@ class SendConfiguration(Struct, frozen=True, omit_defaults=True):
 class SendMessageRequest(Struct, frozen=True, omit_defaults=True):
     """Say something to the agent: `SendMessage` and `SendStreamingMessage`.
 
-    `task_id_is_new` holds for 0.1 alone, whose callers choose task ids and may send to a finished task: such an id
-    creates its task if there is none, and reopens it if it has ended.
+    `caller_names_task` says that the task id is the caller's own choice, as in 0.1 and nowhere else: an unknown id
+    creates its task, and a finished task is reopened.
     """
 
     message: Message
     configuration: SendConfiguration = SendConfiguration()
     metadata: JsonObject = {}
     tenant: str | None = None
-    task_id_is_new: bool = False
+    caller_names_task: bool = False
 
 
 class GetTaskRequest(Struct, frozen=True, omit_defaults=True):

@@ -3,8 +3,8 @@
 A signature covers a spelled document, so this module alone in `protocol` works on the card's 1.0 JSON object instead
 of an `AgentCard`. It fetches no keys: the caller looks them up by what the protected header says (`kid`, `jku`).
 The rule that stays true: the key decides the algorithm, never the header; `none` and shared secrets are never accepted.
-A verified signature vouches for the members of 1.0 (and for others only in the forms that say so), so a verified card
-must be read as 1.0. Spec: 1.0 section 8.4.
+A verified signature vouches for its `payload` and for nothing else: what pruned to empty, and what other releases call
+an endpoint, could stand in the document unsigned. So a verified card is read from there, as 1.0. Spec: 1.0 section 8.4.
 """
 
 from __future__ import annotations
@@ -44,6 +44,8 @@ class CardForm(StrEnum):
 
     SPEC = "spec"
     """The members of 1.0 under the presence rules of section 8.4.1."""
+    SPEC_FILLED = "spec, absent required members filled in"
+    """The same as it was signed, where the server then left out required members because they are empty."""
     SPEC_UNKNOWN = "spec, unknown members included"
     """The same with members that 1.0 does not have: a newer signer may know them."""
     NO_EMPTIES = "no empties"
@@ -60,11 +62,17 @@ class ProtectedHeader(Struct, frozen=True):
 
 
 class VerifiedSignature(Struct, frozen=True):
-    """The signature that verified: its place in `signatures`, its header, and the form of the card it covers."""
+    """The signature that verified: its place in `signatures`, its header, and the form of the card it covers.
+
+    `payload` is what it covers: canonical JSON. Read the card from there and nowhere else, with
+    `v1_0.DIALECT.decode_card(verified.payload)`. The document around it may hold what nobody signed: a requirement or
+    scheme that prunes to empty, or the members of another release.
+    """
 
     index: int
     header: ProtectedHeader
     form: CardForm
+    payload: bytes
 
 
 def load_key(source: CardKey | Mapping[str, object] | str | bytes) -> CardKey:
@@ -177,36 +185,46 @@ def verify_card(
     *,
     forms: Iterable[CardForm] = tuple(CardForm),
 ) -> VerifiedSignature:
-    """The first signature of the card that verifies with the key found for it.
+    """The first signature of the card that verifies with the key found for it, and the card that it covers.
 
-    Give the bytes as received where you have them: only they show a member that occurs twice. A `ParleyError` raised
-    by `find_key` counts as a reason against that signature alone.
+    Trust `payload` of the answer alone, not the document given here. Give the bytes as received where you have them:
+    only they show a member that occurs twice. A `ParleyError` raised by `find_key` counts as a reason against that
+    signature alone.
 
     Raises:
         SignatureInvalidError: there is none; the message says why for each signature.
     """
     card = _read_card(card)
     signatures = _signatures(card)
-    payloads: dict[bytes, CardForm] = {}  # most cards have the same payload in every form
-    try:
-        for form in forms:
-            payloads.setdefault(_payload(card, form), form)
-    except (ValueError, RecursionError) as exc:
-        raise SignatureInvalidError(f"The card has no canonical form: {exc}") from exc
+    payloads = _payloads(card, forms)
     reasons: list[str] = []
     for index, signature in enumerate(signatures):
         try:
             header = _read_header(_text(signature, "protected"))
-            form = _verified_form(signature, header, find_key(header), payloads)
-            return VerifiedSignature(index, header, form)
+            payload = _verified_payload(signature, header, find_key(header), payloads)
+            return VerifiedSignature(index, header, payloads[payload], payload)
         except ParleyError as exc:
             reasons.append(f"[{index}] {exc}")
     raise SignatureInvalidError(f"No signature of the card could be verified: {'; '.join(reasons)}")
 
 
-def _verified_form(
-    signature: JsonValue, header: ProtectedHeader, key: CardKey | None, payloads: dict[bytes, CardForm]
-) -> CardForm:
+def _payloads(card: JsonObject, forms: Iterable[CardForm]) -> dict[bytes, CardForm]:
+    """What a signature may cover. Most cards have the same bytes in every form; a form may have none."""
+    payloads: dict[bytes, CardForm] = {}
+    reasons: list[str] = []
+    for form in forms:
+        try:
+            payloads.setdefault(_payload(card, form), form)
+        except (ValueError, RecursionError) as exc:
+            reasons.append(str(exc))
+    if not payloads:
+        raise SignatureInvalidError(f"The card has no canonical form: {'; '.join(reasons)}")
+    return payloads
+
+
+def _verified_payload(
+    signature: JsonValue, header: ProtectedHeader, key: CardKey | None, payloads: Iterable[bytes]
+) -> bytes:
     if key is None:
         raise SignatureInvalidError(f"no key is known for kid {header.key_id!r}")
     fitting = _algorithm_for(key)
@@ -216,9 +234,9 @@ def _verified_form(
     model = JWSRegistry.algorithms[fitting]
     try:
         model.check_key(key)
-        for payload, form in payloads.items():
+        for payload in payloads:
             if model.verify(_signing_input(_text(signature, "protected"), payload), signature_bytes, key):
-                return form
+                return payload
     except JoseError as exc:
         raise SignatureInvalidError(f"the key cannot verify: {exc}") from exc
     raise SignatureInvalidError("it is not a signature of this card by this key")
@@ -289,22 +307,29 @@ def _unique_members(pairs: list[tuple[str, JsonValue]]) -> JsonObject:
 
 
 class _Field(NamedTuple):
-    """A member of a message: whether it stays when empty, and the message type of its value (or of each in it)."""
+    """A member of a message: whether it stays when empty, and the message type of its value (or of each in it).
+
+    `empty` is how a required member is written that has no value; others are not written then.
+    """
 
     kept: bool
     type: str
     many: bool
+    empty: JsonValue
 
 
 def _message(*, required: str = "", optional: str = "", plain: str = "") -> dict[str, _Field]:
-    """The members of a message, as `name`, `name:Type` for a message or `name:Type*` for a list or map of messages."""
+    """The members of a message: `name` is a scalar, `name:Type` a message, `name:Type*` a list and `name:Type{}` a map
+    of messages, or of scalars where no type is named."""
     fields: dict[str, _Field] = {}
     for rows, kept in ((required, True), (optional, True), (plain, False)):
         for row in rows.split():
             name, _, type_name = row.partition(":")
-            many = type_name.endswith("*")
+            many = type_name.endswith(("*", "{}"))
+            empty: JsonValue = [] if type_name.endswith("*") else {} if type_name else ""
             is_message = bool(type_name) and not many
-            fields[name] = _Field(kept or is_message, type_name.rstrip("*"), many)
+            type_name = type_name.rstrip("*{}")
+            fields[name] = _Field(kept or is_message, type_name, many, empty if rows is required else None)
     return fields
 
 
@@ -313,9 +338,9 @@ def _message(*, required: str = "", optional: str = "", plain: str = "") -> dict
 _SCHEMA = {
     "AgentCard": _message(
         required="name description supportedInterfaces:AgentInterface* version capabilities:AgentCapabilities "
-        "defaultInputModes defaultOutputModes skills:AgentSkill*",
+        "defaultInputModes:* defaultOutputModes:* skills:AgentSkill*",
         optional="documentationUrl iconUrl",
-        plain="provider:AgentProvider securitySchemes:SecurityScheme* securityRequirements:SecurityRequirement*",
+        plain="provider:AgentProvider securitySchemes:SecurityScheme{} securityRequirements:SecurityRequirement*",
     ),
     "AgentInterface": _message(required="url protocolBinding protocolVersion", plain="tenant"),
     "AgentProvider": _message(required="url organization"),
@@ -324,10 +349,10 @@ _SCHEMA = {
     ),
     "AgentExtension": _message(plain="uri description required params:Struct"),
     "AgentSkill": _message(
-        required="id name description tags",
+        required="id name description tags:*",
         plain="examples inputModes outputModes securityRequirements:SecurityRequirement*",
     ),
-    "SecurityRequirement": _message(plain="schemes:StringList*"),
+    "SecurityRequirement": _message(plain="schemes:StringList{}"),
     "StringList": _message(plain="list"),
     "SecurityScheme": _message(
         plain="apiKeySecurityScheme:APIKeySecurityScheme httpAuthSecurityScheme:HTTPAuthSecurityScheme "
@@ -344,12 +369,12 @@ _SCHEMA = {
         "implicit:ImplicitOAuthFlow password:PasswordOAuthFlow deviceCode:DeviceCodeOAuthFlow"
     ),
     "AuthorizationCodeOAuthFlow": _message(
-        required="authorizationUrl tokenUrl scopes", plain="refreshUrl pkceRequired"
+        required="authorizationUrl tokenUrl scopes:{}", plain="refreshUrl pkceRequired"
     ),
-    "ClientCredentialsOAuthFlow": _message(required="tokenUrl scopes", plain="refreshUrl"),
+    "ClientCredentialsOAuthFlow": _message(required="tokenUrl scopes:{}", plain="refreshUrl"),
     "ImplicitOAuthFlow": _message(plain="authorizationUrl refreshUrl scopes"),
     "PasswordOAuthFlow": _message(plain="tokenUrl refreshUrl scopes"),
-    "DeviceCodeOAuthFlow": _message(required="deviceAuthorizationUrl tokenUrl scopes", plain="refreshUrl"),
+    "DeviceCodeOAuthFlow": _message(required="deviceAuthorizationUrl tokenUrl scopes:{}", plain="refreshUrl"),
 }
 
 _DEFAULTS: tuple[JsonValue, ...] = ("", 0, [], {})  # False equals 0
@@ -359,13 +384,21 @@ _EMPTIES: tuple[JsonValue, ...] = (None, "", [], {})
 def _payload(card: JsonObject, form: CardForm) -> bytes:
     unsigned: JsonValue = {name: member for name, member in card.items() if name != "signatures"}
     with_unknown = form in (CardForm.SPEC_UNKNOWN, CardForm.NO_EMPTIES_UNKNOWN)
-    members = _with_presence(unsigned, "AgentCard", with_unknown=with_unknown)
+    reading = _Reading(with_unknown, filled=form is CardForm.SPEC_FILLED)
+    members = _with_presence(unsigned, "AgentCard", reading)
     if form in (CardForm.NO_EMPTIES, CardForm.NO_EMPTIES_UNKNOWN):
         members = _without_empties(members)
     return rfc8785.dumps(members)
 
 
-def _with_presence(value: JsonValue, type_name: str, *, with_unknown: bool) -> JsonValue:
+class _Reading(NamedTuple):
+    """Whether members that 1.0 does not have count, and whether required ones that are absent are filled in."""
+
+    with_unknown: bool
+    filled: bool
+
+
+def _with_presence(value: JsonValue, type_name: str, reading: _Reading) -> JsonValue:
     """The value as its message type has it: nulls are absent, so are defaults of members that have no presence."""
     fields = _SCHEMA.get(type_name)
     if fields is None or not isinstance(value, dict):
@@ -373,21 +406,24 @@ def _with_presence(value: JsonValue, type_name: str, *, with_unknown: bool) -> J
     present: JsonObject = {}
     for name, member in value.items():
         field = fields.get(name)
-        if member is None or (field is None and not with_unknown):
+        if member is None or (field is None and not reading.with_unknown):
             continue
         if field is None:
             present[name] = member
         elif field.kept or member not in _DEFAULTS:
-            present[name] = _nested(member, field, with_unknown=with_unknown)
+            present[name] = _nested(member, field, reading)
+    if reading.filled:
+        absent = {name: field.empty for name, field in fields.items() if name not in present}
+        present |= {name: empty for name, empty in absent.items() if empty is not None}
     return present
 
 
-def _nested(member: JsonValue, field: _Field, *, with_unknown: bool) -> JsonValue:
+def _nested(member: JsonValue, field: _Field, reading: _Reading) -> JsonValue:
     if field.many and isinstance(member, list):
-        return [_with_presence(item, field.type, with_unknown=with_unknown) for item in member]
+        return [_with_presence(item, field.type, reading) for item in member]
     if field.many and isinstance(member, dict):
-        return {key: _with_presence(item, field.type, with_unknown=with_unknown) for key, item in member.items()}
-    return _with_presence(member, field.type, with_unknown=with_unknown)
+        return {key: _with_presence(item, field.type, reading) for key, item in member.items()}
+    return _with_presence(member, field.type, reading)
 
 
 def _without_empties(value: JsonValue) -> JsonValue:

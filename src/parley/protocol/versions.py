@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 
 
@@ -12,3 +13,12 @@ class Version(StrEnum):
     V0_2 = "0.2"
     V0_3 = "0.3"
     V1_0 = "1.0"
+
+
+_PATCHED = re.compile(r"([0-9]+\.[0-9]+)\.[0-9]+")
+
+
+def without_patch(text: str) -> str:
+    """A version as Major.Minor: `"1.0.1"` → `"1.0"`. A text that is no such version stays as it is."""
+    match = _PATCHED.fullmatch(text)
+    return match[1] if match else text

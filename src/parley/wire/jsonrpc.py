@@ -17,6 +17,7 @@ from parley.protocol.errors import (
     A2AError,
     InvalidParamsError,
     InvalidRequestError,
+    LocalProtocolError,
     ParleyError,
     ParseError,
     PeerProtocolError,
@@ -78,8 +79,15 @@ _json_encoder = msgspec.json.Encoder()
 
 
 def encode_request(id: bytes, method: str, params: bytes) -> bytes:
-    """The bytes of a call; `id` and `params` are JSON text."""
-    encoded_method = _json_encoder.encode(method)
+    """The bytes of a call; `id` and `params` are JSON text.
+
+    Raises:
+        LocalProtocolError: the method is not Unicode.
+    """
+    try:
+        encoded_method = _json_encoder.encode(method)
+    except UnicodeEncodeError as exc:
+        raise LocalProtocolError("The method is not Unicode") from exc
     return b"".join((b'{"jsonrpc":"2.0","id":', id, b',"method":', encoded_method, b',"params":', params, b"}"))
 
 

@@ -136,22 +136,27 @@ def build_path(
     """The HTTP verb and raw path that call an operation: `("POST", "/acme/tasks/t1:cancel")`.
 
     Raises:
-        LocalProtocolError: the version has no such route or no tenants, or a name is empty.
+        LocalProtocolError: the version has no such route or no tenants, or a name is missing, empty or not Unicode.
     """
     route = operation.routes.get(version)
     if route is None:
         raise LocalProtocolError(f"A2A {version} has no REST route for {operation.name}")
     if tenant is not None and not _has_tenants(version):
         raise LocalProtocolError(f"A2A {version} has no tenants")
-    path = route.path.format_map({name: _encode_segment(name, value) for name, value in parameters.items()})
+    try:
+        path = route.path.format_map({name: _encode_segment(name, value) for name, value in parameters.items()})
+    except KeyError as exc:
+        raise LocalProtocolError(f"The path of {operation.name} needs the {exc.args[0]}") from exc
     prefix = "" if tenant is None else f"/{_encode_segment('tenant', tenant)}"
     return route.verbs[0], prefix + path
 
 
 def _decode_segment(name: str, text: str) -> str:
     try:
-        return unquote(text, errors="strict")
-    except UnicodeDecodeError as exc:
+        decoded = unquote(text, errors="strict")
+        decoded.encode()  # a server may hand over bytes that are not UTF-8 as halves of surrogate pairs
+        return decoded
+    except UnicodeError as exc:
         raise InvalidParamsError(f"The {name} in the path is not UTF-8") from exc
 
 
@@ -160,7 +165,10 @@ def _encode_segment(name: str, value: str) -> str:
         raise LocalProtocolError(f"The {name} in a path cannot be empty")
     if value in (".", ".."):
         return value.replace(".", "%2E")  # HTTP clients drop such segments, and would call another path
-    return quote(value, safe="")
+    try:
+        return quote(value, safe="")
+    except UnicodeEncodeError as exc:
+        raise LocalProtocolError(f"The {name} in a path is not Unicode") from exc
 
 
 def parse_query(query: str) -> dict[str, list[str]]:
@@ -172,8 +180,9 @@ def parse_query(query: str) -> dict[str, list[str]]:
     if query.count("&") >= MAX_QUERY_FIELDS:
         raise InvalidParamsError(f"A query string may have {MAX_QUERY_FIELDS} fields at most")
     try:
+        query.encode()  # as in _decode_segment
         return parse_qs(query, keep_blank_values=True, errors="strict")
-    except UnicodeDecodeError as exc:
+    except UnicodeError as exc:
         raise InvalidParamsError("The query string is not UTF-8") from exc
 
 
@@ -187,9 +196,16 @@ def read_query(route: Route, fields: Mapping[str, Sequence[str]]) -> dict[str, Q
 
 
 def encode_query(values: Mapping[str, QueryValue | None]) -> str:
-    """The raw query string of some parameters, without its `?`; those that are None are left out."""
+    """The raw query string of some parameters, without its `?`; those that are None are left out.
+
+    Raises:
+        LocalProtocolError: a value is not Unicode.
+    """
     texts = {name: _write_value(value) for name, value in values.items() if value is not None}
-    return urlencode(texts, quote_via=quote)
+    try:
+        return urlencode(texts, quote_via=quote)
+    except UnicodeEncodeError as exc:
+        raise LocalProtocolError("A query string can hold Unicode only") from exc
 
 
 _INTEGERS = frozenset({"historyLength", "pageSize"})

@@ -37,7 +37,7 @@ def encode_frame(data: bytes, *, id: str | None = None, event: str | None = None
     """The bytes of one frame; line ends inside `data` reach the reader as newlines.
 
     Raises:
-        LocalProtocolError: `id` or `event` holds a line end or NUL, which a stream cannot carry.
+        LocalProtocolError: `id` or `event` holds a line end or NUL, or is not Unicode: a stream cannot carry it.
     """
     if b"\n" in data or b"\r" in data:
         data = b"\ndata: ".join(_LINE_END_BYTES.split(data))
@@ -45,9 +45,13 @@ def encode_frame(data: bytes, *, id: str | None = None, event: str | None = None
 
 
 def encode_comment(text: str) -> bytes:
-    """The bytes of a comment, which readers skip."""
+    """The bytes of a comment, which readers skip.
+
+    Raises:
+        LocalProtocolError: the text is not Unicode.
+    """
     lines = _LINE_END.split(text)
-    return "".join((*(f": {line}\n" for line in lines), "\n")).encode()
+    return _encode_text("".join((*(f": {line}\n" for line in lines), "\n")))
 
 
 def _encode_field(name: str, value: str | None) -> bytes:
@@ -55,7 +59,14 @@ def _encode_field(name: str, value: str | None) -> bytes:
         return b""
     if _UNFIT_FOR_FIELD.search(value):
         raise LocalProtocolError(f"The {name} of a frame cannot hold a line end or NUL")
-    return f"{name}: {value}\n".encode()
+    return _encode_text(f"{name}: {value}\n")
+
+
+def _encode_text(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as exc:
+        raise LocalProtocolError("A stream can carry Unicode only") from exc
 
 
 class Decoder:
