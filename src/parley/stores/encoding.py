@@ -1,0 +1,67 @@
+"""How canonical values are kept: as JSON, where people may want to look, and moments as microseconds.
+
+JSON and not msgpack: msgspec writes both about equally fast, and JSON can be read in any database shell and searched
+with its JSON functions. Bytes become base64. Only canonical values pass here, never a dialect's spelling.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TypeVar
+
+import msgspec
+
+from parley.protocol.events import TaskEvent
+from parley.protocol.jsonvalue import JsonValue
+from parley.protocol.messages import Message
+from parley.protocol.push import PushConfig
+from parley.protocol.tasks import Task
+from parley.stores.interface import StoreError
+
+T = TypeVar("T")
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+_encoder = msgspec.json.Encoder()
+decode_event = msgspec.json.Decoder[TaskEvent](TaskEvent).decode
+decode_task = msgspec.json.Decoder(Task).decode
+decode_message = msgspec.json.Decoder(Message).decode
+decode_push_config = msgspec.json.Decoder(PushConfig).decode
+decode_value = msgspec.json.Decoder[JsonValue](JsonValue).decode
+
+
+def encode(value: TaskEvent | Task | Message | PushConfig | JsonValue) -> str:
+    """A value as JSON text.
+
+    Raises:
+        StoreError: it holds something that JSON cannot, such as half of a surrogate pair.
+    """
+    try:
+        return _encoder.encode(value).decode()
+    except (ValueError, TypeError, RecursionError) as error:
+        raise StoreError(f"This value cannot be kept: {error}.") from error
+
+
+def encode_time(moment: datetime) -> int:
+    """A moment as microseconds since 1970."""
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def decode_time(microseconds: int) -> datetime:
+    """A moment, in UTC."""
+    return _EPOCH + timedelta(microseconds=microseconds)
+
+
+def require_encodable(*texts: str) -> None:
+    """Refuse names that no database can hold.
+
+    Raises:
+        StoreError: half of a surrogate pair is in one of them.
+    """
+    for text in texts:
+        if not text.isascii():  # known without looking at the characters
+            try:
+                text.encode()
+            except UnicodeEncodeError as error:
+                raise StoreError(f"{text!a} cannot be kept: it is not valid Unicode.") from error

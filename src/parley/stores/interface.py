@@ -1,0 +1,237 @@
+"""The task log: what a store must do. `parley.testing.stores` holds the suite that every store must pass.
+
+The rules that make everything else possible:
+
+- A task is an append-only sequence of events, numbered from 1 without gaps. `write` is compare-and-set on the last
+  number.
+- What a write returns from has happened: a crash at any later moment loses none of it, and a write that raised left
+  nothing behind. A write is one transaction, whatever it holds.
+- Writes of one caller take effect in the order in which they were called, awaited or not. A run may therefore write
+  ahead and wait only when somebody must see the outcome.
+- Tenant and owner are part of every key. What belongs to somebody else does not exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from datetime import datetime
+from typing import Protocol
+
+from msgspec import Struct
+
+from parley.protocol.errors import ParleyError
+from parley.protocol.events import TaskEvent
+from parley.protocol.jsonvalue import JsonValue
+from parley.protocol.messages import Message
+from parley.protocol.push import PushConfig
+from parley.protocol.tasks import Task, TaskState
+from parley.protocol.versions import Version
+
+
+class StoreError(ParleyError):
+    """The store cannot do this now."""
+
+
+class ConflictError(StoreError):
+    """Somebody else wrote to the task first; read it again."""
+
+
+class StoreUnavailableError(StoreError):
+    """The store cannot be written or read: disk full, file locked or broken. Nothing of this was kept."""
+
+
+class Owner(Struct, frozen=True):
+    """Whose tasks: a tenant, and a caller within it."""
+
+    tenant: str
+    name: str
+
+
+class TaskKey(Struct, frozen=True):
+    """One task of one owner."""
+
+    owner: Owner
+    task_id: str
+
+
+class TaskHead(Struct, frozen=True):
+    """What a store knows of a task without looking at its events."""
+
+    key: TaskKey
+    agent: str
+    context_id: str
+    state: TaskState
+    status_at: datetime
+    created_at: datetime
+    last_seq: int
+    created_in: Version
+    attempts: int = 0
+    """How often its current run was begun; recovery counts here."""
+
+
+class StoredTask(Struct, frozen=True):
+    """A task's head, its latest snapshot, and the events after it, up to `head.last_seq`.
+
+    `snapshot` is None and `snapshot_seq` 0 where none was written: the events then begin with the first.
+    """
+
+    head: TaskHead
+    snapshot: Task | None
+    snapshot_seq: int
+    events: tuple[TaskEvent, ...]
+
+
+class NewTask(Struct, frozen=True):
+    """What a store keeps of a task besides its events."""
+
+    agent: str
+    context_id: str
+    created_in: Version
+    created_at: datetime
+
+
+class SendKey(Struct, frozen=True):
+    """A message as a sender may repeat it: the same id with the same content."""
+
+    message_id: str
+    digest: bytes
+
+
+class SendRecord(Struct, frozen=True):
+    """What became of a message: the task it went to, or the direct reply it got."""
+
+    sent_at: datetime
+    task_id: str | None = None
+    reply: Message | None = None
+
+
+class Write(Struct, frozen=True):
+    """One transaction on one task.
+
+    `expected_seq` is the last number the writer has seen: 0 together with `new` creates the task, anything else must be
+    its `last_seq`. `state` and `status_at` are what the head says afterwards. `snapshot`, if given, is the task after
+    these events. `sends` are remembered with it.
+    """
+
+    key: TaskKey
+    expected_seq: int
+    events: tuple[TaskEvent, ...]
+    state: TaskState
+    status_at: datetime
+    new: NewTask | None = None
+    snapshot: Task | None = None
+    sends: tuple[tuple[SendKey, SendRecord], ...] = ()
+    attempts: int = 0
+
+
+class TaskFilter(Struct, frozen=True):
+    """Which tasks a list shows, and from where on.
+
+    `after` is the (status_at, task_id) of the last task of the page before: tasks come newest status first, then by id.
+    """
+
+    agent: str | None = None
+    context_id: str | None = None
+    state: TaskState | None = None
+    status_at_or_after: datetime | None = None
+    after: tuple[datetime, str] | None = None
+    limit: int = 50
+
+
+class TaskHeads(Struct, frozen=True):
+    """One page of a list, and how many tasks match in all, before paging."""
+
+    heads: tuple[TaskHead, ...]
+    total: int
+
+
+class TaskLog(Protocol):
+    """A store of tasks."""
+
+    async def open(self) -> None:
+        """Make the store ready; bring its schema up to date.
+
+        Raises:
+            StoreUnavailableError: it cannot be opened; the message says why and what to do.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Finish what was begun and let go."""
+        ...
+
+    def write(self, write: Write) -> Awaitable[None]:
+        """Append events to a task, or create it.
+
+        The call itself, not the waiting for it, takes the write's place in the order: it is no coroutine, and what it
+        returns need not be awaited for the write to happen. Errors come when it is awaited.
+
+        Raises:
+            ConflictError: `expected_seq` is not the task's last number, or the task exists already.
+            StoreUnavailableError: nothing was written.
+        """
+        ...
+
+    async def head(self, key: TaskKey) -> TaskHead | None:
+        """A task's head, or None if this owner has no such task."""
+        ...
+
+    async def task(self, key: TaskKey) -> StoredTask | None:
+        """A task as of one moment, or None if this owner has no such task."""
+        ...
+
+    async def events(self, key: TaskKey, *, after: int, limit: int) -> Sequence[tuple[int, TaskEvent]]:
+        """A task's events after a number, oldest first, at most `limit`; empty if there are none or no such task."""
+        ...
+
+    async def list(self, owner: Owner, query: TaskFilter) -> TaskHeads:
+        """An owner's tasks."""
+        ...
+
+    async def delete(self, key: TaskKey) -> bool:
+        """Forget a task with its events, sends and webhooks; whether there was one. Leaves no rows."""
+        ...
+
+    async def delete_finished(self, *, before: datetime, limit: int) -> int:
+        """Forget tasks of all owners that ended before a moment; how many, at most `limit`."""
+        ...
+
+    async def unfinished(self) -> Sequence[TaskHead]:
+        """Tasks of all owners that are submitted or working: those that a crash may have left behind."""
+        ...
+
+    async def find_send(self, owner: Owner, send: SendKey, *, since: datetime) -> SendRecord | None:
+        """What became of a message that was sent at or after a moment."""
+        ...
+
+    async def remember_send(self, owner: Owner, send: SendKey, record: SendRecord) -> None:
+        """Remember a message that created no task."""
+        ...
+
+    async def forget_sends(self, *, before: datetime) -> None:
+        """Forget messages that nobody may repeat any more."""
+        ...
+
+    async def put_push_config(self, key: TaskKey, config: PushConfig) -> None:
+        """Keep a webhook of a task, in place of an earlier one with its id.
+
+        Raises:
+            ConflictError: this owner has no such task, or has it no longer.
+        """
+        ...
+
+    async def push_configs(self, key: TaskKey) -> Sequence[PushConfig]:
+        """A task's webhooks, by id."""
+        ...
+
+    async def delete_push_config(self, key: TaskKey, config_id: str) -> None:
+        """Forget a webhook, if there is one."""
+        ...
+
+    async def remember(self, owner: Owner, context_id: str, name: str, value: JsonValue) -> None:
+        """Keep a value for a context; None forgets it."""
+        ...
+
+    async def recall(self, owner: Owner, context_id: str) -> dict[str, JsonValue]:
+        """All values kept for a context."""
+        ...

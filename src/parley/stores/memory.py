@@ -1,0 +1,265 @@
+"""The task log in memory: the twin of the durable stores, for tests, demos and agents that may forget.
+
+It behaves as they do and lives as long as its object: close it, open it again, and everything is still there. Nothing
+here waits, so every call is one step of the event loop and needs no lock. Values are shared with readers, who cannot
+change them: structs are frozen, and what is not frozen (a context's memory) is kept encoded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import TypeAlias
+
+from parley.protocol.events import TaskEvent
+from parley.protocol.jsonvalue import JsonValue
+from parley.protocol.lifecycle import TERMINAL
+from parley.protocol.push import PushConfig
+from parley.protocol.tasks import Task, TaskState
+from parley.stores.encoding import decode_value, encode
+from parley.stores.interface import (
+    ConflictError,
+    NewTask,
+    Owner,
+    SendKey,
+    SendRecord,
+    StoredTask,
+    TaskFilter,
+    TaskHead,
+    TaskHeads,
+    TaskKey,
+    Write,
+)
+
+_TaskId: TypeAlias = tuple[str, str]
+"""Tenant and task id: unique without the owner, as in every store."""
+_SendId: TypeAlias = tuple[Owner, SendKey]
+
+
+class _Record:
+    """One task: its events, and what the latest write said of it."""
+
+    __slots__ = (
+        "attempts",
+        "events",
+        "key",
+        "new",
+        "push_configs",
+        "sends",
+        "snapshot",
+        "snapshot_seq",
+        "state",
+        "status_at",
+    )
+
+    def __init__(self, key: TaskKey, new: NewTask) -> None:
+        self.key = key
+        self.new = new
+        self.state = TaskState.SUBMITTED
+        self.status_at = new.created_at
+        self.attempts = 0
+        self.events: list[TaskEvent] = []
+        self.snapshot: Task | None = None
+        self.snapshot_seq = 0
+        self.push_configs: dict[str, PushConfig] = {}
+
+    def head(self) -> TaskHead:
+        return TaskHead(
+            self.key,
+            self.new.agent,
+            self.new.context_id,
+            self.state,
+            self.status_at,
+            self.new.created_at,
+            len(self.events),
+            self.new.created_in,
+            self.attempts,
+        )
+
+
+class MemoryTaskLog:
+    """A store of tasks that forgets them with the process."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[_TaskId, _Record] = {}
+        self._owned: dict[Owner, dict[str, _Record]] = {}
+        self._sends: dict[_SendId, SendRecord] = {}
+        self._sends_of: dict[TaskKey, set[_SendId]] = {}
+        self._memory: dict[tuple[Owner, str], dict[str, str]] = {}
+
+    async def open(self) -> None:
+        """Nothing to do."""
+
+    async def close(self) -> None:
+        """Nothing to do: the same object may be opened again."""
+
+    def write(self, write: Write) -> asyncio.Future[None]:
+        """Append events to a task, or create it, at once. The future is done when this returns."""
+        done = asyncio.get_running_loop().create_future()
+        try:
+            self._write(write)
+        except ConflictError as conflict:
+            done.set_exception(conflict)
+        else:
+            done.set_result(None)
+        return done
+
+    def _write(self, write: Write) -> None:
+        key = write.key
+        if write.new is not None:
+            record = self._create(key, write.new, write.expected_seq)
+        else:
+            record = self._find(key)
+            if record is None or len(record.events) != write.expected_seq:
+                raise ConflictError
+        record.events.extend(write.events)
+        record.state = write.state
+        record.status_at = write.status_at
+        record.attempts = write.attempts
+        if write.snapshot is not None:
+            record.snapshot = write.snapshot
+            record.snapshot_seq = len(record.events)
+        for send, sent in write.sends:
+            self._keep_send(key.owner, send, sent)
+
+    def _create(self, key: TaskKey, new: NewTask, expected_seq: int) -> _Record:
+        task_id = (key.owner.tenant, key.task_id)
+        if expected_seq != 0 or task_id in self._tasks:
+            raise ConflictError
+        record = self._tasks[task_id] = _Record(key, new)
+        self._owned.setdefault(key.owner, {})[key.task_id] = record
+        return record
+
+    def _find(self, key: TaskKey) -> _Record | None:
+        record = self._tasks.get((key.owner.tenant, key.task_id))
+        return record if record is not None and record.key.owner == key.owner else None
+
+    async def head(self, key: TaskKey) -> TaskHead | None:
+        """A task's head, or None if this owner has no such task."""
+        record = self._find(key)
+        return record.head() if record else None
+
+    async def task(self, key: TaskKey) -> StoredTask | None:
+        """A task as of one moment, or None if this owner has no such task."""
+        record = self._find(key)
+        if record is None:
+            return None
+        seq = record.snapshot_seq
+        return StoredTask(record.head(), record.snapshot, seq, tuple(record.events[seq:]))
+
+    async def events(self, key: TaskKey, *, after: int, limit: int) -> Sequence[tuple[int, TaskEvent]]:
+        """A task's events after a number, oldest first, at most `limit`."""
+        record = self._find(key)
+        after = max(after, 0)
+        return tuple(enumerate(record.events[after : after + limit], after + 1)) if record else ()
+
+    async def list(self, owner: Owner, query: TaskFilter) -> TaskHeads:
+        """An owner's tasks."""
+        found = [record for record in self._owned.get(owner, {}).values() if _matches(record, query)]
+        found.sort(key=lambda record: record.key.task_id)
+        found.sort(key=lambda record: record.status_at, reverse=True)
+        page: Iterable[_Record] = found
+        if query.after is not None:
+            at, task_id = query.after
+            page = (r for r in found if r.status_at < at or (r.status_at == at and r.key.task_id > task_id))
+        heads = tuple(record.head() for record, _ in zip(page, range(query.limit), strict=False))
+        return TaskHeads(heads, len(found))
+
+    async def delete(self, key: TaskKey) -> bool:
+        """Forget a task with its events, sends and webhooks; whether there was one."""
+        record = self._find(key)
+        if record is None:
+            return False
+        self._forget(record)
+        return True
+
+    async def delete_finished(self, *, before: datetime, limit: int) -> int:
+        """Forget tasks of all owners that ended before a moment, the oldest first; how many, at most `limit`."""
+        ended = [r for r in self._tasks.values() if r.state in TERMINAL and r.status_at < before]
+        ended.sort(key=lambda record: record.status_at)
+        for record in ended[:limit]:
+            self._forget(record)
+        return len(ended[:limit])
+
+    def _forget(self, record: _Record) -> None:
+        owner = record.key.owner
+        del self._tasks[owner.tenant, record.key.task_id]
+        del self._owned[owner][record.key.task_id]
+        if not self._owned[owner]:
+            del self._owned[owner]
+        for send_id in tuple(self._sends_of.get(record.key, ())):
+            self._drop_send(send_id)
+
+    async def unfinished(self) -> Sequence[TaskHead]:
+        """Tasks of all owners that are submitted or working."""
+        active = (TaskState.SUBMITTED, TaskState.WORKING)
+        return tuple(record.head() for record in self._tasks.values() if record.state in active)
+
+    async def find_send(self, owner: Owner, send: SendKey, *, since: datetime) -> SendRecord | None:
+        """What became of a message that was sent at or after a moment."""
+        record = self._sends.get((owner, send))
+        return record if record is not None and record.sent_at >= since else None
+
+    async def remember_send(self, owner: Owner, send: SendKey, record: SendRecord) -> None:
+        """Remember a message that created no task."""
+        self._keep_send(owner, send, record)
+
+    def _keep_send(self, owner: Owner, send: SendKey, record: SendRecord) -> None:
+        self._drop_send((owner, send))
+        self._sends[owner, send] = record
+        if record.task_id is not None:
+            self._sends_of.setdefault(TaskKey(owner, record.task_id), set()).add((owner, send))
+
+    def _drop_send(self, send_id: _SendId) -> None:
+        record = self._sends.pop(send_id, None)
+        if record is not None and record.task_id is not None:
+            key = TaskKey(send_id[0], record.task_id)
+            self._sends_of[key].discard(send_id)
+            if not self._sends_of[key]:
+                del self._sends_of[key]
+
+    async def forget_sends(self, *, before: datetime) -> None:
+        """Forget messages that nobody may repeat any more."""
+        for send_id in [send_id for send_id, record in self._sends.items() if record.sent_at < before]:
+            self._drop_send(send_id)
+
+    async def put_push_config(self, key: TaskKey, config: PushConfig) -> None:
+        """Keep a webhook of a task, in place of an earlier one with its id."""
+        record = self._find(key)
+        if record is None:
+            raise ConflictError
+        record.push_configs[config.id or ""] = config
+
+    async def push_configs(self, key: TaskKey) -> Sequence[PushConfig]:
+        """A task's webhooks, by id."""
+        record = self._find(key)
+        return tuple(config for _, config in sorted(record.push_configs.items())) if record else ()
+
+    async def delete_push_config(self, key: TaskKey, config_id: str) -> None:
+        """Forget a webhook, if there is one."""
+        if record := self._find(key):
+            record.push_configs.pop(config_id, None)
+
+    async def remember(self, owner: Owner, context_id: str, name: str, value: JsonValue) -> None:
+        """Keep a value for a context; None forgets it."""
+        if value is not None:
+            text = encode(value)
+            self._memory.setdefault((owner, context_id), {})[name] = text
+        elif values := self._memory.get((owner, context_id)):
+            values.pop(name, None)
+            if not values:
+                del self._memory[owner, context_id]
+
+    async def recall(self, owner: Owner, context_id: str) -> dict[str, JsonValue]:
+        """All values kept for a context."""
+        return {name: decode_value(text) for name, text in self._memory.get((owner, context_id), {}).items()}
+
+
+def _matches(record: _Record, query: TaskFilter) -> bool:
+    return (
+        (query.agent is None or record.new.agent == query.agent)
+        and (query.context_id is None or record.new.context_id == query.context_id)
+        and (query.state is None or record.state == query.state)
+        and (query.status_at_or_after is None or record.status_at >= query.status_at_or_after)
+    )

@@ -1,0 +1,453 @@
+"""The task log in one SQLite file: the embedded store.
+
+Changes go to the writer's thread (`sqlite_writer`). Reads run beside it, in one of two places:
+
+- Lookups by key (a head, a send, webhooks, a context's memory, a task of up to `SMALL_TASK` characters) run where they
+  are called, on the event loop. They take some ten microseconds and never wait for the writer; handing them to a thread
+  and back costs several times as much.
+- Reads whose size nobody knows before (pages of events, lists, large tasks) run in a few threads.
+
+A read sees everything whose write was awaited before it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+from parley.protocol.events import TaskEvent
+from parley.protocol.jsonvalue import JsonValue
+from parley.protocol.push import PushConfig
+from parley.protocol.tasks import TaskState
+from parley.protocol.versions import Version
+from parley.stores.encoding import (
+    decode_event,
+    decode_message,
+    decode_push_config,
+    decode_task,
+    decode_time,
+    decode_value,
+    encode,
+    encode_time,
+    require_encodable,
+)
+from parley.stores.interface import (
+    ConflictError,
+    Owner,
+    SendKey,
+    SendRecord,
+    StoredTask,
+    StoreError,
+    StoreUnavailableError,
+    TaskFilter,
+    TaskHead,
+    TaskHeads,
+    TaskKey,
+    Write,
+)
+from parley.stores.sqlite_file import connect_reader, explained
+from parley.stores.sqlite_transaction import encode_send, encode_write
+from parley.stores.sqlite_writer import SqliteWriter
+
+T = TypeVar("T")
+
+SMALL_TASK = 32_768
+"""Characters of JSON that the event loop may decode by itself: well under a millisecond."""
+
+READ_THREADS = 4
+"""Long reads at a time. More would only share the interpreter's lock among more."""
+
+DELETED_AT_ONCE = 50
+"""Tasks that one transaction of `delete_finished` forgets, so that other writes get their turn between two."""
+
+LARGEST_INTEGER = 2**63 - 1
+
+_HEAD = "id, agent, context, state, status_at, created_at, last_seq, created_in, attempts"
+
+
+class SqliteTaskLog:
+    """A store of tasks in a file of this machine, for one process at a time."""
+
+    def __init__(self, path: str | Path, *, busy_timeout: float = 5.0) -> None:
+        """A log in the file at `path`, which need not exist; `busy_timeout` seconds to wait for others who lock it."""
+        # Absolute, and without links: two ways to write one path must meet at one lock.
+        self._path = Path(path).resolve()
+        self._writer = SqliteWriter(self._path, busy_timeout=busy_timeout)
+        self._reader: sqlite3.Connection | None = None
+        self._threads: ThreadPoolExecutor | None = None
+        self._thread_readers: list[sqlite3.Connection] = []
+
+    # --- opening and closing ------------------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Take the file, create it if need be, and bring its schema up to date.
+
+        Raises:
+            StoreUnavailableError: it cannot be opened; the message says why and what to do.
+        """
+        await self._writer.start()
+        try:
+            with explained(self._path):
+                self._reader = connect_reader(self._path)
+        except StoreError:
+            await self._writer.stop()
+            raise
+        self._threads = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="parley-sqlite-reader")
+
+    async def close(self) -> None:
+        """Write what is queued, end the reads under way, and let go of the file."""
+        await self._close_readers()
+        await self._writer.stop()  # last: the last connection to close folds the WAL into the file
+
+    async def _close_readers(self) -> None:
+        reader, self._reader = self._reader, None
+        threads, self._threads = self._threads, None
+        if reader is None or threads is None:
+            return
+        await asyncio.to_thread(threads.shutdown)
+        reader.close()
+        while self._thread_readers:
+            self._thread_readers.pop().close()
+
+    # --- tasks --------------------------------------------------------------------------------------------------------
+
+    def write(self, write: Write) -> asyncio.Future[None]:
+        """Append events to a task, or create it. It is in line when this returns, and on disk when it is awaited.
+
+        Raises:
+            ConflictError: `expected_seq` is not the task's last number, or the task exists already.
+            StoreError: it holds something that cannot be kept.
+            StoreUnavailableError: nothing was written.
+        """
+        try:
+            append = encode_write(write)
+        except StoreError as error:
+            refused: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            refused.set_exception(error)
+            return refused
+        return self._writer.submit(append)
+
+    async def head(self, key: TaskKey) -> TaskHead | None:
+        """A task's head, or None if this owner has no such task."""
+        return self._look(lambda reader: _read_head(reader, key))
+
+    async def task(self, key: TaskKey) -> StoredTask | None:
+        """A task as of one moment, or None if this owner has no such task."""
+        size = self._look(lambda reader: _read_size(reader, key))
+        if size is not None and size > SMALL_TASK:
+            return await self._read(lambda reader: _read_task(reader, key))
+        return self._look(lambda reader: _read_task(reader, key))
+
+    async def events(self, key: TaskKey, *, after: int, limit: int) -> Sequence[tuple[int, TaskEvent]]:
+        """A task's events after a number, oldest first, at most `limit`."""
+        return await self._read(lambda reader: _read_events(reader, key, after=after, limit=limit))
+
+    async def list(self, owner: Owner, query: TaskFilter) -> TaskHeads:
+        """An owner's tasks."""
+        return await self._read(lambda reader: _read_list(reader, owner, query))
+
+    async def unfinished(self) -> Sequence[TaskHead]:
+        """Tasks of all owners that are submitted or working, the oldest first."""
+        return await self._read(_read_unfinished)
+
+    async def delete(self, key: TaskKey) -> bool:
+        """Forget a task with its events, sends and webhooks; whether there was one."""
+        return await self._submit(lambda writer: _delete(writer, key), key.owner.tenant, key.owner.name, key.task_id)
+
+    async def delete_finished(self, *, before: datetime, limit: int) -> int:
+        """Forget tasks of all owners that ended before a moment, the oldest first; how many, at most `limit`."""
+        ended_before = encode_time(before)
+        deleted = 0
+        while deleted < limit:
+            at_once = min(limit - deleted, DELETED_AT_ONCE)
+            batch = await self._submit(lambda writer, n=at_once: _delete_finished(writer, ended_before, n))
+            deleted += batch
+            if batch < at_once:
+                break
+        return deleted
+
+    # --- sends --------------------------------------------------------------------------------------------------------
+
+    async def find_send(self, owner: Owner, send: SendKey, *, since: datetime) -> SendRecord | None:
+        """What became of a message that was sent at or after a moment."""
+        return self._look(lambda reader: _read_send(reader, owner, send, encode_time(since)))
+
+    async def remember_send(self, owner: Owner, send: SendKey, record: SendRecord) -> None:
+        """Remember a message that created no task."""
+        row = encode_send(owner, send, record)
+        await self._execute("INSERT OR REPLACE INTO sends VALUES (?, ?, ?, ?, ?, ?, ?)", *row)
+
+    async def forget_sends(self, *, before: datetime) -> None:
+        """Forget messages that nobody may repeat any more."""
+        await self._execute("DELETE FROM sends WHERE sent_at < ?", encode_time(before))
+
+    # --- webhooks -----------------------------------------------------------------------------------------------------
+
+    async def put_push_config(self, key: TaskKey, config: PushConfig) -> None:
+        """Keep a webhook of a task, in place of an earlier one with its id.
+
+        Raises:
+            ConflictError: this owner has no such task, or has it no longer.
+        """
+        owner, text = key.owner, encode(config)
+        row = (owner.tenant, key.task_id, config.id or "", owner.name, text)
+
+        def put(writer: sqlite3.Connection) -> None:
+            if _read_head(writer, key) is None:
+                raise ConflictError
+            writer.execute("INSERT OR REPLACE INTO push_configs VALUES (?, ?, ?, ?, ?)", row)
+
+        await self._submit(put, *row)
+
+    async def push_configs(self, key: TaskKey) -> Sequence[PushConfig]:
+        """A task's webhooks, by id."""
+        return self._look(lambda reader: _read_push_configs(reader, key))
+
+    async def delete_push_config(self, key: TaskKey, config_id: str) -> None:
+        """Forget a webhook, if there is one."""
+        await self._execute(
+            "DELETE FROM push_configs WHERE tenant = ? AND task = ? AND id = ? AND owner = ?",
+            *(key.owner.tenant, key.task_id, config_id, key.owner.name),
+        )
+
+    # --- the memory of contexts ---------------------------------------------------------------------------------------
+
+    async def remember(self, owner: Owner, context_id: str, name: str, value: JsonValue) -> None:
+        """Keep a value for a context; None forgets it."""
+        place = (owner.tenant, owner.name, context_id, name)
+        if value is None:
+            await self._execute(
+                "DELETE FROM context_memory WHERE tenant = ? AND owner = ? AND context = ? AND name = ?", *place
+            )
+        else:
+            await self._execute("INSERT OR REPLACE INTO context_memory VALUES (?, ?, ?, ?, ?)", *place, encode(value))
+
+    async def recall(self, owner: Owner, context_id: str) -> dict[str, JsonValue]:
+        """All values kept for a context."""
+        return self._look(lambda reader: _read_memory(reader, owner, context_id))
+
+    # --- where things run ---------------------------------------------------------------------------------------------
+
+    def _look(self, question: Callable[[sqlite3.Connection], T]) -> T:
+        """Ask here and now."""
+        if self._reader is None:
+            raise self._not_open()
+        with explained(self._path):
+            return question(self._reader)
+
+    async def _read(self, question: Callable[[sqlite3.Connection], T]) -> T:
+        """Ask in a thread."""
+        if self._threads is None:
+            raise self._not_open()
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._read_in_thread, question)
+
+    def _read_in_thread(self, question: Callable[[sqlite3.Connection], T]) -> T:
+        with explained(self._path):
+            try:
+                reader = self._thread_readers.pop()
+            except IndexError:  # all are in use
+                reader = connect_reader(self._path)
+            try:
+                return question(reader)
+            finally:
+                self._thread_readers.append(reader)
+
+    async def _submit(self, change: Callable[[sqlite3.Connection], T], *names: str) -> T:
+        require_encodable(*names)
+        return await self._writer.submit(change)
+
+    async def _execute(self, statement: str, *values: str | int | bytes | None) -> None:
+        """Run a statement that cannot conflict."""
+        names = [value for value in values if isinstance(value, str)]
+        await self._submit(lambda writer: writer.execute(statement, values), *names)
+
+    def _not_open(self) -> StoreUnavailableError:
+        return StoreUnavailableError(f"{self._path}: the store is not open.")
+
+
+# --- questions --------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _one_moment(reader: sqlite3.Connection) -> Generator[None]:
+    """Makes several questions see one state of the file."""
+    reader.execute("BEGIN")
+    try:
+        yield
+    finally:
+        reader.execute("COMMIT")
+
+
+def _read_head(reader: sqlite3.Connection, key: TaskKey) -> TaskHead | None:
+    row = reader.execute(
+        f"SELECT {_HEAD} FROM tasks WHERE tenant = ? AND id = ? AND owner = ?",
+        (key.owner.tenant, key.task_id, key.owner.name),
+    ).fetchone()
+    return _decode_head(key.owner, row) if row is not None else None
+
+
+def _decode_head(owner: Owner, row: Sequence[Any]) -> TaskHead:
+    task_id, agent, context, state, status_at, created_at, last_seq, created_in, attempts = row
+    return TaskHead(
+        TaskKey(owner, task_id),
+        agent,
+        context,
+        TaskState(state),
+        decode_time(status_at),
+        decode_time(created_at),
+        last_seq,
+        Version(created_in),
+        attempts,
+    )
+
+
+def _read_size(reader: sqlite3.Connection, key: TaskKey) -> int | None:
+    row = reader.execute(
+        "SELECT size FROM tasks WHERE tenant = ? AND id = ? AND owner = ?",
+        (key.owner.tenant, key.task_id, key.owner.name),
+    ).fetchone()
+    return row[0] if row is not None else None
+
+
+def _read_task(reader: sqlite3.Connection, key: TaskKey) -> StoredTask | None:
+    with _one_moment(reader):
+        head = _read_head(reader, key)
+        if head is None:
+            return None
+        task_id = (key.owner.tenant, key.task_id)
+        snapshot_seq, text = reader.execute(
+            """
+            SELECT snapshot_seq, snapshot
+            FROM tasks LEFT JOIN snapshots ON snapshots.tenant = tasks.tenant AND snapshots.task = tasks.id
+            WHERE tasks.tenant = ? AND tasks.id = ?
+            """,
+            task_id,
+        ).fetchone()
+        events = reader.execute(
+            "SELECT event FROM events WHERE tenant = ? AND task = ? AND seq > ? ORDER BY seq", (*task_id, snapshot_seq)
+        ).fetchall()
+    snapshot = decode_task(text) if text is not None else None
+    return StoredTask(head, snapshot, snapshot_seq, tuple([decode_event(event) for (event,) in events]))
+
+
+def _read_events(
+    reader: sqlite3.Connection, key: TaskKey, *, after: int, limit: int
+) -> tuple[tuple[int, TaskEvent], ...]:
+    rows = reader.execute(
+        """
+        SELECT seq, event FROM events
+        WHERE tenant = ? AND task = ? AND seq > ?
+            AND EXISTS (SELECT 1 FROM tasks WHERE tenant = events.tenant AND id = events.task AND owner = ?)
+        ORDER BY seq LIMIT ?
+        """,
+        # A peer names the number it wants to go on from: it may be larger than any database's.
+        (key.owner.tenant, key.task_id, min(after, LARGEST_INTEGER), key.owner.name, limit),
+    ).fetchall()
+    return tuple([(seq, decode_event(event)) for seq, event in rows])
+
+
+def _read_list(reader: sqlite3.Connection, owner: Owner, query: TaskFilter) -> TaskHeads:
+    conditions = ["tenant = ?", "owner = ?"]
+    values: list[str | int] = [owner.tenant, owner.name]
+    for condition, value in (
+        ("agent = ?", query.agent),
+        ("context = ?", query.context_id),
+        ("state = ?", query.state.value if query.state is not None else None),
+        ("status_at >= ?", encode_time(query.status_at_or_after) if query.status_at_or_after is not None else None),
+    ):
+        if value is not None:
+            conditions.append(condition)
+            values.append(value)
+    matching = " AND ".join(conditions)
+    page, place = "", []
+    if query.after is not None:
+        status_at = encode_time(query.after[0])
+        page = "AND status_at <= ? AND (status_at < ? OR id > ?)"  # the first half is what the index can do
+        place = [status_at, status_at, query.after[1]]
+    tasks = f"tasks INDEXED BY {_choose_index(query)}"
+    with _one_moment(reader):
+        (total,) = reader.execute(f"SELECT count(*) FROM {tasks} WHERE {matching}", values).fetchone()
+        rows = reader.execute(
+            f"SELECT {_HEAD} FROM {tasks} WHERE {matching} {page} ORDER BY status_at DESC, id LIMIT ?",
+            [*values, *place, query.limit],
+        ).fetchall()
+    return TaskHeads(tuple([_decode_head(owner, row) for row in rows]), total)
+
+
+def _choose_index(query: TaskFilter) -> str:
+    """The narrowest index. SQLite by itself guesses that a tenant has ten tasks, and reads them all."""
+    if query.context_id is not None:
+        return "tasks_by_context"
+    return "tasks_by_state" if query.state is not None else "tasks_by_status"
+
+
+def _read_unfinished(reader: sqlite3.Connection) -> tuple[TaskHead, ...]:
+    rows = reader.execute(
+        f"SELECT tenant, owner, {_HEAD} FROM tasks WHERE state IN ('submitted', 'working') ORDER BY created_at"
+    ).fetchall()
+    return tuple([_decode_head(Owner(tenant, owner), row) for tenant, owner, *row in rows])
+
+
+def _read_send(reader: sqlite3.Connection, owner: Owner, send: SendKey, since: int) -> SendRecord | None:
+    row = reader.execute(
+        """
+        SELECT sent_at, task, reply FROM sends
+        WHERE tenant = ? AND owner = ? AND message_id = ? AND digest = ? AND sent_at >= ?
+        """,
+        (owner.tenant, owner.name, send.message_id, send.digest, since),
+    ).fetchone()
+    if row is None:
+        return None
+    sent_at, task_id, reply = row
+    return SendRecord(decode_time(sent_at), task_id, decode_message(reply) if reply is not None else None)
+
+
+def _read_push_configs(reader: sqlite3.Connection, key: TaskKey) -> tuple[PushConfig, ...]:
+    rows = reader.execute(
+        "SELECT config FROM push_configs WHERE tenant = ? AND task = ? AND owner = ? ORDER BY id",
+        (key.owner.tenant, key.task_id, key.owner.name),
+    ).fetchall()
+    return tuple([decode_push_config(config) for (config,) in rows])
+
+
+def _read_memory(reader: sqlite3.Connection, owner: Owner, context_id: str) -> dict[str, JsonValue]:
+    rows = reader.execute(
+        "SELECT name, value FROM context_memory WHERE tenant = ? AND owner = ? AND context = ?",
+        (owner.tenant, owner.name, context_id),
+    ).fetchall()
+    return {name: decode_value(value) for name, value in rows}
+
+
+# --- deletions --------------------------------------------------------------------------------------------------------
+
+
+def _delete(writer: sqlite3.Connection, key: TaskKey) -> bool:
+    """Forget one task; snapshot and webhooks go with its row."""
+    owner, task_id = key.owner, key.task_id
+    deleted = writer.execute(
+        "DELETE FROM tasks WHERE tenant = ? AND id = ? AND owner = ?", (owner.tenant, task_id, owner.name)
+    ).rowcount
+    if not deleted:
+        return False
+    writer.execute("DELETE FROM events WHERE tenant = ? AND task = ?", (owner.tenant, task_id))
+    writer.execute("DELETE FROM sends WHERE tenant = ? AND task = ? AND owner = ?", (owner.tenant, task_id, owner.name))
+    return True
+
+
+def _delete_finished(writer: sqlite3.Connection, ended_before: int, limit: int) -> int:
+    rows = writer.execute(
+        """
+        SELECT tenant, owner, id FROM tasks
+        WHERE state IN ('completed', 'failed', 'canceled', 'rejected') AND status_at < ? ORDER BY status_at LIMIT ?
+        """,
+        (ended_before, limit),
+    ).fetchall()
+    for tenant, owner, task_id in rows:
+        _delete(writer, TaskKey(Owner(tenant, owner), task_id))
+    return len(rows)

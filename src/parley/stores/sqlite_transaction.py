@@ -1,0 +1,269 @@
+"""One transaction of the writer: many appends, checked one by one, written together.
+
+Each append is checked against the task's head as the appends before it leave it; one that conflicts stages nothing.
+What is staged goes to the database with few, large statements: `sqlite3` lets go of the interpreter's lock for each
+step of a statement and then queues for it behind the event loop, 5 ms each time if that never rests. Transactions of
+sixteen appends came 1.4 times as often as with a statement per row beside an idle thread, and 4.7 times as often beside
+a spinning one; beside one that made short system calls there was no difference.
+
+The cost of an event does not depend on how many there are: events are only inserted, heads are updated once per
+transaction, and the indexes over the status are touched only when it changes.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from parley.stores.encoding import encode, encode_time, require_encodable
+from parley.stores.interface import ConflictError, Owner, SendKey, SendRecord, Write
+
+_Value: TypeAlias = str | int | bytes | None
+_TaskId: TypeAlias = tuple[str, str]
+
+
+class Append(Struct, frozen=True):
+    """A `Write` as the tables hold it. `created` is agent, context, created_at and created_in."""
+
+    tenant: str
+    task_id: str
+    owner: str
+    expected_seq: int
+    events: tuple[str, ...]
+    state: str
+    status_at: int
+    attempts: int
+    created: tuple[str, str, int, str] | None
+    snapshot: str | None
+    sends: tuple[tuple[_Value, ...], ...]
+
+
+def encode_write(write: Write) -> Append:
+    """A write, encoded.
+
+    Raises:
+        StoreError: it holds something that cannot be kept.
+    """
+    key, new = write.key, write.new
+    owner = key.owner
+    require_encodable(owner.tenant, owner.name, key.task_id)
+    if new is not None:
+        require_encodable(new.agent, new.context_id)
+    return Append(
+        owner.tenant,
+        key.task_id,
+        owner.name,
+        write.expected_seq,
+        tuple([encode(event) for event in write.events]),
+        write.state.value,
+        encode_time(write.status_at),
+        write.attempts,
+        (new.agent, new.context_id, encode_time(new.created_at), new.created_in.value) if new is not None else None,
+        encode(write.snapshot) if write.snapshot is not None else None,
+        tuple([encode_send(owner, send, record) for send, record in write.sends]),
+    )
+
+
+def encode_send(owner: Owner, send: SendKey, record: SendRecord) -> tuple[_Value, ...]:
+    """What became of a message, as a row of `sends`.
+
+    Raises:
+        StoreError: it holds something that cannot be kept.
+    """
+    require_encodable(owner.tenant, owner.name, send.message_id, record.task_id or "")
+    reply = encode(record.reply) if record.reply is not None else None
+    return (owner.tenant, owner.name, send.message_id, send.digest, encode_time(record.sent_at), record.task_id, reply)
+
+
+class _Rows:
+    """A statement over many rows. `{rows}` in its text stands for them."""
+
+    # Powers of two: any number of rows is a few statements, and sqlite3 keeps them all prepared.
+    _SIZES = (256, 128, 64, 32, 16, 8, 4, 2, 1)
+
+    def __init__(self, columns: int, text: str) -> None:
+        row = f"({', '.join('?' * columns)})"
+        self._texts = {size: text.format(rows=", ".join([row] * size)) for size in self._SIZES}
+
+    def execute(self, connection: sqlite3.Connection, rows: Sequence[tuple[_Value, ...]]) -> list[sqlite3.Cursor]:
+        cursors: list[sqlite3.Cursor] = []
+        for size in self._SIZES:
+            while len(rows) >= size:
+                cursors.append(connection.execute(self._texts[size], list(chain.from_iterable(rows[:size]))))
+                rows = rows[size:]
+        return cursors
+
+
+_INSERT_TASKS = _Rows(
+    13,
+    """
+    INSERT INTO tasks (tenant, id, owner, agent, context, created_at, created_in, state, status_at, last_seq, attempts,
+        snapshot_seq, size)
+    VALUES {rows}
+    """,
+)
+_INSERT_EVENTS = _Rows(4, "INSERT INTO events VALUES {rows}")
+_INSERT_SNAPSHOTS = _Rows(3, "INSERT OR REPLACE INTO snapshots VALUES {rows}")
+_INSERT_SENDS = _Rows(7, "INSERT OR REPLACE INTO sends VALUES {rows}")
+_UPDATE_PROGRESS = _Rows(
+    6,
+    """
+    WITH changed (tenant, id, last_seq, attempts, snapshot_seq, size) AS (VALUES {rows})
+    UPDATE tasks SET last_seq = changed.last_seq, attempts = changed.attempts, snapshot_seq = changed.snapshot_seq,
+        size = changed.size
+    FROM changed WHERE tasks.tenant = changed.tenant AND tasks.id = changed.id
+    """,
+)
+_UPDATE_STATUS = _Rows(
+    4,
+    """
+    WITH changed (tenant, id, state, status_at) AS (VALUES {rows})
+    UPDATE tasks SET state = changed.state, status_at = changed.status_at
+    FROM changed WHERE tasks.tenant = changed.tenant AND tasks.id = changed.id
+    """,
+)
+_SELECT_HEADS = _Rows(
+    2,
+    # One row of JSON, however many heads: one step, one wait for the interpreter's lock.
+    """
+    WITH wanted (tenant, id) AS (VALUES {rows})
+    SELECT json_group_array(json_array(
+        tasks.tenant, tasks.id, owner, state, status_at, last_seq, attempts, snapshot_seq, size))
+    FROM wanted CROSS JOIN tasks ON tasks.tenant = wanted.tenant AND tasks.id = wanted.id
+    """,
+)
+
+
+class _Head(Struct):
+    """A task's row in `tasks`, on its way to the next."""
+
+    tenant: str
+    task_id: str
+    owner: str
+    state: str
+    status_at: int
+    last_seq: int
+    attempts: int
+    snapshot_seq: int
+    size: int
+    created: tuple[str, str, int, str] | None = None
+    snapshot: str | None = None
+    has_new_status: bool = False
+    is_changed: bool = False
+
+
+def _new_row(h: _Head) -> tuple[_Value, ...]:
+    created = h.created or ()
+    return (
+        h.tenant,
+        h.task_id,
+        h.owner,
+        *created,
+        h.state,
+        h.status_at,
+        h.last_seq,
+        h.attempts,
+        h.snapshot_seq,
+        h.size,
+    )
+
+
+_decode_heads = msgspec.json.Decoder(list[tuple[str, str, str, str, int, int, int, int, int]]).decode
+
+
+class Transaction:
+    """What the writer does between BEGIN and COMMIT."""
+
+    def __init__(self, connection: sqlite3.Connection, appends: Iterable[Append]) -> None:
+        """Begins with the heads of the tasks that `appends` are for."""
+        self._connection = connection
+        self._heads: dict[_TaskId, _Head | None] = {}
+        self._events: list[tuple[_Value, ...]] = []
+        self._sends: list[tuple[_Value, ...]] = []
+        self._load({(append.tenant, append.task_id) for append in appends})
+
+    def append(self, append: Append) -> None:
+        """Stage an append.
+
+        Raises:
+            ConflictError: the task is not where the writer believes it to be. Nothing is staged.
+        """
+        head = self._head(append.tenant, append.task_id)
+        if append.created is not None:
+            if head is not None or append.expected_seq != 0:
+                raise ConflictError
+            head = self._create(append, append.created)
+        elif head is None or head.owner != append.owner or head.last_seq != append.expected_seq:
+            raise ConflictError
+        for seq, event in enumerate(append.events, head.last_seq + 1):
+            self._events.append((append.tenant, append.task_id, seq, event))
+            head.size += len(event)
+        head.last_seq += len(append.events)
+        if head.state != append.state or head.status_at != append.status_at:
+            head.state, head.status_at = append.state, append.status_at
+            head.has_new_status = True
+        head.attempts = append.attempts
+        if append.snapshot is not None:
+            head.snapshot = append.snapshot
+            head.snapshot_seq = head.last_seq
+            head.size = len(append.snapshot)
+        head.is_changed = True
+        self._sends += append.sends
+
+    def connection(self) -> sqlite3.Connection:
+        """The connection, for a change of another kind: everything staged before it is there."""
+        self.flush()
+        self._heads.clear()  # the change may delete tasks
+        return self._connection
+
+    def flush(self) -> None:
+        """Write what is staged."""
+        heads = [head for head in self._heads.values() if head is not None and head.is_changed]
+        kept = [head for head in heads if head.created is None]
+        _INSERT_TASKS.execute(self._connection, [_new_row(head) for head in heads if head.created is not None])
+        _UPDATE_PROGRESS.execute(
+            self._connection,
+            [(h.tenant, h.task_id, h.last_seq, h.attempts, h.snapshot_seq, h.size) for h in kept],
+        )
+        _UPDATE_STATUS.execute(
+            self._connection, [(h.tenant, h.task_id, h.state, h.status_at) for h in kept if h.has_new_status]
+        )
+        _INSERT_EVENTS.execute(self._connection, self._events)
+        _INSERT_SNAPSHOTS.execute(
+            self._connection, [(h.tenant, h.task_id, h.snapshot) for h in heads if h.snapshot is not None]
+        )
+        _INSERT_SENDS.execute(self._connection, self._sends)
+        self._heads.clear()
+        self._events.clear()
+        self._sends.clear()
+
+    def _head(self, tenant: str, task_id: str) -> _Head | None:
+        if (tenant, task_id) not in self._heads:
+            self._load({(tenant, task_id)})
+        return self._heads[tenant, task_id]
+
+    def _load(self, task_ids: set[_TaskId]) -> None:
+        self._heads.update(dict.fromkeys(task_ids))
+        for cursor in _SELECT_HEADS.execute(self._connection, tuple(task_ids)):
+            for row in _decode_heads(cursor.fetchone()[0]):
+                self._heads[row[:2]] = _Head(*row)
+
+    def _create(self, append: Append, created: tuple[str, str, int, str]) -> _Head:
+        head = self._heads[append.tenant, append.task_id] = _Head(
+            append.tenant,
+            append.task_id,
+            append.owner,
+            append.state,
+            append.status_at,
+            last_seq=0,
+            attempts=0,
+            snapshot_seq=0,
+            size=0,
+            created=created,
+        )
+        return head

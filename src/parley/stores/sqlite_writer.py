@@ -1,0 +1,159 @@
+"""The writer's thread: every change of a file, in the order of the calls, many in one transaction.
+
+The thread takes whatever waits, runs it between BEGIN and COMMIT, syncs the disk once, and wakes the event loop once.
+So the busier the store, the more writes share a sync. A change that conflicts fails alone; an error of the database
+takes back the whole transaction, fails everybody in it, and leaves the writer ready for the next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any, TypeAlias, TypeVar
+
+from msgspec import Struct
+
+from parley.stores.interface import StoreError, StoreUnavailableError
+from parley.stores.sqlite_file import explain, open_owned
+from parley.stores.sqlite_transaction import Append, Transaction
+
+T = TypeVar("T")
+
+# A transaction of this many single events takes about as long as a sync or two, and those who wait wait that long.
+MAX_BATCH = 2_000
+
+
+class _Job(Struct, frozen=True):
+    """A change, and who waits for it."""
+
+    change: Append | Callable[[sqlite3.Connection], Any]
+    done: asyncio.Future[Any]
+
+
+_Outcome: TypeAlias = tuple["asyncio.Future[Any]", Any, StoreError | None]
+
+
+class SqliteWriter:
+    """The only one who writes to a file."""
+
+    def __init__(self, path: Path, *, busy_timeout: float) -> None:
+        self._path = path
+        self._busy_timeout = busy_timeout
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._stopped: asyncio.Future[None] | None = None
+
+    async def start(self) -> None:
+        """Open the file and begin to write.
+
+        Raises:
+            StoreUnavailableError: the file cannot be opened, and why.
+        """
+        loop = asyncio.get_running_loop()
+        started: asyncio.Future[None] = loop.create_future()
+        stopped: asyncio.Future[None] = loop.create_future()
+        # A daemon: a program that ends without `stop` ends. Nobody was told of the writes that are lost then.
+        threading.Thread(target=self._run, args=(started, stopped), name="parley-sqlite-writer", daemon=True).start()
+        await started
+        self._stopped = stopped
+
+    async def stop(self) -> None:
+        """Write what was submitted, then close the file."""
+        stopped, self._stopped = self._stopped, None
+        if stopped is not None:
+            self._jobs.put(None)
+            await stopped
+
+    def submit(self, change: Append | Callable[[sqlite3.Connection], T]) -> asyncio.Future[T]:
+        """Put a change in line; the future is done when it is on disk.
+
+        A callable checks before it changes, and raises `StoreError` only before.
+        """
+        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        if self._stopped is None:
+            done.set_exception(StoreUnavailableError(f"{self._path}: the store is not open."))
+        else:
+            self._jobs.put(_Job(change, done))
+        return done
+
+    def _run(self, started: asyncio.Future[None], stopped: asyncio.Future[None]) -> None:
+        with ExitStack() as stack:
+            try:
+                connection = open_owned(self._path, stack, busy_timeout=self._busy_timeout)
+            except Exception as error:  # of whatever kind: somebody waits to hear of it
+                stack.close()  # and may try again at once
+                self._wake([(started, None, self._explain(error))])
+                return
+            self._wake([(started, None, None)])
+            while batch := self._take():
+                self._wake(self._commit(connection, batch))
+        self._wake([(stopped, None, None)])
+
+    def _take(self) -> list[_Job]:
+        """Whatever waits, at least one; nothing at the end."""
+        batch: list[_Job] = []
+        job = self._jobs.get()
+        while job is not None:
+            batch.append(job)
+            if len(batch) == MAX_BATCH:
+                return batch
+            try:
+                job = self._jobs.get_nowait()
+            except Empty:
+                return batch
+        if batch:
+            self._jobs.put(None)  # nothing comes behind it: meet it again after this batch
+        return batch
+
+    def _commit(self, connection: sqlite3.Connection, batch: list[_Job]) -> list[_Outcome]:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            outcomes = self._change(connection, batch)
+            connection.execute("COMMIT")
+        except Exception as error:  # of whatever kind: here the transaction ends, and everybody in it hears why
+            self._roll_back(connection)
+            return [(job.done, None, self._explain(error)) for job in batch]
+        return outcomes
+
+    def _change(self, connection: sqlite3.Connection, batch: list[_Job]) -> list[_Outcome]:
+        transaction = Transaction(connection, (job.change for job in batch if isinstance(job.change, Append)))
+        outcomes: list[_Outcome] = []
+        for job in batch:
+            try:
+                if isinstance(job.change, Append):
+                    outcomes.append((job.done, transaction.append(job.change), None))
+                else:
+                    outcomes.append((job.done, job.change(transaction.connection()), None))
+            except StoreError as error:
+                outcomes.append((job.done, None, error))
+        transaction.flush()
+        return outcomes
+
+    def _roll_back(self, connection: sqlite3.Connection) -> None:
+        # Some errors (disk full, I/O) have rolled back already. Should this one fail, the next BEGIN does, and says so.
+        if connection.in_transaction:
+            with suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+
+    def _explain(self, error: Exception) -> StoreError:
+        explained = explain(error, self._path)
+        explained.__cause__ = error if explained is not error else None
+        return explained
+
+    def _wake(self, outcomes: list[_Outcome]) -> None:
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            outcomes[0][0].get_loop().call_soon_threadsafe(_tell, outcomes)
+
+
+def _tell(outcomes: list[_Outcome]) -> None:
+    for done, result, error in outcomes:
+        if done.done():  # whoever waited was cancelled
+            continue
+        if error is None:
+            done.set_result(result)
+        else:
+            done.set_exception(error)

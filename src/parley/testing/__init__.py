@@ -1,0 +1,5 @@
+"""What tests of agents and stores need.
+
+`client` runs an agent without a server, `clock` lets a test say what time it is, and `stores` holds the suite that
+every task log must pass.
+"""

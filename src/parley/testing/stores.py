@@ -1,0 +1,622 @@
+"""The suite that every store must pass: each test is one sentence of `parley.stores.interface`.
+
+A store's own tests derive from it and say how the store is made. Calling the function again must give a log over the
+same data: for a durable store another object on the same file or server, for one in memory the same object.
+
+    class TestMyTaskLog(TaskLogSuite):
+        @pytest.fixture
+        def make_store(self, tmp_path):
+            return lambda: MyTaskLog(tmp_path / "tasks.db")
+
+It needs pytest and anyio's plugin for it, with a fixture `anyio_backend` that names asyncio.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from datetime import UTC, datetime, timedelta
+from typing import TypeAlias
+
+import pytest
+from msgspec import structs
+
+from parley.protocol.events import ArtifactUpdate, MessageAdded, StatusUpdate, StepRecorded, TaskCreated, TaskEvent
+from parley.protocol.lifecycle import fold
+from parley.protocol.messages import DataPart, Message, RawPart, Role, TextPart, UrlPart
+from parley.protocol.push import PushAuthentication, PushConfig
+from parley.protocol.tasks import Artifact, Task, TaskState, TaskStatus
+from parley.protocol.versions import Version
+from parley.stores.interface import (
+    ConflictError,
+    NewTask,
+    Owner,
+    SendKey,
+    SendRecord,
+    StoredTask,
+    TaskFilter,
+    TaskHead,
+    TaskLog,
+    Write,
+)
+from parley.stores.interface import TaskKey as Key
+
+MakeStore: TypeAlias = Callable[[], TaskLog]
+
+NOON = datetime(2026, 3, 1, 12, 0, 0, 250_001, tzinfo=UTC)
+ADA = Owner("acme", "ada")
+BOB = Owner("acme", "bob")
+ADA_ELSEWHERE = Owner("umbrella", "ada")
+STRANGERS = (BOB, ADA_ELSEWHERE)
+KEY = Key(ADA, "t-1")
+NEW = NewTask("cook", "c-1", Version.V0_3, NOON)
+SEND = SendKey("m-1", b"\x00digest")
+
+
+def minute(number: int) -> datetime:
+    """A moment some minutes after noon."""
+    return NOON + timedelta(minutes=number)
+
+
+def created(task_id: str) -> TaskCreated:
+    """The first event of a task."""
+    return TaskCreated(task_id, "c-1", TaskStatus(TaskState.SUBMITTED, None, NOON), {"desk": "north"})
+
+
+def chunk(number: int, task_id: str = KEY.task_id) -> ArtifactUpdate:
+    """A piece of an artifact, told from others by its number."""
+    return ArtifactUpdate(task_id, "c-1", Artifact("a-1", (TextPart(f"chunk {number}"),)), append=True)
+
+
+def creation(
+    key: Key = KEY,
+    *,
+    new: NewTask = NEW,
+    state: TaskState = TaskState.SUBMITTED,
+    at: datetime = NOON,
+    sends: tuple[tuple[SendKey, SendRecord], ...] = (),
+) -> Write:
+    """The write that creates a task."""
+    return Write(key, 0, (created(key.task_id),), state, at, new, sends=sends)
+
+
+def addition(number: int, key: Key = KEY) -> Write:
+    """The write of the event after `number`, in a task that works."""
+    return Write(key, number, (chunk(number + 1, key.task_id),), TaskState.WORKING, NOON)
+
+
+EVERYTHING: tuple[TaskEvent, ...] = (
+    created(KEY.task_id),
+    MessageAdded(
+        KEY.task_id,
+        "c-1",
+        Message(
+            "m-1",
+            Role.USER,
+            (
+                TextPart("Pläne – 🥚\x00", "text/plain", "a.txt", {"n": 2**60}),
+                RawPart(bytes(range(256)), "image/png"),
+                UrlPart("https://files.example/menu.pdf"),
+                DataPart({"ratio": 0.5, "none": None, "list": [1, "two", True]}),
+            ),
+            "c-1",
+            KEY.task_id,
+            {"trace": {"id": 7}},
+            ("https://extensions.example/v1",),
+            ("t-0",),
+        ),
+    ),
+    StatusUpdate(KEY.task_id, "c-1", TaskStatus(TaskState.WORKING, None, minute(1)), {"step": 1}),
+    ArtifactUpdate(KEY.task_id, None, Artifact("a-1", (TextPart("x"),), "menu", index=3), last_chunk=True),
+    StepRecorded(KEY.task_id, "c-1", "rate", {"USD": 1.5}),
+)
+"""One event of each kind, with everything an event can hold."""
+
+
+class TaskLogSuite:
+    """What holds for every store. Derive from it and define the fixture `make_store`."""
+
+    pytestmark = [pytest.mark.anyio]
+
+    @pytest.fixture
+    async def store(self, make_store: MakeStore) -> AsyncGenerator[TaskLog]:
+        """An open, empty store."""
+        store = make_store()
+        await store.open()
+        yield store
+        await store.close()
+
+    # --- writing and reading ------------------------------------------------------------------------------------------
+
+    async def test_a_task_is_read_as_it_was_written(self, store: TaskLog) -> None:
+        """Every kind of event, part and value comes back the same."""
+        await store.write(Write(KEY, 0, EVERYTHING, TaskState.WORKING, minute(1), NEW, attempts=2))
+        head = TaskHead(KEY, "cook", "c-1", TaskState.WORKING, minute(1), NOON, 5, Version.V0_3, 2)
+        assert await store.head(KEY) == head
+        assert await store.task(KEY) == StoredTask(head, None, 0, EVERYTHING)
+        assert tuple(await store.events(KEY, after=0, limit=10)) == tuple(enumerate(EVERYTHING, 1))
+
+    async def test_an_absent_task_is_none(self, store: TaskLog) -> None:
+        """Nothing is made up."""
+        assert await store.head(KEY) is None
+        assert await store.task(KEY) is None
+        assert list(await store.events(KEY, after=0, limit=10)) == []
+        assert list(await store.push_configs(KEY)) == []
+
+    async def test_names_may_hold_any_character(self, store: TaskLog) -> None:
+        """NUL, quotes, emoji and nothing at all are names like others."""
+        names = ("", "\x00", "a\x00b", "a\x00c", "'; DROP TABLE tasks; --", "ü🥚", "a/b%00")
+        for name in names:
+            new = structs.replace(NEW, agent=name, context_id=name)
+            key = Key(Owner(name, name), name)
+            await store.write(creation(key, new=new, sends=((SendKey(name, b"d"), SendRecord(NOON, name)),)))
+            await store.write(addition(1, key))
+            await store.put_push_config(key, PushConfig("https://hook.example", id=name))
+            await store.remember(key.owner, name, name, name)
+        for name in names:
+            owner = Owner(name, name)
+            head = await store.head(Key(owner, name))
+            assert head is not None
+            assert (head.key, head.agent, head.context_id) == (Key(owner, name), name, name)
+            assert [seq for seq, _ in await store.events(head.key, after=0, limit=9)] == [1, 2]
+            assert (await store.list(owner, TaskFilter(agent=name, context_id=name))).heads == (head,)
+            assert await store.find_send(owner, SendKey(name, b"d"), since=NOON) == SendRecord(NOON, name)
+            assert [config.id for config in await store.push_configs(head.key)] == [name]
+            assert await store.recall(owner, name) == {name: name}
+
+    async def test_events_are_read_in_pages(self, store: TaskLog) -> None:
+        """After a number, oldest first, at most so many."""
+        await store.write(creation())
+        await asyncio.gather(*[store.write(addition(number)) for number in range(1, 10)])
+        assert [seq for seq, _ in await store.events(KEY, after=0, limit=3)] == [1, 2, 3]
+        assert list(await store.events(KEY, after=8, limit=3)) == [(9, chunk(9)), (10, chunk(10))]
+        assert list(await store.events(KEY, after=10, limit=3)) == []
+        assert list(await store.events(KEY, after=10**30, limit=3)) == []
+        assert [seq for seq, _ in await store.events(KEY, after=-5, limit=2)] == [1, 2]
+
+    async def test_many_large_events_come_back(self, store: TaskLog) -> None:
+        """Size changes nothing but time."""
+        texts = [f"{number}: " + "wide – " * 1_000 for number in range(300)]
+        events = tuple(ArtifactUpdate("t-1", "c-1", Artifact("a-1", (TextPart(text),))) for text in texts)
+        await store.write(creation())
+        await store.write(Write(KEY, 1, events, TaskState.WORKING, NOON))
+        stored = await store.task(KEY)
+        assert stored is not None
+        assert stored.events[1:] == events
+
+    # --- compare and set ----------------------------------------------------------------------------------------------
+
+    async def test_a_task_is_created_once(self, store: TaskLog) -> None:
+        """The second creation conflicts and changes nothing."""
+        await store.write(creation())
+        with pytest.raises(ConflictError):
+            await store.write(creation(at=minute(5)))
+        assert [seq for seq, _ in await store.events(KEY, after=0, limit=9)] == [1]
+        head = await store.head(KEY)
+        assert head is not None
+        assert head.status_at == NOON
+
+    @pytest.mark.parametrize("expected", [0, 1, 3, -1])
+    async def test_a_write_that_expects_another_number_conflicts(self, store: TaskLog, expected: int) -> None:
+        """Whether it has seen less or claims to have seen more, nothing of it is kept."""
+        await store.write(creation())
+        await store.write(addition(1))
+        before = await store.task(KEY)
+        late = Write(
+            KEY,
+            expected,
+            (chunk(9),),
+            TaskState.FAILED,
+            minute(9),
+            snapshot=Task("t-1", "c-1", TaskStatus(TaskState.FAILED)),
+            sends=((SEND, SendRecord(NOON, "t-1")),),
+            attempts=9,
+        )
+        with pytest.raises(ConflictError):
+            await store.write(late)
+        assert await store.task(KEY) == before
+        assert await store.find_send(ADA, SEND, since=NOON) is None
+
+    async def test_a_write_to_no_task_conflicts(self, store: TaskLog) -> None:
+        """Only `new` with number 0 creates."""
+        for write in (addition(0), addition(4), structs.replace(creation(), expected_seq=1)):
+            with pytest.raises(ConflictError):
+                await store.write(write)
+        assert await store.head(KEY) is None
+
+    async def test_a_task_may_begin_without_events(self, store: TaskLog) -> None:
+        """Then its last number is 0, and the next write expects that."""
+        await store.write(structs.replace(creation(), events=()))
+        await store.write(addition(0))
+        assert list(await store.events(KEY, after=0, limit=9)) == [(1, chunk(1))]
+
+    async def test_a_write_without_events_changes_the_head(self, store: TaskLog) -> None:
+        """Such as a run that begins again."""
+        await store.write(creation())
+        await store.write(Write(KEY, 1, (), TaskState.WORKING, minute(2), attempts=3))
+        head = TaskHead(KEY, "cook", "c-1", TaskState.WORKING, minute(2), NOON, 1, Version.V0_3, 3)
+        assert await store.head(KEY) == head
+
+    # --- order --------------------------------------------------------------------------------------------------------
+
+    async def test_writes_take_effect_in_the_order_of_the_calls(self, store: TaskLog) -> None:
+        """Although nobody waited in between, also where other tasks are written to."""
+        other = Key(ADA, "t-2")
+        waiting = [store.write(creation()), store.write(creation(other))]
+        for number in range(1, 500):
+            waiting += [store.write(addition(number)), store.write(addition(number, other))]
+        await waiting[-1]
+        for key in (KEY, other):
+            events = await store.events(key, after=0, limit=1_000)
+            assert list(events) == list(
+                enumerate([created(key.task_id), *(chunk(n, key.task_id) for n in range(2, 501))], 1)
+            )
+        await asyncio.gather(*waiting)
+
+    async def test_a_write_happens_although_nobody_awaits_it(self, store: TaskLog) -> None:
+        """The call counts, and a later write that is awaited comes after it."""
+        ahead = asyncio.ensure_future(store.write(creation()))
+        await store.write(addition(1))
+        assert ahead.done()
+        head = await store.head(KEY)
+        assert head is not None
+        assert head.last_seq == 2
+
+    async def test_what_follows_a_failed_write_fails_too(self, store: TaskLog) -> None:
+        """It expects a number that never came; writes to other tasks are not touched."""
+        other = Key(ADA, "t-2")
+        await store.write(creation())
+        outcomes = await asyncio.gather(
+            store.write(addition(1)),
+            store.write(addition(7)),
+            store.write(addition(8)),
+            store.write(creation(other)),
+            store.write(addition(1, other)),
+            return_exceptions=True,
+        )
+        assert [type(outcome) for outcome in outcomes] == [
+            type(None),
+            ConflictError,
+            ConflictError,
+            type(None),
+            type(None),
+        ]
+        assert [seq for seq, _ in await store.events(KEY, after=0, limit=9)] == [1, 2]
+
+    async def test_of_two_who_race_one_wins(self, store: TaskLog) -> None:
+        """Both expect the same number."""
+        await store.write(creation())
+        outcomes = await asyncio.gather(
+            *[store.write(structs.replace(addition(1), attempts=n)) for n in range(8)], return_exceptions=True
+        )
+        assert [outcome for outcome in outcomes if outcome is None] == [None]
+        assert len(await store.events(KEY, after=0, limit=9)) == 2
+
+    # --- snapshots ----------------------------------------------------------------------------------------------------
+
+    async def test_a_snapshot_stands_for_the_events_before_it(self, store: TaskLog) -> None:
+        """Those after it come with it; all of them can still be read; a write without one keeps it."""
+        snapshot = fold(None, EVERYTHING)
+        await store.write(Write(KEY, 0, EVERYTHING, TaskState.WORKING, minute(1), NEW, snapshot))
+        stored = await store.task(KEY)
+        assert stored is not None
+        assert (stored.snapshot, stored.snapshot_seq, stored.events) == (snapshot, 5, ())
+
+        await store.write(addition(5))
+        await store.write(addition(6))
+        stored = await store.task(KEY)
+        assert stored is not None
+        assert (stored.snapshot, stored.snapshot_seq, stored.events) == (snapshot, 5, (chunk(6), chunk(7)))
+        assert stored.head.last_seq == 7
+        assert len(await store.events(KEY, after=0, limit=99)) == 7
+
+    async def test_a_later_snapshot_takes_the_place_of_an_earlier(self, store: TaskLog) -> None:
+        """Also where both are on their way at once."""
+        first, second = fold(None, EVERYTHING[:1]), fold(None, (*EVERYTHING[:1], chunk(2)))
+        store_first = structs.replace(creation(), snapshot=first)
+        store_second = structs.replace(addition(1), snapshot=second)
+        await asyncio.gather(store.write(store_first), store.write(store_second), store.write(addition(2)))
+        stored = await store.task(KEY)
+        assert stored is not None
+        assert (stored.snapshot, stored.snapshot_seq, stored.events) == (second, 2, (chunk(3),))
+
+    # --- ownership ----------------------------------------------------------------------------------------------------
+
+    @pytest.mark.parametrize("stranger", STRANGERS)
+    async def test_what_belongs_to_somebody_else_does_not_exist(self, store: TaskLog, stranger: Owner) -> None:
+        """Neither for another caller of the tenant, nor for one of the same name elsewhere."""
+        await store.write(creation(sends=((SEND, SendRecord(NOON, "t-1")),)))
+        await store.put_push_config(KEY, PushConfig("https://hook.example", id="h"))
+        await store.remember(ADA, "c-1", "name", "value")
+        theirs = Key(stranger, KEY.task_id)
+
+        assert await store.head(theirs) is None
+        assert await store.task(theirs) is None
+        assert list(await store.events(theirs, after=0, limit=9)) == []
+        assert (await store.list(stranger, TaskFilter())).total == 0
+        assert await store.find_send(stranger, SEND, since=NOON) is None
+        assert list(await store.push_configs(theirs)) == []
+        assert await store.recall(stranger, "c-1") == {}
+
+        with pytest.raises(ConflictError):
+            await store.write(addition(1, theirs))
+        with pytest.raises(ConflictError):
+            await store.put_push_config(theirs, PushConfig("https://evil.example", id="h"))
+        await store.delete_push_config(theirs, "h")
+        await store.remember(stranger, "c-1", "name", None)
+        assert await store.delete(theirs) is False
+
+        assert [seq for seq, _ in await store.events(KEY, after=0, limit=9)] == [1]
+        assert list(await store.push_configs(KEY)) == [PushConfig("https://hook.example", id="h")]
+        assert await store.find_send(ADA, SEND, since=NOON) == SendRecord(NOON, "t-1")
+        assert await store.recall(ADA, "c-1") == {"name": "value"}
+
+    async def test_a_task_id_is_unique_within_a_tenant(self, store: TaskLog) -> None:
+        """Another caller cannot take it; another tenant may."""
+        await store.write(creation())
+        with pytest.raises(ConflictError):
+            await store.write(creation(Key(BOB, "t-1")))
+        await store.write(creation(Key(ADA_ELSEWHERE, "t-1")))
+        assert await store.head(Key(BOB, "t-1")) is None
+        assert await store.head(Key(ADA_ELSEWHERE, "t-1")) is not None
+
+    # --- lists --------------------------------------------------------------------------------------------------------
+
+    async def test_a_list_shows_the_newest_status_first_then_by_id(self, store: TaskLog) -> None:
+        """And only the owner's tasks."""
+        moments = {"b": 1, "a": 1, "ä": 1, "B": 1, "new": 2, "old": 0}
+        for task_id, number in moments.items():
+            await store.write(creation(Key(ADA, task_id), at=minute(number)))
+        for stranger in STRANGERS:
+            await store.write(creation(Key(stranger, f"of {stranger.tenant} {stranger.name}")))
+        found = await store.list(ADA, TaskFilter())
+        assert [head.key.task_id for head in found.heads] == ["new", "B", "a", "b", "ä", "old"]
+        assert found.total == 6
+        assert found.heads[0] == await store.head(Key(ADA, "new"))
+
+    @pytest.mark.parametrize("limit", [1, 2, 3, 7, 8])
+    async def test_pages_join_without_gap_or_repetition(self, store: TaskLog, limit: int) -> None:
+        """Ties included; the total is that of all pages."""
+        for number in range(7):
+            await store.write(creation(Key(ADA, f"t-{number}"), at=minute(number // 3)))
+        whole = (await store.list(ADA, TaskFilter())).heads
+        heads: list[TaskHead] = []
+        query = TaskFilter(limit=limit)
+        while (page := await store.list(ADA, query)).heads:
+            assert page.total == 7
+            assert len(page.heads) <= limit
+            heads += page.heads
+            query = structs.replace(query, after=(heads[-1].status_at, heads[-1].key.task_id))
+        assert tuple(heads) == whole
+
+    async def test_a_task_moves_up_when_its_status_changes(self, store: TaskLog) -> None:
+        """A list follows the heads."""
+        for task_id in ("t-1", "t-2"):
+            await store.write(creation(Key(ADA, task_id)))
+        await store.write(Write(Key(ADA, "t-2"), 1, (), TaskState.WORKING, minute(1)))
+        assert [head.key.task_id for head in (await store.list(ADA, TaskFilter())).heads] == ["t-2", "t-1"]
+        assert (await store.list(ADA, TaskFilter(state=TaskState.SUBMITTED))).total == 1
+
+    @pytest.mark.parametrize(
+        ("query", "expected"),
+        [
+            (TaskFilter(agent="cook"), ["t-3", "t-1"]),
+            (TaskFilter(agent="nobody"), []),
+            (TaskFilter(context_id="c-2"), ["t-3", "t-2"]),
+            (TaskFilter(state=TaskState.COMPLETED), ["t-3", "t-2"]),
+            (TaskFilter(status_at_or_after=minute(2)), ["t-3", "t-2"]),
+            (TaskFilter(agent="cook", context_id="c-2", state=TaskState.COMPLETED), ["t-3"]),
+            (TaskFilter(context_id="c-2", after=(minute(3), "t-3")), ["t-2"]),
+            (TaskFilter(limit=0), []),
+        ],
+    )
+    async def test_a_list_can_be_narrowed(self, store: TaskLog, query: TaskFilter, expected: list[str]) -> None:
+        """By agent, context, state and time, all at once; the total counts what matches, whatever the page."""
+        for task_id, agent, context, state, number in (
+            ("t-1", "cook", "c-1", TaskState.WORKING, 1),
+            ("t-2", "waiter", "c-2", TaskState.COMPLETED, 2),
+            ("t-3", "cook", "c-2", TaskState.COMPLETED, 3),
+        ):
+            new = NewTask(agent, context, Version.V1_0, NOON)
+            await store.write(creation(Key(ADA, task_id), new=new, state=state, at=minute(number)))
+        found = await store.list(ADA, query)
+        assert [head.key.task_id for head in found.heads] == expected
+        unpaged = await store.list(ADA, structs.replace(query, after=None, limit=50))
+        assert found.total == len(unpaged.heads)
+
+    async def test_unfinished_tasks_are_found_whoever_owns_them(self, store: TaskLog) -> None:
+        """Submitted and working ones; those that wait for their caller have not been left behind."""
+        for state in TaskState:
+            for owner in (ADA, ADA_ELSEWHERE):
+                await store.write(creation(Key(owner, state), state=state))
+        await store.write(Write(Key(ADA, "submitted"), 1, (), TaskState.CANCELED, NOON))
+        found = await store.unfinished()
+        assert {head.key for head in found} == {
+            Key(ADA, "working"),
+            Key(ADA_ELSEWHERE, "submitted"),
+            Key(ADA_ELSEWHERE, "working"),
+        }
+        assert all([head == await store.head(head.key) for head in found])
+
+    # --- sends --------------------------------------------------------------------------------------------------------
+
+    async def test_a_send_is_found_within_its_window(self, store: TaskLog) -> None:
+        """At or after the moment, not before."""
+        record = SendRecord(NOON, "t-1")
+        await store.write(creation(sends=((SEND, record),)))
+        assert await store.find_send(ADA, SEND, since=NOON) == record
+        assert await store.find_send(ADA, SEND, since=minute(-1)) == record
+        assert await store.find_send(ADA, SEND, since=NOON + timedelta(microseconds=1)) is None
+
+    async def test_the_same_id_with_other_content_is_another_message(self, store: TaskLog) -> None:
+        """Both are remembered."""
+        other = SendKey(SEND.message_id, b"other")
+        await store.write(creation(sends=((SEND, SendRecord(NOON, "t-1")),)))
+        assert await store.find_send(ADA, other, since=NOON) is None
+        await store.remember_send(ADA, other, SendRecord(minute(1), "t-2"))
+        assert await store.find_send(ADA, SEND, since=NOON) == SendRecord(NOON, "t-1")
+        assert await store.find_send(ADA, other, since=NOON) == SendRecord(minute(1), "t-2")
+
+    async def test_a_send_can_be_remembered_with_its_reply(self, store: TaskLog) -> None:
+        """For a message that created no task; sent again after its window, the new record counts."""
+        reply = Message("m-2", Role.AGENT, (TextPart("Sept dîners."),))
+        await store.remember_send(ADA, SEND, SendRecord(NOON, reply=reply))
+        assert await store.find_send(ADA, SEND, since=NOON) == SendRecord(NOON, reply=reply)
+        await store.remember_send(ADA, SEND, SendRecord(minute(20), "t-1"))
+        assert await store.find_send(ADA, SEND, since=NOON) == SendRecord(minute(20), "t-1")
+
+    async def test_old_sends_are_forgotten(self, store: TaskLog) -> None:
+        """Of all owners; those at the moment itself stay, and so do the tasks."""
+        for number, owner in enumerate((ADA, BOB, ADA_ELSEWHERE)):
+            key = Key(owner, f"t-{number}")
+            await store.write(creation(key, sends=((SEND, SendRecord(minute(number), key.task_id)),)))
+        await store.write(
+            Write(
+                Key(ADA, "t-0"),
+                1,
+                (),
+                TaskState.WORKING,
+                NOON,
+                sends=((SendKey("2", b""), SendRecord(minute(5), "t-0")),),
+            )
+        )
+        await store.forget_sends(before=minute(1))
+        assert await store.find_send(ADA, SEND, since=NOON) is None
+        assert await store.find_send(ADA, SendKey("2", b""), since=NOON) is not None
+        assert await store.find_send(BOB, SEND, since=NOON) is not None
+        assert await store.find_send(ADA_ELSEWHERE, SEND, since=NOON) is not None
+        assert await store.head(Key(ADA, "t-0")) is not None
+
+    # --- webhooks -----------------------------------------------------------------------------------------------------
+
+    async def test_webhooks_are_kept_by_id(self, store: TaskLog) -> None:
+        """A later one of the same id takes the place of the earlier; deleting twice is no error."""
+        await store.write(creation())
+        full = PushConfig(
+            "https://b.example", "t-1", "b", "token", PushAuthentication(("Bearer",), "s", {"x": 1}), "acme"
+        )
+        await store.put_push_config(KEY, full)
+        await store.put_push_config(KEY, PushConfig("https://a.example", id="a"))
+        await store.put_push_config(KEY, PushConfig("https://none.example"))
+        await store.put_push_config(KEY, PushConfig("https://a2.example", id="a"))
+        none, a = PushConfig("https://none.example"), PushConfig("https://a2.example", id="a")
+        assert list(await store.push_configs(KEY)) == [none, a, full]
+        await store.delete_push_config(KEY, "a")
+        await store.delete_push_config(KEY, "a")
+        assert list(await store.push_configs(KEY)) == [none, full]
+
+    async def test_no_webhook_without_a_task(self, store: TaskLog) -> None:
+        """It would be left behind."""
+        with pytest.raises(ConflictError):
+            await store.put_push_config(KEY, PushConfig("https://hook.example", id="h"))
+        await store.delete_push_config(KEY, "h")
+        await store.write(creation())
+        assert list(await store.push_configs(KEY)) == []
+
+    # --- the memory of contexts ---------------------------------------------------------------------------------------
+
+    async def test_a_context_remembers_values(self, store: TaskLog) -> None:
+        """By name, until they are replaced or forgotten; contexts do not share them."""
+        await store.remember(ADA, "c-1", "name", "Ada")
+        await store.remember(ADA, "c-1", "diet", {"vegan": True, "not": ["eggs", None, 0.5]})
+        await store.remember(ADA, "c-1", "zero", 0)
+        await store.remember(ADA, "c-2", "name", "Other")
+        await store.remember(ADA, "c-1", "name", "Ada L.")
+        await store.remember(ADA, "c-1", "zero", None)
+        await store.remember(ADA, "c-1", "never", None)
+        await store.remember(ADA, "c-3", "never", None)
+        assert await store.recall(ADA, "c-1") == {"name": "Ada L.", "diet": {"vegan": True, "not": ["eggs", None, 0.5]}}
+        await store.remember(ADA, "c-2", "name", None)
+        assert await store.recall(ADA, "c-2") == {}
+
+    async def test_readers_cannot_change_what_is_remembered(self, store: TaskLog) -> None:
+        """Neither by what they were given nor by what they gave."""
+        value: list[str] = ["eggs"]
+        await store.remember(ADA, "c-1", "list", [*value])
+        recalled = await store.recall(ADA, "c-1")
+        recalled["list"] = ["mine"]
+        (await store.recall(ADA, "c-1")).clear()
+        assert await store.recall(ADA, "c-1") == {"list": ["eggs"]}
+
+    # --- deletion -----------------------------------------------------------------------------------------------------
+
+    async def test_a_deleted_task_leaves_nothing(self, store: TaskLog) -> None:
+        """Its id can be used again, and nothing of the old one shows. A context's memory is no part of a task."""
+        snapshot = fold(None, EVERYTHING)
+        sends = ((SEND, SendRecord(NOON, "t-1")),)
+        await store.write(Write(KEY, 0, EVERYTHING, TaskState.WORKING, NOON, NEW, snapshot, sends))
+        await store.put_push_config(KEY, PushConfig("https://hook.example", id="h"))
+        await store.remember(ADA, "c-1", "name", "Ada")
+        await store.write(creation(Key(ADA, "t-2"), sends=((SendKey("m-2", b""), SendRecord(NOON, "t-2")),)))
+
+        assert await store.delete(KEY) is True
+        assert await store.delete(KEY) is False
+        assert await store.head(KEY) is None
+        assert list(await store.events(KEY, after=0, limit=9)) == []
+        assert list(await store.push_configs(KEY)) == []
+        assert await store.find_send(ADA, SEND, since=NOON) is None
+        assert (await store.list(ADA, TaskFilter())).total == 1
+        assert await store.find_send(ADA, SendKey("m-2", b""), since=NOON) is not None
+        assert await store.recall(ADA, "c-1") == {"name": "Ada"}
+        with pytest.raises(ConflictError):
+            await store.write(addition(5))
+
+        await store.write(creation())
+        stored = await store.task(KEY)
+        assert stored is not None
+        assert (stored.snapshot, stored.snapshot_seq, stored.events) == (None, 0, (created("t-1"),))
+        assert list(await store.push_configs(KEY)) == []
+
+    async def test_a_deletion_takes_its_place_among_the_writes(self, store: TaskLog) -> None:
+        """What was called before it goes, what was called after it stays."""
+        first, deletion = store.write(creation()), asyncio.ensure_future(store.delete(KEY))
+        assert await deletion is True
+        await first
+        await asyncio.gather(store.write(creation()), store.write(addition(1)))
+        assert len(await store.events(KEY, after=0, limit=9)) == 2
+
+    async def test_finished_tasks_are_deleted_when_their_time_has_come(self, store: TaskLog) -> None:
+        """Those of every owner that ended before the moment, the oldest first, at most so many at a time."""
+        for number, state in enumerate(TaskState):
+            await store.write(creation(Key(ADA, state), state=state, at=minute(number)))
+        for number in range(120):
+            key = Key(BOB, f"old-{number}")
+            await store.write(creation(key, state=TaskState.COMPLETED, at=minute(-number - 1)))
+        assert await store.delete_finished(before=minute(-200), limit=10) == 0
+        assert await store.delete_finished(before=NOON, limit=0) == 0
+        assert await store.delete_finished(before=NOON, limit=70) == 70
+        left = await store.list(BOB, TaskFilter(limit=100))
+        assert [head.key.task_id for head in left.heads] == [f"old-{number}" for number in range(50)]
+        assert await store.delete_finished(before=minute(4), limit=1_000) == 52
+        kept = {head.key.task_id for head in (await store.list(ADA, TaskFilter())).heads}
+        assert kept == {state.value for state in TaskState} - {"completed", "failed"}
+        assert (await store.list(BOB, TaskFilter())).total == 0
+
+    # --- opening and closing ------------------------------------------------------------------------------------------
+
+    async def test_everything_is_there_when_the_store_is_opened_again(self, make_store: MakeStore) -> None:
+        """Also what was called but not awaited before it was closed. Closing twice is no error."""
+        store = make_store()
+        await store.open()
+        await store.write(creation(sends=((SEND, SendRecord(NOON, "t-1")),)))
+        await store.write(structs.replace(addition(1), snapshot=fold(None, EVERYTHING)))
+        await store.put_push_config(KEY, PushConfig("https://hook.example", id="h"))
+        await store.remember(ADA, "c-1", "name", "Ada")
+        ahead = [store.write(addition(number)) for number in range(2, 50)]
+        await store.close()
+        await store.close()
+        await asyncio.gather(*ahead)
+
+        store = make_store()
+        await store.open()
+        stored = await store.task(KEY)
+        assert stored is not None
+        assert stored.head.last_seq == 50
+        assert (stored.snapshot, stored.snapshot_seq) == (fold(None, EVERYTHING), 2)
+        assert stored.events == tuple(chunk(number) for number in range(3, 51))
+        assert await store.find_send(ADA, SEND, since=NOON) == SendRecord(NOON, "t-1")
+        assert [config.id for config in await store.push_configs(KEY)] == ["h"]
+        assert await store.recall(ADA, "c-1") == {"name": "Ada"}
+        assert [head.key for head in await store.unfinished()] == [KEY]
+        await store.write(addition(50))
+        await store.close()

@@ -1,0 +1,504 @@
+"""SQLite: the suite of every store, and what is particular to a file: crashes, locks, full disks, damage."""
+
+import asyncio
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from parley.protocol.events import ArtifactUpdate
+from parley.protocol.lifecycle import fold
+from parley.protocol.messages import TextPart
+from parley.protocol.push import PushConfig
+from parley.protocol.tasks import Artifact, TaskState
+from parley.stores import sqlite_writer
+from parley.stores.interface import (
+    ConflictError,
+    Owner,
+    SendKey,
+    SendRecord,
+    StoreError,
+    StoreUnavailableError,
+    TaskFilter,
+    TaskKey,
+    Write,
+)
+from parley.stores.sqlite import SqliteTaskLog
+from parley.testing.stores import (
+    ADA,
+    EVERYTHING,
+    KEY,
+    NEW,
+    NOON,
+    SEND,
+    MakeStore,
+    TaskLogSuite,
+    addition,
+    chunk,
+    creation,
+)
+
+HERE = Path(__file__).parent
+LONE_SURROGATE = "\ud800"
+
+pytestmark = pytest.mark.anyio
+
+
+class TestSqliteTaskLog(TaskLogSuite):
+    @pytest.fixture
+    def make_store(self, tmp_path: Path) -> MakeStore:
+        return lambda: SqliteTaskLog(tmp_path / "tasks.db")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "tasks.db"
+
+
+@pytest.fixture
+async def log(path: Path) -> AsyncGenerator[SqliteTaskLog]:
+    log = SqliteTaskLog(path, busy_timeout=0.05)
+    await log.open()
+    yield log
+    await log.close()
+
+
+@pytest.fixture
+async def patient_log(path: Path) -> AsyncGenerator[SqliteTaskLog]:
+    """Waits for a lock as long as a test takes: what is written meanwhile gathers in one batch."""
+    log = SqliteTaskLog(path, busy_timeout=30)
+    await log.open()
+    yield log
+    await log.close()
+
+
+@contextmanager
+def locked(path: Path) -> Generator[None]:
+    """Another program that writes to the file."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        yield
+        other.execute("ROLLBACK")
+
+
+@contextmanager
+def process(script: str, path: Path) -> Generator[subprocess.Popen[str]]:
+    with subprocess.Popen([sys.executable, HERE / script, path], stdout=subprocess.PIPE, text=True) as child:
+        try:
+            yield child
+        finally:
+            child.kill()
+
+
+def read_line(child: subprocess.Popen[str]) -> str:
+    assert child.stdout is not None
+    return child.stdout.readline().strip()
+
+
+async def read_seqs(log: SqliteTaskLog) -> list[int]:
+    return [seq for seq, _ in await log.events(KEY, after=0, limit=1_000_000)]
+
+
+# --- crashes ----------------------------------------------------------------------------------------------------------
+
+
+async def test_what_was_acknowledged_survives_kill_9(path: Path) -> None:
+    """Five processes in turn go on with one task and are killed at different points; there is never a gap."""
+    for promises in (1, 7, 60, 250, 30):
+        with process("writing_process.py", path) as child:
+            assert read_line(child) == "open"
+            for _ in range(promises):
+                promised = int(read_line(child))
+            child.kill()
+            rest, _ = child.communicate()
+            lines = rest.splitlines(keepends=True)
+            promised = max([promised, *(int(line) for line in lines if line.endswith("\n"))])
+        log = SqliteTaskLog(path)
+        await log.open()
+        seqs = await read_seqs(log)
+        head = await log.head(KEY)
+        await log.close()
+        assert head is not None
+        assert seqs == list(range(1, head.last_seq + 1))
+        assert head.last_seq >= promised
+
+
+# --- one process at a time --------------------------------------------------------------------------------------------
+
+
+async def test_two_processes_cannot_use_one_file(path: Path) -> None:
+    """The second is told so; when the first is killed, the file is free at once."""
+    log = SqliteTaskLog(path)
+    with process("writing_process.py", path) as child:
+        assert read_line(child) == "open"
+        with pytest.raises(StoreUnavailableError, match="another Parley process uses this file"):
+            await log.open()
+        child.kill()
+        child.communicate()
+    await log.open()
+    await log.close()
+
+
+async def test_two_logs_of_one_process_cannot_use_one_file(log: SqliteTaskLog, path: Path) -> None:
+    """Not even by another name."""
+    link = path.with_name("link.db")
+    link.symlink_to(path)
+    for name in (path, link):
+        with pytest.raises(StoreUnavailableError, match="another Parley process uses this file"):
+            await SqliteTaskLog(name).open()
+    await log.write(creation())
+
+
+async def test_a_file_that_cannot_be_read_is_let_go(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the second connection fails, the first does not stay."""
+    log = SqliteTaskLog(path)
+    with monkeypatch.context() as patch:
+        patch.setattr("parley.stores.sqlite.connect_reader", lambda path: sqlite3.connect(path / "no directory"))
+        with pytest.raises(StoreUnavailableError, match="cannot be opened"):
+            await log.open()
+    await log.open()
+    await log.close()
+
+
+# --- when the disk or others are in the way ---------------------------------------------------------------------------
+
+
+async def test_a_full_disk_refuses_writes_until_there_is_room(log: SqliteTaskLog) -> None:
+    """Everybody in the batch hears it; nothing of it is kept; afterwards the store works as before."""
+    await log.write(creation())
+
+    def allow_pages(number: int) -> Callable[[sqlite3.Connection], None]:
+        return lambda writer: writer.execute(f"PRAGMA max_page_count = {number}").close()
+
+    await log._writer.submit(allow_pages(1))  # SQLite makes that: no more than there are
+    large = ArtifactUpdate("t-1", "c-1", Artifact("a-1", (TextPart("x" * 100_000),)))
+    writes = [Write(KEY, 1, (large,), TaskState.WORKING, NOON), addition(2)]
+    outcomes = await asyncio.gather(*[log.write(write) for write in writes], return_exceptions=True)
+    assert isinstance(outcomes[0], StoreUnavailableError)
+    assert "the disk is full" in str(outcomes[0])
+    assert isinstance(outcomes[1], StoreError)
+    assert await read_seqs(log) == [1]
+
+    await log._writer.submit(allow_pages(1_000_000))
+    await asyncio.gather(*[log.write(write) for write in writes])
+    assert await read_seqs(log) == [1, 2, 3]
+
+
+def test_a_failing_disk_refuses_writes_until_it_works(path: Path) -> None:
+    """In a process of its own, which the operating system keeps from writing."""
+    with process("confined_process.py", path) as child:
+        assert read_line(child) == "written"
+        refused = read_line(child)
+        assert refused.startswith("StoreUnavailableError")
+        assert "the disk f" in refused  # "is full" or "fails": systems differ
+        assert read_line(child) == "written 2"
+        assert child.wait() == 0
+
+
+async def test_a_lock_of_another_program_refuses_writes_until_it_goes(log: SqliteTaskLog, path: Path) -> None:
+    """Reads go on meanwhile."""
+    await log.write(creation())
+    with locked(path):
+        outcomes = await asyncio.gather(log.write(addition(1)), log.delete(KEY), return_exceptions=True)
+        for outcome in outcomes:
+            assert isinstance(outcome, StoreUnavailableError)
+            assert "another process holds the database" in str(outcome)
+        assert await read_seqs(log) == [1]
+        assert await log.head(KEY) is not None
+    await log.write(addition(1))
+    assert await read_seqs(log) == [1, 2]
+
+
+async def test_a_value_that_sqlite_refuses_spoils_one_batch_only(log: SqliteTaskLog) -> None:
+    """Such as a number of more than 64 bits, which no engine counts to."""
+    with pytest.raises(StoreUnavailableError, match="int too large"):
+        await log.write(structs.replace(creation(), attempts=2**70))
+    await log.write(creation())
+    assert await read_seqs(log) == [1]
+
+
+# --- files that are not ours, or not whole ----------------------------------------------------------------------------
+
+
+async def refuse(path: Path, reason: str) -> None:
+    with pytest.raises(StoreUnavailableError, match=reason) as refusal:
+        await SqliteTaskLog(path).open()
+    assert str(path) in str(refusal.value)
+
+
+async def test_a_file_that_is_no_database_is_refused_and_left_alone(path: Path) -> None:
+    path.write_text("Dear diary, " * 1_000)
+    await refuse(path, "not an SQLite database")
+    assert path.read_text().startswith("Dear diary")
+
+
+async def test_a_lock_file_that_is_something_else_is_named(path: Path) -> None:
+    path.with_name("tasks.db-owner").write_text("Dear diary, " * 1_000)
+    await refuse(path, "tasks.db-owner: the file is not an SQLite database")
+
+
+async def test_another_programs_database_is_refused_and_left_alone(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("CREATE TABLE diary (entry TEXT)")
+    await refuse(path, "another program")
+    with closing(sqlite3.connect(path)) as other:
+        assert other.execute("SELECT name FROM sqlite_schema").fetchall() == [("diary",)]
+
+
+async def test_a_missing_directory_is_named(tmp_path: Path) -> None:
+    await refuse(tmp_path / "nowhere" / "tasks.db", "does its directory exist")
+
+
+async def test_a_file_of_a_newer_schema_is_refused(path: Path) -> None:
+    log = SqliteTaskLog(path)
+    await log.open()
+    await log.close()
+    with closing(sqlite3.connect(path)) as newer:
+        newer.execute("PRAGMA user_version = 999")
+    await refuse(path, "a newer Parley wrote this file")
+
+
+async def test_a_damaged_file_says_so(path: Path) -> None:
+    """Pages of zeros where the events were."""
+    log = SqliteTaskLog(path)
+    await log.open()
+    await log.write(creation())
+    await asyncio.gather(*[log.write(addition(number)) for number in range(1, 2_000)])
+    await log.close()
+    content = path.read_bytes()
+    path.write_bytes(content[: 16 * 4096] + bytes(len(content) - 16 * 4096))
+    await log.open()
+    with pytest.raises(StoreUnavailableError, match="the file is damaged"):
+        await read_seqs(log)
+    await log.close()
+
+
+async def test_a_damaged_value_says_so(log: SqliteTaskLog) -> None:
+    await log.write(creation())
+    await log._writer.submit(lambda writer: writer.execute("UPDATE events SET event = '{'"))
+    for reading in (log.task(KEY), read_seqs(log)):
+        with pytest.raises(StoreUnavailableError, match="the file is damaged"):
+            await reading
+
+
+async def test_an_empty_file_becomes_a_store(path: Path) -> None:
+    path.touch()
+    log = SqliteTaskLog(path)
+    await log.open()
+    await log.write(creation())
+    await log.close()
+
+
+# --- names that no database can hold ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda log: log.write(creation(TaskKey(ADA, LONE_SURROGATE))),
+        lambda log: log.write(creation(TaskKey(Owner(LONE_SURROGATE, "ada"), "t"))),
+        lambda log: log.write(creation(TaskKey(ADA, "t"), new=structs.replace(NEW, agent=LONE_SURROGATE))),
+        lambda log: log.write(Write(KEY, 1, (chunk(1, LONE_SURROGATE),), TaskState.WORKING, NOON)),
+        lambda log: log.write(creation(TaskKey(ADA, "t"), sends=((SendKey(LONE_SURROGATE, b""), SendRecord(NOON)),))),
+        lambda log: log.head(TaskKey(ADA, LONE_SURROGATE)),
+        lambda log: log.task(TaskKey(ADA, LONE_SURROGATE)),
+        lambda log: log.events(TaskKey(ADA, LONE_SURROGATE), after=0, limit=1),
+        lambda log: log.list(ADA, TaskFilter(context_id=LONE_SURROGATE)),
+        lambda log: log.delete(TaskKey(ADA, LONE_SURROGATE)),
+        lambda log: log.find_send(ADA, SendKey(LONE_SURROGATE, b""), since=NOON),
+        lambda log: log.remember_send(ADA, SEND, SendRecord(NOON, LONE_SURROGATE)),
+        lambda log: log.put_push_config(KEY, PushConfig("https://hook.example", id=LONE_SURROGATE)),
+        lambda log: log.push_configs(TaskKey(ADA, LONE_SURROGATE)),
+        lambda log: log.delete_push_config(KEY, LONE_SURROGATE),
+        lambda log: log.remember(ADA, LONE_SURROGATE, "name", 1),
+        lambda log: log.remember(ADA, "c-1", "name", LONE_SURROGATE),
+        lambda log: log.recall(ADA, LONE_SURROGATE),
+    ],
+)
+async def test_half_of_a_surrogate_pair_is_refused(log: SqliteTaskLog, call) -> None:
+    """Alone: a write in the same batch is not touched, and later ones are none the worse."""
+    await log.write(creation())
+    good = log.write(addition(1))
+    with pytest.raises(StoreError, match=r"Unicode|cannot be kept"):
+        await call(log)
+    await good
+    await log.write(addition(2))
+    assert await read_seqs(log) == [1, 2, 3]
+
+
+# --- batches ----------------------------------------------------------------------------------------------------------
+
+
+async def test_waiting_writes_are_shared_out_to_transactions(
+    patient_log: SqliteTaskLog, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many wait, all of them are written, in order."""
+    monkeypatch.setattr(sqlite_writer, "MAX_BATCH", 3)
+    with locked(path):
+        waiting = [patient_log.write(creation()), *(patient_log.write(addition(number)) for number in range(1, 11))]
+    await asyncio.gather(*waiting)
+    assert await read_seqs(patient_log) == list(range(1, 12))
+
+
+async def test_a_task_is_deleted_and_created_again_in_one_transaction(patient_log: SqliteTaskLog, path: Path) -> None:
+    """Each change sees what those before it left."""
+    await patient_log.write(creation())
+    with locked(path):
+        waiting = [
+            patient_log.write(addition(1)),
+            asyncio.ensure_future(patient_log.delete(KEY)),
+            asyncio.ensure_future(patient_log.put_push_config(KEY, PushConfig("https://hook.example"))),
+        ]
+        await asyncio.sleep(0)  # the latter two are in line when they have begun
+        waiting += [patient_log.write(creation()), patient_log.write(addition(1)), patient_log.write(addition(9))]
+    outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+    assert [outcome if outcome is None or outcome is True else type(outcome) for outcome in outcomes] == [
+        None,
+        True,
+        ConflictError,
+        None,
+        None,
+        ConflictError,
+    ]
+    assert await read_seqs(patient_log) == [1, 2]
+
+
+async def test_closing_waits_for_what_was_written(path: Path) -> None:
+    """Although another program is in the way; what comes after it is refused."""
+    log = SqliteTaskLog(path, busy_timeout=30)
+    await log.open()
+    with locked(path):
+        waiting = [log.write(creation())]
+        while not log._writer._jobs.empty():  # until the writer has it, and waits for the lock
+            await asyncio.sleep(0)
+        waiting += [log.write(addition(number)) for number in range(1, 5)]
+        closing_log = asyncio.ensure_future(log.close())
+        while log._writer._stopped is not None:  # until closing is under way
+            await asyncio.sleep(0)
+        late = log.write(addition(5))
+    await closing_log
+    assert [done.done() for done in waiting] == [True] * 5
+    with pytest.raises(StoreUnavailableError, match="not open"):
+        await late
+
+
+async def test_a_write_whose_waiter_is_cancelled_happens_all_the_same(patient_log: SqliteTaskLog, path: Path) -> None:
+    """Those behind it count on it."""
+    with locked(path):
+        first, second = patient_log.write(creation()), patient_log.write(addition(1))
+        first.cancel()
+    await second
+    assert await read_seqs(patient_log) == [1, 2]
+
+
+def test_a_loop_that_is_gone_is_not_missed(path: Path) -> None:
+    """A program that ends its loop without closing the log sees no traceback, and the write is there."""
+    log = SqliteTaskLog(path, busy_timeout=30)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+
+        async def forget_to_close() -> None:
+            await log.open()
+            other.execute("BEGIN IMMEDIATE")
+            log.write(creation())
+
+        asyncio.run(forget_to_close())
+        other.execute("ROLLBACK")
+
+    log._writer._jobs.put(None)  # the end of the process would end the thread
+    (writer,) = [thread for thread in threading.enumerate() if thread.name == "parley-sqlite-writer"]
+    writer.join(5)
+    assert not writer.is_alive()
+    asyncio.run(log._close_readers())
+    with closing(sqlite3.connect(path)) as shell:
+        assert shell.execute("SELECT count(*) FROM events").fetchone() == (1,)
+
+
+async def test_a_log_that_is_not_open_says_so(path: Path) -> None:
+    log = SqliteTaskLog(path)
+    for call in (lambda: log.write(creation()), lambda: log.head(KEY), lambda: read_seqs(log), lambda: log.delete(KEY)):
+        with pytest.raises(StoreUnavailableError, match="not open"):
+            await call()
+    await log.close()
+
+
+# --- what is in the file ----------------------------------------------------------------------------------------------
+
+
+async def test_a_deleted_task_leaves_no_row_in_any_table(log: SqliteTaskLog, path: Path) -> None:
+    sends = ((SEND, SendRecord(NOON, "t-1")),)
+    await log.write(Write(KEY, 0, EVERYTHING, TaskState.COMPLETED, NOON, NEW, fold(None, EVERYTHING), sends))
+    await log.put_push_config(KEY, PushConfig("https://hook.example", id="h"))
+    with closing(sqlite3.connect(path)) as shell:
+        tables = [name for (name,) in shell.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+        kept = {name for name in tables if shell.execute(f"SELECT count(*) FROM {name}").fetchone() != (0,)}
+        assert kept == {"tasks", "events", "snapshots", "sends", "push_configs"}
+        await log.delete(KEY)
+        assert {name for name in tables if shell.execute(f"SELECT count(*) FROM {name}").fetchone() != (0,)} == set()
+
+
+async def test_people_can_look_into_the_file(log: SqliteTaskLog, path: Path) -> None:
+    """Values are JSON text, moments are numbers that SQLite's own functions understand."""
+    await log.write(creation())
+    await log.write(addition(1))
+    with closing(sqlite3.connect(path)) as shell:
+        assert shell.execute("SELECT json_extract(event, '$.artifact.parts[0].text') FROM events").fetchall() == [
+            (None,),
+            ("chunk 2",),
+        ]
+        (moment,) = shell.execute("SELECT datetime(status_at / 1000000, 'unixepoch') FROM tasks").fetchone()
+        assert moment == "2026-03-01 12:00:00"
+
+
+async def test_an_event_costs_the_same_however_much_there_is(log: SqliteTaskLog, path: Path) -> None:
+    """Counted in pages written: neither earlier events nor a large snapshot are written again."""
+    large = ArtifactUpdate("t-1", "c-1", Artifact("a-1", (TextPart("x" * 1_000_000),)))
+    wal = path.with_name("tasks.db-wal")
+    await log._writer.submit(lambda writer: writer.execute("PRAGMA wal_autocheckpoint = 0").close())
+    await log.write(creation())
+    events = (large, *(chunk(number) for number in range(3_000)))
+    snapshot = fold(None, (*EVERYTHING[:1], *events))
+    await log.write(structs.replace(addition(1), events=events, snapshot=snapshot))
+    before = wal.stat().st_size
+    for number in range(10):
+        await log.write(addition(3_002 + number))
+    assert wal.stat().st_size - before <= 10 * 4 * 4_200  # the task's row, the last page of events, at times a new one
+
+
+async def test_no_question_reads_a_whole_table(log: SqliteTaskLog) -> None:
+    """Each statement that runs is explained: SQLite searches, in an index that begins with tenant and owner or id."""
+    await log.write(creation())
+    assert log._reader is not None
+    statements: list[str] = []
+    log._reader.set_trace_callback(statements.append)
+    log._thread_readers.append(log._reader)  # nothing runs at the same time here
+    for query in (
+        TaskFilter(),
+        TaskFilter(agent="cook", after=(NOON, "t-1")),
+        TaskFilter(state=TaskState.WORKING, agent="cook"),
+        TaskFilter(context_id="c-1", state=TaskState.WORKING, after=(NOON, "t-1")),
+        TaskFilter(status_at_or_after=NOON),
+    ):
+        await log.list(ADA, query)
+    await log.unfinished()
+    await log.task(KEY)
+    await log.events(KEY, after=0, limit=9)
+    await log.push_configs(KEY)
+    await log.find_send(ADA, SEND, since=NOON)
+    await log.recall(ADA, "c-1")
+    log._thread_readers.remove(log._reader)
+    log._reader.set_trace_callback(None)
+
+    questions = {statement for statement in statements if "SELECT" in statement}
+    assert len(questions) >= 15
+    for question in questions:
+        plan = [row[3] for row in log._reader.execute(f"EXPLAIN QUERY PLAN {question}")]
+        assert not [step for step in plan if step.startswith("SCAN") and "tasks_unfinished" not in step], question
+        assert not [step for step in plan if step.endswith("(tenant=?)")], question
+        if "context = " not in question:  # the few tasks of a context are sorted
+            assert not [step for step in plan if "TEMP B-TREE" in step], question
