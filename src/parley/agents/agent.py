@@ -1,0 +1,216 @@
+"""An agent: a name, skills, and functions that do the work. It is the program that an engine runs, and knows its card.
+
+    agent = Agent("Echo", description="Says what you say.")
+
+    @agent.on_message
+    async def echo(turn):
+        return turn.text
+
+Which function gets a message: the skill that its metadata names (`skillId`), else the `on_message` function, else the
+only skill there is.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, overload
+
+from parley.agents.contents import InvalidContentError, parts_of
+from parley.agents.context import Context
+from parley.agents.handlers import results_of
+from parley.agents.turn import RESPONSE, Answer, Turn
+from parley.engine.program import Recovery
+from parley.engine.run import Run
+from parley.protocol.cards import AgentCapabilities, AgentCard, AgentInterface, AgentProvider, AgentSkill
+from parley.protocol.errors import InvalidParamsError
+from parley.protocol.messages import Message, Part, Role
+from parley.protocol.negotiation import check_input_modes
+from parley.protocol.tasks import Artifact, TaskState
+
+Handler = Callable[..., Any]
+H = TypeVar("H", bound=Handler)
+
+SKILL_KEY = "skillId"
+"""The member of a message's metadata that names the skill it is for."""
+
+
+class Agent:
+    """What an author writes."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        description: str = "",
+        version: str = "1.0.0",
+        input_modes: Sequence[str] = ("text/plain", "application/json", "*/*"),
+        output_modes: Sequence[str] = ("text/plain",),
+        provider: AgentProvider | None = None,
+        documentation_url: str | None = None,
+        icon_url: str | None = None,
+        on_restart: Recovery | str = Recovery.RERUN,
+        replies_directly: bool = False,
+        id: str | None = None,
+    ) -> None:
+        """An agent without skills yet.
+
+        `on_restart` says what becomes of work that a crash cut off: `"rerun"` from the top, or `"fail"`.
+        `replies_directly` makes it answer with messages and keep no tasks; it can then neither ask nor stream.
+        """
+        self.name = name
+        self.id = id or _slug(name)
+        self.description = description
+        self.version = version
+        self.input_modes = tuple(input_modes)
+        self.output_modes = tuple(output_modes)
+        self.provider = provider
+        self.documentation_url = documentation_url
+        self.icon_url = icon_url
+        self.recovery = Recovery(on_restart)
+        self.replies_directly = replies_directly
+        self._skills: dict[str, tuple[AgentSkill, Handler]] = {}
+        self._on_message: Handler | None = None
+        self._bare_card: AgentCard | None = None
+
+    # --- for authors --------------------------------------------------------------------------------------------------
+
+    def on_message(self, handler: H) -> H:
+        """Give every message to this function that is not for a skill."""
+        self._on_message = handler
+        return handler
+
+    @overload
+    def skill(self, handler: H, /) -> H: ...
+
+    @overload
+    def skill(
+        self,
+        handler: None = None,
+        /,
+        *,
+        id: str | None = None,
+        name: str | None = None,
+        description: str | None = None,
+        tags: Sequence[str] = (),
+        examples: Sequence[str] = (),
+        input_modes: Sequence[str] = (),
+        output_modes: Sequence[str] = (),
+    ) -> Callable[[H], H]: ...
+
+    def skill(
+        self,
+        handler: Handler | None = None,
+        /,
+        *,
+        id: str | None = None,
+        name: str | None = None,
+        description: str | None = None,
+        tags: Sequence[str] = (),
+        examples: Sequence[str] = (),
+        input_modes: Sequence[str] = (),
+        output_modes: Sequence[str] = (),
+    ) -> Any:
+        """Make a function a skill. Its name and docstring say what it does, unless you say it better."""
+
+        def add(handler: Handler) -> Handler:
+            words = handler.__name__.replace("_", " ")
+            skill = AgentSkill(
+                id=id or handler.__name__,
+                name=name or words.capitalize(),
+                description=description or inspect.getdoc(handler) or words.capitalize(),
+                tags=tuple(tags),
+                examples=tuple(examples),
+                input_modes=tuple(input_modes),
+                output_modes=tuple(output_modes),
+            )
+            self._skills[skill.id] = (skill, handler)
+            self._bare_card = None
+            return handler
+
+        return add if handler is None else add(handler)
+
+    def card(
+        self, *interfaces: AgentInterface, push_notifications: bool = False, extended_card: bool = False
+    ) -> AgentCard:
+        """The agent's card. What it can do is derived: it streams unless it replies directly."""
+        return AgentCard(
+            name=self.name,
+            description=self.description,
+            version=self.version,
+            interfaces=interfaces,
+            capabilities=AgentCapabilities(
+                streaming=True,
+                push_notifications=push_notifications,
+                extended_card=extended_card or None,
+                state_transition_history=True,
+            ),
+            skills=tuple(skill for skill, _ in self._skills.values()) or (self._whole_skill(),),
+            default_input_modes=self.input_modes,
+            default_output_modes=self.output_modes,
+            provider=self.provider,
+            documentation_url=self.documentation_url,
+            icon_url=self.icon_url,
+        )
+
+    def _whole_skill(self) -> AgentSkill:
+        """Cards need a skill: an agent that declares none is its own."""
+        return AgentSkill(self.id, self.name, self.description or self.name, tags=(self.id,))
+
+    # --- for engines --------------------------------------------------------------------------------------------------
+
+    def admit(self, message: Message) -> None:
+        """Refuse messages of a kind that the card does not list, or for no skill.
+
+        Raises:
+            ContentTypeNotSupportedError, InvalidParamsError: the agent does not take such messages.
+        """
+        if self._bare_card is None:
+            self._bare_card = self.card()
+        check_input_modes(message, self._bare_card)
+        self._handler(message)
+
+    async def run(self, run: Run) -> None:
+        """Give the message to its function and make artifacts of what comes back."""
+        turn = Turn(run, Context(run.contexts, run.context_id, run.key.task_id))
+        async for result in results_of(self._handler(run.message), turn):
+            await _say(run, result)
+
+    async def reply(self, message: Message) -> Message:
+        """Answer a message directly, with all that its function returns or yields."""
+        parts: list[Part] = []
+        async for result in results_of(self._handler(message), Answer(message)):
+            if isinstance(result, Message):
+                return result
+            parts.extend(parts_of(result))
+        if not parts:
+            raise InvalidContentError("A direct reply cannot be empty")
+        return Message("", Role.AGENT, tuple(parts), message.context_id)
+
+    def _handler(self, message: Message) -> Handler:
+        wanted = message.metadata.get(SKILL_KEY)
+        if isinstance(wanted, str) and wanted in self._skills:
+            return self._skills[wanted][1]
+        if self._on_message is not None:
+            return self._on_message
+        if len(self._skills) == 1:
+            return next(iter(self._skills.values()))[1]
+        known = ", ".join(self._skills) or "none"
+        raise InvalidParamsError(
+            f"Say in the message's metadata which skill it is for ({known})", path=f"$.message.metadata.{SKILL_KEY}"
+        )
+
+
+async def _say(run: Run, result: Any) -> None:
+    """Emit one result: an artifact as it is, a message as the last word, anything else as a chunk of the response."""
+    if isinstance(result, Artifact):
+        await run.emit_chunk(result, append=False, last=True)
+    elif isinstance(result, Message):
+        await run.end(TaskState.COMPLETED, run.agent_message(result.parts))
+    elif parts := parts_of(result):
+        await run.emit_chunk(Artifact(RESPONSE, parts, RESPONSE))
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "agent"

@@ -1,0 +1,180 @@
+"""What a handler is given: the message, the conversation, and verbs for everything an agent may do.
+
+A handler begins again from the top after every answer and after a restart. `ask` and `step` then return at once what is
+in the log, and what was emitted before is not emitted again; so straight-line code survives.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+import msgspec
+
+from parley.agents.contents import parts_of
+from parley.agents.context import Context
+from parley.engine.caller import Caller
+from parley.engine.run import Run, Stopped
+from parley.protocol.errors import LocalProtocolError
+from parley.protocol.jsonvalue import JsonObject, JsonValue
+from parley.protocol.messages import DataPart, Message, Part, RawPart, TextPart, UrlPart
+from parley.protocol.negotiation import accepts
+from parley.protocol.tasks import Artifact, TaskState
+
+T = TypeVar("T")
+
+RESPONSE = "response"
+"""The artifact into which a handler's own results go."""
+
+
+class Answer:
+    """A message to read: what the caller sent, or answered."""
+
+    def __init__(self, message: Message) -> None:
+        self.message = message
+
+    @property
+    def text(self) -> str:
+        """All its text."""
+        return self.message.text
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """Everything in it."""
+        return self.message.parts
+
+    @property
+    def files(self) -> tuple[RawPart | UrlPart, ...]:
+        """Its files, inline or by URL."""
+        return tuple(part for part in self.parts if isinstance(part, RawPart | UrlPart))
+
+    @property
+    def data(self) -> JsonValue:
+        """Its data: the one data part's content, a list of several, or None."""
+        contents = [part.data for part in self.parts if isinstance(part, DataPart)]
+        return (contents[0] if len(contents) == 1 else contents) if contents else None
+
+    @property
+    def metadata(self) -> JsonObject:
+        """Its metadata."""
+        return self.message.metadata
+
+
+class ArtifactWriter:
+    """One artifact that grows as it is written to: `await report.write("…")`."""
+
+    def __init__(self, run: Run, name: str, description: str | None, metadata: JsonObject) -> None:
+        self._run = run
+        self._name = name
+        self._description = description
+        self._metadata = metadata
+
+    async def write(self, *contents: Any, last: bool = False) -> None:
+        """Add text, data or files to the artifact; `last` says that it is complete."""
+        parts = parts_of(contents)
+        if parts:
+            artifact = Artifact(self._name, parts, self._name, self._description, self._metadata)
+            await self._run.emit_chunk(artifact, last=last)
+
+
+class Turn(Answer):
+    """One handler's view of its task."""
+
+    def __init__(self, run: Run, context: Context) -> None:
+        super().__init__(run.message)
+        self._run = run
+        self.context = context
+        self._loop = asyncio.get_running_loop()
+
+    # --- to read ------------------------------------------------------------------------------------------------------
+
+    @property
+    def caller(self) -> Caller:
+        """Who asks."""
+        return self._run.caller
+
+    @property
+    def task_id(self) -> str:
+        """The task at hand."""
+        return self._run.key.task_id
+
+    @property
+    def history(self) -> tuple[Message, ...]:
+        """What the caller has said in this task, oldest first."""
+        return tuple(self._run.journal.messages)
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the caller has cancelled the task; for plain functions, which nothing can interrupt."""
+        return self._run.is_cancelled
+
+    def accepts(self, media_type: str) -> bool:
+        """Whether the caller can take results of this type."""
+        return accepts(self._run.configuration.accepted_output_modes, media_type)
+
+    # --- to say -------------------------------------------------------------------------------------------------------
+
+    async def status(self, *contents: Any, metadata: JsonObject | None = None) -> None:
+        """Say how the work goes: `await turn.status("Looking up rates…")`."""
+        await self._run.emit_status(parts_of(contents), metadata)
+
+    def artifact(
+        self, name: str, *, description: str | None = None, metadata: JsonObject | None = None
+    ) -> ArtifactWriter:
+        """An artifact to write to, beside others: `report = turn.artifact("report.md")`."""
+        return ArtifactWriter(self._run, name, description, metadata or {})
+
+    async def ask(self, *contents: Any, schema: JsonObject | None = None) -> Answer:
+        """Ask the caller something and get the answer, however long that takes.
+
+        With a JSON Schema the question is a form: the schema goes along as a data part, and the answer's `data` has the
+        fields.
+        """
+        return Answer(await self._run.ask(TaskState.INPUT_REQUIRED, _question(contents, schema)))
+
+    async def require_auth(self, *contents: Any, schema: JsonObject | None = None) -> Answer:
+        """Ask the caller to authorise something elsewhere, and go on with the message that says it is done."""
+        return Answer(await self._run.ask(TaskState.AUTH_REQUIRED, _question(contents, schema)))
+
+    async def reject(self, *contents: Any) -> None:
+        """Refuse the task; nothing after this line runs."""
+        await self._end(TaskState.REJECTED, contents)
+
+    async def fail(self, *contents: Any) -> None:
+        """End the task as failed, for a reason that the caller may read; nothing after this line runs."""
+        await self._end(TaskState.FAILED, contents)
+
+    async def _end(self, state: TaskState, contents: tuple[Any, ...]) -> None:
+        parts = parts_of(contents)
+        await self._run.end(state, self._run.agent_message(parts) if parts else None)
+        raise Stopped
+
+    # --- to do --------------------------------------------------------------------------------------------------------
+
+    async def step(self, name: str, do: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """The result of `do(*args)`, which is JSON: taken once and recorded, so that no restart takes it again.
+
+        A plain function runs in a thread. Several steps may share a name; they are told apart by their order.
+        """
+
+        async def take() -> JsonValue:
+            if inspect.iscoroutinefunction(do):
+                return await do(*args, **kwargs)
+            result: Any = await asyncio.to_thread(do, *args, **kwargs)
+            return await result if inspect.isawaitable(result) else result
+
+        try:
+            return await self._run.record_step(name, take)
+        except (TypeError, msgspec.EncodeError) as exc:
+            raise LocalProtocolError(f"The result of step {name!r} is not JSON: {exc}") from exc
+
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        """For handlers that are plain functions: `answer = turn.wait(turn.ask("Which?"))`."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+
+def _question(contents: tuple[Any, ...], schema: JsonObject | None) -> tuple[Part, ...]:
+    form = () if schema is None else (DataPart(schema, "application/schema+json"),)
+    return (*parts_of(contents), *form) or (TextPart("Please answer."),)

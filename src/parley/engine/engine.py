@@ -1,0 +1,531 @@
+"""The operations of A2A on durable tasks, each a short method over canonical values.
+
+Rules: nothing is visible before it is durable; what a caller may not see does not exist; a refused request has changed
+nothing. One engine serves one program. Spec: 1.0 section 3.1, and the invariants in the design.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Coroutine
+from dataclasses import dataclass
+from datetime import timedelta
+
+from msgspec import structs
+
+from parley.engine.caller import ANYBODY, Caller
+from parley.engine.clock import Clock, NewId, SystemClock, random_id
+from parley.engine.contexts import Contexts
+from parley.engine.feed import Feed, Feeds
+from parley.engine.journal import Journal
+from parley.engine.limits import Limits
+from parley.engine.paging import cut_history
+from parley.engine.program import Program, Recovery
+from parley.engine.run import Run, size_of
+from parley.engine.sends import Sends
+from parley.engine.supervisor import Supervisor
+from parley.engine.views import Numbered, Views, fold_stored
+from parley.engine.watchdog import Watchdog
+from parley.engine.webhooks import Webhooks
+from parley.protocol.errors import (
+    InternalError,
+    InvalidParamsError,
+    TaskNotCancelableError,
+    TaskNotFoundError,
+    UnavailableError,
+)
+from parley.protocol.events import MessageAdded, StatusUpdate, TaskCreated, TaskEvent
+from parley.protocol.lifecycle import admit_message, fold, is_interrupted, is_terminal
+from parley.protocol.messages import Message, Role, TextPart
+from parley.protocol.requests import (
+    CancelTaskRequest,
+    GetTaskRequest,
+    ListTasksRequest,
+    SendConfiguration,
+    SendMessageRequest,
+    SubscribeToTaskRequest,
+    TaskPage,
+)
+from parley.protocol.tasks import Task, TaskState, TaskStatus
+from parley.stores.interface import (
+    ConflictError,
+    NewTask,
+    SendKey,
+    SendRecord,
+    StoreError,
+    TaskHead,
+    TaskKey,
+    TaskLog,
+    Write,
+)
+
+logger = logging.getLogger(__name__)
+
+MAINTENANCE_SECONDS = 60.0
+"""How often old sends and tasks are forgotten."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A message that was taken in: its task, and the number of the event that says so."""
+
+    key: TaskKey
+    seq: int
+    task: Callable[[], Task] | None = None
+    """The task right after the message, where that can be told without asking the store."""
+
+
+class Engine:
+    """One program's tasks, for any number of callers. Use it as `async with Engine(program, log): …`."""
+
+    def __init__(
+        self,
+        program: Program,
+        log: TaskLog,
+        *,
+        limits: Limits | None = None,
+        clock: Clock | None = None,
+        new_id: NewId = random_id,
+        retention: timedelta | None = None,
+        drain_seconds: float = 10.0,
+    ) -> None:
+        self.program = program
+        self.limits = limits or Limits()
+        self._log = log
+        self._clock: Clock = clock or SystemClock()
+        self._new_id = new_id
+        self._retention = retention
+        self._drain_seconds = drain_seconds
+        self._feeds = Feeds(log, self.limits)
+        self._views = Views(log, self._feeds, self.limits)
+        self._sends = Sends(log, self._clock, seconds=self.limits.idempotency_seconds)
+        self._supervisor = Supervisor(limits=self.limits, clock=self._clock, new_id=new_id, on_end=self._run_ended)
+        self._background: set[asyncio.Task[None]] = set()
+        self._watchdog = Watchdog(self.limits.blocked_seconds)
+        self.webhooks = Webhooks(log, self._views, self.limits)
+
+    # --- life ---------------------------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Engine:
+        """Open the store, and take up what a crash left behind."""
+        await self._log.open()
+        for head in await self._log.unfinished():
+            if head.agent == self.program.id:
+                await self._recover(head)
+        self._in_background(self._maintain())
+        self._watchdog.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Let runs finish, cut off the rest, and close the store. Readers are told to come back."""
+        self._watchdog.stop()
+        await self._supervisor.stop(grace=self._drain_seconds)
+        self._feeds.fail_all()
+        for task in self._background:
+            task.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
+        await self._log.close()
+
+    @property
+    def runs(self) -> Supervisor:
+        """The runs at work, for whoever counts them."""
+        return self._supervisor
+
+    # --- send ---------------------------------------------------------------------------------------------------------
+
+    async def send_message(self, request: SendMessageRequest, caller: Caller = ANYBODY) -> Task | Message:
+        """Take a message in; answer when the task has ended or waits, or at once if the caller wants that.
+
+        Raises:
+            TaskNotFoundError, TaskFinishedError, InvalidParamsError: the message cannot be taken.
+            RateLimitedError, UnavailableError: not now.
+        """
+        if self.program.replies_directly:
+            return await self._reply(request, caller)
+        accepted, feed = await self._accept(request, caller)
+        try:
+            run = self._supervisor.find(accepted.key)
+            if run is not None:
+                await (run.settle() if request.configuration.return_immediately else self._wait(run))
+            task = await self._views.task(accepted.key)
+        finally:
+            self._feeds.release(accepted.key, feed)
+        return cut_history(task, request.configuration.history_length)
+
+    async def send_streaming_message(
+        self, request: SendMessageRequest, caller: Caller = ANYBODY
+    ) -> AsyncIterator[Numbered | tuple[int, Message]]:
+        """Take a message in and follow what happens: the task first, then its updates, each with its number.
+
+        Raises: as `send_message`, before the first event.
+        """
+        if self.program.replies_directly:
+            yield 0, await self._reply(request, caller)
+            return
+        accepted, feed = await self._accept(request, caller)
+        try:
+            run = self._supervisor.find(accepted.key)
+            if run is not None:
+                await run.settle()
+            if accepted.task is None:
+                async for numbered in self._catch_up(accepted.key):
+                    yield numbered
+                return
+            yield accepted.seq, cut_history(accepted.task(), request.configuration.history_length)
+            async for numbered in self._views.stream(accepted.key, after=accepted.seq):
+                yield numbered
+        finally:
+            self._feeds.release(accepted.key, feed)
+
+    async def _catch_up(self, key: TaskKey) -> AsyncIterator[Numbered]:
+        """Follow a task that was at work before: the task as it stands, and its last status if nothing more comes."""
+        stored = await self._views.stored(key)
+        task = fold_stored(stored)
+        last = stored.head.last_seq
+        yield last, task
+        if self._supervisor.find(key) is None and (is_terminal(task.status.state) or is_interrupted(task.status.state)):
+            yield last, StatusUpdate(task.id, task.context_id, task.status)
+            return
+        async for numbered in self._views.stream(key, after=last):
+            yield numbered
+
+    async def _wait(self, run: Run) -> None:
+        """Return when the run has ended, or when the wait has a cap and that is reached."""
+        await asyncio.wait({run.ended}, timeout=self.limits.wait_seconds)
+        if run.ended.done() and run.failure is not None:
+            raise run.failure
+
+    async def _accept(self, request: SendMessageRequest, caller: Caller) -> tuple[Accepted, Feed]:
+        """Take a message in: begin a task, go on with one, or find out that the message came before."""
+        message = self._checked(request.message)
+        send = self._sends.key_of(message)
+        record = await self._sends.find(caller.owner, send)
+        if record is not None and record.task_id is not None:
+            key = TaskKey(caller.owner, record.task_id)
+            return Accepted(key, 0), self._feeds.use(key)
+        try:
+            accepted, feed = await self._take_in(structs.replace(request, message=message), caller, send)
+        except BaseException:
+            self._sends.resolve(caller.owner, send)
+            raise
+        self._sends.announce(caller.owner, send, self._sends.record(accepted.key.task_id))
+        return accepted, feed
+
+    def _checked(self, message: Message) -> Message:
+        """A message that may come in; 0.1 has no message ids, so it gets one here."""
+        if sum(map(size_of, message.parts)) > self.limits.message_bytes:
+            raise InvalidParamsError(f"A message may have {self.limits.message_bytes} bytes", path="$.message.parts")
+        self.program.admit(message)
+        return message if message.message_id else structs.replace(message, message_id=self._new_id())
+
+    async def _take_in(self, request: SendMessageRequest, caller: Caller, send: SendKey) -> tuple[Accepted, Feed]:
+        self._supervisor.check_capacity()
+        task_id = request.message.task_id
+        if task_id is None:
+            return await self._begin_task(request, caller, send, self._new_id())
+        key = TaskKey(caller.owner, task_id)
+        while True:
+            head = await self._log.head(key)
+            if head is None:
+                if not request.caller_names_task:
+                    raise TaskNotFoundError.for_task(task_id)
+                return await self._begin_task(request, caller, send, task_id)
+            context_id = request.message.context_id
+            if context_id is not None and context_id != head.context_id:
+                raise InvalidParamsError("The task belongs to another context", path="$.message.contextId")
+            accepted = await self._go_on(head, request, caller, send)
+            if accepted is not None:
+                return accepted
+
+    async def _begin_task(
+        self, request: SendMessageRequest, caller: Caller, send: SendKey, task_id: str
+    ) -> tuple[Accepted, Feed]:
+        now = self._clock.now()
+        key = TaskKey(caller.owner, task_id)
+        context_id = request.message.context_id or self._new_id()
+        message = structs.replace(request.message, task_id=task_id, context_id=context_id)
+        events: tuple[TaskEvent, ...] = (
+            TaskCreated(task_id, context_id, TaskStatus(TaskState.SUBMITTED, timestamp=now)),
+            MessageAdded(task_id, context_id, message),
+        )
+        run = self._run(key, context_id, caller, message, request.configuration, Journal(events))
+        new = NewTask(self.program.id, context_id, caller.version, now)
+        run.begin(events, new, [(send, self._sends.record(task_id))])
+        await self._start(run, request.configuration)
+        return Accepted(key, len(events), lambda: fold(None, events)), self._feeds.use(key)
+
+    async def _go_on(
+        self, head: TaskHead, request: SendMessageRequest, caller: Caller, send: SendKey
+    ) -> tuple[Accepted, Feed] | None:
+        """Give a message to a task that exists; None if the task changed meanwhile and must be looked at again."""
+        key = head.key
+        message = structs.replace(request.message, task_id=key.task_id, context_id=head.context_id)
+        remembered = [(send, self._sends.record(key.task_id))]
+        run = self._supervisor.find(key)
+        if run is not None:
+            if run.is_closed:
+                await asyncio.wait({run.ended})
+                return None
+            if len(run.journal.messages) >= self.limits.history_messages:
+                raise InvalidParamsError(f"A task may have {self.limits.history_messages} messages")
+            run.add_message(message, remembered)
+            return Accepted(key, run.seq), self._feeds.use(key)
+        if not (is_terminal(head.state) or is_interrupted(head.state)):
+            raise UnavailableError("The task is being recovered; try again in a moment")
+        events = await self._views.events(key)
+        if len(events) != head.last_seq or self._supervisor.find(key) is not None:
+            return None
+        task = fold(None, events)
+        admit_message(task, may_reopen=request.caller_names_task)
+        return await self._resume(head, task, events, message, request, caller, remembered)
+
+    async def _resume(
+        self,
+        head: TaskHead,
+        task: Task,
+        events: list[TaskEvent],
+        message: Message,
+        request: SendMessageRequest,
+        caller: Caller,
+        remembered: list[tuple[SendKey, SendRecord]],
+    ) -> tuple[Accepted, Feed]:
+        """Begin another run of a task that waited for its caller, or (0.1) had ended."""
+        now = self._clock.now()
+        added = MessageAdded(head.key.task_id, head.context_id, message)
+        is_reopened = is_terminal(head.state)
+        state = TaskState.SUBMITTED if is_reopened else TaskState.WORKING
+        status = StatusUpdate(head.key.task_id, head.context_id, TaskStatus(state, timestamp=now))
+        news: tuple[TaskEvent, ...] = (status, added) if is_reopened else (added, status)
+        journal = Journal([*events, *news])
+        if len(journal.messages) > self.limits.history_messages:
+            raise InvalidParamsError(f"A task may have {self.limits.history_messages} messages")
+        run = self._run(
+            head.key,
+            head.context_id,
+            caller,
+            journal.opening or message,
+            request.configuration,
+            journal,
+            head.last_seq,
+            state,
+        )
+        run.begin(news, None, remembered)
+        await self._start(run, request.configuration)
+        accepted = Accepted(head.key, head.last_seq + len(news), lambda: fold(task, news))
+        return accepted, self._feeds.use(head.key)
+
+    def _run(
+        self,
+        key: TaskKey,
+        context_id: str,
+        caller: Caller,
+        message: Message,
+        configuration: SendConfiguration,
+        journal: Journal,
+        seq: int = 0,
+        state: TaskState = TaskState.SUBMITTED,
+        attempts: int = 1,
+    ) -> Run:
+        return Run(
+            key=key,
+            context_id=context_id,
+            program=self.program,
+            contexts=Contexts(self._log, self._views, key.owner),
+            caller=caller,
+            message=message,
+            configuration=configuration,
+            log=self._log,
+            feed=self._feeds.use(key),
+            journal=journal,
+            clock=self._clock,
+            new_id=self._new_id,
+            limits=self.limits,
+            sends_kept=lambda send: self._sends.resolve(key.owner, send, self._sends.record(key.task_id)),
+            seq=seq,
+            state=state,
+            attempts=attempts,
+        )
+
+    async def _start(self, run: Run, configuration: SendConfiguration) -> None:
+        if configuration.push_config is not None:
+            self._supervisor.hold(run)
+            await run.settle()
+            await self.webhooks.register(run.key, configuration.push_config)
+        self._supervisor.start(run)
+
+    async def _reply(self, request: SendMessageRequest, caller: Caller) -> Message:
+        """Answer a message directly; the same message gets the same answer."""
+        message = self._checked(request.message)
+        if message.task_id is not None:
+            raise TaskNotFoundError.for_task(message.task_id)
+        self._supervisor.check_capacity()
+        send = self._sends.key_of(message)
+        record = await self._sends.find(caller.owner, send)
+        if record is not None and record.reply is not None:
+            return record.reply
+        record = None
+        try:
+            reply = await self._answer(message)
+            record = self._sends.record(reply=reply)
+            await self._log.remember_send(caller.owner, send, record)
+            return reply
+        finally:
+            self._sends.resolve(caller.owner, send, record)
+
+    async def _answer(self, message: Message) -> Message:
+        context_id = message.context_id or self._new_id()
+        try:
+            async with self._clock.timeout(self.limits.run_seconds):
+                reply = await self.program.reply(structs.replace(message, context_id=context_id))
+        except Exception as exc:
+            reference = self._new_id()
+            logger.exception("The agent failed to reply (reference %s)", reference)
+            raise InternalError(f"The agent failed. Reference: {reference}") from exc
+        return structs.replace(reply, message_id=reply.message_id or self._new_id(), context_id=context_id)
+
+    # --- read, list, cancel, subscribe --------------------------------------------------------------------------------
+
+    async def get_task(self, request: GetTaskRequest, caller: Caller = ANYBODY) -> Task:
+        """A task as it stands.
+
+        Raises:
+            TaskNotFoundError: the caller has no such task.
+        """
+        task = await self._views.task(TaskKey(caller.owner, request.task_id))
+        return cut_history(task, request.history_length)
+
+    async def list_tasks(self, request: ListTasksRequest, caller: Caller = ANYBODY) -> TaskPage:
+        """A page of the caller's tasks, newest status first. Raises as `Views.page` does."""
+        return await self._views.page(request, caller, agent=self.program.id)
+
+    async def cancel_task(self, request: CancelTaskRequest, caller: Caller = ANYBODY) -> Task:
+        """Stop a task, for real: its handler is cancelled, and the task is canceled once.
+
+        Raises:
+            TaskNotFoundError: the caller has no such task.
+            TaskNotCancelableError: it has ended already.
+        """
+        key = TaskKey(caller.owner, request.task_id)
+        while True:
+            head = await self._log.head(key)
+            run = self._supervisor.find(key)
+            if run is not None and not run.is_closed:
+                await self._supervisor.cancel(run)
+                break
+            if run is not None:
+                await asyncio.wait({run.ended})
+                continue
+            if head is None:
+                raise TaskNotFoundError.for_task(request.task_id)
+            if is_terminal(head.state):
+                raise TaskNotCancelableError(details={"taskId": request.task_id, "state": head.state.value})
+            try:
+                await self._settle(head, TaskState.CANCELED)
+                break
+            except ConflictError:
+                continue
+        task = await self._views.task(key)
+        if task.status.state is not TaskState.CANCELED:
+            raise TaskNotCancelableError(details={"taskId": task.id, "state": task.status.state.value})
+        return task
+
+    async def subscribe_to_task(
+        self, request: SubscribeToTaskRequest, caller: Caller = ANYBODY, *, after: int | None = None
+    ) -> AsyncIterator[Numbered]:
+        """Follow a task, from a snapshot or exactly from a cursor. Raises as `Views.subscribe` does."""
+        key = TaskKey(caller.owner, request.task_id)
+        async for numbered in self._views.subscribe(key, caller.version, after=after):
+            yield numbered
+
+    # --- what goes on behind ------------------------------------------------------------------------------------------
+
+    async def _settle(self, head: TaskHead, state: TaskState, text: str | None = None) -> None:
+        """Put a task that nobody works on into a final state.
+
+        Raises:
+            ConflictError: somebody works on it after all.
+        """
+        now = self._clock.now()
+        task_id, context_id = head.key.task_id, head.context_id
+        message = text and Message(self._new_id(), Role.AGENT, (TextPart(text),), context_id, task_id)
+        event = StatusUpdate(task_id, context_id, TaskStatus(state, message or None, now))
+        await self._log.write(Write(head.key, head.last_seq, (event,), state, now))
+        feed = self._feeds.get(head.key)
+        if feed is not None:
+            feed.publish(head.last_seq + 1, (event,))
+
+    async def _recover(self, head: TaskHead) -> None:
+        """Take up a task that was at work when the process died, as its program wants it."""
+        if self.program.recovery is Recovery.FAIL:
+            await self._settle(head, TaskState.FAILED, "The agent was restarted while it worked on this task.")
+        elif head.attempts >= self.limits.run_attempts:
+            text = f"The agent was restarted {head.attempts} times while it worked on this task."
+            await self._settle(head, TaskState.FAILED, text)
+        else:
+            logger.info("Task %s: begun again after a restart (attempt %d)", head.key.task_id, head.attempts + 1)
+            journal = Journal(await self._views.events(head.key))
+            caller = Caller(head.key.owner.name, head.key.owner.tenant, version=head.created_in)
+            run = self._run(
+                head.key,
+                head.context_id,
+                caller,
+                journal.opening or journal.messages[-1],
+                SendConfiguration(),
+                journal,
+                head.last_seq,
+                head.state,
+                head.attempts + 1,
+            )
+            run.note_attempt()
+            self._supervisor.start(run)
+
+    async def _run_ended(self, run: Run) -> None:
+        self._feeds.release(run.key, run.feed)
+        if run.failure is not None:
+            self._in_background(self._settle_later(run.key))
+        elif run.seq - run.first_seq > self.limits.snapshot_events:
+            self._in_background(self._write_snapshot(run.key))
+
+    async def _write_snapshot(self, key: TaskKey) -> None:
+        """Spare readers of a long task the folding of all its events."""
+        stored = await self._log.task(key)
+        if stored is None:
+            return
+        head = stored.head
+        write = Write(key, head.last_seq, (), head.state, head.status_at, snapshot=fold_stored(stored))
+        try:
+            await self._log.write(write)
+        except StoreError as error:
+            logger.warning("Task %s: no snapshot written: %s", key.task_id, error)
+
+    async def _settle_later(self, key: TaskKey) -> None:
+        """Fail a task whose run could not write, as soon as the store takes writes again."""
+        pause = 1.0
+        while True:
+            try:
+                head = await self._log.head(key)
+                if head is None or is_terminal(head.state) or is_interrupted(head.state):
+                    return
+                await self._settle(head, TaskState.FAILED, "The agent could not store its progress on this task.")
+                return
+            except StoreError as error:
+                logger.warning("Task %s: still cannot be stored: %s", key.task_id, error)
+                await self._clock.sleep(pause)
+                pause = min(pause * 2, 30.0)
+
+    async def _maintain(self) -> None:
+        """Forget what is old, now and then."""
+        while True:
+            await self._clock.sleep(MAINTENANCE_SECONDS)
+            try:
+                await self._sends.forget()
+                if self._retention is not None:
+                    await self._log.delete_finished(before=self._clock.now() - self._retention, limit=1_000)
+            except StoreError as error:
+                logger.warning("Old tasks and sends could not be forgotten: %s", error)
+
+    def _in_background(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)

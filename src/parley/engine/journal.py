@@ -1,0 +1,97 @@
+"""What a run has done already: the memory of a handler that begins again from the top.
+
+A handler is run anew after every answer and after a crash. It then gets recorded answers and steps at once, and of what
+it emits, only the part that is not in the log yet is emitted: the n-th chunk of an artifact and the n-th status message
+are said once, however often the handler says them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+
+from parley.protocol.events import ArtifactUpdate, MessageAdded, StatusUpdate, StepRecorded, TaskEvent
+from parley.protocol.jsonvalue import JsonValue
+from parley.protocol.lifecycle import is_interrupted
+from parley.protocol.messages import Message
+from parley.protocol.tasks import TaskState
+
+STATUS = ""
+"""The name under which status messages are counted; no artifact has it."""
+
+
+class Journal:
+    """What the log of a task holds since its current conversation began."""
+
+    def __init__(self, events: Iterable[TaskEvent] = ()) -> None:
+        self.messages: list[Message] = []
+        self.opening: Message | None = None
+        """The message that began the conversation: the one a handler is given, however often it runs."""
+        self.artifact_ids: dict[str, int] = {}
+        self.artifact_bytes = 0
+        self._emitted: Counter[str] = Counter()
+        self._repeated: Counter[str] = Counter()
+        self._answers: list[Message] = []
+        self._answers_given = 0
+        self._steps: defaultdict[str, list[JsonValue]] = defaultdict(list)
+        self._steps_taken: Counter[str] = Counter()
+        self._is_waiting = False
+        for event in events:
+            self._record(event)
+
+    def _record(self, event: TaskEvent) -> None:
+        match event:
+            case MessageAdded():
+                self.messages.append(event.message)
+                self.opening = self.opening or event.message
+                if self._is_waiting:
+                    self._answers.append(event.message)
+                    self._is_waiting = False
+            case ArtifactUpdate():
+                self._emitted[event.artifact.artifact_id] += 1
+                self.slot_of(event.artifact.artifact_id)
+            case StepRecorded():
+                self._steps[event.name].append(event.value)
+            case StatusUpdate():
+                self._record_status(event)
+            case _:
+                pass
+
+    def _record_status(self, event: StatusUpdate) -> None:
+        state = event.status.state
+        self._is_waiting = is_interrupted(state)
+        if state is TaskState.WORKING and event.status.message is not None:
+            self._emitted[STATUS] += 1
+        if state is TaskState.SUBMITTED:
+            # Reopened: the handler begins a new conversation, with the slots of the old one.
+            self.opening = None
+            self._emitted.clear()
+            self._answers.clear()
+            self._steps.clear()
+
+    def is_news(self, name: str) -> bool:
+        """Whether the next emission under a name has not been made before this run; counts it."""
+        self._repeated[name] += 1
+        return self._repeated[name] > self._emitted[name]
+
+    def is_first(self, name: str) -> bool:
+        """Whether the emission just counted is the first of its name."""
+        return self._repeated[name] == 1
+
+    def slot_of(self, artifact_id: str) -> int:
+        """An artifact's number, by which 0.1 knows it: its place among all artifacts of the task."""
+        return self.artifact_ids.setdefault(artifact_id, len(self.artifact_ids))
+
+    def next_answer(self) -> Message | None:
+        """The answer to the next question, if it was answered already."""
+        if self._answers_given == len(self._answers):
+            return None
+        self._answers_given += 1
+        return self._answers[self._answers_given - 1]
+
+    def next_step(self, name: str) -> tuple[JsonValue] | None:
+        """The recorded value of the next step of this name, in a tuple because None is a value."""
+        taken = self._steps_taken[name]
+        self._steps_taken[name] += 1
+        values = self._steps[name]
+        return (values[taken],) if taken < len(values) else None

@@ -1,0 +1,45 @@
+"""Every bound of the engine, with its default and the reason for the number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How much of everything there may be. Each limit gives a clear error of its own when it is met."""
+
+    runs_at_once: int = 1_000
+    """Runs wait for networks and models most of their time; memory is what they really cost."""
+    sends_waiting: int = 10_000
+    """Beyond that a caller is better told to come back than kept waiting."""
+    run_seconds: float | None = 3_600.0
+    """An hour is long for an agent and short for a handler that hangs."""
+    wait_seconds: float | None = None
+    """How long a blocking send waits for the task to end or pause; the reply then shows it as it stands."""
+    cancel_seconds: float = 5.0
+    """What a cancelled handler gets for cleaning up before the task is canceled without it."""
+    blocked_seconds: float = 5.0
+    """How long a handler may block the event loop before the log names it."""
+    run_attempts: int = 3
+    """A run that brought the process down this often is failed instead of begun again."""
+    events_in_memory: int = 512
+    """Recent events of a task that readers get without asking the store; a few hundred bytes each."""
+    unwritten_events: int = 256
+    """What a run may emit ahead of the store before it has to wait."""
+    events_per_task: int = 200_000
+    """More chunks than any text is cut into; a handler in an endless loop meets it within a minute."""
+    artifact_bytes: int = 64 * 1024 * 1024
+    """All parts of a task's artifacts together. Larger things belong behind a URL."""
+    message_bytes: int = 16 * 1024 * 1024
+    """One message with all its parts."""
+    history_messages: int = 10_000
+    """Messages of one task; beyond that the conversation needs a new one."""
+    snapshot_events: int = 128
+    """Reading folds this many events in a millisecond; after more, a snapshot is written."""
+    page_events: int = 500
+    """Events that a reader who has fallen behind takes from the store at once."""
+    push_configs_per_task: int = 20
+    """Webhooks of one task."""
+    idempotency_seconds: float = 600.0
+    """How long the same message gets the same task; 0 turns it off."""

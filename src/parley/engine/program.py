@@ -1,0 +1,53 @@
+"""What the engine needs of an agent: something that runs. `parley.agents` makes one of an author's functions."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Protocol
+
+from parley.protocol.messages import Message
+
+if TYPE_CHECKING:
+    from parley.engine.run import Run
+
+
+class Recovery(StrEnum):
+    """What becomes of a task whose run was cut off by a crash."""
+
+    RERUN = "rerun"
+    FAIL = "fail"
+
+
+class Program(Protocol):
+    """An agent as the engine sees it."""
+
+    @property
+    def id(self) -> str:
+        """The name under which its tasks are kept."""
+        ...
+
+    @property
+    def recovery(self) -> Recovery:
+        """What to do with its tasks after a crash."""
+        ...
+
+    @property
+    def replies_directly(self) -> bool:
+        """Whether it answers with messages and keeps no tasks."""
+        ...
+
+    def admit(self, message: Message) -> None:
+        """Look at a message before anything is made of it.
+
+        Raises:
+            A2AError: the agent does not take such messages.
+        """
+        ...
+
+    async def run(self, run: Run) -> None:
+        """Work on a task until it ends or pauses. Whatever it raises ends the task as failed."""
+        ...
+
+    async def reply(self, message: Message) -> Message:
+        """Answer a message directly; only asked of programs that reply so."""
+        ...

@@ -1,0 +1,306 @@
+"""A run: one program at work on one task, and the task's only writer while it lasts.
+
+What a run emits is written in order and shown to readers once it is durable. Emissions are collected until the event
+loop comes round or the write before them has finished, and then written together; so a quick answer is one write, and a
+long stream is as many as the disk takes. A run ends its task in exactly one final state. When it pauses for its caller,
+it ends, too: the answer begins another run, which finds in the journal what this one did.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+import msgspec
+from msgspec import structs
+
+from parley.engine.caller import Caller
+from parley.engine.clock import Clock, NewId
+from parley.engine.contexts import Contexts
+from parley.engine.feed import Feed
+from parley.engine.journal import STATUS, Journal
+from parley.engine.limits import Limits
+from parley.engine.program import Program
+from parley.protocol.errors import InvalidParamsError, LocalProtocolError, ParleyError, UnavailableError
+from parley.protocol.events import ArtifactUpdate, MessageAdded, StatusUpdate, StepRecorded, TaskEvent
+from parley.protocol.jsonvalue import JsonObject, JsonValue
+from parley.protocol.lifecycle import ends_stream, is_terminal
+from parley.protocol.messages import DataPart, Message, Part, RawPart, Role, TextPart, UrlPart
+from parley.protocol.requests import SendConfiguration
+from parley.protocol.tasks import Artifact, TaskState, TaskStatus
+from parley.stores.interface import ConflictError, NewTask, SendKey, SendRecord, TaskKey, TaskLog, Write
+
+logger = logging.getLogger(__name__)
+
+
+class Stopped(BaseException):
+    """Ends a handler from inside: the run is over, and nothing it does from here on counts.
+
+    Like CancelledError no Exception, so that a handler's own `except Exception` does not swallow it.
+    """
+
+
+class LimitExceededError(LocalProtocolError):
+    """The agent produced more than it may."""
+
+
+class Run:
+    """One program at work on one task."""
+
+    def __init__(
+        self,
+        *,
+        key: TaskKey,
+        context_id: str,
+        program: Program,
+        contexts: Contexts,
+        caller: Caller,
+        message: Message,
+        configuration: SendConfiguration,
+        log: TaskLog,
+        feed: Feed,
+        journal: Journal,
+        clock: Clock,
+        new_id: NewId,
+        limits: Limits,
+        sends_kept: Callable[[SendKey], None],
+        seq: int = 0,
+        state: TaskState = TaskState.SUBMITTED,
+        attempts: int = 1,
+    ) -> None:
+        self.key = key
+        self.context_id = context_id
+        self.program = program
+        self.contexts = contexts
+        self.caller = caller
+        self.message = message
+        self.configuration = configuration
+        self.journal = journal
+        self.clock = clock
+        self.new_id = new_id
+        self.limits = limits
+        self.state = state
+        self.seq = seq
+        self.attempts = attempts
+        self.is_cancelled = False
+        self.is_closed = False
+        self._log = log
+        self._sends_kept = sends_kept
+        self.feed = feed
+        self._status_at = clock.now()
+        self._buffer: list[TaskEvent] = []
+        self._new: NewTask | None = None
+        self._sends: list[tuple[SendKey, SendRecord]] = []
+        self._is_writing = False
+        self.failure: ParleyError | None = None
+        """Why the store refused a write, so that the task stands somewhere in the middle."""
+        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        self._written_seq = seq
+        self.first_seq = seq
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    # --- what a program does ------------------------------------------------------------------------------------------
+
+    async def emit_chunk(self, artifact: Artifact, *, append: bool | None = None, last: bool = False) -> None:
+        """Say a chunk of an artifact, unless the log has it already; `append` is found out if not given."""
+        name = artifact.artifact_id
+        is_news = self.journal.is_news(name)
+        grows = not self.journal.is_first(name) if append is None else append
+        if not is_news:
+            return
+        self._count_bytes(artifact.parts)
+        artifact = structs.replace(artifact, index=self.journal.slot_of(name))
+        await self._emit(ArtifactUpdate(self.key.task_id, self.context_id, artifact, append=grows, last_chunk=last))
+
+    async def emit_status(self, parts: tuple[Part, ...], metadata: JsonObject | None = None) -> None:
+        """Say how the work goes, unless the log has it already."""
+        if self.journal.is_news(STATUS):
+            status = TaskStatus(TaskState.WORKING, self.agent_message(parts), self.clock.now())
+            await self._emit(StatusUpdate(self.key.task_id, self.context_id, status, metadata or {}))
+
+    async def ask(self, state: TaskState, parts: tuple[Part, ...], metadata: JsonObject | None = None) -> Message:
+        """The caller's answer to a question, if it was given already; otherwise ask it and end the run.
+
+        Raises:
+            Stopped: the question was asked, and the task waits.
+        """
+        answer = self.journal.next_answer()
+        if answer is not None:
+            return answer
+        await self.end(state, self.agent_message(parts), metadata)
+        raise Stopped
+
+    async def record_step(self, name: str, take: Callable[[], Awaitable[JsonValue]]) -> JsonValue:
+        """The value of a step: from the log if it was taken before, otherwise taken and recorded."""
+        recorded = self.journal.next_step(name)
+        if recorded is not None:
+            return recorded[0]
+        value: JsonValue = msgspec.json.decode(msgspec.json.encode(await take()))
+        await self._emit(StepRecorded(self.key.task_id, self.context_id, name, value))
+        await self.settle()
+        return value
+
+    async def end(self, state: TaskState, message: Message | None = None, metadata: JsonObject | None = None) -> None:
+        """Put the task into a final or waiting state, once; return when that is durable."""
+        if not self.is_closed:
+            self._append_status(state, message, metadata)
+            self.is_closed = True
+        await self.settle()
+
+    def agent_message(self, parts: tuple[Part, ...]) -> Message:
+        """A message of the agent in this task."""
+        return Message(self.new_id(), Role.AGENT, parts, self.context_id, self.key.task_id)
+
+    def _count_bytes(self, parts: tuple[Part, ...]) -> None:
+        self.journal.artifact_bytes += sum(map(size_of, parts))
+        if self.journal.artifact_bytes > self.limits.artifact_bytes:
+            raise LimitExceededError(f"The task's artifacts exceed {self.limits.artifact_bytes} bytes")
+        if self.seq + len(self._buffer) >= self.limits.events_per_task:
+            raise LimitExceededError(f"The task has more than {self.limits.events_per_task} events")
+
+    # --- what the engine does -----------------------------------------------------------------------------------------
+
+    def begin(
+        self, events: tuple[TaskEvent, ...], new: NewTask | None, sends: list[tuple[SendKey, SendRecord]]
+    ) -> None:
+        """Append what brought the run about: the task's creation, a message, the sends to remember."""
+        self._new = new
+        self._sends.extend(sends)
+        self._buffer.extend(events)
+        self._is_writing = True
+        # One turn of the loop later than other writes: what the program says in its first breath is written along.
+        loop = asyncio.get_running_loop()
+        loop.call_soon(loop.call_soon, self._write)
+
+    def add_message(self, message: Message, sends: list[tuple[SendKey, SendRecord]]) -> None:
+        """Add a message that came while the run was at work."""
+        self._sends.extend(sends)
+        self.journal.messages.append(message)
+        self._append(MessageAdded(self.key.task_id, self.context_id, message))
+
+    def note_attempt(self) -> None:
+        """Make the store count this attempt even if it crashes before it says anything."""
+        self._append()
+
+    def start_working(self) -> None:
+        """Say that the work has begun."""
+        if self.state is TaskState.SUBMITTED:
+            self._append_status(TaskState.WORKING)
+
+    async def fail(self, text: str) -> None:
+        """End the task as failed, with a text that its caller may read."""
+        await self.end(TaskState.FAILED, self.agent_message((TextPart(text),)))
+
+    def _append_status(
+        self, state: TaskState, message: Message | None = None, metadata: JsonObject | None = None
+    ) -> None:
+        self._status_at = self.clock.now()
+        status = TaskStatus(state, message, self._status_at)
+        self.state = state
+        self._append(StatusUpdate(self.key.task_id, self.context_id, status, metadata or {}))
+
+    # --- writing ------------------------------------------------------------------------------------------------------
+
+    async def _emit(self, event: TaskEvent) -> None:
+        if self.is_closed:
+            raise Stopped
+        self._append(event)
+        if len(self._buffer) >= self.limits.unwritten_events:
+            await self.settle()
+
+    def _append(self, *events: TaskEvent) -> None:
+        self._buffer.extend(events)
+        if not self._is_writing:
+            self._is_writing = True
+            asyncio.get_running_loop().call_soon(self._write)
+
+    def _write(self) -> None:
+        """Hand everything collected to the store; it keeps order, so nobody has to wait here."""
+        events = tuple(self._buffer)
+        self._buffer.clear()
+        first = self.seq + 1
+        write = Write(
+            key=self.key,
+            expected_seq=self.seq,
+            events=events,
+            state=self.state,
+            status_at=self._status_at,
+            new=self._new,
+            sends=tuple(self._sends),
+            attempts=0 if ends_stream(self.state) else self.attempts,
+        )
+        self.seq += len(events)
+        self._new = None
+        self._sends.clear()
+        writing = asyncio.ensure_future(self._log.write(write))
+        writing.add_done_callback(lambda done: self._written(first, write, done))
+
+    def _written(self, first: int, write: Write, done: asyncio.Future[None]) -> None:
+        if done.cancelled():
+            return  # the process is going down
+        events, error = write.events, done.exception()
+        for send, _ in write.sends:
+            self._sends_kept(send)
+        if error is not None:
+            self._break(error, is_new=write.new is not None)
+        else:
+            self._written_seq = first + len(events) - 1
+            self.feed.publish(first, events)
+            if self._buffer:
+                self._write()
+            else:
+                self._is_writing = False
+        self._wake()
+
+    def _break(self, error: BaseException, *, is_new: bool) -> None:
+        """The store refused: nothing more of this run can be kept, and its readers are cut off."""
+        logger.error("Task %s: the store refused a write: %s", self.key.task_id, error)
+        self.is_closed = True
+        self._buffer.clear()
+        self._is_writing = False
+        self.failure = UnavailableError("The agent cannot store the task's progress now")
+        if is_new and isinstance(error, ConflictError):
+            # Only callers of 0.1 choose ids, so only theirs can be taken: by somebody whose tasks they cannot see.
+            self.failure = InvalidParamsError("This task id cannot be used; choose another", path="$.id")
+        self.feed.fail(self.failure)
+
+    async def settle(self) -> None:
+        """Return when everything emitted so far is durable.
+
+        Raises:
+            UnavailableError: it could not be stored.
+        """
+        target = self.seq + len(self._buffer)
+        if self.failure is None and self._written_seq < target:
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append((target, waiter))
+            await waiter
+        if self.failure is not None:
+            raise self.failure
+
+    def _wake(self) -> None:
+        done = [pair for pair in self._waiting if self.failure is not None or pair[0] <= self._written_seq]
+        if done:
+            self._waiting = [pair for pair in self._waiting if pair not in done]
+        for _, waiter in done:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the task has ended."""
+        return is_terminal(self.state)
+
+
+def size_of(part: Part) -> int:
+    """About how many bytes a part takes."""
+    match part:
+        case TextPart():
+            return len(part.text)
+        case RawPart():
+            return len(part.raw)
+        case UrlPart():
+            return len(part.url)
+        case DataPart():
+            return len(msgspec.json.encode(part.data))

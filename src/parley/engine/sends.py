@@ -1,0 +1,72 @@
+"""Idempotent sends: the same message within a window gets the same task, and no second run.
+
+The same is: tenant, caller, message id and content. The window is a setting and survives restarts, because a send is
+remembered in the same transaction as the task it made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from datetime import timedelta
+
+import msgspec
+
+from parley.engine.clock import Clock
+from parley.protocol.messages import Message
+from parley.stores.interface import Owner, SendKey, SendRecord, TaskLog
+
+_encoder = msgspec.json.Encoder(order="deterministic")
+
+
+class Sends:
+    """What was sent lately: in the store, and on its way there."""
+
+    def __init__(self, log: TaskLog, clock: Clock, *, seconds: float) -> None:
+        self._log = log
+        self._clock = clock
+        self._window = timedelta(seconds=seconds)
+        self._pending: dict[tuple[Owner, SendKey], asyncio.Future[SendRecord | None]] = {}
+
+    def key_of(self, message: Message) -> SendKey:
+        """What makes a message the same when it comes again."""
+        return SendKey(message.message_id, hashlib.blake2b(_encoder.encode(message), digest_size=16).digest())
+
+    async def find(self, owner: Owner, send: SendKey) -> SendRecord | None:
+        """What became of this message. None makes the caller responsible for it: it must call `resolve` in the end."""
+        if not self._window:
+            return None
+        while (pending := self._pending.get((owner, send))) is not None:
+            record = await asyncio.shield(pending)
+            if record is not None:
+                return record
+        mine: asyncio.Future[SendRecord | None] = asyncio.get_running_loop().create_future()
+        self._pending[owner, send] = mine
+        try:
+            record = await self._log.find_send(owner, send, since=self._clock.now() - self._window)
+        except BaseException:
+            self.resolve(owner, send, None)
+            raise
+        if record is not None:
+            self.resolve(owner, send, record)
+        return record
+
+    def record(self, task_id: str | None = None, reply: Message | None = None) -> SendRecord:
+        """What to remember of a message that just came."""
+        return SendRecord(self._clock.now(), task_id, reply)
+
+    def announce(self, owner: Owner, send: SendKey, record: SendRecord) -> None:
+        """Say what is becoming of a message, to those who send it again before the store has it."""
+        pending = self._pending.get((owner, send))
+        if pending is not None and not pending.done():
+            pending.set_result(record)
+
+    def resolve(self, owner: Owner, send: SendKey, record: SendRecord | None = None) -> None:
+        """Leave a message to the store; None says that nothing became of it, so that it may be tried again."""
+        pending = self._pending.pop((owner, send), None)
+        if pending is not None and not pending.done():
+            pending.set_result(record)
+
+    async def forget(self) -> None:
+        """Forget what nobody may repeat any more."""
+        await self._log.forget_sends(before=self._clock.now() - self._window)

@@ -1,0 +1,132 @@
+"""Reading tasks: from live memory where it reaches back far enough, otherwise from the store, as of one moment."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from parley.engine.caller import Caller
+from parley.engine.feed import Feeds
+from parley.engine.limits import Limits
+from parley.engine.paging import cut_history, decode_page_token, encode_page_token
+from parley.protocol.errors import InvalidParamsError, TaskNotFoundError, UnsupportedOperationError
+from parley.protocol.events import ArtifactUpdate, StatusUpdate, StreamEvent, TaskEvent
+from parley.protocol.lifecycle import ends_stream, fold, is_terminal
+from parley.protocol.requests import ListTasksRequest, TaskPage
+from parley.protocol.tasks import Task
+from parley.protocol.versions import Version
+from parley.stores.interface import StoredTask, TaskFilter, TaskKey, TaskLog
+
+DEFAULT_PAGE_SIZE = 50
+MAX_PAGE_SIZE = 100
+
+Numbered = tuple[int, StreamEvent]
+"""A stream event with its number in the task's log: the cursor from which its reader can come back."""
+
+
+class Views:
+    """What callers may see of their tasks."""
+
+    def __init__(self, log: TaskLog, feeds: Feeds, limits: Limits) -> None:
+        self._log = log
+        self._feeds = feeds
+        self._limits = limits
+
+    async def stored(self, key: TaskKey) -> StoredTask:
+        """A task with its events since the last snapshot.
+
+        Raises:
+            TaskNotFoundError: this owner has no such task.
+        """
+        stored = await self._log.task(key)
+        if stored is None:
+            raise TaskNotFoundError.for_task(key.task_id)
+        return stored
+
+    async def task(self, key: TaskKey) -> Task:
+        """A task as it stands. Raises as `stored` does."""
+        feed = self._feeds.get(key)
+        whole = feed.whole_task() if feed else None
+        return whole if whole is not None else fold_stored(await self.stored(key))
+
+    async def events(self, key: TaskKey) -> list[TaskEvent]:
+        """All events of a task from the first on."""
+        events: list[TaskEvent] = []
+        while page := await self._log.events(key, after=len(events), limit=self._limits.page_events):
+            events.extend(event for _, event in page)
+        return events
+
+    async def page(self, request: ListTasksRequest, caller: Caller, *, agent: str) -> TaskPage:
+        """A page of the caller's tasks, newest status first.
+
+        Raises:
+            InvalidParamsError: the page size is out of range, or the token is not one of ours.
+        """
+        size = DEFAULT_PAGE_SIZE if request.page_size is None else request.page_size
+        if not 1 <= size <= MAX_PAGE_SIZE:
+            raise InvalidParamsError(f"Must be between 1 and {MAX_PAGE_SIZE}", path="$.pageSize")
+        query = TaskFilter(
+            agent=agent,
+            context_id=request.context_id,
+            state=request.state,
+            status_at_or_after=request.status_timestamp_after,
+            after=decode_page_token(request.page_token) if request.page_token else None,
+            limit=size + 1,
+        )
+        found = await self._log.list(caller.owner, query)
+        shown = found.heads[:size]
+        tasks = [await self._listed(head.key, request) for head in shown]
+        token = ""
+        if len(found.heads) > size:
+            token = encode_page_token(shown[-1].status_at, shown[-1].key.task_id)
+        return TaskPage(tuple(task for task in tasks if task is not None), token, size, found.total)
+
+    async def _listed(self, key: TaskKey, request: ListTasksRequest) -> Task | None:
+        stored = await self._log.task(key)
+        if stored is None:  # deleted meanwhile
+            return None
+        task = fold_stored(stored)
+        if not request.include_artifacts:
+            task = Task(task.id, task.context_id, task.status, (), task.history, task.metadata)
+        return cut_history(task, request.history_length)
+
+    async def subscribe(self, key: TaskKey, version: Version, *, after: int | None) -> AsyncIterator[Numbered]:
+        """Follow a task: from a cursor exactly where it left off, otherwise from a snapshot of now.
+
+        Raises:
+            TaskNotFoundError: this owner has no such task.
+            InvalidParamsError: the task has no such event yet.
+            UnsupportedOperationError: the task has ended, and 1.0 lets nobody subscribe to it without a cursor.
+        """
+        stored = await self.stored(key)
+        last = stored.head.last_seq
+        if after is None:
+            task = fold_stored(stored)
+            if is_terminal(task.status.state):
+                if version is Version.V1_0:
+                    raise UnsupportedOperationError("The task has ended; read it, or subscribe from a cursor")
+                yield last, StatusUpdate(task.id, task.context_id, task.status)
+                return
+            yield last, task
+            after = last
+        elif not 0 <= after <= last:
+            raise InvalidParamsError(f"The task has {last} events; there is none with number {after}")
+        elif after == last and is_terminal(stored.head.state):
+            return
+        async for numbered in self.stream(key, after=after, until=last):
+            yield numbered
+
+    async def stream(self, key: TaskKey, *, after: int, until: int = 0) -> AsyncIterator[Numbered]:
+        """The events after a number that a stream shows, until one at or after `until` ends it."""
+        async for seq, event in self._feeds.follow(key, after=after, until=until):
+            if isinstance(event, StatusUpdate | ArtifactUpdate):
+                yield seq, event
+
+
+def fold_stored(stored: StoredTask) -> Task:
+    """The task that a store keeps."""
+    return fold(stored.snapshot, stored.events)
+
+
+def is_at_rest(stored: StoredTask) -> bool:
+    """Whether nobody works on the task: it has ended, or waits for its caller."""
+    return ends_stream(stored.head.state)

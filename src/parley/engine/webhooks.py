@@ -1,0 +1,84 @@
+"""The webhooks of tasks: registered, read, listed and deleted here; called by whoever delivers.
+
+A webhook that is registered without an id gets its task's, in place of an earlier one registered so.
+"""
+
+from __future__ import annotations
+
+from msgspec import structs
+
+from parley.engine.caller import ANYBODY, Caller
+from parley.engine.limits import Limits
+from parley.engine.views import Views
+from parley.protocol.errors import InvalidParamsError, TaskNotFoundError
+from parley.protocol.push import PushConfig
+from parley.protocol.requests import (
+    CreatePushConfigRequest,
+    DeletePushConfigRequest,
+    GetPushConfigRequest,
+    ListPushConfigsRequest,
+    PushConfigPage,
+)
+from parley.stores.interface import TaskKey, TaskLog
+
+DEFAULT_ID = "default"
+"""What some peers call the webhook that was registered without an id."""
+
+
+class Webhooks:
+    """The operations on webhooks. Each first makes sure that the task is the caller's."""
+
+    def __init__(self, log: TaskLog, views: Views, limits: Limits) -> None:
+        self._log = log
+        self._views = views
+        self._limits = limits
+
+    async def create_push_config(self, request: CreatePushConfigRequest, caller: Caller = ANYBODY) -> PushConfig:
+        """Register a webhook; it comes back with its id.
+
+        Raises:
+            TaskNotFoundError: the caller has no such task.
+            InvalidParamsError: the task has too many webhooks.
+        """
+        key = await self._known(request.task_id, caller)
+        return await self.register(key, request.config)
+
+    async def register(self, key: TaskKey, config: PushConfig) -> PushConfig:
+        """Register a webhook of a task that is known to be there. Raises InvalidParamsError as above."""
+        config = structs.replace(config, task_id=key.task_id, id=config.id or key.task_id)
+        others = [other for other in await self._log.push_configs(key) if other.id != config.id]
+        if len(others) >= self._limits.push_configs_per_task:
+            raise InvalidParamsError(f"A task may have {self._limits.push_configs_per_task} webhooks")
+        await self._log.put_push_config(key, config)
+        return config
+
+    async def get_push_config(self, request: GetPushConfigRequest, caller: Caller = ANYBODY) -> PushConfig:
+        """A webhook by its id, or the one registered without.
+
+        Raises:
+            TaskNotFoundError: the caller has no such task, or the task no such webhook.
+        """
+        key = await self._known(request.task_id, caller)
+        configs = {config.id: config for config in await self._log.push_configs(key)}
+        wanted = request.id or DEFAULT_ID
+        found = configs.get(wanted) or (configs.get(key.task_id) if wanted == DEFAULT_ID else None)
+        if found is None:
+            raise TaskNotFoundError(f"The task has no webhook {wanted!r}", details={"taskId": request.task_id})
+        return found
+
+    async def list_push_configs(self, request: ListPushConfigsRequest, caller: Caller = ANYBODY) -> PushConfigPage:
+        """All webhooks of a task; there are few enough for one page. Raises TaskNotFoundError."""
+        key = await self._known(request.task_id, caller)
+        return PushConfigPage(tuple(await self._log.push_configs(key)))
+
+    async def delete_push_config(self, request: DeletePushConfigRequest, caller: Caller = ANYBODY) -> None:
+        """Remove a webhook; removing one that is not there is no error. Raises TaskNotFoundError for the task."""
+        key = await self._known(request.task_id, caller)
+        wanted = key.task_id if request.id == DEFAULT_ID else request.id
+        await self._log.delete_push_config(key, wanted)
+
+    async def _known(self, task_id: str, caller: Caller) -> TaskKey:
+        key = TaskKey(caller.owner, task_id)
+        if await self._log.head(key) is None:
+            raise TaskNotFoundError.for_task(task_id)
+        return key

@@ -1,0 +1,217 @@
+"""An agent under test, in process: no server, no ports, and a restart is one line.
+
+    async with running(agent) as client:
+        task = await client.send("100 USD in EUR")
+        assert client.text(task) == "100 USD is 92.00 EUR."
+
+`client.crash()` is the end of the process as the store sees it: nothing more is written. `client.restart()` is the next
+process on the same store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import count
+from typing import Any, cast
+
+from msgspec import structs
+
+from parley.agents.contents import parts_of
+from parley.engine.caller import ANYBODY, Caller
+from parley.engine.clock import Clock
+from parley.engine.engine import Engine
+from parley.engine.limits import Limits
+from parley.engine.program import Program
+from parley.engine.views import Numbered
+from parley.protocol.errors import LocalProtocolError
+from parley.protocol.jsonvalue import JsonObject
+from parley.protocol.messages import Message, Role, TextPart
+from parley.protocol.requests import (
+    CancelTaskRequest,
+    GetTaskRequest,
+    SendConfiguration,
+    SendMessageRequest,
+    SubscribeToTaskRequest,
+)
+from parley.protocol.tasks import Task
+from parley.stores.interface import TaskLog, Write
+from parley.stores.memory import MemoryTaskLog
+from parley.testing.clock import FakeClock
+
+
+class Client:
+    """A caller of an agent under test."""
+
+    def __init__(self, program: Program, log: TaskLog, clock: Clock, limits: Limits, caller: Caller) -> None:
+        self.program = program
+        self.log = log
+        self.clock = clock
+        self.limits = limits
+        self.caller = caller
+        self._ids = count(1)
+        self._messages = count(1)
+        self._engine: Engine | None = None
+        self._fuse: Fuse | None = None
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that runs the agent.
+
+        Raises:
+            LocalProtocolError: it has crashed, or was not started.
+        """
+        if self._engine is None:
+            raise LocalProtocolError("The agent is not running; restart it")
+        return self._engine
+
+    # --- talking ------------------------------------------------------------------------------------------------------
+
+    def message(self, *contents: Any, task: Task | str | None = None, metadata: JsonObject | None = None) -> Message:
+        """A message to the agent; in a task, it goes on with that task."""
+        task_id = task.id if isinstance(task, Task) else task
+        number = next(self._messages)
+        return Message(f"message-{number}", Role.USER, parts_of(contents), None, task_id, metadata or {})
+
+    async def send(self, *contents: Any, task: Task | str | None = None, metadata: JsonObject | None = None) -> Any:
+        """Send text, data or files, and wait for the task to end or to ask something."""
+        request = SendMessageRequest(self.message(*contents, task=task, metadata=metadata))
+        return await self.engine.send_message(request, self.caller)
+
+    async def start(self, *contents: Any, task: Task | str | None = None) -> Task:
+        """Send something and do not wait for what becomes of it."""
+        configuration = SendConfiguration(return_immediately=True)
+        request = SendMessageRequest(self.message(*contents, task=task), configuration)
+        started = await self.engine.send_message(request, self.caller)
+        assert isinstance(started, Task)
+        return started
+
+    async def stream(self, *contents: Any, task: Task | str | None = None) -> AsyncIterator[Any]:
+        """Send something and get every event: the task, then its updates."""
+        request = SendMessageRequest(self.message(*contents, task=task))
+        async for _, event in self.engine.send_streaming_message(request, self.caller):
+            yield event
+
+    async def get(self, task: Task | str) -> Task:
+        """The task as it stands."""
+        return await self.engine.get_task(GetTaskRequest(_id(task)), self.caller)
+
+    async def cancel(self, task: Task | str) -> Task:
+        """Stop the task."""
+        return await self.engine.cancel_task(CancelTaskRequest(_id(task)), self.caller)
+
+    async def follow(self, task: Task | str, *, after: int | None = None) -> AsyncIterator[Numbered]:
+        """The task's events with their numbers, from a snapshot or from a cursor."""
+        request = SubscribeToTaskRequest(_id(task))
+        async for numbered in self.engine.subscribe_to_task(request, self.caller, after=after):
+            yield numbered
+
+    async def finished(self, task: Task | str) -> Task:
+        """The task when it has ended or waits for its caller."""
+        log = await self.engine.get_task(GetTaskRequest(_id(task)), self.caller)
+        async for _ in self.follow(log.id, after=0):
+            pass
+        return await self.get(task)
+
+    @staticmethod
+    def text(task: Task) -> str:
+        """All text that the task has produced."""
+        parts = [part for artifact in task.artifacts for part in artifact.parts]
+        return "".join(part.text for part in parts if isinstance(part, TextPart))
+
+    # --- life and death -----------------------------------------------------------------------------------------------
+
+    async def restart(self) -> None:
+        """Start the agent: for the first time, or again on the same store after a crash."""
+        self._fuse = Fuse(self.log)
+        engine = Engine(
+            self.program,
+            cast("TaskLog", self._fuse),
+            limits=self.limits,
+            clock=self.clock,
+            new_id=self._new_id,
+            drain_seconds=0,
+        )
+        self._engine = await engine.__aenter__()
+
+    async def crash(self) -> None:
+        """End the process as the store sees it: at once, in the middle of whatever goes on."""
+        if self._engine is not None and self._fuse is not None:
+            engine, self._engine = self._engine, None
+            self._fuse.blow()
+            await engine.__aexit__()
+
+    async def stop(self) -> None:
+        """End the process in good order."""
+        if self._engine is not None:
+            engine, self._engine = self._engine, None
+            await engine.__aexit__()
+
+    def _new_id(self) -> str:
+        return f"id-{next(self._ids)}"
+
+    def as_caller(self, **members: Any) -> Client:
+        """The same agent, called by somebody else."""
+        other = Client(self.program, self.log, self.clock, self.limits, structs.replace(self.caller, **members))
+        other._engine, other._fuse, other._ids = self._engine, self._fuse, self._ids  # pyright: ignore[reportPrivateUsage]
+        other._messages = count(1_000_000)  # pyright: ignore[reportPrivateUsage]
+        return other
+
+
+class Fuse:
+    """A store that stops taking writes when the process around it is to have crashed."""
+
+    def __init__(self, log: TaskLog) -> None:
+        self._log = log
+        self._is_blown = False
+
+    def blow(self) -> None:
+        """From now on nothing is written."""
+        self._is_blown = True
+
+    def write(self, write: Write) -> asyncio.Future[None]:
+        """Write, unless the process is to have died before; if it died meanwhile, nobody hears of the outcome."""
+        outcome: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self._is_blown:
+            outcome.cancel()
+            return outcome
+        writing = asyncio.ensure_future(self._log.write(write))
+        writing.add_done_callback(lambda done: self._pass_on(done, outcome))
+        return outcome
+
+    def _pass_on(self, done: asyncio.Future[None], outcome: asyncio.Future[None]) -> None:
+        error = done.exception()
+        if outcome.done():
+            return
+        if self._is_blown:
+            outcome.cancel()
+        elif error is not None:
+            outcome.set_exception(error)
+        else:
+            outcome.set_result(None)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._log, name)
+
+
+@asynccontextmanager
+async def running(
+    program: Program,
+    *,
+    log: TaskLog | None = None,
+    clock: Clock | None = None,
+    limits: Limits | None = None,
+    caller: Caller = ANYBODY,
+) -> AsyncGenerator[Client]:
+    """An agent at work in this process, with scripted time unless a clock is given."""
+    client = Client(program, log or MemoryTaskLog(), clock or FakeClock(), limits or Limits(), caller)
+    await client.restart()
+    try:
+        yield client
+    finally:
+        await client.stop()
+
+
+def _id(task: Task | str) -> str:
+    return task.id if isinstance(task, Task) else task

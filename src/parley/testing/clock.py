@@ -1,0 +1,61 @@
+"""Scripted time: a clock that stands still until a test moves it."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from itertools import count
+
+
+class FakeClock:
+    """A clock for tests: `await clock.advance(60)` lets a minute pass at once, and all that waited for it happen."""
+
+    def __init__(self, now: datetime = datetime(2026, 1, 1, tzinfo=UTC)) -> None:
+        self._now = now
+        self._order = count()
+        self._alarms: list[tuple[datetime, int, asyncio.Future[None]]] = []
+
+    def now(self) -> datetime:
+        """The moment at which the clock stands."""
+        return self._now
+
+    async def sleep(self, seconds: float) -> None:
+        """Return when the clock has been moved so far."""
+        await self._alarm(seconds)
+
+    def timeout(self, seconds: float | None) -> AbstractAsyncContextManager[object]:
+        """A block that raises TimeoutError when the clock is moved beyond it."""
+        return self._timeout(seconds)
+
+    @asynccontextmanager
+    async def _timeout(self, seconds: float | None) -> AsyncGenerator[None]:
+        async with asyncio.timeout(None) as limit:
+            if seconds is None:
+                yield
+                return
+            alarm = self._alarm(seconds)
+            alarm.add_done_callback(lambda done: done.cancelled() or limit.reschedule(0))
+            try:
+                yield
+            finally:
+                alarm.cancel()
+
+    def _alarm(self, seconds: float) -> asyncio.Future[None]:
+        alarm: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._alarms, (self._now + timedelta(seconds=seconds), next(self._order), alarm))
+        return alarm
+
+    async def advance(self, seconds: float) -> None:
+        """Let time pass, waking whoever waits for it, in order."""
+        target = self._now + timedelta(seconds=seconds)
+        while self._alarms and self._alarms[0][0] <= target:
+            moment, _, alarm = heapq.heappop(self._alarms)
+            self._now = max(self._now, moment)
+            if not alarm.done():
+                alarm.set_result(None)
+                await asyncio.sleep(0)
+        self._now = target
+        await asyncio.sleep(0)

@@ -1,0 +1,372 @@
+"""What an author can do in a handler, seen from outside."""
+
+import asyncio
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from parley import Agent, File, Turn
+from parley.protocol.errors import InvalidParamsError
+from parley.protocol.events import ArtifactUpdate, StatusUpdate
+from parley.protocol.messages import DataPart, Message, Part, RawPart, Role, TextPart, UrlPart
+from parley.protocol.requests import SendConfiguration, SendMessageRequest
+from parley.protocol.tasks import Artifact, TaskState
+from tests.bounded import bounded
+
+pytestmark = pytest.mark.anyio
+
+
+def agent_of(handler: Any, **options: Any) -> Agent:
+    agent = Agent("Test", **options)
+    agent.on_message(handler)
+    return agent
+
+
+@dataclasses.dataclass
+class Point:
+    x: int
+    y: int
+
+
+class Shape(msgspec.Struct):
+    name: str
+
+
+class Model:
+    """As pydantic has it."""
+
+    def model_dump(self, mode: str) -> dict[str, str]:
+        return {"mode": mode}
+
+
+@pytest.mark.parametrize(
+    ("result", "parts"),
+    [
+        ("text", (TextPart("text"),)),
+        ({"a": 1}, (DataPart({"a": 1}),)),
+        ([1, 2], (DataPart([1, 2]),)),
+        (3.5, (DataPart(3.5),)),
+        (True, (DataPart(True),)),
+        (Point(1, 2), (DataPart({"x": 1, "y": 2}),)),
+        (Shape("disc"), (DataPart({"name": "disc"}),)),
+        (Model(), (DataPart({"mode": "json"}),)),
+        (b"raw", (RawPart(b"raw", "application/octet-stream"),)),
+        (File(b"png", "a.png"), (RawPart(b"png", "image/png", "a.png"),)),
+        (File("https://x/y.pdf", "y.pdf"), (UrlPart("https://x/y.pdf", "application/pdf", "y.pdf"),)),
+        (File(b"?", media_type="x/y"), (RawPart(b"?", "x/y"),)),
+        (TextPart("as it is"), (TextPart("as it is"),)),
+        (("two", {"of": "them"}), (TextPart("two"), DataPart({"of": "them"}))),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+async def test_whatever_a_handler_returns_becomes_parts(result: Any, parts: tuple[Part, ...]) -> None:
+    async def handler(turn: Turn) -> Any:
+        return result
+
+    async with bounded(agent_of(handler)) as client:
+        task = await client.send("go")
+    assert task.artifacts == (Artifact("response", parts, "response", index=0),)
+
+
+async def test_a_path_is_sent_as_the_file_it_names(tmp_path: Path) -> None:
+    (tmp_path / "note.txt").write_text("hi")
+
+    async def handler(turn: Turn) -> Path:
+        return tmp_path / "note.txt"
+
+    async with bounded(agent_of(handler)) as client:
+        task = await client.send("go")
+    assert task.artifacts[0].parts == (RawPart(b"hi", "text/plain", "note.txt"),)
+
+
+async def test_nothing_returned_is_a_task_without_artifacts() -> None:
+    async def handler(turn: Turn) -> None: ...
+
+    async with bounded(agent_of(handler)) as client:
+        task = await client.send("go")
+    assert (task.status.state, task.artifacts) == (TaskState.COMPLETED, ())
+
+
+@pytest.mark.parametrize("nonsense", [object(), {1, 2}, {"x": object()}, float("nan").__class__])
+async def test_nonsense_fails_the_task_without_saying_why_to_the_caller(nonsense: Any) -> None:
+    async def handler(turn: Turn) -> Any:
+        return nonsense
+
+    async with bounded(agent_of(handler)) as client:
+        task = await client.send("go")
+    assert task.status.state is TaskState.FAILED
+    assert task.status.message.text.startswith("The agent failed. Reference: id-")
+
+
+async def test_an_artifact_or_a_message_is_said_as_it_is() -> None:
+    async def handler(turn: Turn) -> Any:
+        yield Artifact("poem", (TextPart("roses"),), "A poem")
+        yield Message("", Role.AGENT, (TextPart("That was it."),))
+
+    async with bounded(agent_of(handler)) as client:
+        task = await client.send("go")
+    assert task.artifacts == (Artifact("poem", (TextPart("roses"),), "A poem", index=0),)
+    assert task.status.message.text == "That was it."
+
+
+async def test_plain_functions_and_generators_run_in_threads_and_may_ask() -> None:
+    def plain(turn: Turn) -> str:
+        return turn.wait(turn.ask("Which?")).text
+
+    def yielding(turn: Turn) -> Any:
+        yield "a"
+        turn.wait(turn.status("half"))
+        yield "b"
+
+    async with bounded(agent_of(plain)) as client:
+        asked = await client.send("go")
+        assert client.text(await client.send("this", task=asked)) == "this"
+    async with bounded(agent_of(yielding)) as client:
+        assert client.text(await client.send("go")) == "ab"
+
+
+async def test_a_plain_function_may_return_something_to_await() -> None:
+    async def later() -> str:
+        return "later"
+
+    async with bounded(agent_of(lambda turn: later())) as client:
+        assert client.text(await client.send("go")) == "later"
+
+
+async def test_several_artifacts_are_streamed_side_by_side() -> None:
+    async def handler(turn: Turn) -> None:
+        left, right = turn.artifact("left.py"), turn.artifact("right.py", description="the other")
+        for text in "ab":
+            await left.write(text)
+            await right.write(text.upper(), last=text == "b")
+        await left.write()
+
+    async with bounded(agent_of(handler)) as client:
+        events = [event async for event in client.stream("go")]
+        task = await client.get(events[0])
+    chunks = [e for e in events if isinstance(e, ArtifactUpdate)]
+    assert [(e.artifact.artifact_id, e.append, e.last_chunk) for e in chunks] == [
+        ("left.py", False, False),
+        ("right.py", False, False),
+        ("left.py", True, False),
+        ("right.py", True, True),
+    ]
+    assert [(a.index, a.name, a.description) for a in task.artifacts] == [
+        (0, "left.py", None),
+        (1, "right.py", "the other"),
+    ]
+
+
+async def test_a_form_goes_along_with_the_question_and_its_fields_come_back() -> None:
+    schema = {"type": "object", "properties": {"amount": {"type": "number"}}}
+
+    async def handler(turn: Turn) -> Any:
+        answer = await turn.ask("How much?", schema=schema)
+        return answer.data
+
+    async with bounded(agent_of(handler)) as client:
+        asked = await client.send("go")
+        assert asked.status.message.parts == (TextPart("How much?"), DataPart(schema, "application/schema+json"))
+        task = await client.send({"amount": 5}, task=asked)
+    assert task.artifacts[0].parts == (DataPart({"amount": 5}),)
+
+
+async def test_authorisation_is_asked_for_and_waited_for() -> None:
+    async def handler(turn: Turn) -> str:
+        await turn.require_auth("Sign in at https://login")
+        return "thanks"
+
+    async with bounded(agent_of(handler)) as client:
+        asked = await client.send("go")
+        assert asked.status.state is TaskState.AUTH_REQUIRED
+        assert client.text(await client.send("done", task=asked)) == "thanks"
+
+
+async def test_a_question_needs_no_words() -> None:
+    async def handler(turn: Turn) -> None:
+        await turn.ask()
+
+    async with bounded(agent_of(handler)) as client:
+        assert (await client.send("go")).status.message.text == "Please answer."
+
+
+@pytest.mark.parametrize(("verb", "state"), [("reject", TaskState.REJECTED), ("fail", TaskState.FAILED)])
+async def test_a_handler_may_refuse_or_give_up_and_nothing_after_that_runs(verb: str, state: TaskState) -> None:
+    after: list[str] = []
+
+    async def handler(turn: Turn) -> None:
+        await getattr(turn, verb)(*(["Not me."] if turn.text else []))
+        after.append("ran")
+
+    async with bounded(agent_of(handler)) as client:
+        task = await client.send("go")
+        silent = await client.send("")
+    assert (task.status.state, task.status.message.text, after) == (state, "Not me.", [])
+    assert silent.status.message is None
+
+
+async def test_a_step_is_taken_once_however_often_the_handler_begins_again() -> None:
+    taken: list[str] = []
+
+    async def fetch(name: str) -> dict[str, str]:
+        taken.append(name)
+        return {"got": name}
+
+    def compute(base: int, *, plus: int) -> int:
+        taken.append("compute")
+        return base + plus
+
+    async def handler(turn: Turn) -> Any:
+        first = await turn.step("fetch", fetch, "one")
+        second = await turn.step("fetch", fetch, "two")
+        number = await turn.step("compute", compute, 1, plus=2)
+        nothing = await turn.step("nothing", lambda: None)
+        await turn.ask("On?")
+        return [first, second, number, nothing]
+
+    async with bounded(agent_of(handler)) as client:
+        asked = await client.send("go")
+        task = await client.send("yes", task=asked)
+    assert task.artifacts[0].parts == (DataPart([{"got": "one"}, {"got": "two"}, 3, None]),)
+    assert taken == ["one", "two", "compute"]
+
+
+async def test_what_a_step_returns_must_be_json() -> None:
+    async def handler(turn: Turn) -> None:
+        await turn.step("odd", object)
+
+    async with bounded(agent_of(handler)) as client:
+        assert (await client.send("go")).status.state is TaskState.FAILED
+
+
+async def test_nothing_emitted_before_a_question_is_emitted_again() -> None:
+    async def handler(turn: Turn) -> Any:
+        await turn.status("thinking")
+        yield "before "
+        answer = await turn.ask("?")
+        await turn.status("thinking again")
+        yield answer.text
+
+    async with bounded(agent_of(handler)) as client:
+        asked = await client.send("go")
+        task = await client.send("after", task=asked)
+        events = [event async for _, event in client.follow(task, after=0)]
+    assert client.text(task) == "before after"
+    said = [e.status.message.text for e in events if isinstance(e, StatusUpdate) and e.status.message]
+    assert said == ["thinking", "?", "thinking again"]
+
+
+async def test_a_context_remembers_values_and_earlier_tasks() -> None:
+    async def handler(turn: Turn) -> Any:
+        visits = int(await turn.context.get("visits", 0)) + 1  # pyright: ignore[reportArgumentType]
+        await turn.context.set("visits", visits)
+        before = [task.id for task in await turn.context.tasks()]
+        return {"visits": visits, "before": before}
+
+    async with bounded(agent_of(handler)) as client:
+        first = await client.send("go")
+        message = client.message("again")
+        message = Message(message.message_id, Role.USER, message.parts, first.context_id)
+        second = await client.engine.send_message(SendMessageRequest(message))
+        other = await client.send("elsewhere")
+    assert second.artifacts[0].parts[0].data == {"visits": 2, "before": [first.id]}  # pyright: ignore
+    assert other.artifacts[0].parts[0].data == {"visits": 1, "before": []}
+
+
+async def test_a_context_is_a_memory_and_no_database() -> None:
+    async def handler(turn: Turn) -> None:
+        for number in range(101):
+            await turn.context.set(str(number), number)
+
+    async with bounded(agent_of(handler)) as client:
+        assert (await client.send("go")).status.state is TaskState.FAILED
+
+
+async def test_a_handler_reads_everything_that_came_with_the_message() -> None:
+    seen: dict[str, Any] = {}
+
+    async def handler(turn: Turn) -> None:
+        seen.update(
+            text=turn.text,
+            files=turn.files,
+            data=turn.data,
+            metadata=turn.metadata,
+            caller=turn.caller.name,
+            task=turn.task_id,
+            png=turn.accepts("image/png"),
+            cancelled=turn.cancelled,
+        )
+
+    async with bounded(agent_of(handler)) as client:
+        parts = client.message("hi", File(b"x", "x.png"), {"a": 1}, metadata={"k": 1})
+        request = SendMessageRequest(parts, SendConfiguration(accepted_output_modes=("text/*",)))
+        task = await client.engine.send_message(request, client.as_caller(name="ann").caller)
+        await client.send("none")
+        assert seen["data"] is None
+        await client.send({"a": 1}, {"b": 2})
+        assert seen["data"] == [{"a": 1}, {"b": 2}]
+        await client.engine.send_message(request, client.as_caller(name="bob").caller)
+    assert (seen["text"], seen["data"], seen["metadata"], seen["caller"]) == ("hi", {"a": 1}, {"k": 1}, "bob")
+    assert [part.filename for part in seen["files"]] == ["x.png"]
+    assert (seen["png"], seen["cancelled"], task.id != seen["task"]) == (False, False, True)  # pyright: ignore
+
+
+async def test_a_message_goes_to_the_skill_it_names() -> None:
+    agent = Agent("Many", description="Does things.", version="2")
+
+    @agent.skill
+    async def upper(turn: Turn) -> str:
+        """Shouts."""
+        return turn.text.upper()
+
+    @agent.skill(id="rev", name="Reverse", description="Turns round.", tags=["text"], examples=["abc"])
+    async def reverse(turn: Turn) -> str:
+        return turn.text[::-1]
+
+    async with bounded(agent) as client:
+        assert client.text(await client.send("abc", metadata={"skillId": "rev"})) == "cba"
+        assert client.text(await client.send("abc", metadata={"skillId": "upper"})) == "ABC"
+        for metadata in ({}, {"skillId": "nothing"}, {"skillId": 5}):
+            with pytest.raises(InvalidParamsError) as caught:
+                await client.send("abc", metadata=metadata)
+            assert caught.value.path == "$.message.metadata.skillId"
+
+    card = agent.card()
+    assert [(s.id, s.name, s.description, s.tags, s.examples) for s in card.skills] == [
+        ("upper", "Upper", "Shouts.", (), ()),
+        ("rev", "Reverse", "Turns round.", ("text",), ("abc",)),
+    ]
+    assert (card.name, card.version, card.capabilities.streaming) == ("Many", "2", True)
+
+
+async def test_an_agent_without_skills_is_its_own_skill() -> None:
+    agent = agent_of(lambda turn: "x", id="me")
+    (skill,) = agent.card().skills
+    assert (skill.id, skill.name, Agent("!!!").id) == ("me", "Test", "agent")
+
+
+async def test_asking_from_inside_a_task_group_is_asking() -> None:
+    async def handler(turn: Turn) -> str:
+        async with asyncio.TaskGroup() as group:
+            asking = group.create_task(turn.ask("?"))
+        return asking.result().text
+
+    async with bounded(agent_of(handler)) as client:
+        asked = await client.send("go")
+        assert asked.status.state is TaskState.INPUT_REQUIRED
+        assert client.text(await client.send("yes", task=asked)) == "yes"
+
+
+async def test_an_exception_in_a_task_group_fails_the_task() -> None:
+    async def broken() -> None:
+        raise ValueError("secret")
+
+    async def handler(turn: Turn) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(broken())
+
+    async with bounded(agent_of(handler)) as client:
+        assert (await client.send("go")).status.state is TaskState.FAILED

@@ -1,0 +1,388 @@
+"""Cancelling for real, crashes, restarts, and handlers that misbehave."""
+
+import asyncio
+import contextlib
+import logging
+from typing import Any
+
+import pytest
+
+from parley import Agent, Turn
+from parley.engine.caller import Caller
+from parley.engine.limits import Limits
+from parley.protocol.errors import InvalidParamsError, TaskNotCancelableError, TaskNotFoundError, UnavailableError
+from parley.protocol.events import StatusUpdate
+from parley.protocol.messages import Message, Role, TextPart
+from parley.protocol.push import PushConfig
+from parley.protocol.requests import (
+    CreatePushConfigRequest,
+    DeletePushConfigRequest,
+    GetPushConfigRequest,
+    ListPushConfigsRequest,
+    SendConfiguration,
+    SendMessageRequest,
+)
+from parley.protocol.tasks import TaskState
+from parley.stores.interface import StoreUnavailableError, TaskKey, Write
+from parley.stores.memory import MemoryTaskLog
+from tests.bounded import bounded
+
+pytestmark = pytest.mark.anyio
+
+
+def agent_of(handler: Any, **options: Any) -> Agent:
+    agent = Agent("Test", **options)
+    agent.on_message(handler)
+    return agent
+
+
+async def test_cancelling_cancels_the_handler_and_lets_it_clean_up() -> None:
+    log: list[str] = []
+    begun = asyncio.Event()
+
+    async def handler(turn: Turn) -> None:
+        try:
+            begun.set()
+            await asyncio.Event().wait()
+        finally:
+            log.append(f"cleaned up, cancelled: {turn.cancelled}")
+
+    async with bounded(agent_of(handler)) as client:
+        task = await client.start("go")
+        waiting = asyncio.create_task(client.finished(task))
+        await begun.wait()
+        canceled = await client.cancel(task)
+        assert canceled.status.state is TaskState.CANCELED
+        assert await waiting == canceled
+        assert (client.engine.runs.working, log) == (0, ["cleaned up, cancelled: True"])
+        with pytest.raises(TaskNotCancelableError):
+            await client.cancel(task)
+
+
+async def test_a_parked_task_is_canceled_and_its_followers_told() -> None:
+    async def handler(turn: Turn) -> None:
+        await turn.ask("?")
+
+    async with bounded(agent_of(handler)) as client:
+        asked = await client.send("go")
+        following = client.follow(asked)
+        await anext(following)
+        reading = asyncio.create_task(anext(following))
+        await asyncio.sleep(0)
+        canceled = await client.cancel(asked)
+        _, event = await reading
+    assert canceled.status.state is TaskState.CANCELED
+    assert isinstance(event, StatusUpdate)
+    assert event.status.state is TaskState.CANCELED
+
+
+async def test_a_task_that_waits_for_its_turn_can_be_canceled() -> None:
+    gate = asyncio.Event()
+
+    async def handler(turn: Turn) -> str:
+        await gate.wait()
+        return "done"
+
+    async with bounded(agent_of(handler), limits=Limits(runs_at_once=1)) as client:
+        first, second = await client.start("one"), await client.start("two")
+        assert (await client.cancel(second)).status.state is TaskState.CANCELED
+        gate.set()
+        assert (await client.finished(first)).status.state is TaskState.COMPLETED
+
+
+async def test_a_handler_that_ignores_its_cancellation_is_left_behind() -> None:
+    go_on = asyncio.Event()
+    said: list[str] = []
+
+    async def handler(turn: Turn) -> None:
+        while not go_on.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await go_on.wait()
+        said.append("still here")
+        await turn.status("too late")
+        said.append("never")
+
+    async with bounded(agent_of(handler), limits=Limits(cancel_seconds=0.01)) as client:
+        task = await client.start("go")
+        canceled = await client.cancel(task)
+        assert canceled.status.state is TaskState.CANCELED
+        go_on.set()
+        while client.engine.runs.working:
+            await asyncio.sleep(0)
+        assert await client.get(task) == canceled
+    assert said == ["still here"]
+
+
+async def test_a_handler_that_finishes_while_being_canceled_has_finished() -> None:
+    begun = asyncio.Event()
+
+    async def handler(turn: Turn) -> str:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return "finished anyway"
+        return "never"
+
+    async with bounded(agent_of(handler)) as client:
+        task = await client.start("go")
+        await begun.wait()
+        with pytest.raises(TaskNotCancelableError):
+            await client.cancel(task)
+        assert client.text(await client.get(task)) == "finished anyway"
+
+
+async def test_a_crash_in_the_middle_loses_and_repeats_nothing() -> None:
+    runs: list[int] = []
+    gate = asyncio.Event()
+
+    async def handler(turn: Turn) -> Any:
+        runs.append(len(runs))
+        for number in range(6):
+            yield f"{number} "
+            if number == 3 and len(runs) == 1:
+                await gate.wait()
+
+    async with bounded(agent_of(handler)) as client:
+        task = await client.start("go")
+        while client.text(await client.get(task)) != "0 1 2 3 ":
+            await asyncio.sleep(0)
+        await client.crash()
+        await client.restart()
+        finished = await client.finished(task)
+    assert client.text(finished) == "0 1 2 3 4 5 "
+    assert (finished.status.state, runs) == (TaskState.COMPLETED, [0, 1])
+
+
+async def test_an_agent_may_want_its_cut_off_tasks_failed() -> None:
+    async def handler(turn: Turn) -> None:
+        await asyncio.Event().wait()
+
+    async with bounded(agent_of(handler, on_restart="fail")) as client:
+        task = await client.start("go")
+        await client.crash()
+        await client.restart()
+        failed = await client.get(task)
+    assert failed.status.state is TaskState.FAILED
+    assert failed.status.message is not None
+    assert "restarted while it worked" in failed.status.message.text
+
+
+async def test_a_task_that_keeps_bringing_the_process_down_is_failed() -> None:
+    async def handler(turn: Turn) -> None:
+        await asyncio.Event().wait()
+
+    async with bounded(agent_of(handler), limits=Limits(run_attempts=2)) as client:
+        task = await client.start("go")
+        for _ in range(2):
+            await asyncio.sleep(0.01)
+            await client.crash()
+            await client.restart()
+        failed = await client.finished(task)
+    assert failed.status.state is TaskState.FAILED
+    assert failed.status.message is not None
+    assert "restarted 2 times" in failed.status.message.text
+
+
+async def test_a_restart_leaves_parked_and_finished_tasks_and_those_of_other_agents_alone() -> None:
+    async def handler(turn: Turn) -> None:
+        if turn.text == "ask":
+            await turn.ask("?")
+        if turn.text == "hang":
+            await asyncio.Event().wait()
+
+    log = MemoryTaskLog()
+    async with bounded(agent_of(handler, id="other"), log=log, caller=Caller(tenant="t")) as other:
+        theirs = await other.start("hang")
+        await other.crash()
+        async with bounded(agent_of(handler), log=log) as client:
+            parked, done = await client.send("ask"), await client.send("go")
+            await client.crash()
+            await client.restart()
+            assert (await client.get(parked), await client.get(done)) == (parked, done)
+            head = await log.head(TaskKey(other.caller.owner, theirs.id))
+            assert head is not None
+            assert head.state in (TaskState.SUBMITTED, TaskState.WORKING)
+
+
+async def test_a_handler_that_raises_fails_the_task_and_only_the_log_says_why(caplog: pytest.LogCaptureFixture) -> None:
+    async def handler(turn: Turn) -> None:
+        raise RuntimeError("the password is swordfish")
+
+    async with bounded(agent_of(handler)) as client:
+        with caplog.at_level(logging.ERROR):
+            task = await client.send("go")
+    assert task.status.state is TaskState.FAILED
+    text = task.status.message.text
+    assert "swordfish" not in text
+    assert text.rsplit(" ", 1)[1] in caplog.text
+    assert "swordfish" in caplog.text
+
+
+async def test_a_handler_that_raises_while_cleaning_up_is_contained() -> None:
+    begun = asyncio.Event()
+
+    async def handler(turn: Turn) -> None:
+        try:
+            begun.set()
+            await asyncio.Event().wait()
+        finally:
+            raise RuntimeError("in cleanup")
+
+    async with bounded(agent_of(handler)) as client:
+        task = await client.start("go")
+        await begun.wait()
+        with pytest.raises(TaskNotCancelableError):
+            await client.cancel(task)
+        assert (await client.get(task)).status.state is TaskState.FAILED
+
+
+async def test_a_handler_that_never_ends_is_ended() -> None:
+    async def handler(turn: Turn) -> None:
+        await asyncio.Event().wait()
+
+    async with bounded(agent_of(handler), limits=Limits(run_seconds=60)) as client:
+        task = await client.start("go")
+        await asyncio.sleep(0)
+        await client.clock.advance(61)  # pyright: ignore[reportAttributeAccessIssue]
+        failed = await client.finished(task)
+    assert failed.status.state is TaskState.FAILED
+    assert failed.status.message is not None
+    assert failed.status.message.text == "The agent took longer than 60 seconds."
+
+
+async def test_a_handler_that_says_too_much_is_stopped() -> None:
+    async def endless(turn: Turn) -> Any:
+        while True:
+            yield "x"
+
+    async with bounded(agent_of(endless), limits=Limits(events_per_task=1_000)) as client:
+        failed = await client.send("go")
+        assert failed.status.message.text == "The task has more than 1000 events."
+    async with bounded(agent_of(endless), limits=Limits(artifact_bytes=100)) as client:
+        failed = await client.send("go")
+        assert failed.status.message.text == "The task's artifacts exceed 100 bytes."
+    assert failed.status.state is TaskState.FAILED
+
+
+async def test_a_conversation_has_a_bound() -> None:
+    async def handler(turn: Turn) -> None:
+        while True:
+            await turn.ask("more?")
+
+    async with bounded(agent_of(handler), limits=Limits(history_messages=2)) as client:
+        asked = await client.send("one")
+        asked = await client.send("two", task=asked)
+        with pytest.raises(InvalidParamsError, match="2 messages"):
+            await client.send("three", task=asked)
+        assert await client.get(asked) == asked
+
+
+async def _collect(events: Any) -> list[Any]:
+    return [event async for event in events]
+
+
+class BrokenLog(MemoryTaskLog):
+    """A store whose disk fills up after some writes, until it is cleared."""
+
+    def __init__(self, good_writes: int) -> None:
+        super().__init__()
+        self.good_writes = good_writes
+
+    def write(self, write: Write) -> Any:
+        self.good_writes -= 1
+        if self.good_writes < 0:
+            failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            failed.set_exception(StoreUnavailableError("the disk is full"))
+            return failed
+        return super().write(write)
+
+
+async def test_a_store_that_refuses_gives_a_clear_error_and_the_task_is_settled_later() -> None:
+    gate = asyncio.Event()
+
+    async def handler(turn: Turn) -> Any:
+        yield "one"
+        await gate.wait()
+        yield "two"
+
+    log = BrokenLog(good_writes=1)
+    async with bounded(agent_of(handler), log=log) as client:
+        task = await client.start("go")
+        following = client.follow(task)
+        await anext(following)
+        while client.text(await client.get(task)) != "one":
+            await asyncio.sleep(0)
+        reading = asyncio.create_task(_collect(following))
+        await asyncio.sleep(0)
+        gate.set()
+        with pytest.raises(UnavailableError):
+            await reading
+        with pytest.raises(UnavailableError):
+            await client.send("another")
+        log.good_writes = 100
+        for _ in range(10):
+            await client.clock.advance(30)  # pyright: ignore[reportAttributeAccessIssue]
+        settled = await client.get(task)
+    assert settled.status.state is TaskState.FAILED
+    assert client.text(settled) == "one"
+
+
+async def test_a_task_id_of_0_1_that_somebody_else_has_is_refused() -> None:
+    async def handler(turn: Turn) -> None: ...
+
+    async with bounded(agent_of(handler)) as client:
+        for name, outcome in (("ann", TaskState.COMPLETED), ("bob", None)):
+            caller = client.as_caller(name=name).caller
+            message = Message("", Role.USER, (TextPart("x"),), None, "same")
+            sending = client.engine.send_message(SendMessageRequest(message, caller_names_task=True), caller)
+            if outcome is None:
+                with pytest.raises(InvalidParamsError, match="choose another"):
+                    await sending
+            else:
+                assert (await sending).status.state is outcome  # pyright: ignore[reportAttributeAccessIssue]
+
+
+async def test_webhooks_are_kept_with_their_task() -> None:
+    async def handler(turn: Turn) -> None: ...
+
+    async with bounded(agent_of(handler), limits=Limits(push_configs_per_task=2)) as client:
+        push = SendConfiguration(push_config=PushConfig("https://hook"))
+        task: Any = await client.engine.send_message(SendMessageRequest(client.message("go"), push))
+        hooks = client.engine.webhooks
+        mine = PushConfig("https://hook", task.id, task.id)
+        assert await hooks.get_push_config(GetPushConfigRequest(task.id)) == mine
+        assert await hooks.get_push_config(GetPushConfigRequest(task.id, "default")) == mine
+        named = await hooks.create_push_config(
+            CreatePushConfigRequest(task.id, PushConfig("https://two", id="two", token="t"))
+        )
+        listed = await hooks.list_push_configs(ListPushConfigsRequest(task.id))
+        assert sorted(listed.configs, key=lambda config: config.url) == [mine, named]
+        with pytest.raises(InvalidParamsError, match="2 webhooks"):
+            await hooks.create_push_config(CreatePushConfigRequest(task.id, PushConfig("https://3", id="three")))
+        for _ in range(2):
+            await hooks.delete_push_config(DeletePushConfigRequest(task.id, "default"))
+        for request in (GetPushConfigRequest(task.id), GetPushConfigRequest(task.id, "x"), GetPushConfigRequest("y")):
+            with pytest.raises(TaskNotFoundError):
+                await hooks.get_push_config(request)
+
+
+async def test_old_sends_and_finished_tasks_are_forgotten() -> None:
+    from datetime import timedelta
+
+    from parley.engine.engine import Engine
+    from parley.protocol.requests import GetTaskRequest
+    from parley.testing.clock import FakeClock
+
+    async def handler(turn: Turn) -> None: ...
+
+    async with bounded(agent_of(handler)) as client:
+        clock, log = FakeClock(), MemoryTaskLog()
+        async with Engine(client.program, log, clock=clock, retention=timedelta(hours=1)) as engine:
+            task: Any = await engine.send_message(SendMessageRequest(client.message("go")))
+            await clock.advance(30 * 60)
+            assert await log.head(TaskKey(client.caller.owner, task.id)) is not None
+            for _ in range(70):
+                await clock.advance(60)
+            with pytest.raises(TaskNotFoundError):
+                await engine.get_task(GetTaskRequest(task.id))
