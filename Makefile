@@ -32,6 +32,7 @@ format: .venv/.installed ## Format and fix what can be fixed.
 
 bench: .venv/.installed peers ## Measure, against peers in the same run.
 	$(BIN)/python bench/codecs.py
+	$(BIN)/python bench/engine.py
 
 test-pythons: peers ## Run the tests on every supported interpreter found (3.11 to 3.14).
 	$(PYTHON) scripts/test_pythons.py

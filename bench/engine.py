@@ -1,0 +1,333 @@
+"""What the engine costs, without HTTP: sends, long streams, replay, stalled readers and parked tasks.
+
+A rate is the best of several rounds, because the machine's other work only ever makes things slower. A ratio is of two
+figures taken one after the other, and the median of all rounds. `--quick` takes a fraction of the time and is noisier.
+README.md beside this file says what each line means.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from itertools import count
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+from parley import Agent, Turn
+from parley.engine.engine import Engine
+from parley.protocol.messages import Message, Role, TextPart
+from parley.protocol.requests import SendConfiguration, SendMessageRequest, SubscribeToTaskRequest
+from parley.protocol.tasks import Task, TaskState
+from parley.stores.interface import TaskLog
+from parley.stores.memory import MemoryTaskLog
+from parley.stores.sqlite import SqliteTaskLog
+
+STORES = ("memory", "sqlite")
+SENDERS = 16
+CHUNK = "twenty bytes or so, "
+
+_numbers = count()
+
+
+def agent_of(handler: Callable[..., Any]) -> Agent:
+    agent = Agent("Bench")
+    agent.on_message(handler)
+    return agent
+
+
+@asynccontextmanager
+async def engine_on(store: str, handler: Callable[..., Any]) -> AsyncIterator[Engine]:
+    """An engine on a store of its own, which is gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="parley-bench-") as folder:
+        log: TaskLog = SqliteTaskLog(Path(folder, "tasks.db")) if store == "sqlite" else MemoryTaskLog()
+        async with Engine(agent_of(handler), log) as engine:
+            yield engine
+
+
+def request(text: str = "go", *, is_waiting: bool = True) -> SendMessageRequest:
+    message = Message(f"message-{next(_numbers)}", Role.USER, (TextPart(text),))
+    return SendMessageRequest(message, SendConfiguration(return_immediately=not is_waiting))
+
+
+async def send_many(engine: Engine, total: int) -> None:
+    """So many messages, from sixteen senders of whom each waits for its answer."""
+    left = iter(range(total))
+
+    async def sender() -> None:
+        for _ in left:
+            await engine.send_message(request())
+
+    await asyncio.gather(*(sender() for _ in range(SENDERS)))
+
+
+def typical(times: list[float], others: list[float]) -> float:
+    """How much longer the one takes than the other: of all rounds, the one in the middle."""
+    return median(time / other for time, other in zip(times, others, strict=True))
+
+
+async def best(rounds: int, measure: Callable[[], Awaitable[float]]) -> float:
+    return min([await measure() for _ in range(rounds)])
+
+
+# --- what is measured -------------------------------------------------------------------------------------------------
+
+
+async def sends(store: str, *, rounds: int, total: int) -> float:
+    """Sends per second: a task made, run, completed and kept for each."""
+
+    async def echo(turn: Turn) -> str:
+        return turn.text
+
+    async with engine_on(store, echo) as engine:
+        await send_many(engine, total // 10)
+
+        async def once() -> float:
+            begun = perf_counter()
+            await send_many(engine, total)
+            return perf_counter() - begun
+
+        return total / await best(rounds, once)
+
+
+async def talk(turn: Turn) -> AsyncIterator[str]:
+    for _ in range(int(turn.text)):
+        yield CHUNK
+
+
+async def talk_with_pauses(turn: Turn) -> AsyncIterator[str]:
+    for _ in range(int(turn.text)):
+        yield CHUNK
+        await asyncio.sleep(0)  # as a model would, it lets others run between two tokens
+
+
+async def stream(engine: Engine, chunks: int) -> tuple[float, list[float], str]:
+    """How long one stream takes to its last event, when each quarter of it was over, and its task."""
+    begun, times, task_id = perf_counter(), list[float](), ""
+    events = 0
+    async for _, event in engine.send_streaming_message(request(str(chunks))):
+        if isinstance(event, Task):
+            task_id = event.id
+        events += 1
+        if events % (chunks // 4) == 0:
+            times.append(perf_counter() - begun)
+    assert events >= chunks
+    return perf_counter() - begun, times, task_id
+
+
+async def quiet() -> None:
+    """Let the engine finish what it does after a stream, so that the next one does not bear it."""
+    gc.collect()
+    await asyncio.sleep(0.1)
+
+
+async def longest_hold_up(store: str, *, rounds: int, chunks: int) -> float:
+    """For how many milliseconds nobody else gets a turn right after a long stream has ended."""
+
+    async def once() -> float:
+        await quiet()
+        await stream(engine, chunks)
+        longest, before = 0.0, perf_counter()
+        end = before + 0.3
+        while before < end:
+            await asyncio.sleep(0)
+            now = perf_counter()
+            longest, before = max(longest, now - before), now
+        return longest * 1e3
+
+    async with engine_on(store, talk) as engine:
+        return await best(rounds, once)
+
+
+async def streams(store: str, *, handler: Callable[..., Any], rounds: int, sizes: tuple[int, ...]) -> dict[str, float]:
+    """Chunks per second for each size, and how the cost of a chunk grows."""
+    seconds: dict[int, list[float]] = {size: [] for size in sizes}
+    quarters: list[float] = []
+    async with engine_on(store, handler) as engine:
+        await stream(engine, sizes[0])
+        for _ in range(rounds):
+            for size in sizes:
+                # As many short streams as make up a long one: a shorter time would meet a good moment more often.
+                took = 0.0
+                for _ in range(sizes[-1] // size):
+                    await quiet()
+                    seconds_of_one, times, _ = await stream(engine, size)
+                    took += seconds_of_one
+                seconds[size].append(took)
+            quarters.append((times[3] - times[2]) / times[0])
+    rates = {f"{size:,} chunks": sizes[-1] / min(seconds[size]) for size in sizes}
+    return {**rates, "growth": typical(seconds[sizes[-1]], seconds[sizes[0]]), "last quarter": median(quarters)}
+
+
+async def replay(store: str, *, rounds: int, chunks: int) -> float:
+    """Events per second of a finished task, read again from its beginning."""
+    async with engine_on(store, talk) as engine:
+        _, _, task_id = await stream(engine, chunks)
+
+        async def once() -> float:
+            begun, events = perf_counter(), 0
+            async for _ in engine.subscribe_to_task(SubscribeToTaskRequest(task_id), after=0):
+                events += 1
+            assert events > chunks
+            return (perf_counter() - begun) / events
+
+        return 1 / await best(rounds, once)
+
+
+async def talking_time(store: str, chunks: int, *, reading: int, stalled: int) -> float:
+    """How long an agent takes to say its chunks, while some read along and some never read."""
+    may_talk, took = asyncio.Event(), 0.0
+
+    async def handler(turn: Turn) -> AsyncIterator[str]:
+        nonlocal took
+        await may_talk.wait()
+        begun = perf_counter()
+        async for chunk in talk_with_pauses(turn):
+            yield chunk
+        took = perf_counter() - begun
+
+    async with engine_on(store, handler) as engine:
+        task = await engine.send_message(request(str(chunks), is_waiting=False))
+        assert isinstance(task, Task)
+        joined = asyncio.Semaphore(0)
+
+        async def read() -> None:
+            async for _ in engine.subscribe_to_task(SubscribeToTaskRequest(task.id)):
+                joined.release()
+
+        readers = [asyncio.create_task(read()) for _ in range(reading)]
+        sleepers = [engine.subscribe_to_task(SubscribeToTaskRequest(task.id)) for _ in range(stalled)]
+        for sleeper in sleepers:
+            await anext(sleeper)
+        for _ in readers:
+            await joined.acquire()
+        may_talk.set()
+        await asyncio.gather(*readers)
+        for sleeper in sleepers:
+            await sleeper.aclose()
+    return took
+
+
+async def stalled_reader(store: str, *, rounds: int, chunks: int) -> dict[str, float]:
+    """How much an agent slows down when one of a hundred subscribers does not read."""
+    times: dict[tuple[int, int], list[float]] = {(100, 0): [], (99, 1): [], (99, 0): []}
+    for _ in range(rounds):
+        for (reading, stalled), taken in times.items():
+            taken.append(await talking_time(store, chunks, reading=reading, stalled=stalled))
+    return {
+        "chunks": chunks / min(times[99, 1]),
+        "against 100": typical(times[99, 1], times[100, 0]),
+        "against 99": typical(times[99, 1], times[99, 0]),
+    }
+
+
+async def park(store: str, *, total: int) -> dict[str, float]:
+    """Memory of parked tasks in bytes each, and asyncio tasks: before, and with all of them parked."""
+
+    async def asking(turn: Turn) -> None:
+        await turn.ask("Which?")
+
+    async with engine_on(store, asking) as engine:
+        # Caches, pools and the allocator take what they take whatever comes.
+        await send_many(engine, 1_000)
+        parked = await engine.send_message(request())
+        assert isinstance(parked, Task)
+        assert parked.status.state is TaskState.INPUT_REQUIRED
+        gc.collect()
+        memory, tasks = resident_bytes(), len(asyncio.all_tasks())
+        await send_many(engine, total)
+        gc.collect()
+        return {
+            "bytes": (resident_bytes() - memory) / total,
+            "asyncio tasks before": tasks,
+            "asyncio tasks": len(asyncio.all_tasks()),
+        }
+
+
+def resident_bytes() -> int:
+    """The memory of this process that is in use."""
+    statm = Path("/proc/self/statm")
+    if statm.exists():
+        return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    shown = subprocess.run(["ps", "-o", "rss=", "-p", str(os.getpid())], capture_output=True, check=True, text=True)
+    return int(shown.stdout) * 1024
+
+
+def park_in_fresh_process(store: str, *, total: int) -> dict[str, float]:
+    command = [sys.executable, __file__, "--park", store, str(total)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
+    return json.loads(done.stdout)
+
+
+def syncs_per_second(total: int = 200) -> float:
+    """How often this disk makes something durable: the anchor for everything durable."""
+    with tempfile.TemporaryFile(prefix="parley-bench-") as file:
+        begun = perf_counter()
+        for _ in range(total):
+            file.write(b"x" * 4096)
+            file.flush()
+            os.fsync(file.fileno())
+        return total / (perf_counter() - begun)
+
+
+# --- the table --------------------------------------------------------------------------------------------------------
+
+
+def show(work: str, figures: dict[str, float], form: str, goal: str = "") -> None:
+    columns = "".join(f"{format(figures[store], form):>14}" for store in STORES)
+    print(f"{work:<58}{columns}   {goal}".rstrip(), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds")
+    parser.add_argument("--park", nargs=2, metavar=("STORE", "TASKS"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.park:
+        print(json.dumps(asyncio.run(park(options.park[0], total=int(options.park[1])))))
+        return
+    rounds = 3 if options.quick else 7
+    scale = 10 if options.quick else 1
+
+    def on_both(measure: Callable[..., Any], **arguments: Any) -> dict[str, Any]:
+        return {store: asyncio.run(measure(store, **arguments)) for store in STORES}
+
+    print(f"{'This disk syncs':<58}{'':>14}{syncs_per_second():>14,.0f}   a second")
+    print(f"{'':<58}{'memory':>14}{'sqlite':>14}   goal")
+    sent = on_both(sends, rounds=rounds, total=8_000 // scale)
+    show(f"sends a second, {SENDERS} senders", sent, ",.0f")
+    for handler, manner in ((talk, "at once"), (talk_with_pauses, "one by one")):
+        streamed = on_both(streams, handler=handler, rounds=rounds, sizes=(1_000, 4_000, 16_000))
+        for figure in ("1,000 chunks", "4,000 chunks", "16,000 chunks"):
+            show(f"chunks a second, {figure} {manner}", {s: streamed[s][figure] for s in STORES}, ",.0f")
+        growth, within = ({s: streamed[s][name] for s in STORES} for name in ("growth", "last quarter"))
+        show("  cost of a chunk, 16,000 against 1,000", growth, ".2f", "1.20 at most")
+        show("  cost of a chunk, last quarter of 16,000 against first", within, ".2f")
+    held = on_both(longest_hold_up, rounds=rounds, chunks=16_000)
+    show("milliseconds that others wait after a stream of 16,000", held, ",.1f")
+    replayed = on_both(replay, rounds=rounds, chunks=16_000)
+    show("events a second, replay of a finished task of 16,000", replayed, ",.0f")
+    slowed = on_both(stalled_reader, rounds=rounds, chunks=2_000 // (4 if options.quick else 1))
+    show("chunks a second, 100 subscribers, one stalled", {s: slowed[s]["chunks"] for s in STORES}, ",.0f")
+    show("  agent's time, against 100 that read", {s: slowed[s]["against 100"] for s in STORES}, ".2f", "1.10 at most")
+    show("  agent's time, against 99 that read", {s: slowed[s]["against 99"] for s in STORES}, ".2f", "1.10 at most")
+    tasks = 10_000 // scale
+    parked = {store: park_in_fresh_process(store, total=tasks) for store in STORES}
+    show(
+        f"bytes for each of {tasks:,} parked tasks", {s: parked[s]["bytes"] for s in STORES}, ",.0f", "2,048 (durable)"
+    )
+    more = {s: parked[s]["asyncio tasks"] - parked[s]["asyncio tasks before"] for s in STORES}
+    show("  asyncio tasks more than without them", more, ".0f", "0")
+
+
+if __name__ == "__main__":
+    main()

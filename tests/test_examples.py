@@ -1,0 +1,450 @@
+"""The examples and the snippets of the author's guide do what they say, restarts included."""
+
+import asyncio
+import re
+import struct
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from examples import charts, coder, currency, expenses, hello, report
+
+from parley import Agent
+from parley.protocol.events import ArtifactUpdate, StatusUpdate, StepRecorded, TaskEvent
+from parley.protocol.messages import DataPart, Message, RawPart, TextPart
+from parley.protocol.requests import SendMessageRequest
+from parley.protocol.tasks import Artifact, Task, TaskState
+from parley.stores.interface import TaskKey, Write
+from parley.stores.memory import MemoryTaskLog
+from parley.testing.client import Client
+from tests.bounded import bounded
+
+pytestmark = pytest.mark.anyio
+
+ROOT = Path(__file__).parent.parent
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+GUIDE = (ROOT / "docs" / "agents.md").read_text()
+
+
+class TrippingLog(MemoryTaskLog):
+    """A store that says when something was written, so that a test can crash the process right there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tripped = asyncio.Event()
+        self.trips_at: Callable[[Write], bool] = lambda write: False
+
+    def write(self, write: Write) -> asyncio.Future[None]:
+        done = super().write(write)
+        if self.trips_at(write):
+            self.tripped.set()
+        return done
+
+
+async def events_of(client: Client, task: Task) -> list[TaskEvent]:
+    found = await client.log.events(TaskKey(client.caller.owner, task.id), after=0, limit=1_000)
+    return [event for _, event in found]
+
+
+def words(task: Task) -> list[str]:
+    return [message.text for message in task.history]
+
+
+# --- each example, from the first word to the last --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_says_what_it_shows_and_defines_an_agent(path: Path) -> None:
+    namespace: dict[str, Any] = {}
+    exec(compile(path.read_text(), path, "exec"), namespace)
+    assert namespace["__doc__"]
+    assert isinstance(namespace["agent"], Agent)
+    assert namespace["agent"].description
+
+
+def test_hello_has_fewer_than_ten_lines() -> None:
+    assert len((ROOT / "examples" / "hello.py").read_text().splitlines()) < 10
+
+
+async def test_hello_greets() -> None:
+    async with bounded(hello.agent) as client:
+        task = await client.send("World")
+    assert (task.status.state, client.text(task)) == (TaskState.COMPLETED, "Hello, World!")
+
+
+async def test_currency_converts_what_is_complete_at_once_and_streams_it() -> None:
+    async with bounded(currency.agent) as client:
+        task, *updates = [event async for event in client.stream("100 USD in EUR")]
+        task = await client.get(task)
+    chunks = [update.artifact.parts[0].text for update in updates if isinstance(update, ArtifactUpdate)]
+    assert chunks == ["100 USD ", "is 92.00 EUR."]
+    assert (task.status.state, words(task)) == (TaskState.COMPLETED, ["100 USD in EUR"])
+
+
+async def test_currency_asks_until_it_knows_the_currency() -> None:
+    question = "To which currency? I know USD, EUR, GBP, JPY."
+    async with bounded(currency.agent) as client:
+        asked = await client.send("12.50 gbp")
+        again = await client.send("gold", task=asked)
+        assert [task.status.state for task in (asked, again)] == [TaskState.INPUT_REQUIRED] * 2
+        task = await client.send(" jpy ", task=asked)
+    assert words(task) == ["12.50 gbp", question, "gold", question, " jpy "]
+    assert (task.status.state, client.text(task)) == (TaskState.COMPLETED, "12.5 GBP is 2373.42 JPY.")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [("hello", "Say an amount and a currency, such as 100 USD."), ("5 DOG in EUR", "I do not know DOG.")],
+)
+async def test_currency_rejects_what_it_cannot_convert(text: str, reason: str) -> None:
+    async with bounded(currency.agent) as client:
+        task = await client.send(text)
+    assert (task.status.state, task.status.message.text, task.artifacts) == (TaskState.REJECTED, reason, ())
+
+
+async def test_expenses_asks_with_a_form_and_books_what_comes_back() -> None:
+    form = DataPart(expenses.CLAIM, "application/schema+json")
+    async with bounded(expenses.agent) as client:
+        asked = await client.send("I want to claim my train ticket")
+        assert asked.status.state is TaskState.INPUT_REQUIRED
+        assert asked.status.message.parts == (TextPart("What did you spend?"), form)
+        again = await client.send({"amount": "much"}, task=asked)
+        assert again.status.message.parts == (TextPart("I need an amount and a purpose."), form)
+        task = await client.send({"amount": 49.9, "purpose": "train"}, task=asked)
+    booked = DataPart({"claim": "TRA-4990", "amount": 49.9, "purpose": "train"})
+    assert task.status.state is TaskState.COMPLETED
+    assert task.artifacts == (Artifact("response", (booked,), "response", index=0),)
+
+
+async def test_expenses_asks_nothing_of_a_claim_that_is_complete_and_rejects_one_over_the_limit() -> None:
+    async with bounded(expenses.agent) as client:
+        small = await client.send({"amount": 500, "purpose": "desk"})
+        large = await client.send({"amount": 501, "purpose": "desk"})
+    assert small.artifacts[0].parts == (DataPart({"claim": "DES-50000", "amount": 500, "purpose": "desk"}),)
+    assert (large.status.state, large.artifacts) == (TaskState.REJECTED, ())
+    assert large.status.message.text == "501 EUR is over the limit of 500 EUR."
+
+
+async def test_coder_writes_its_files_side_by_side_and_they_work() -> None:
+    async with bounded(coder.agent) as client:
+        task, *updates = [event async for event in client.stream("Point x y")]
+        task = await client.get(task)
+    chunks = [update for update in updates if isinstance(update, ArtifactUpdate)]
+    order = [update.artifact.artifact_id for update in chunks]
+    assert order[:4] == ["point.py", "test_point.py"] * 2
+    assert [update.artifact.artifact_id for update in chunks if update.last_chunk] == ["test_point.py", "point.py"]
+    assert [artifact.name for artifact in task.artifacts] == ["point.py", "test_point.py"]
+
+    module, test = ("".join(part.text for part in artifact.parts) for artifact in task.artifacts)
+    made: dict[str, Any] = {"__name__": "point"}
+    exec(module, made)
+    exec(test.replace("from point import Point", ""), made)
+    made["test_equal"]()
+    assert repr(made["Point"](1, 2)) == "Point(x=1, y=2)"
+
+
+def pixels_of(png: bytes) -> list[list[bytes]]:
+    """The pixels of an RGB picture whose rows have no filter; what a viewer would show."""
+    assert png[:8] == b"\x89PNG\r\n\x1a\n"
+    chunks: dict[bytes, bytes] = {}
+    rest = png[8:]
+    while rest:
+        size = struct.unpack(">I", rest[:4])[0]
+        kind, content, check = rest[4:8], rest[8 : 8 + size], rest[8 + size : 12 + size]
+        assert zlib.crc32(kind + content) == struct.unpack(">I", check)[0]
+        chunks[kind] = content
+        rest = rest[12 + size :]
+    assert list(chunks) == [b"IHDR", b"IDAT", b"IEND"]
+    width, height, *kind = struct.unpack(">IIBBBBB", chunks[b"IHDR"])
+    assert kind == [8, 2, 0, 0, 0]
+    data = zlib.decompress(chunks[b"IDAT"])
+    assert len(data) == height * (1 + width * 3)
+    rows = [data[start : start + 1 + width * 3] for start in range(0, len(data), 1 + width * 3)]
+    assert {row[0] for row in rows} == {0}
+    return [[row[place : place + 3] for place in range(1, len(row), 3)] for row in rows]
+
+
+async def test_charts_draws_bars_as_high_as_their_numbers() -> None:
+    async with bounded(charts.agent) as client:
+        task = await client.send({"Mon": 3, "Tue": 5, "Wed": 0})
+    ((picture,),) = [artifact.parts for artifact in task.artifacts]
+    assert isinstance(picture, RawPart)
+    assert (picture.filename, picture.media_type) == ("chart.png", "image/png")
+    pixels = pixels_of(picture.raw)
+    assert (len(pixels[0]), len(pixels)) == (3 * 40 + 4 * 10, 200)
+    heights = [sum(row[middle] == charts.BLUE for row in pixels) for middle in (30, 80, 130)]
+    assert heights == [120, 200, 0]
+
+
+@pytest.mark.parametrize("content", ["draw!", {}, {"Mon": "three"}, {"Mon": -1}, [1, 2]], ids=repr)
+async def test_charts_rejects_what_is_no_chart(content: Any) -> None:
+    async with bounded(charts.agent) as client:
+        task = await client.send(content)
+    assert (task.status.state, task.artifacts) == (TaskState.REJECTED, ())
+
+
+async def test_report_says_how_far_it_is_and_writes_section_by_section(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "PAUSE", 0)
+    async with bounded(report.agent) as client:
+        task, *updates = [event async for event in client.stream("tides")]
+        task = await client.get(task)
+    said = [
+        update.status.message.text for update in updates if isinstance(update, StatusUpdate) and update.status.message
+    ]
+    assert said == ["Summary (1 of 4)", "Background (2 of 4)", "Findings (3 of 4)", "Outlook (4 of 4)"]
+    chunks = [update for update in updates if isinstance(update, ArtifactUpdate)]
+    assert len(chunks) == 4 * 5
+    assert [update.last_chunk for update in chunks] == [False] * 19 + [True]
+    assert (task.status.state, client.text(task)) == (TaskState.COMPLETED, whole_report("tides"))
+
+
+def whole_report(topic: str) -> str:
+    return "".join(
+        f"## {title}\n\nThis is the {title.lower()} of {topic}. More could be said. It was not. \n\n"
+        for title in report.SECTIONS
+    )
+
+
+# --- restarts in the middle -------------------------------------------------------------------------------------------
+
+
+async def test_currency_is_restarted_while_it_waits_and_after_its_step_without_taking_it_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fetched: list[tuple[str, str]] = []
+
+    def fetch_rate(source: str, target: str) -> float:
+        fetched.append((source, target))
+        return 0.5
+
+    monkeypatch.setattr(currency, "fetch_rate", fetch_rate)
+    log = TrippingLog()
+    async with bounded(currency.agent, log=log) as client:
+        asked = await client.send("100 USD")
+        await client.crash()
+        await client.restart()
+        assert await client.get(asked) == asked
+
+        log.trips_at = lambda write: any(isinstance(event, StepRecorded) for event in write.events)
+        await client.start("EUR", task=asked)
+        await log.tripped.wait()
+        await client.crash()
+        assert not any(isinstance(event, ArtifactUpdate) for event in await events_of(client, asked))
+        await client.restart()
+        task = await client.finished(asked)
+
+    assert (task.status.state, client.text(task)) == (TaskState.COMPLETED, "100 USD is 50.00 EUR.")
+    assert words(task) == ["100 USD", "To which currency? I know USD, EUR, GBP, JPY.", "EUR"]
+    assert fetched == [("USD", "EUR")]
+
+
+async def test_report_goes_on_with_the_next_section_after_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
+    researched: list[str] = []
+    real_research = report.research
+
+    async def research(title: str, topic: str) -> list[str]:
+        researched.append(title)
+        return await real_research(title, topic)
+
+    monkeypatch.setattr(report, "PAUSE", 0)
+    monkeypatch.setattr(report, "research", research)
+    log = TrippingLog()
+    log.trips_at = lambda write: any(
+        isinstance(event, StepRecorded) and event.name == "Findings" for event in write.events
+    )
+    async with bounded(report.agent, log=log) as client:
+        started = await client.start("tides")
+        await log.tripped.wait()
+        await client.crash()
+        assert researched == ["Summary", "Background", "Findings"]
+        await client.restart()
+        task = await client.finished(started)
+
+    assert client.text(task) == whole_report("tides")
+    assert researched == ["Summary", "Background", "Findings", "Outlook"]
+
+
+async def outcome(client: Client, task: Task) -> tuple[TaskState, str, list[str], list[TaskEvent]]:
+    """What a task came to, and what it emitted on the way, without ids and times that differ between runs."""
+    emitted = [event for event in await events_of(client, task) if isinstance(event, ArtifactUpdate | StepRecorded)]
+    return task.status.state, client.text(task), words(task), emitted
+
+
+@pytest.mark.parametrize(
+    ("agent", "conversation"),
+    [(currency.agent, ["100 USD", "EUR"]), (report.agent, ["tides"]), (coder.agent, ["Point x y"])],
+    ids=["currency", "report", "coder"],
+)
+async def test_wherever_an_example_crashes_it_comes_to_the_same_and_says_nothing_twice(
+    monkeypatch: pytest.MonkeyPatch, agent: Agent, conversation: list[str]
+) -> None:
+    """The process dies after the first write that the last message brings about, after the second, and so on, until
+    there is nothing left to write."""
+    monkeypatch.setattr(report, "PAUSE", 0)
+
+    async def converse(*, writes: int) -> tuple[Any, bool]:
+        log, states = TrippingLog(), list[TaskState]()
+
+        def is_last(write: Write) -> bool:
+            states.append(write.state)
+            return len(states) == writes or write.state is TaskState.COMPLETED
+
+        async with bounded(agent, log=log) as client:
+            task: Any = None
+            for text in conversation[:-1]:
+                task = await client.send(text, task=task)
+            log.trips_at = is_last
+            task = await client.start(conversation[-1], task=task)
+            await log.tripped.wait()
+            has_finished = states[-1] is TaskState.COMPLETED
+            await client.crash()
+            await client.restart()
+            return await outcome(client, await client.finished(task)), has_finished
+
+    outcomes: list[Any] = []
+    has_finished = False
+    while not has_finished:
+        found, has_finished = await converse(writes=len(outcomes) + 1)
+        outcomes.append(found)
+    assert len(outcomes) > 2
+    assert outcomes[-1][0] is TaskState.COMPLETED
+    assert outcomes == [outcomes[-1]] * len(outcomes)
+
+
+# --- the author's guide -----------------------------------------------------------------------------------------------
+
+
+def snippets() -> dict[str, str]:
+    """The guide's Python by the heading above it."""
+    sections = re.split(r"^#+ (.+)$", GUIDE, flags=re.MULTILINE)[1:]
+    pairs = zip(sections[::2], sections[1::2], strict=True)
+    found = {title: re.findall(r"```python\n(.*?)```", text, re.DOTALL) for title, text in pairs}
+    assert all(len(blocks) <= 1 for blocks in found.values())
+    return {title: blocks[0] for title, blocks in found.items() if blocks}
+
+
+def snippet(title: str) -> SimpleNamespace:
+    namespace: dict[str, Any] = {}
+    exec(snippets()[title], namespace)
+    return SimpleNamespace(**namespace)
+
+
+@pytest.mark.parametrize("title", snippets())
+async def test_a_snippet_of_the_guide_runs(title: str) -> None:
+    made = snippet(title)
+    assert isinstance(made.agent, Agent)
+    for name, value in vars(made).items():
+        if name.startswith("test_"):
+            await value()
+
+
+@pytest.mark.parametrize(
+    ("title", "said", "text"),
+    [
+        ("Writing agents", ["hello"], "hello"),
+        ("Kinds of handlers", ["cat.png", "16x16"], "cat.png at 16x16"),
+        ("What goes out", ["a note"], "Noted."),
+        ("Progress and several artifacts", ["Hello You"], "HELLO YOU !hello you …"),
+        ("Asking", ["espresso", "small", "no"], "One small espresso, black."),
+        ("The one rule", ["four", "Ann"], "Table 7 for four: Ann."),
+        ("Authorisation", ["today?", "I did"], "You are free."),
+        ("Refusing and failing", ["5"], "Paid 5."),
+        ("Several skills", ["hello"], "Say skillId: shout or mirror."),
+        ("Restarts", ["go"], "Gone."),
+    ],
+)
+async def test_a_conversation_with_a_snippet_of_the_guide(title: str, said: list[str], text: str) -> None:
+    async with bounded(snippet(title).agent) as client:
+        task: Any = None
+        for words in said:
+            task = await client.send(words, task=task)
+    assert (task.status.state, client.text(task)) == (TaskState.COMPLETED, text)
+
+
+async def test_the_guides_step_is_taken_once() -> None:
+    made = snippet("The one rule")
+    async with bounded(made.agent) as client:
+        asked = await client.send("four")
+        await client.send("Ann", task=asked)
+    assert made.called == ["four"]
+
+
+async def test_the_guides_results_are_text_data_and_a_file() -> None:
+    async with bounded(snippet("What goes out").agent) as client:
+        task = await client.send("a note")
+    parts = (TextPart("Noted."), DataPart({"words": 2}), RawPart(b"a note", "text/plain", "note.txt"))
+    assert task.artifacts[0].parts == parts
+
+
+async def test_the_guides_form_comes_back_as_data() -> None:
+    async with bounded(snippet("Forms").agent) as client:
+        asked = await client.send("hi")
+        task = await client.send({"title": "Emma", "weeks": 2}, task=asked)
+    assert task.artifacts[0].parts == (DataPart({"lent": "Emma", "days": 14}),)
+
+
+@pytest.mark.parametrize(
+    ("amount", "state", "reason"),
+    [
+        ("200", TaskState.REJECTED, "I pay 100 at most."),
+        ("20", TaskState.FAILED, "The vault is empty."),
+    ],
+)
+async def test_the_guides_bank_refuses_and_fails(amount: str, state: TaskState, reason: str) -> None:
+    async with bounded(snippet("Refusing and failing").agent) as client:
+        task = await client.send(amount)
+    assert (task.status.state, task.status.message.text) == (state, reason)
+
+
+async def test_the_guides_conversation_is_remembered() -> None:
+    async with bounded(snippet("Memory").agent) as client:
+        first = await client.send("one")
+        message = Message("again", first.history[0].role, (TextPart("two"),), first.context_id)
+        second: Any = await client.engine.send_message(SendMessageRequest(message), client.caller)
+    assert client.text(second) == "Visit 2. You said before: ['one']"
+
+
+async def test_the_guides_skills_are_chosen_by_their_ids() -> None:
+    agent = snippet("Several skills").agent
+    async with bounded(agent) as client:
+        shouted = await client.send("hello", metadata={"skillId": "shout"})
+        mirrored = await client.send("hello", metadata={"skillId": "mirror"})
+    assert (client.text(shouted), client.text(mirrored)) == ("HELLO", "olleh")
+    assert [(skill.name, skill.description) for skill in agent.card().skills] == [
+        ("Shout", "Says it louder."),
+        ("Mirror writing", "Says it backwards."),
+    ]
+
+
+async def test_the_guides_watcher_cleans_up_when_it_is_cancelled() -> None:
+    made = snippet("Cancelling and cleaning up")
+    async with bounded(made.agent) as client:
+        task = await client.start("go")
+        while not made.log:
+            await asyncio.sleep(0)
+        canceled = await client.cancel(task)
+    assert (canceled.status.state, made.log) == (TaskState.CANCELED, ["opened", "closed"])
+
+
+async def test_the_guides_rocket_is_failed_by_a_restart() -> None:
+    agent = snippet("Restarts").agent
+
+    @agent.on_message
+    async def count_down(turn: Any) -> None:
+        await asyncio.Event().wait()
+
+    async with bounded(agent) as client:
+        task = await client.start("go")
+        await client.crash()
+        await client.restart()
+        assert (await client.get(task)).status.state is TaskState.FAILED
+
+
+async def test_the_guides_oracle_replies_with_a_message() -> None:
+    async with bounded(snippet("Direct replies").agent) as client:
+        reply = await client.send("Is it so?")
+    assert isinstance(reply, Message)
+    assert reply.text == "Yes."
