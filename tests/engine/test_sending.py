@@ -19,6 +19,7 @@ from parley.protocol.errors import (
 )
 from parley.protocol.events import ArtifactUpdate, StatusUpdate
 from parley.protocol.messages import Message, Role, TextPart
+from parley.protocol.push import PushConfig
 from parley.protocol.requests import ListTasksRequest, SendConfiguration, SendMessageRequest
 from parley.protocol.tasks import Artifact, Task, TaskState
 from tests.bounded import bounded
@@ -143,6 +144,39 @@ async def test_a_caller_of_0_1_names_its_tasks_and_reopens_them() -> None:
             assert (task.id, task.context_id, client.text(task)) == ("my-task", "session", text)
 
     assert [message.text for message in task.history] == ["one", "two"]
+
+
+async def test_two_messages_that_begin_the_same_task_of_0_1_at_once_make_one_run() -> None:
+    gate = Gate()
+    async with bounded(gate.agent) as client:
+        messages = [Message("", Role.USER, (TextPart(text),), None, "mine") for text in ("one", "two")]
+        sends = [
+            asyncio.create_task(client.engine.send_message(SendMessageRequest(message, caller_names_task=True)))
+            for message in messages
+        ]
+        await gate.begun.wait()
+        while len((await client.get("mine")).history) < 2:
+            await asyncio.sleep(0)
+        gate.open.set()
+        first, second = await asyncio.gather(*sends)
+    assert gate.runs == 1
+    assert first == second
+
+
+async def test_a_webhook_too_many_is_refused_and_the_task_goes_on() -> None:
+    async with bounded(asking(), limits=Limits(push_configs_per_task=1)) as client:
+        asked = await client.send("100 USD")
+        for name, outcome in (("one", TaskState.INPUT_REQUIRED), ("two", None)):
+            push = SendConfiguration(push_config=PushConfig("https://hook", id=name))
+            if outcome is not None:
+                task: Any = await client.engine.send_message(SendMessageRequest(client.message("x"), push))
+                assert task.status.state is outcome
+                asked = task
+            else:
+                request = SendMessageRequest(client.message("EUR", task=asked), push)
+                with pytest.raises(InvalidParamsError, match="1 webhooks"):
+                    await client.engine.send_message(request)
+        assert client.text(await client.finished(asked)) == "x in EUR"
 
 
 async def test_unknown_and_foreign_tasks_look_the_same() -> None:

@@ -144,11 +144,11 @@ def test_a_log_that_makes_no_sense_is_refused(events: list[TaskEvent]) -> None:
 
 def test_a_finished_task_takes_messages_only_from_callers_that_may_reopen_it() -> None:
     finished = Task("t1", "c1", TaskStatus(S.COMPLETED))
-    admit_message(Task("t1", "c1", TaskStatus(S.INPUT_REQUIRED)))
-    admit_message(finished, may_reopen=True)
+    admit_message("t1", S.INPUT_REQUIRED)
+    admit_message("t1", S.COMPLETED, may_reopen=True)
 
     with pytest.raises(TaskFinishedError) as caught:
-        admit_message(finished)
+        admit_message("t1", S.COMPLETED)
 
     assert caught.value.details == {"taskId": "t1", "state": "completed"}
     assert apply(finished, status(S.SUBMITTED)).status.state is S.SUBMITTED

@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Coroutine
 from datetime import timedelta
 
 from msgspec import structs
 
 from parley.engine.caller import ANYBODY, Caller
 from parley.engine.clock import Clock, NewId, SystemClock, random_id
-from parley.engine.contexts import Contexts
-from parley.engine.feed import Feed, Feeds
-from parley.engine.journal import Journal
+from parley.engine.feed import Feeds
 from parley.engine.limits import Limits
 from parley.engine.paging import cut_history
 from parley.engine.program import Program, Recovery
-from parley.engine.run import Run, size_of
+from parley.engine.reception import Reception
+from parley.engine.run import Run
 from parley.engine.sends import Sends
 from parley.engine.supervisor import Supervisor
 from parley.engine.views import Numbered, Views, fold_stored
@@ -30,19 +28,16 @@ from parley.engine.watchdog import Watchdog
 from parley.engine.webhooks import Webhooks
 from parley.protocol.errors import (
     InternalError,
-    InvalidParamsError,
     TaskNotCancelableError,
     TaskNotFoundError,
-    UnavailableError,
 )
-from parley.protocol.events import MessageAdded, StatusUpdate, TaskCreated, TaskEvent
-from parley.protocol.lifecycle import admit_message, fold, is_interrupted, is_terminal
+from parley.protocol.events import StatusUpdate
+from parley.protocol.lifecycle import is_interrupted, is_terminal
 from parley.protocol.messages import Message, Role, TextPart
 from parley.protocol.requests import (
     CancelTaskRequest,
     GetTaskRequest,
     ListTasksRequest,
-    SendConfiguration,
     SendMessageRequest,
     SubscribeToTaskRequest,
     TaskPage,
@@ -50,9 +45,6 @@ from parley.protocol.requests import (
 from parley.protocol.tasks import Task, TaskState, TaskStatus
 from parley.stores.interface import (
     ConflictError,
-    NewTask,
-    SendKey,
-    SendRecord,
     StoreError,
     TaskHead,
     TaskKey,
@@ -64,16 +56,6 @@ logger = logging.getLogger(__name__)
 
 MAINTENANCE_SECONDS = 60.0
 """How often old sends and tasks are forgotten."""
-
-
-@dataclass(frozen=True, slots=True)
-class Accepted:
-    """A message that was taken in: its task, and the number of the event that says so."""
-
-    key: TaskKey
-    seq: int
-    task: Callable[[], Task] | None = None
-    """The task right after the message, where that can be told without asking the store."""
 
 
 class Engine:
@@ -104,6 +86,18 @@ class Engine:
         self._background: set[asyncio.Task[None]] = set()
         self._watchdog = Watchdog(self.limits.blocked_seconds)
         self.webhooks = Webhooks(log, self._views, self.limits)
+        self._reception = Reception(
+            program=program,
+            log=log,
+            feeds=self._feeds,
+            views=self._views,
+            sends=self._sends,
+            supervisor=self._supervisor,
+            webhooks=self.webhooks,
+            clock=self._clock,
+            new_id=new_id,
+            limits=self.limits,
+        )
 
     # --- life ---------------------------------------------------------------------------------------------------------
 
@@ -143,7 +137,7 @@ class Engine:
         """
         if self.program.replies_directly:
             return await self._reply(request, caller)
-        accepted, feed = await self._accept(request, caller)
+        accepted, feed = await self._reception.accept(request, caller)
         try:
             run = self._supervisor.find(accepted.key)
             if run is not None:
@@ -163,7 +157,7 @@ class Engine:
         if self.program.replies_directly:
             yield 0, await self._reply(request, caller)
             return
-        accepted, feed = await self._accept(request, caller)
+        accepted, feed = await self._reception.accept(request, caller)
         try:
             run = self._supervisor.find(accepted.key)
             if run is not None:
@@ -196,167 +190,9 @@ class Engine:
         if run.ended.done() and run.failure is not None:
             raise run.failure
 
-    async def _accept(self, request: SendMessageRequest, caller: Caller) -> tuple[Accepted, Feed]:
-        """Take a message in: begin a task, go on with one, or find out that the message came before."""
-        message = self._checked(request.message)
-        send = self._sends.key_of(message)
-        record = await self._sends.find(caller.owner, send)
-        if record is not None and record.task_id is not None:
-            key = TaskKey(caller.owner, record.task_id)
-            return Accepted(key, 0), self._feeds.use(key)
-        try:
-            accepted, feed = await self._take_in(structs.replace(request, message=message), caller, send)
-        except BaseException:
-            self._sends.resolve(caller.owner, send)
-            raise
-        self._sends.announce(caller.owner, send, self._sends.record(accepted.key.task_id))
-        return accepted, feed
-
-    def _checked(self, message: Message) -> Message:
-        """A message that may come in; 0.1 has no message ids, so it gets one here."""
-        if sum(map(size_of, message.parts)) > self.limits.message_bytes:
-            raise InvalidParamsError(f"A message may have {self.limits.message_bytes} bytes", path="$.message.parts")
-        self.program.admit(message)
-        return message if message.message_id else structs.replace(message, message_id=self._new_id())
-
-    async def _take_in(self, request: SendMessageRequest, caller: Caller, send: SendKey) -> tuple[Accepted, Feed]:
-        self._supervisor.check_capacity()
-        task_id = request.message.task_id
-        if task_id is None:
-            return await self._begin_task(request, caller, send, self._new_id())
-        key = TaskKey(caller.owner, task_id)
-        while True:
-            head = await self._log.head(key)
-            if head is None:
-                if not request.caller_names_task:
-                    raise TaskNotFoundError.for_task(task_id)
-                return await self._begin_task(request, caller, send, task_id)
-            context_id = request.message.context_id
-            if context_id is not None and context_id != head.context_id:
-                raise InvalidParamsError("The task belongs to another context", path="$.message.contextId")
-            accepted = await self._go_on(head, request, caller, send)
-            if accepted is not None:
-                return accepted
-
-    async def _begin_task(
-        self, request: SendMessageRequest, caller: Caller, send: SendKey, task_id: str
-    ) -> tuple[Accepted, Feed]:
-        now = self._clock.now()
-        key = TaskKey(caller.owner, task_id)
-        context_id = request.message.context_id or self._new_id()
-        message = structs.replace(request.message, task_id=task_id, context_id=context_id)
-        events: tuple[TaskEvent, ...] = (
-            TaskCreated(task_id, context_id, TaskStatus(TaskState.SUBMITTED, timestamp=now)),
-            MessageAdded(task_id, context_id, message),
-        )
-        run = self._run(key, context_id, caller, message, request.configuration, Journal(events))
-        new = NewTask(self.program.id, context_id, caller.version, now)
-        run.begin(events, new, [(send, self._sends.record(task_id))])
-        await self._start(run, request.configuration)
-        return Accepted(key, len(events), lambda: fold(None, events)), self._feeds.use(key)
-
-    async def _go_on(
-        self, head: TaskHead, request: SendMessageRequest, caller: Caller, send: SendKey
-    ) -> tuple[Accepted, Feed] | None:
-        """Give a message to a task that exists; None if the task changed meanwhile and must be looked at again."""
-        key = head.key
-        message = structs.replace(request.message, task_id=key.task_id, context_id=head.context_id)
-        remembered = [(send, self._sends.record(key.task_id))]
-        run = self._supervisor.find(key)
-        if run is not None:
-            if run.is_closed:
-                await asyncio.wait({run.ended})
-                return None
-            if len(run.journal.messages) >= self.limits.history_messages:
-                raise InvalidParamsError(f"A task may have {self.limits.history_messages} messages")
-            run.add_message(message, remembered)
-            return Accepted(key, run.seq), self._feeds.use(key)
-        if not (is_terminal(head.state) or is_interrupted(head.state)):
-            raise UnavailableError("The task is being recovered; try again in a moment")
-        events = await self._views.events(key)
-        if len(events) != head.last_seq or self._supervisor.find(key) is not None:
-            return None
-        task = fold(None, events)
-        admit_message(task, may_reopen=request.caller_names_task)
-        return await self._resume(head, task, events, message, request, caller, remembered)
-
-    async def _resume(
-        self,
-        head: TaskHead,
-        task: Task,
-        events: list[TaskEvent],
-        message: Message,
-        request: SendMessageRequest,
-        caller: Caller,
-        remembered: list[tuple[SendKey, SendRecord]],
-    ) -> tuple[Accepted, Feed]:
-        """Begin another run of a task that waited for its caller, or (0.1) had ended."""
-        now = self._clock.now()
-        added = MessageAdded(head.key.task_id, head.context_id, message)
-        is_reopened = is_terminal(head.state)
-        state = TaskState.SUBMITTED if is_reopened else TaskState.WORKING
-        status = StatusUpdate(head.key.task_id, head.context_id, TaskStatus(state, timestamp=now))
-        news: tuple[TaskEvent, ...] = (status, added) if is_reopened else (added, status)
-        journal = Journal([*events, *news])
-        if len(journal.messages) > self.limits.history_messages:
-            raise InvalidParamsError(f"A task may have {self.limits.history_messages} messages")
-        run = self._run(
-            head.key,
-            head.context_id,
-            caller,
-            journal.opening or message,
-            request.configuration,
-            journal,
-            head.last_seq,
-            state,
-        )
-        run.begin(news, None, remembered)
-        await self._start(run, request.configuration)
-        accepted = Accepted(head.key, head.last_seq + len(news), lambda: fold(task, news))
-        return accepted, self._feeds.use(head.key)
-
-    def _run(
-        self,
-        key: TaskKey,
-        context_id: str,
-        caller: Caller,
-        message: Message,
-        configuration: SendConfiguration,
-        journal: Journal,
-        seq: int = 0,
-        state: TaskState = TaskState.SUBMITTED,
-        attempts: int = 1,
-    ) -> Run:
-        return Run(
-            key=key,
-            context_id=context_id,
-            program=self.program,
-            contexts=Contexts(self._log, self._views, key.owner),
-            caller=caller,
-            message=message,
-            configuration=configuration,
-            log=self._log,
-            feed=self._feeds.use(key),
-            journal=journal,
-            clock=self._clock,
-            new_id=self._new_id,
-            limits=self.limits,
-            sends_kept=lambda send: self._sends.resolve(key.owner, send, self._sends.record(key.task_id)),
-            seq=seq,
-            state=state,
-            attempts=attempts,
-        )
-
-    async def _start(self, run: Run, configuration: SendConfiguration) -> None:
-        if configuration.push_config is not None:
-            self._supervisor.hold(run)
-            await run.settle()
-            await self.webhooks.register(run.key, configuration.push_config)
-        self._supervisor.start(run)
-
     async def _reply(self, request: SendMessageRequest, caller: Caller) -> Message:
         """Answer a message directly; the same message gets the same answer."""
-        message = self._checked(request.message)
+        message = self._reception.checked(request.message)
         if message.task_id is not None:
             raise TaskNotFoundError.for_task(message.task_id)
         self._supervisor.check_capacity()
@@ -464,21 +300,7 @@ class Engine:
             await self._settle(head, TaskState.FAILED, text)
         else:
             logger.info("Task %s: begun again after a restart (attempt %d)", head.key.task_id, head.attempts + 1)
-            journal = Journal(await self._views.events(head.key))
-            caller = Caller(head.key.owner.name, head.key.owner.tenant, version=head.created_in)
-            run = self._run(
-                head.key,
-                head.context_id,
-                caller,
-                journal.opening or journal.messages[-1],
-                SendConfiguration(),
-                journal,
-                head.last_seq,
-                head.state,
-                head.attempts + 1,
-            )
-            run.note_attempt()
-            self._supervisor.start(run)
+            await self._reception.begin_again(head)
 
     async def _run_ended(self, run: Run) -> None:
         self._feeds.release(run.key, run.feed)

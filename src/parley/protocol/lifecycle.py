@@ -61,14 +61,14 @@ def ends_stream(state: TaskState) -> bool:
     return state in TERMINAL or state in INTERRUPTED
 
 
-def admit_message(task: Task, *, may_reopen: bool = False) -> None:
+def admit_message(task_id: str, state: TaskState, *, may_reopen: bool = False) -> None:
     """Let a message into a task, or refuse it because the task has ended.
 
     Raises:
         TaskFinishedError: the task has ended, and the caller's dialect does not reopen tasks.
     """
-    if is_terminal(task.status.state) and not may_reopen:
-        raise TaskFinishedError.for_task(task.id, task.status.state)
+    if is_terminal(state) and not may_reopen:
+        raise TaskFinishedError.for_task(task_id, state)
 
 
 def apply(task: Task | None, event: TaskEvent) -> Task:

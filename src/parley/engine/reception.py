@@ -1,0 +1,253 @@
+"""Taking messages in: a new task, an answer, a word to a task at work, or the same message once more.
+
+Whatever it is, it ends in a run that has the message in its hands, or in an error that has changed nothing. Between the
+last look at a task and the begin of its run nothing waits, so that no two runs begin for one task.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from msgspec import structs
+
+from parley.engine.caller import Caller
+from parley.engine.clock import Clock, NewId
+from parley.engine.contexts import Contexts
+from parley.engine.feed import Feed, Feeds
+from parley.engine.journal import Journal
+from parley.engine.limits import Limits
+from parley.engine.program import Program
+from parley.engine.run import Run, size_of
+from parley.engine.sends import Sends
+from parley.engine.supervisor import Supervisor
+from parley.engine.views import Views
+from parley.engine.webhooks import Webhooks
+from parley.protocol.errors import InvalidParamsError, TaskNotFoundError, UnavailableError
+from parley.protocol.events import MessageAdded, StatusUpdate, TaskCreated, TaskEvent
+from parley.protocol.lifecycle import admit_message, fold, is_interrupted, is_terminal
+from parley.protocol.messages import Message
+from parley.protocol.requests import SendConfiguration, SendMessageRequest
+from parley.protocol.tasks import Task, TaskState, TaskStatus
+from parley.stores.interface import NewTask, SendKey, SendRecord, TaskHead, TaskKey, TaskLog
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A message that was taken in: its task, and the number of the event that says so."""
+
+    key: TaskKey
+    seq: int
+    task: Callable[[], Task] | None = None
+    """The task right after the message, where that can be told without asking the store."""
+
+
+class Reception:
+    """Where messages become runs."""
+
+    def __init__(
+        self,
+        *,
+        program: Program,
+        log: TaskLog,
+        feeds: Feeds,
+        views: Views,
+        sends: Sends,
+        supervisor: Supervisor,
+        webhooks: Webhooks,
+        clock: Clock,
+        new_id: NewId,
+        limits: Limits,
+    ) -> None:
+        self._program = program
+        self._log = log
+        self._feeds = feeds
+        self._views = views
+        self._sends = sends
+        self._supervisor = supervisor
+        self._webhooks = webhooks
+        self._clock = clock
+        self._new_id = new_id
+        self._limits = limits
+
+    async def accept(self, request: SendMessageRequest, caller: Caller) -> tuple[Accepted, Feed]:
+        """Take a message in: begin a task, go on with one, or find out that the message came before."""
+        message = self.checked(request.message)
+        send = self._sends.key_of(message)
+        record = await self._sends.find(caller.owner, send)
+        if record is not None and record.task_id is not None:
+            key = TaskKey(caller.owner, record.task_id)
+            return Accepted(key, 0), self._feeds.use(key)
+        try:
+            accepted, feed = await self._take_in(structs.replace(request, message=message), caller, send)
+        except BaseException:
+            self._sends.resolve(caller.owner, send)
+            raise
+        self._sends.announce(caller.owner, send, self._sends.record(accepted.key.task_id))
+        return accepted, feed
+
+    def checked(self, message: Message) -> Message:
+        """A message that may come in; 0.1 has no message ids, so it gets one here."""
+        if sum(map(size_of, message.parts)) > self._limits.message_bytes:
+            raise InvalidParamsError(f"A message may have {self._limits.message_bytes} bytes", path="$.message.parts")
+        self._program.admit(message)
+        return message if message.message_id else structs.replace(message, message_id=self._new_id())
+
+    async def _take_in(self, request: SendMessageRequest, caller: Caller, send: SendKey) -> tuple[Accepted, Feed]:
+        self._supervisor.check_capacity()
+        task_id = request.message.task_id
+        if task_id is None:
+            return await self._begin_task(request, caller, send, self._new_id())
+        key = TaskKey(caller.owner, task_id)
+        while True:
+            head = await self._log.head(key)
+            run = self._supervisor.find(key)
+            if head is None and run is not None:
+                await run.settle()  # begun by another message a moment ago
+                continue
+            if head is None:
+                if not request.caller_names_task:
+                    raise TaskNotFoundError.for_task(task_id)
+                return await self._begin_task(request, caller, send, task_id)
+            context_id = request.message.context_id
+            if context_id is not None and context_id != head.context_id:
+                raise InvalidParamsError("The task belongs to another context", path="$.message.contextId")
+            accepted = await self._go_on(head, request, caller, send)
+            if accepted is not None:
+                return accepted
+
+    async def _begin_task(
+        self, request: SendMessageRequest, caller: Caller, send: SendKey, task_id: str
+    ) -> tuple[Accepted, Feed]:
+        now = self._clock.now()
+        key = TaskKey(caller.owner, task_id)
+        context_id = request.message.context_id or self._new_id()
+        message = structs.replace(request.message, task_id=task_id, context_id=context_id)
+        events: tuple[TaskEvent, ...] = (
+            TaskCreated(task_id, context_id, TaskStatus(TaskState.SUBMITTED, timestamp=now)),
+            MessageAdded(task_id, context_id, message),
+        )
+        run = self._run(key, context_id, caller, message, request.configuration, Journal(events))
+        new = NewTask(self._program.id, context_id, caller.version, now)
+        run.begin(events, new, [(send, self._sends.record(task_id))])
+        await self._start(run, request.configuration)
+        return Accepted(key, len(events), lambda: fold(None, events)), self._feeds.use(key)
+
+    async def _go_on(
+        self, head: TaskHead, request: SendMessageRequest, caller: Caller, send: SendKey
+    ) -> tuple[Accepted, Feed] | None:
+        """Give a message to a task that exists; None if the task changed meanwhile and must be looked at again."""
+        key = head.key
+        message = structs.replace(request.message, task_id=key.task_id, context_id=head.context_id)
+        remembered = [(send, self._sends.record(key.task_id))]
+        run = self._supervisor.find(key)
+        if run is not None:
+            if run.is_closed:
+                await asyncio.wait({run.ended})
+                return None
+            if len(run.journal.messages) >= self._limits.history_messages:
+                raise InvalidParamsError(f"A task may have {self._limits.history_messages} messages")
+            run.add_message(message, remembered)
+            return Accepted(key, run.seq), self._feeds.use(key)
+        if not (is_terminal(head.state) or is_interrupted(head.state)):
+            raise UnavailableError("The task is being recovered; try again in a moment")
+        admit_message(key.task_id, head.state, may_reopen=request.caller_names_task)
+        events = await self._views.events(key)
+        if len(events) != head.last_seq or self._supervisor.find(key) is not None:
+            return None
+        return await self._resume(head, events, message, request, caller, remembered)
+
+    async def _resume(
+        self,
+        head: TaskHead,
+        events: list[TaskEvent],
+        message: Message,
+        request: SendMessageRequest,
+        caller: Caller,
+        remembered: list[tuple[SendKey, SendRecord]],
+    ) -> tuple[Accepted, Feed]:
+        """Begin another run of a task that waited for its caller, or (0.1) had ended."""
+        now = self._clock.now()
+        added = MessageAdded(head.key.task_id, head.context_id, message)
+        is_reopened = is_terminal(head.state)
+        state = TaskState.SUBMITTED if is_reopened else TaskState.WORKING
+        status = StatusUpdate(head.key.task_id, head.context_id, TaskStatus(state, timestamp=now))
+        news: tuple[TaskEvent, ...] = (status, added) if is_reopened else (added, status)
+        journal = Journal([*events, *news])
+        if len(journal.messages) > self._limits.history_messages:
+            raise InvalidParamsError(f"A task may have {self._limits.history_messages} messages")
+        run = self._run(
+            head.key,
+            head.context_id,
+            caller,
+            journal.opening or message,
+            request.configuration,
+            journal,
+            head.last_seq,
+            state,
+        )
+        run.begin(news, None, remembered)
+        await self._start(run, request.configuration)
+        accepted = Accepted(head.key, head.last_seq + len(news), lambda: fold(None, [*events, *news]))
+        return accepted, self._feeds.use(head.key)
+
+    def _run(
+        self,
+        key: TaskKey,
+        context_id: str,
+        caller: Caller,
+        message: Message,
+        configuration: SendConfiguration,
+        journal: Journal,
+        seq: int = 0,
+        state: TaskState = TaskState.SUBMITTED,
+        attempts: int = 1,
+    ) -> Run:
+        return Run(
+            key=key,
+            context_id=context_id,
+            program=self._program,
+            contexts=Contexts(self._log, self._views, key.owner),
+            caller=caller,
+            message=message,
+            configuration=configuration,
+            log=self._log,
+            feed=self._feeds.use(key),
+            journal=journal,
+            clock=self._clock,
+            new_id=self._new_id,
+            limits=self._limits,
+            sends_kept=lambda send: self._sends.resolve(key.owner, send, self._sends.record(key.task_id)),
+            seq=seq,
+            state=state,
+            attempts=attempts,
+        )
+
+    async def _start(self, run: Run, configuration: SendConfiguration) -> None:
+        """Begin a run; a webhook that came with the message is registered before anything happens."""
+        try:
+            if configuration.push_config is not None:
+                self._supervisor.hold(run)
+                await run.settle()
+                await self._webhooks.register(run.key, configuration.push_config)
+        finally:
+            self._supervisor.start(run)
+
+    async def begin_again(self, head: TaskHead) -> None:
+        """Begin another run of a task that was at work when the process died."""
+        journal = Journal(await self._views.events(head.key))
+        caller = Caller(head.key.owner.name, head.key.owner.tenant, version=head.created_in)
+        run = self._run(
+            head.key,
+            head.context_id,
+            caller,
+            journal.opening or journal.messages[-1],
+            SendConfiguration(),
+            journal,
+            head.last_seq,
+            head.state,
+            head.attempts + 1,
+        )
+        run.note_attempt()
+        self._supervisor.start(run)
