@@ -370,3 +370,55 @@ async def test_an_exception_in_a_task_group_fails_the_task() -> None:
 
     async with bounded(agent_of(handler)) as client:
         assert (await client.send("go")).status.state is TaskState.FAILED
+
+
+async def test_plain_handlers_that_wait_for_plain_steps_do_not_starve_each_other() -> None:
+    def handler(turn: Turn) -> Any:
+        return turn.wait(turn.step("s", lambda: "stepped"))
+
+    async with bounded(agent_of(handler)) as client:
+        tasks = await asyncio.gather(*(client.send(str(n)) for n in range(40)))
+    assert {client.text(task) for task in tasks} == {"stepped"}
+
+
+async def test_an_error_in_a_step_is_the_steps_own(caplog: pytest.LogCaptureFixture) -> None:
+    def broken() -> None:
+        raise TypeError("my own mistake")
+
+    async def handler(turn: Turn) -> None:
+        await turn.step("s", broken)
+
+    async with bounded(agent_of(handler)) as client:
+        await client.send("go")
+    assert "my own mistake" in caplog.text
+    assert "is not JSON" not in caplog.text
+
+
+async def test_a_generator_in_a_thread_cleans_up_when_its_task_is_canceled() -> None:
+    log: list[str] = []
+
+    def handler(turn: Turn) -> Any:
+        try:
+            while True:
+                yield "x"
+                turn.wait(asyncio.sleep(0))
+        finally:
+            log.append("closed")
+
+    async with bounded(agent_of(handler)) as client:
+        task = await client.start("go")
+        while not client.text(await client.get(task)):
+            await asyncio.sleep(0)
+        await client.cancel(task)
+    assert log == ["closed"]
+
+
+async def test_any_callable_may_be_a_handler() -> None:
+    class Unhashable:
+        __hash__ = None  # pyright: ignore
+
+        def __call__(self, turn: Turn) -> str:
+            return "called"
+
+    async with bounded(agent_of(Unhashable())) as client:
+        assert client.text(await client.send("go")) == "called"

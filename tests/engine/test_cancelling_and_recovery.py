@@ -251,6 +251,28 @@ async def test_a_handler_that_never_ends_is_ended() -> None:
     assert failed.status.message.text == "The agent took longer than 60 seconds."
 
 
+@pytest.mark.parametrize("limits", [Limits(), Limits(run_seconds=None)])
+async def test_a_timeout_of_the_handlers_own_is_a_failure_like_any_other(limits: Limits) -> None:
+    async def handler(turn: Turn) -> None:
+        raise TimeoutError("upstream")
+
+    async with bounded(agent_of(handler), limits=limits) as client:
+        failed = await client.send("go")
+    assert failed.status.message.text.startswith("The agent failed. Reference:")
+
+
+async def test_the_bound_on_artifacts_counts_all_runs_of_a_task() -> None:
+    async def handler(turn: Turn) -> Any:
+        for _ in range(3):
+            yield "x" * 60
+            await turn.ask("more?")
+
+    async with bounded(agent_of(handler), limits=Limits(artifact_bytes=100)) as client:
+        asked = await client.send("go")
+        failed = await client.send("yes", task=asked)
+    assert failed.status.message.text == "The task's artifacts exceed 100 bytes."
+
+
 async def test_a_handler_that_says_too_much_is_stopped() -> None:
     async def endless(turn: Turn) -> Any:
         while True:

@@ -15,11 +15,12 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Sequence
+from contextlib import aclosing
 from typing import Any, TypeVar, overload
 
 from parley.agents.contents import InvalidContentError, parts_of
 from parley.agents.context import Context
-from parley.agents.handlers import results_of
+from parley.agents.handlers import Handler
 from parley.agents.turn import RESPONSE, Answer, Turn
 from parley.engine.program import Recovery
 from parley.engine.run import Run
@@ -29,8 +30,7 @@ from parley.protocol.messages import Message, Part, Role
 from parley.protocol.negotiation import check_input_modes
 from parley.protocol.tasks import Artifact, TaskState
 
-Handler = Callable[..., Any]
-H = TypeVar("H", bound=Handler)
+H = TypeVar("H", bound=Callable[..., Any])
 
 SKILL_KEY = "skillId"
 """The member of a message's metadata that names the skill it is for."""
@@ -78,7 +78,7 @@ class Agent:
 
     def on_message(self, handler: H) -> H:
         """Give every message to this function that is not for a skill."""
-        self._on_message = handler
+        self._on_message = Handler(handler)
         return handler
 
     @overload
@@ -101,7 +101,7 @@ class Agent:
 
     def skill(
         self,
-        handler: Handler | None = None,
+        handler: Callable[..., Any] | None = None,
         /,
         *,
         id: str | None = None,
@@ -114,7 +114,7 @@ class Agent:
     ) -> Any:
         """Make a function a skill. Its name and docstring say what it does, unless you say it better."""
 
-        def add(handler: Handler) -> Handler:
+        def add(handler: Callable[..., Any]) -> Callable[..., Any]:
             words = handler.__name__.replace("_", " ")
             skill = AgentSkill(
                 id=id or handler.__name__,
@@ -125,7 +125,7 @@ class Agent:
                 input_modes=tuple(input_modes),
                 output_modes=tuple(output_modes),
             )
-            self._skills[skill.id] = (skill, handler)
+            self._skills[skill.id] = (skill, Handler(handler))
             self._bare_card = None
             return handler
 
@@ -174,16 +174,18 @@ class Agent:
     async def run(self, run: Run) -> None:
         """Give the message to its function and make artifacts of what comes back."""
         turn = Turn(run, Context(run.contexts, run.context_id, run.key.task_id))
-        async for result in results_of(self._handler(run.message), turn):
-            await _say(run, result)
+        async with aclosing(self._handler(run.message).results(turn)) as results:
+            async for result in results:
+                await _say(run, result)
 
     async def reply(self, message: Message) -> Message:
         """Answer a message directly, with all that its function returns or yields."""
         parts: list[Part] = []
-        async for result in results_of(self._handler(message), Answer(message)):
-            if isinstance(result, Message):
-                return result
-            parts.extend(parts_of(result))
+        async with aclosing(self._handler(message).results(Answer(message))) as results:
+            async for result in results:
+                if isinstance(result, Message):
+                    return result
+                parts.extend(parts_of(result))
         if not parts:
             raise InvalidContentError("A direct reply cannot be empty")
         return Message("", Role.AGENT, tuple(parts), message.context_id)

@@ -1,4 +1,4 @@
-"""Calling an author's function, whatever kind it is: async or plain, returning or yielding.
+"""An author's function, whatever kind it is: async or plain, returning or yielding.
 
 Plain functions and generators run in threads, so that they may block. What they raise is raised here.
 """
@@ -6,18 +6,24 @@ Plain functions and generators run in threads, so that they may block. What they
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import inspect
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing, suppress
 from enum import Enum, auto
-from functools import cache
+from functools import cache, partial
 from typing import Any
+
+HANDLER_THREADS = 256
+"""Plain handlers at work at once; more wait for a thread. They have threads of their own, because one that waits for a
+step must not hold the thread which that step needs."""
 
 _END = object()
 
 
 class Kind(Enum):
-    """How a handler is called."""
+    """How a function is called."""
 
     ASYNC_GENERATOR = auto()
     COROUTINE = auto()
@@ -25,33 +31,58 @@ class Kind(Enum):
     PLAIN = auto()
 
 
-@cache
-def kind_of(handler: Callable[..., Any]) -> Kind:
-    """How to call a handler; found out once, because looking takes longer than calling."""
-    if inspect.isasyncgenfunction(handler):
+class Handler:
+    """A function that handles messages."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self._kind = kind_of(function)
+
+    async def results(self, argument: object) -> AsyncGenerator[Any]:
+        """Everything the function yields, or the one thing it returns."""
+        match self._kind:
+            case Kind.COROUTINE:
+                yield await self._function(argument)
+            case Kind.ASYNC_GENERATOR:
+                async with aclosing(self._function(argument)) as results:
+                    async for result in results:
+                        yield result
+            case Kind.GENERATOR:
+                async with aclosing(_results_in_thread(self._function(argument))) as results:
+                    async for result in results:
+                        yield result
+            case Kind.PLAIN:
+                result = await _in_thread(self._function, argument)
+                yield await result if inspect.isawaitable(result) else result
+
+
+def kind_of(function: Callable[..., Any]) -> Kind:
+    """How to call a function."""
+    if inspect.isasyncgenfunction(function):
         return Kind.ASYNC_GENERATOR
-    if inspect.iscoroutinefunction(handler):
+    if inspect.iscoroutinefunction(function):
         return Kind.COROUTINE
-    return Kind.GENERATOR if inspect.isgeneratorfunction(handler) else Kind.PLAIN
+    return Kind.GENERATOR if inspect.isgeneratorfunction(function) else Kind.PLAIN
 
 
-async def results_of(handler: Callable[..., Any], argument: object) -> AsyncIterator[Any]:
-    """Everything a handler yields, or the one thing it returns."""
-    match kind_of(handler):
-        case Kind.COROUTINE:
-            yield await handler(argument)
-        case Kind.ASYNC_GENERATOR:
-            async with aclosing(handler(argument)) as results:
-                async for result in results:
-                    yield result
-        case Kind.GENERATOR:
-            async for result in _in_thread(handler(argument)):
-                yield result
-        case Kind.PLAIN:
-            result = await asyncio.to_thread(handler, argument)
-            yield await result if inspect.isawaitable(result) else result
+async def _results_in_thread(results: Generator[Any]) -> AsyncGenerator[Any]:
+    try:
+        while (result := await _in_thread(next, results, _END)) is not _END:
+            yield result
+    finally:
+        await _in_thread(_close, results)
 
 
-async def _in_thread(results: Iterator[Any]) -> AsyncIterator[Any]:
-    while (result := await asyncio.to_thread(next, results, _END)) is not _END:
-        yield result
+def _close(results: Generator[Any]) -> None:
+    with suppress(ValueError):  # still at work in its thread, which nothing can interrupt
+        results.close()
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(HANDLER_THREADS, thread_name_prefix="parley handler")
+
+
+async def _in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
+    call = partial(contextvars.copy_context().run, function, *arguments)
+    return await asyncio.get_running_loop().run_in_executor(_threads(), call)

@@ -11,13 +11,10 @@ import inspect
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-import msgspec
-
 from parley.agents.contents import parts_of
 from parley.agents.context import Context
 from parley.engine.caller import Caller
 from parley.engine.run import Run, Stopped
-from parley.protocol.errors import LocalProtocolError
 from parley.protocol.jsonvalue import JsonObject, JsonValue
 from parley.protocol.messages import DataPart, Message, Part, RawPart, TextPart, UrlPart
 from parley.protocol.negotiation import accepts
@@ -70,13 +67,18 @@ class ArtifactWriter:
         self._name = name
         self._description = description
         self._metadata = metadata
+        self._is_begun = False
 
     async def write(self, *contents: Any, last: bool = False) -> None:
         """Add text, data or files to the artifact; `last` says that it is complete."""
         parts = parts_of(contents)
-        if parts:
+        if not parts:
+            return
+        artifact = Artifact(self._name, parts)
+        if not self._is_begun:
             artifact = Artifact(self._name, parts, self._name, self._description, self._metadata)
-            await self._run.emit_chunk(artifact, last=last)
+        self._is_begun = True
+        await self._run.emit_chunk(artifact, last=last)
 
 
 class Turn(Answer):
@@ -165,10 +167,7 @@ class Turn(Answer):
             result: Any = await asyncio.to_thread(do, *args, **kwargs)
             return await result if inspect.isawaitable(result) else result
 
-        try:
-            return await self._run.record_step(name, take)
-        except (TypeError, msgspec.EncodeError) as exc:
-            raise LocalProtocolError(f"The result of step {name!r} is not JSON: {exc}") from exc
+        return await self._run.record_step(name, take)
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
         """For handlers that are plain functions: `answer = turn.wait(turn.ask("Which?"))`."""

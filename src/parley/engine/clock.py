@@ -21,8 +21,8 @@ class Clock(Protocol):
         """Return when so much time has passed."""
         ...
 
-    def timeout(self, seconds: float | None) -> AbstractAsyncContextManager[object]:
-        """A block that raises TimeoutError when it takes longer; None lets it take for ever."""
+    def timeout(self, seconds: float | None) -> AbstractAsyncContextManager[asyncio.Timeout]:
+        """A block that raises TimeoutError when it takes longer, and knows that it did; None lets it take for ever."""
         ...
 
 
@@ -38,8 +38,8 @@ class SystemClock:
         """Return when so much time has passed."""
         await asyncio.sleep(seconds)
 
-    def timeout(self, seconds: float | None) -> AbstractAsyncContextManager[object]:
-        """A block that raises TimeoutError when it takes longer; None lets it take for ever."""
+    def timeout(self, seconds: float | None) -> AbstractAsyncContextManager[asyncio.Timeout]:
+        """A block that raises TimeoutError when it takes longer, and knows that it did; None lets it take for ever."""
         return asyncio.timeout(seconds)
 
 

@@ -315,7 +315,8 @@ class Engine:
         if stored is None:
             return
         head = stored.head
-        write = Write(key, head.last_seq, (), head.state, head.status_at, snapshot=fold_stored(stored))
+        snapshot = await asyncio.to_thread(fold_stored, stored)  # tens of milliseconds for a long task
+        write = Write(key, head.last_seq, (), head.state, head.status_at, snapshot=snapshot)
         try:
             await self._log.write(write)
         except StoreError as error:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 
+from parley.engine.sizes import size_of
 from parley.protocol.events import ArtifactUpdate, MessageAdded, StatusUpdate, StepRecorded, TaskEvent
 from parley.protocol.jsonvalue import JsonValue
 from parley.protocol.lifecycle import is_interrupted
@@ -49,6 +50,7 @@ class Journal:
                     self._is_waiting = False
             case ArtifactUpdate():
                 self._emitted[event.artifact.artifact_id] += 1
+                self.artifact_bytes += size_of(event.artifact.parts)
                 self.slot_of(event.artifact.artifact_id)
             case StepRecorded():
                 self._steps[event.name].append(event.value)

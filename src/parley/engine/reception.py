@@ -19,8 +19,9 @@ from parley.engine.feed import Feed, Feeds
 from parley.engine.journal import Journal
 from parley.engine.limits import Limits
 from parley.engine.program import Program
-from parley.engine.run import Run, size_of
+from parley.engine.run import Run
 from parley.engine.sends import Sends
+from parley.engine.sizes import size_of
 from parley.engine.supervisor import Supervisor
 from parley.engine.views import Views
 from parley.engine.webhooks import Webhooks
@@ -89,7 +90,7 @@ class Reception:
 
     def checked(self, message: Message) -> Message:
         """A message that may come in; 0.1 has no message ids, so it gets one here."""
-        if sum(map(size_of, message.parts)) > self._limits.message_bytes:
+        if size_of(message.parts) > self._limits.message_bytes:
             raise InvalidParamsError(f"A message may have {self._limits.message_bytes} bytes", path="$.message.parts")
         self._program.admit(message)
         return message if message.message_id else structs.replace(message, message_id=self._new_id())

@@ -22,11 +22,12 @@ from parley.engine.feed import Feed
 from parley.engine.journal import STATUS, Journal
 from parley.engine.limits import Limits
 from parley.engine.program import Program
+from parley.engine.sizes import size_of
 from parley.protocol.errors import InvalidParamsError, LocalProtocolError, ParleyError, UnavailableError
 from parley.protocol.events import ArtifactUpdate, MessageAdded, StatusUpdate, StepRecorded, TaskEvent
 from parley.protocol.jsonvalue import JsonObject, JsonValue
 from parley.protocol.lifecycle import ends_stream, is_terminal
-from parley.protocol.messages import DataPart, Message, Part, RawPart, Role, TextPart, UrlPart
+from parley.protocol.messages import Message, Part, Role, TextPart
 from parley.protocol.requests import SendConfiguration
 from parley.protocol.tasks import Artifact, TaskState, TaskStatus
 from parley.stores.interface import ConflictError, NewTask, SendKey, SendRecord, TaskKey, TaskLog, Write
@@ -136,7 +137,11 @@ class Run:
         recorded = self.journal.next_step(name)
         if recorded is not None:
             return recorded[0]
-        value: JsonValue = msgspec.json.decode(msgspec.json.encode(await take()))
+        taken = await take()
+        try:
+            value: JsonValue = msgspec.json.decode(msgspec.json.encode(taken))
+        except (TypeError, ValueError, RecursionError) as exc:
+            raise LocalProtocolError(f"The result of step {name!r} is not JSON: {exc}") from exc
         await self._emit(StepRecorded(self.key.task_id, self.context_id, name, value))
         await self.settle()
         return value
@@ -153,7 +158,7 @@ class Run:
         return Message(self.new_id(), Role.AGENT, parts, self.context_id, self.key.task_id)
 
     def _count_bytes(self, parts: tuple[Part, ...]) -> None:
-        self.journal.artifact_bytes += sum(map(size_of, parts))
+        self.journal.artifact_bytes += size_of(parts)
         if self.journal.artifact_bytes > self.limits.artifact_bytes:
             raise LimitExceededError(f"The task's artifacts exceed {self.limits.artifact_bytes} bytes")
         if self.seq + len(self._buffer) >= self.limits.events_per_task:
@@ -291,16 +296,3 @@ class Run:
     def is_over(self) -> bool:
         """Whether the task has ended."""
         return is_terminal(self.state)
-
-
-def size_of(part: Part) -> int:
-    """About how many bytes a part takes."""
-    match part:
-        case TextPart():
-            return len(part.text)
-        case RawPart():
-            return len(part.raw)
-        case UrlPart():
-            return len(part.url)
-        case DataPart():
-            return len(msgspec.json.encode(part.data))

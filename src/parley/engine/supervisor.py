@@ -95,9 +95,10 @@ class Supervisor:
 
     async def _work(self, run: Run) -> None:
         """Run the program and end its task, whatever happens. The one place where any exception ends a run."""
+        limit: asyncio.Timeout | None = None
         try:
             run.start_working()
-            async with self._clock.timeout(self._limits.run_seconds):
+            async with self._clock.timeout(self._limits.run_seconds) as limit:
                 await run.program.run(run)
             await run.end(TaskState.COMPLETED)
         except Stopped:
@@ -110,8 +111,11 @@ class Supervisor:
             if run.is_cancelled:
                 await self._finish(run.end(TaskState.CANCELED))
             # Otherwise the engine stops, and the task is taken up again when it comes back.
-        except TimeoutError:
-            await self._finish(run.fail(f"The agent took longer than {self._limits.run_seconds:g} seconds."))
+        except TimeoutError as error:
+            if limit is not None and limit.expired():
+                await self._finish(run.fail(f"The agent took longer than {self._limits.run_seconds:g} seconds."))
+            else:  # a timeout of the handler's own
+                await self._fail_for(run, error)
         except LimitExceededError as error:
             logger.error("Task %s: %s", run.key.task_id, error)
             await self._finish(run.fail(f"{error.message}."))

@@ -26,20 +26,20 @@ class FakeClock:
         """Return when the clock has been moved so far."""
         await self._alarm(seconds)
 
-    def timeout(self, seconds: float | None) -> AbstractAsyncContextManager[object]:
+    def timeout(self, seconds: float | None) -> AbstractAsyncContextManager[asyncio.Timeout]:
         """A block that raises TimeoutError when the clock is moved beyond it."""
         return self._timeout(seconds)
 
     @asynccontextmanager
-    async def _timeout(self, seconds: float | None) -> AsyncGenerator[None]:
+    async def _timeout(self, seconds: float | None) -> AsyncGenerator[asyncio.Timeout]:
         async with asyncio.timeout(None) as limit:
             if seconds is None:
-                yield
+                yield limit
                 return
             alarm = self._alarm(seconds)
             alarm.add_done_callback(lambda done: done.cancelled() or limit.reschedule(0))
             try:
-                yield
+                yield limit
             finally:
                 alarm.cancel()
 

@@ -1,0 +1,26 @@
+"""How large content is, roughly and cheaply, for the limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from parley.protocol.messages import DataPart, Part, RawPart, TextPart, UrlPart
+
+
+def size_of(parts: Iterable[Part]) -> int:
+    """About how many bytes some parts take."""
+    return sum(map(_size, parts))
+
+
+def _size(part: Part) -> int:
+    match part:
+        case TextPart():
+            return len(part.text)
+        case RawPart():
+            return len(part.raw)
+        case UrlPart():
+            return len(part.url)
+        case DataPart():
+            return len(msgspec.json.encode(part.data))
