@@ -42,6 +42,13 @@ class Model:
         return {"mode": mode}
 
 
+class Drawing:
+    """As Pillow and matplotlib have it."""
+
+    def _repr_png_(self) -> bytes:
+        return b"\x89PNG"
+
+
 @pytest.mark.parametrize(
     ("result", "parts"),
     [
@@ -57,6 +64,7 @@ class Model:
         (File(b"png", "a.png"), (RawPart(b"png", "image/png", "a.png"),)),
         (File("https://x/y.pdf", "y.pdf"), (UrlPart("https://x/y.pdf", "application/pdf", "y.pdf"),)),
         (File(b"?", media_type="x/y"), (RawPart(b"?", "x/y"),)),
+        (Drawing(), (RawPart(b"\x89PNG", "image/png"),)),
         (TextPart("as it is"), (TextPart("as it is"),)),
         (("two", {"of": "them"}), (TextPart("two"), DataPart({"of": "them"}))),
     ],

@@ -11,7 +11,7 @@ from parley import Agent, Turn
 from parley.engine.caller import Caller
 from parley.engine.limits import Limits
 from parley.protocol.errors import InvalidParamsError, TaskNotCancelableError, TaskNotFoundError, UnavailableError
-from parley.protocol.events import StatusUpdate
+from parley.protocol.events import StatusUpdate, StepRecorded
 from parley.protocol.messages import Message, Role, TextPart
 from parley.protocol.push import PushConfig
 from parley.protocol.requests import (
@@ -23,7 +23,7 @@ from parley.protocol.requests import (
     SendMessageRequest,
 )
 from parley.protocol.tasks import TaskState
-from parley.stores.interface import StoreUnavailableError, TaskKey, Write
+from parley.stores.interface import StoreUnavailableError, TaskFilter, TaskKey, Write
 from parley.stores.memory import MemoryTaskLog
 from tests.bounded import bounded
 
@@ -152,6 +152,25 @@ async def test_a_crash_in_the_middle_loses_and_repeats_nothing() -> None:
         finished = await client.finished(task)
     assert client.text(finished) == "0 1 2 3 4 5 "
     assert (finished.status.state, runs) == (TaskState.COMPLETED, [0, 1])
+
+
+async def test_a_crash_right_after_a_recorded_step_does_not_take_it_again() -> None:
+    taken: list[str] = []
+
+    async def handler(turn: Turn) -> Any:
+        yield "before "
+        yield await turn.step("charge", lambda: taken.append("charged") or "receipt")
+
+    async with bounded(agent_of(handler)) as client:
+        crashing = asyncio.create_task(client.crash_when(lambda event: isinstance(event, StepRecorded)))
+        await asyncio.sleep(0)
+        sending = asyncio.create_task(client.send("go"))
+        await crashing
+        sending.cancel()
+        await client.restart()
+        (head,) = (await client.log.list(client.caller.owner, TaskFilter())).heads
+        task = await client.finished(head.key.task_id)
+    assert (client.text(task), taken) == ("before receipt", ["charged"])
 
 
 async def test_an_agent_may_want_its_cut_off_tasks_failed() -> None:

@@ -1,7 +1,8 @@
 """What an author may return or yield, and the parts that it becomes.
 
-Text, data (dicts, lists, dataclasses, msgspec and pydantic objects), bytes and files, parts as they are, and tuples of
-these. Anything else is a mistake that is named, not guessed at.
+Text, data (dicts, lists, dataclasses, msgspec and pydantic objects), bytes and files, images (whatever shows itself as
+PNG in a notebook does so here: Pillow, matplotlib), parts as they are, and tuples of these. Anything else is a mistake
+that is named, not guessed at.
 """
 
 from __future__ import annotations
@@ -71,6 +72,8 @@ def part_of(content: Any) -> Part:
             return File(content).part()
         case bytes():
             return RawPart(content, "application/octet-stream")
+        case _ if hasattr(content, "_repr_png_"):
+            return RawPart(content._repr_png_(), "image/png")
         case _:
             return DataPart(_to_json(content))
 

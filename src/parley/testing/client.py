@@ -4,14 +4,14 @@
         task = await client.send("100 USD in EUR")
         assert client.text(task) == "100 USD is 92.00 EUR."
 
-`client.crash()` is the end of the process as the store sees it: nothing more is written. `client.restart()` is the next
-process on the same store.
+`client.crash()` is the end of the process as the store sees it: nothing more is written. `client.crash_when(…)` is that
+at a chosen point, and `client.restart()` the next process on the same store.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from itertools import count
 from typing import Any, cast
@@ -26,6 +26,7 @@ from parley.engine.limits import Limits
 from parley.engine.program import Program
 from parley.engine.views import Numbered
 from parley.protocol.errors import LocalProtocolError
+from parley.protocol.events import TaskEvent
 from parley.protocol.jsonvalue import JsonObject
 from parley.protocol.messages import Message, Role, TextPart
 from parley.protocol.requests import (
@@ -142,6 +143,15 @@ class Client:
             self._fuse.blow()
             await engine.__aexit__()
 
+    async def crash_when(self, is_there: Callable[[TaskEvent], bool]) -> None:
+        """Crash right after the first event that is the one meant has been written, before anybody hears of it.
+
+        `await client.crash_when(lambda event: isinstance(event, StepRecorded))`
+        """
+        if self._fuse is not None:
+            await self._fuse.blow_when(is_there)
+        await self.crash()
+
     async def stop(self) -> None:
         """End the process in good order."""
         if self._engine is not None:
@@ -165,10 +175,17 @@ class Fuse:
     def __init__(self, log: TaskLog) -> None:
         self._log = log
         self._is_blown = False
+        self._is_there: Callable[[TaskEvent], bool] = lambda event: False
+        self._reached = asyncio.Event()
 
     def blow(self) -> None:
         """From now on nothing is written."""
         self._is_blown = True
+
+    async def blow_when(self, is_there: Callable[[TaskEvent], bool]) -> None:
+        """Blow after the first write that holds such an event, and return then."""
+        self._is_there = is_there
+        await self._reached.wait()
 
     def write(self, write: Write) -> asyncio.Future[None]:
         """Write, unless the process is to have died before; if it died meanwhile, nobody hears of the outcome."""
@@ -177,6 +194,9 @@ class Fuse:
             outcome.cancel()
             return outcome
         writing = asyncio.ensure_future(self._log.write(write))
+        if any(map(self._is_there, write.events)):
+            self._is_blown = True
+            self._reached.set()
         writing.add_done_callback(lambda done: self._pass_on(done, outcome))
         return outcome
 
