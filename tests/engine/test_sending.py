@@ -163,20 +163,14 @@ async def test_two_messages_that_begin_the_same_task_of_0_1_at_once_make_one_run
     assert first == second
 
 
-async def test_a_webhook_too_many_is_refused_and_the_task_goes_on() -> None:
+async def test_an_answer_with_a_webhook_too_many_is_refused_and_changes_nothing() -> None:
     async with bounded(asking(), limits=Limits(push_configs_per_task=1)) as client:
-        asked = await client.send("100 USD")
-        for name, outcome in (("one", TaskState.INPUT_REQUIRED), ("two", None)):
-            push = SendConfiguration(push_config=PushConfig("https://hook", id=name))
-            if outcome is not None:
-                task: Any = await client.engine.send_message(SendMessageRequest(client.message("x"), push))
-                assert task.status.state is outcome
-                asked = task
-            else:
-                request = SendMessageRequest(client.message("EUR", task=asked), push)
-                with pytest.raises(InvalidParamsError, match="1 webhooks"):
-                    await client.engine.send_message(request)
-        assert client.text(await client.finished(asked)) == "x in EUR"
+        push = [SendConfiguration(push_config=PushConfig("https://hook", id=name)) for name in ("one", "two")]
+        asked: Any = await client.engine.send_message(SendMessageRequest(client.message("100 USD"), push[0]))
+        with pytest.raises(InvalidParamsError, match="1 webhooks"):
+            await client.engine.send_message(SendMessageRequest(client.message("EUR", task=asked), push[1]))
+        assert await client.get(asked) == asked
+        assert client.text(await client.send("EUR", task=asked)) == "100 USD in EUR"
 
 
 async def test_unknown_and_foreign_tasks_look_the_same() -> None:

@@ -134,7 +134,7 @@ class Agent:
     def card(
         self, *interfaces: AgentInterface, push_notifications: bool = False, extended_card: bool = False
     ) -> AgentCard:
-        """The agent's card. What it can do is derived: it streams unless it replies directly."""
+        """The agent's card, with capabilities that are really there."""
         return AgentCard(
             name=self.name,
             description=self.description,

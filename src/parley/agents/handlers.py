@@ -84,5 +84,13 @@ def _threads() -> ThreadPoolExecutor:
 
 
 async def _in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
-    call = partial(contextvars.copy_context().run, function, *arguments)
+    call = partial(contextvars.copy_context().run, guarded, function, *arguments)
     return await asyncio.get_running_loop().run_in_executor(_threads(), call)
+
+
+def guarded(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    """Call a function in a thread, whose result goes into a future: some exceptions have no place there."""
+    try:
+        return function(*arguments, **named)
+    except (StopIteration, SystemExit) as error:
+        raise RuntimeError(f"{type(error).__name__} in an agent's function") from error

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from parley.agents.contents import parts_of
 from parley.agents.context import Context
+from parley.agents.handlers import guarded
 from parley.engine.caller import Caller
 from parley.engine.run import Run, Stopped
+from parley.protocol.errors import LocalProtocolError
 from parley.protocol.jsonvalue import JsonObject, JsonValue
 from parley.protocol.messages import DataPart, Message, Part, RawPart, TextPart, UrlPart
 from parley.protocol.negotiation import accepts
@@ -89,6 +92,7 @@ class Turn(Answer):
         self._run = run
         self.context = context
         self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
 
     # --- to read ------------------------------------------------------------------------------------------------------
 
@@ -126,6 +130,8 @@ class Turn(Answer):
         self, name: str, *, description: str | None = None, metadata: JsonObject | None = None
     ) -> ArtifactWriter:
         """An artifact to write to, beside others: `report = turn.artifact("report.md")`."""
+        if not name:
+            raise LocalProtocolError("An artifact needs a name")
         return ArtifactWriter(self._run, name, description, metadata or {})
 
     async def ask(self, *contents: Any, schema: JsonObject | None = None) -> Answer:
@@ -164,13 +170,16 @@ class Turn(Answer):
         async def take() -> JsonValue:
             if inspect.iscoroutinefunction(do):
                 return await do(*args, **kwargs)
-            result: Any = await asyncio.to_thread(do, *args, **kwargs)
+            result: Any = await asyncio.to_thread(guarded, do, *args, **kwargs)
             return await result if inspect.isawaitable(result) else result
 
         return await self._run.record_step(name, take)
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
         """For handlers that are plain functions: `answer = turn.wait(turn.ask("Which?"))`."""
+        if threading.get_ident() == self._thread:
+            work.close()
+            raise LocalProtocolError("`turn.wait` would wait for itself here; use `await`")
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncGenerator, Coroutine
+from contextlib import aclosing
 from datetime import timedelta
 
 from msgspec import structs
@@ -28,6 +29,7 @@ from parley.engine.watchdog import Watchdog
 from parley.engine.webhooks import Webhooks
 from parley.protocol.errors import (
     InternalError,
+    ParleyError,
     TaskNotCancelableError,
     TaskNotFoundError,
 )
@@ -53,6 +55,9 @@ from parley.stores.interface import (
 )
 
 logger = logging.getLogger(__name__)
+
+FORGOTTEN_AT_ONCE = 1_000
+"""Old tasks deleted in one transaction, so that others get their turn in between."""
 
 MAINTENANCE_SECONDS = 60.0
 """How often old sends and tasks are forgotten."""
@@ -80,8 +85,8 @@ class Engine:
         self._retention = retention
         self._drain_seconds = drain_seconds
         self._feeds = Feeds(log, self.limits)
-        self._views = Views(log, self._feeds, self.limits)
-        self._sends = Sends(log, self._clock, seconds=self.limits.idempotency_seconds)
+        self._views = Views(log, self._feeds, self.limits, agent=program.id)
+        self._sends = Sends(log, self._clock, agent=program.id, seconds=self.limits.idempotency_seconds)
         self._supervisor = Supervisor(limits=self.limits, clock=self._clock, new_id=new_id, on_end=self._run_ended)
         self._background: set[asyncio.Task[None]] = set()
         self._watchdog = Watchdog(self.limits.blocked_seconds)
@@ -106,7 +111,11 @@ class Engine:
         await self._log.open()
         for head in await self._log.unfinished():
             if head.agent == self.program.id:
-                await self._recover(head)
+                try:
+                    await self._recover(head)
+                except ParleyError as error:
+                    logger.error("Task %s: not recovered now: %s", head.key.task_id, error)
+                    self._in_background(self._settle_later(head.key))
         self._in_background(self._maintain())
         self._watchdog.start()
         return self
@@ -149,7 +158,7 @@ class Engine:
 
     async def send_streaming_message(
         self, request: SendMessageRequest, caller: Caller = ANYBODY
-    ) -> AsyncIterator[Numbered | tuple[int, Message]]:
+    ) -> AsyncGenerator[Numbered | tuple[int, Message]]:
         """Take a message in and follow what happens: the task first, then its updates, each with its number.
 
         Raises: as `send_message`, before the first event.
@@ -163,26 +172,30 @@ class Engine:
             if run is not None:
                 await run.settle()
             if accepted.task is None:
-                async for numbered in self._catch_up(accepted.key):
-                    yield numbered
+                async with aclosing(self._catch_up(accepted.key)) as numbered_events:
+                    async for numbered in numbered_events:
+                        yield numbered
                 return
             yield accepted.seq, cut_history(accepted.task(), request.configuration.history_length)
-            async for numbered in self._views.stream(accepted.key, after=accepted.seq):
-                yield numbered
+            async with aclosing(self._views.stream(accepted.key, after=accepted.seq)) as numbered_events:
+                async for numbered in numbered_events:
+                    yield numbered
         finally:
             self._feeds.release(accepted.key, feed)
 
-    async def _catch_up(self, key: TaskKey) -> AsyncIterator[Numbered]:
+    async def _catch_up(self, key: TaskKey) -> AsyncGenerator[Numbered]:
         """Follow a task that was at work before: the task as it stands, and its last status if nothing more comes."""
         stored = await self._views.stored(key)
         task = fold_stored(stored)
         last = stored.head.last_seq
         yield last, task
-        if self._supervisor.find(key) is None and (is_terminal(task.status.state) or is_interrupted(task.status.state)):
+        run = self._supervisor.find(key)
+        if (run is None or run.is_closed) and (is_terminal(task.status.state) or is_interrupted(task.status.state)):
             yield last, StatusUpdate(task.id, task.context_id, task.status)
             return
-        async for numbered in self._views.stream(key, after=last):
-            yield numbered
+        async with aclosing(self._views.stream(key, after=last)) as numbered_events:
+            async for numbered in numbered_events:
+                yield numbered
 
     async def _wait(self, run: Run) -> None:
         """Return when the run has ended, or when the wait has a cap and that is reached."""
@@ -233,7 +246,7 @@ class Engine:
 
     async def list_tasks(self, request: ListTasksRequest, caller: Caller = ANYBODY) -> TaskPage:
         """A page of the caller's tasks, newest status first. Raises as `Views.page` does."""
-        return await self._views.page(request, caller, agent=self.program.id)
+        return await self._views.page(request, caller)
 
     async def cancel_task(self, request: CancelTaskRequest, caller: Caller = ANYBODY) -> Task:
         """Stop a task, for real: its handler is cancelled, and the task is canceled once.
@@ -244,7 +257,6 @@ class Engine:
         """
         key = TaskKey(caller.owner, request.task_id)
         while True:
-            head = await self._log.head(key)
             run = self._supervisor.find(key)
             if run is not None and not run.is_closed:
                 await self._supervisor.cancel(run)
@@ -252,8 +264,9 @@ class Engine:
             if run is not None:
                 await asyncio.wait({run.ended})
                 continue
-            if head is None:
-                raise TaskNotFoundError.for_task(request.task_id)
+            head = await self._views.head(key)
+            if self._supervisor.find(key) is not None:
+                continue
             if is_terminal(head.state):
                 raise TaskNotCancelableError(details={"taskId": request.task_id, "state": head.state.value})
             try:
@@ -268,11 +281,12 @@ class Engine:
 
     async def subscribe_to_task(
         self, request: SubscribeToTaskRequest, caller: Caller = ANYBODY, *, after: int | None = None
-    ) -> AsyncIterator[Numbered]:
+    ) -> AsyncGenerator[Numbered]:
         """Follow a task, from a snapshot or exactly from a cursor. Raises as `Views.subscribe` does."""
         key = TaskKey(caller.owner, request.task_id)
-        async for numbered in self._views.subscribe(key, caller.version, after=after):
-            yield numbered
+        async with aclosing(self._views.subscribe(key, caller.version, after=after)) as numbered_events:
+            async for numbered in numbered_events:
+                yield numbered
 
     # --- what goes on behind ------------------------------------------------------------------------------------------
 
@@ -302,23 +316,24 @@ class Engine:
             logger.info("Task %s: begun again after a restart (attempt %d)", head.key.task_id, head.attempts + 1)
             await self._reception.begin_again(head)
 
-    async def _run_ended(self, run: Run) -> None:
+    def _run_ended(self, run: Run) -> None:
         self._feeds.release(run.key, run.feed)
+        if run.is_cut_off:
+            return
         if run.failure is not None:
             self._in_background(self._settle_later(run.key))
-        elif run.seq - run.first_seq > self.limits.snapshot_events:
+        elif run.seq // self.limits.snapshot_events != run.first_seq // self.limits.snapshot_events:
             self._in_background(self._write_snapshot(run.key))
 
     async def _write_snapshot(self, key: TaskKey) -> None:
         """Spare readers of a long task the folding of all its events."""
-        stored = await self._log.task(key)
-        if stored is None:
-            return
-        head = stored.head
-        snapshot = await asyncio.to_thread(fold_stored, stored)  # tens of milliseconds for a long task
-        write = Write(key, head.last_seq, (), head.state, head.status_at, snapshot=snapshot)
         try:
-            await self._log.write(write)
+            stored = await self._log.task(key)
+            if stored is None:
+                return
+            head = stored.head
+            snapshot = await asyncio.to_thread(fold_stored, stored)  # tens of milliseconds for a long task
+            await self._log.write(Write(key, head.last_seq, (), head.state, head.status_at, snapshot=snapshot))
         except StoreError as error:
             logger.warning("Task %s: no snapshot written: %s", key.task_id, error)
 
@@ -344,7 +359,9 @@ class Engine:
             try:
                 await self._sends.forget()
                 if self._retention is not None:
-                    await self._log.delete_finished(before=self._clock.now() - self._retention, limit=1_000)
+                    before = self._clock.now() - self._retention
+                    while await self._log.delete_finished(before=before, limit=FORGOTTEN_AT_ONCE) == FORGOTTEN_AT_ONCE:
+                        pass
             except StoreError as error:
                 logger.warning("Old tasks and sends could not be forgotten: %s", error)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 
 from parley.engine.limits import Limits
 from parley.protocol.errors import ParleyError, UnavailableError
@@ -67,9 +67,21 @@ class Feed:
             raise self._failure
         future = asyncio.get_running_loop().create_future()
         self._waiting.append(future)
-        await future
+        try:
+            await future
+        finally:
+            if not self._is_woken(future):
+                self._waiting.remove(future)
         if self._failure is not None:
             raise self._failure
+
+    def _is_woken(self, future: asyncio.Future[None]) -> bool:
+        return future.done() and not future.cancelled()
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether its readers were cut off; whoever comes now needs another one."""
+        return self._failure is not None
 
     def _wake(self) -> None:
         waiting, self._waiting = self._waiting, []
@@ -89,7 +101,7 @@ class Feeds:
     def use(self, key: TaskKey) -> Feed:
         """The feed of a task; whoever uses it calls `release` in the end."""
         feed = self._feeds.get(key)
-        if feed is None:
+        if feed is None or feed.has_failed:
             feed = self._feeds[key] = Feed(self._limits)
         feed.users += 1
         return feed
@@ -109,7 +121,7 @@ class Feeds:
         for feed in list(self._feeds.values()):
             feed.fail(UnavailableError("The agent is restarting; subscribe again from the last event"))
 
-    async def follow(self, key: TaskKey, *, after: int, until: int = 0) -> AsyncIterator[tuple[int, TaskEvent]]:
+    async def follow(self, key: TaskKey, *, after: int, until: int = 0) -> AsyncGenerator[tuple[int, TaskEvent]]:
         """Every event after a number, as it is committed, up to the first at or after `until` that ends a stream.
 
         Raises:

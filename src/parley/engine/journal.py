@@ -7,7 +7,7 @@ are said once, however often the handler says them.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable
 
 from parley.engine.sizes import size_of
@@ -34,7 +34,7 @@ class Journal:
         self._repeated: Counter[str] = Counter()
         self._answers: list[Message] = []
         self._answers_given = 0
-        self._steps: defaultdict[str, list[JsonValue]] = defaultdict(list)
+        self._steps: dict[tuple[str, int], JsonValue] = {}
         self._steps_taken: Counter[str] = Counter()
         self._is_waiting = False
         for event in events:
@@ -53,7 +53,7 @@ class Journal:
                 self.artifact_bytes += size_of(event.artifact.parts)
                 self.slot_of(event.artifact.artifact_id)
             case StepRecorded():
-                self._steps[event.name].append(event.value)
+                self._steps[event.name, event.number] = event.value
             case StatusUpdate():
                 self._record_status(event)
             case _:
@@ -91,9 +91,12 @@ class Journal:
         self._answers_given += 1
         return self._answers[self._answers_given - 1]
 
-    def next_step(self, name: str) -> tuple[JsonValue] | None:
-        """The recorded value of the next step of this name, in a tuple because None is a value."""
-        taken = self._steps_taken[name]
+    def next_step(self, name: str) -> tuple[int, tuple[JsonValue] | None]:
+        """The number of the next step of this name and its recorded value, in a tuple because None is a value.
+
+        Steps are numbered as they are begun, so that those taken side by side keep their own values.
+        """
+        number = self._steps_taken[name]
         self._steps_taken[name] += 1
-        values = self._steps[name]
-        return (values[taken],) if taken < len(values) else None
+        key = (name, number)
+        return number, (self._steps[key],) if key in self._steps else None

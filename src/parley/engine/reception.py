@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 
 from msgspec import structs
 
@@ -31,12 +32,12 @@ from parley.protocol.lifecycle import admit_message, fold, is_interrupted, is_te
 from parley.protocol.messages import Message
 from parley.protocol.requests import SendConfiguration, SendMessageRequest
 from parley.protocol.tasks import Task, TaskState, TaskStatus
-from parley.stores.interface import NewTask, SendKey, SendRecord, TaskHead, TaskKey, TaskLog
+from parley.stores.interface import NewTask, SendKey, SendRecord, TaskHead, TaskKey, TaskLog, Write
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """A message that was taken in: its task, and the number of the event that says so."""
+    """A message that was taken in: its task and, where `task` is given, the number of the event that says so."""
 
     key: TaskKey
     seq: int
@@ -83,9 +84,8 @@ class Reception:
         try:
             accepted, feed = await self._take_in(structs.replace(request, message=message), caller, send)
         except BaseException:
-            self._sends.resolve(caller.owner, send)
+            self._sends.abandon(caller.owner, send)
             raise
-        self._sends.announce(caller.owner, send, self._sends.record(accepted.key.task_id))
         return accepted, feed
 
     def checked(self, message: Message) -> Message:
@@ -103,6 +103,8 @@ class Reception:
         key = TaskKey(caller.owner, task_id)
         while True:
             head = await self._log.head(key)
+            if head is not None and head.agent != self._program.id:
+                raise TaskNotFoundError.for_task(task_id)
             run = self._supervisor.find(key)
             if head is None and run is not None:
                 await run.settle()  # begun by another message a moment ago
@@ -123,6 +125,7 @@ class Reception:
     ) -> tuple[Accepted, Feed]:
         now = self._clock.now()
         key = TaskKey(caller.owner, task_id)
+        await self._webhooks.check_room(key, request.configuration.push_config)
         context_id = request.message.context_id or self._new_id()
         message = structs.replace(request.message, task_id=task_id, context_id=context_id)
         events: tuple[TaskEvent, ...] = (
@@ -132,7 +135,7 @@ class Reception:
         run = self._run(key, context_id, caller, message, request.configuration, Journal(events))
         new = NewTask(self._program.id, context_id, caller.version, now)
         run.begin(events, new, [(send, self._sends.record(task_id))])
-        await self._start(run, request.configuration)
+        await self._start(run, send, request.configuration)
         return Accepted(key, len(events), lambda: fold(None, events)), self._feeds.use(key)
 
     async def _go_on(
@@ -150,10 +153,12 @@ class Reception:
             if len(run.journal.messages) >= self._limits.history_messages:
                 raise InvalidParamsError(f"A task may have {self._limits.history_messages} messages")
             run.add_message(message, remembered)
+            self._sends.announce(key.owner, send, remembered[0][1])
             return Accepted(key, run.seq), self._feeds.use(key)
         if not (is_terminal(head.state) or is_interrupted(head.state)):
             raise UnavailableError("The task is being recovered; try again in a moment")
         admit_message(key.task_id, head.state, may_reopen=request.caller_names_task)
+        await self._webhooks.check_room(key, request.configuration.push_config)
         events = await self._views.events(key)
         if len(events) != head.last_seq or self._supervisor.find(key) is not None:
             return None
@@ -169,6 +174,7 @@ class Reception:
         remembered: list[tuple[SendKey, SendRecord]],
     ) -> tuple[Accepted, Feed]:
         """Begin another run of a task that waited for its caller, or (0.1) had ended."""
+        ((send, _),) = remembered
         now = self._clock.now()
         added = MessageAdded(head.key.task_id, head.context_id, message)
         is_reopened = is_terminal(head.state)
@@ -189,7 +195,7 @@ class Reception:
             state,
         )
         run.begin(news, None, remembered)
-        await self._start(run, request.configuration)
+        await self._start(run, send, request.configuration)
         accepted = Accepted(head.key, head.last_seq + len(news), lambda: fold(None, [*events, *news]))
         return accepted, self._feeds.use(head.key)
 
@@ -204,6 +210,7 @@ class Reception:
         seq: int = 0,
         state: TaskState = TaskState.SUBMITTED,
         attempts: int = 1,
+        status_at: datetime | None = None,
     ) -> Run:
         return Run(
             key=key,
@@ -223,20 +230,21 @@ class Reception:
             seq=seq,
             state=state,
             attempts=attempts,
+            status_at=status_at,
         )
 
-    async def _start(self, run: Run, configuration: SendConfiguration) -> None:
-        """Begin a run; a webhook that came with the message is registered before anything happens."""
-        try:
-            if configuration.push_config is not None:
-                self._supervisor.hold(run)
-                await run.settle()
-                await self._webhooks.register(run.key, configuration.push_config)
-        finally:
-            self._supervisor.start(run)
+    async def _start(self, run: Run, send: SendKey, configuration: SendConfiguration) -> None:
+        """Begin a run. From here on the message has been taken, whatever becomes of its sender."""
+        self._sends.announce(run.key.owner, send, self._sends.record(run.key.task_id))
+        self._supervisor.start(run)
+        if configuration.push_config is not None:
+            await run.settle()
+            await self._webhooks.register(run.key, configuration.push_config)
 
     async def begin_again(self, head: TaskHead) -> None:
-        """Begin another run of a task that was at work when the process died."""
+        """Begin another run of a task that was at work when the process died, and count it before it can die again."""
+        attempt = Write(head.key, head.last_seq, (), head.state, head.status_at, attempts=head.attempts + 1)
+        await self._log.write(attempt)
         journal = Journal(await self._views.events(head.key))
         caller = Caller(head.key.owner.name, head.key.owner.tenant, version=head.created_in)
         run = self._run(
@@ -249,6 +257,6 @@ class Reception:
             head.last_seq,
             head.state,
             head.attempts + 1,
+            head.status_at,
         )
-        run.note_attempt()
         self._supervisor.start(run)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from datetime import datetime
 
 import msgspec
 from msgspec import structs
@@ -26,7 +27,7 @@ from parley.engine.sizes import size_of
 from parley.protocol.errors import InvalidParamsError, LocalProtocolError, ParleyError, UnavailableError
 from parley.protocol.events import ArtifactUpdate, MessageAdded, StatusUpdate, StepRecorded, TaskEvent
 from parley.protocol.jsonvalue import JsonObject, JsonValue
-from parley.protocol.lifecycle import ends_stream, is_terminal
+from parley.protocol.lifecycle import ends_stream
 from parley.protocol.messages import Message, Part, Role, TextPart
 from parley.protocol.requests import SendConfiguration
 from parley.protocol.tasks import Artifact, TaskState, TaskStatus
@@ -68,6 +69,7 @@ class Run:
         sends_kept: Callable[[SendKey], None],
         seq: int = 0,
         state: TaskState = TaskState.SUBMITTED,
+        status_at: datetime | None = None,
         attempts: int = 1,
     ) -> None:
         self.key = key
@@ -85,11 +87,13 @@ class Run:
         self.seq = seq
         self.attempts = attempts
         self.is_cancelled = False
+        self.is_cut_off = False
         self.is_closed = False
         self._log = log
         self._sends_kept = sends_kept
         self.feed = feed
-        self._status_at = clock.now()
+        self._loop = asyncio.get_running_loop()
+        self._status_at = status_at or clock.now()
         self._buffer: list[TaskEvent] = []
         self._new: NewTask | None = None
         self._sends: list[tuple[SendKey, SendRecord]] = []
@@ -99,7 +103,7 @@ class Run:
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._written_seq = seq
         self.first_seq = seq
-        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.ended: asyncio.Future[None] = self._loop.create_future()
 
     # --- what a program does ------------------------------------------------------------------------------------------
 
@@ -117,7 +121,8 @@ class Run:
     async def emit_status(self, parts: tuple[Part, ...], metadata: JsonObject | None = None) -> None:
         """Say how the work goes, unless the log has it already."""
         if self.journal.is_news(STATUS):
-            status = TaskStatus(TaskState.WORKING, self.agent_message(parts), self.clock.now())
+            self._status_at = self.clock.now()
+            status = TaskStatus(TaskState.WORKING, self.agent_message(parts), self._status_at)
             await self._emit(StatusUpdate(self.key.task_id, self.context_id, status, metadata or {}))
 
     async def ask(self, state: TaskState, parts: tuple[Part, ...], metadata: JsonObject | None = None) -> Message:
@@ -134,7 +139,7 @@ class Run:
 
     async def record_step(self, name: str, take: Callable[[], Awaitable[JsonValue]]) -> JsonValue:
         """The value of a step: from the log if it was taken before, otherwise taken and recorded."""
-        recorded = self.journal.next_step(name)
+        number, recorded = self.journal.next_step(name)
         if recorded is not None:
             return recorded[0]
         taken = await take()
@@ -142,16 +147,34 @@ class Run:
             value: JsonValue = msgspec.json.decode(msgspec.json.encode(taken))
         except (TypeError, ValueError, RecursionError) as exc:
             raise LocalProtocolError(f"The result of step {name!r} is not JSON: {exc}") from exc
-        await self._emit(StepRecorded(self.key.task_id, self.context_id, name, value))
+        await self._emit(StepRecorded(self.key.task_id, self.context_id, name, value, number))
         await self.settle()
         return value
 
     async def end(self, state: TaskState, message: Message | None = None, metadata: JsonObject | None = None) -> None:
         """Put the task into a final or waiting state, once; return when that is durable."""
+        self._check_loop()
         if not self.is_closed:
             self._append_status(state, message, metadata)
             self.is_closed = True
         await self.settle()
+
+    def close(self) -> None:
+        """Take nothing more in. What was said before the end, if there was one, is still written."""
+        if not self.is_closed:
+            self.is_closed = True
+            self._buffer.clear()
+
+    def abort(self, error: ParleyError) -> None:
+        """Give up without an end: nothing more is written, and whoever waits gets the error."""
+        self.close()
+        self.failure = self.failure or error
+        self._wake()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether everything said so far is durable, or never will be."""
+        return self.failure is not None or self._written_seq >= self.seq + len(self._buffer)
 
     def agent_message(self, parts: tuple[Part, ...]) -> Message:
         """A message of the agent in this task."""
@@ -161,8 +184,6 @@ class Run:
         self.journal.artifact_bytes += size_of(parts)
         if self.journal.artifact_bytes > self.limits.artifact_bytes:
             raise LimitExceededError(f"The task's artifacts exceed {self.limits.artifact_bytes} bytes")
-        if self.seq + len(self._buffer) >= self.limits.events_per_task:
-            raise LimitExceededError(f"The task has more than {self.limits.events_per_task} events")
 
     # --- what the engine does -----------------------------------------------------------------------------------------
 
@@ -175,18 +196,13 @@ class Run:
         self._buffer.extend(events)
         self._is_writing = True
         # One turn of the loop later than other writes: what the program says in its first breath is written along.
-        loop = asyncio.get_running_loop()
-        loop.call_soon(loop.call_soon, self._write)
+        self._loop.call_soon(self._loop.call_soon, self._write)
 
     def add_message(self, message: Message, sends: list[tuple[SendKey, SendRecord]]) -> None:
         """Add a message that came while the run was at work."""
         self._sends.extend(sends)
         self.journal.messages.append(message)
         self._append(MessageAdded(self.key.task_id, self.context_id, message))
-
-    def note_attempt(self) -> None:
-        """Make the store count this attempt even if it crashes before it says anything."""
-        self._append()
 
     def start_working(self) -> None:
         """Say that the work has begun."""
@@ -208,20 +224,30 @@ class Run:
     # --- writing ------------------------------------------------------------------------------------------------------
 
     async def _emit(self, event: TaskEvent) -> None:
+        self._check_loop()
         if self.is_closed:
             raise Stopped
+        if self.seq + len(self._buffer) >= self.limits.events_per_task:
+            raise LimitExceededError(f"The task has more than {self.limits.events_per_task} events")
         self._append(event)
         if len(self._buffer) >= self.limits.unwritten_events:
             await self.settle()
+
+    def _check_loop(self) -> None:
+        if asyncio.get_running_loop() is not self._loop:
+            raise LocalProtocolError("A turn belongs to its own event loop; plain functions use `turn.wait(…)`")
 
     def _append(self, *events: TaskEvent) -> None:
         self._buffer.extend(events)
         if not self._is_writing:
             self._is_writing = True
-            asyncio.get_running_loop().call_soon(self._write)
+            self._loop.call_soon(self._write)
 
     def _write(self) -> None:
         """Hand everything collected to the store; it keeps order, so nobody has to wait here."""
+        if not self._buffer:  # given up meanwhile
+            self._is_writing = False
+            return
         events = tuple(self._buffer)
         self._buffer.clear()
         first = self.seq + 1
@@ -291,8 +317,3 @@ class Run:
         for _, waiter in done:
             if not waiter.done():
                 waiter.set_result(None)
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the task has ended."""
-        return is_terminal(self.state)

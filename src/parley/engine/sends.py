@@ -13,6 +13,7 @@ from datetime import timedelta
 import msgspec
 
 from parley.engine.clock import Clock
+from parley.protocol.errors import InvalidParamsError
 from parley.protocol.messages import Message
 from parley.stores.interface import Owner, SendKey, SendRecord, TaskLog
 
@@ -22,15 +23,25 @@ _encoder = msgspec.json.Encoder(order="deterministic")
 class Sends:
     """What was sent lately: in the store, and on its way there."""
 
-    def __init__(self, log: TaskLog, clock: Clock, *, seconds: float) -> None:
+    def __init__(self, log: TaskLog, clock: Clock, *, agent: str, seconds: float) -> None:
+        self._agent = agent.encode()
         self._log = log
         self._clock = clock
         self._window = timedelta(seconds=seconds)
         self._pending: dict[tuple[Owner, SendKey], asyncio.Future[SendRecord | None]] = {}
 
     def key_of(self, message: Message) -> SendKey:
-        """What makes a message the same when it comes again."""
-        return SendKey(message.message_id, hashlib.blake2b(_encoder.encode(message), digest_size=16).digest())
+        """What makes a message the same when it comes again, to the same agent.
+
+        Raises:
+            InvalidParamsError: the message holds text that cannot be written down.
+        """
+        try:
+            content = _encoder.encode(message)
+        except UnicodeEncodeError:
+            raise InvalidParamsError("The message holds half a surrogate pair", path="$.message") from None
+        digest = hashlib.blake2b(content, digest_size=16, person=hashlib.blake2b(self._agent, digest_size=16).digest())
+        return SendKey(message.message_id, digest.digest())
 
     async def find(self, owner: Owner, send: SendKey) -> SendRecord | None:
         """What became of this message. None makes the caller responsible for it: it must call `resolve` in the end."""
@@ -66,6 +77,12 @@ class Sends:
         pending = self._pending.pop((owner, send), None)
         if pending is not None and not pending.done():
             pending.set_result(record)
+
+    def abandon(self, owner: Owner, send: SendKey) -> None:
+        """Let a message be tried again, unless something is becoming of it already."""
+        pending = self._pending.get((owner, send))
+        if pending is not None and not pending.done():
+            self.resolve(owner, send)
 
     async def forget(self) -> None:
         """Forget what nobody may repeat any more."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 
 from parley.engine.caller import Caller
 from parley.engine.feed import Feeds
@@ -10,11 +11,11 @@ from parley.engine.limits import Limits
 from parley.engine.paging import cut_history, decode_page_token, encode_page_token
 from parley.protocol.errors import InvalidParamsError, TaskNotFoundError, UnsupportedOperationError
 from parley.protocol.events import ArtifactUpdate, StatusUpdate, StreamEvent, TaskEvent
-from parley.protocol.lifecycle import ends_stream, fold, is_terminal
+from parley.protocol.lifecycle import fold, is_terminal
 from parley.protocol.requests import ListTasksRequest, TaskPage
 from parley.protocol.tasks import Task
 from parley.protocol.versions import Version
-from parley.stores.interface import StoredTask, TaskFilter, TaskKey, TaskLog
+from parley.stores.interface import StoredTask, TaskFilter, TaskHead, TaskKey, TaskLog
 
 DEFAULT_PAGE_SIZE = 50
 MAX_PAGE_SIZE = 100
@@ -26,7 +27,8 @@ Numbered = tuple[int, StreamEvent]
 class Views:
     """What callers may see of their tasks."""
 
-    def __init__(self, log: TaskLog, feeds: Feeds, limits: Limits) -> None:
+    def __init__(self, log: TaskLog, feeds: Feeds, limits: Limits, *, agent: str) -> None:
+        self._agent = agent
         self._log = log
         self._feeds = feeds
         self._limits = limits
@@ -38,9 +40,16 @@ class Views:
             TaskNotFoundError: this owner has no such task.
         """
         stored = await self._log.task(key)
-        if stored is None:
+        if stored is None or stored.head.agent != self._agent:
             raise TaskNotFoundError.for_task(key.task_id)
         return stored
+
+    async def head(self, key: TaskKey) -> TaskHead:
+        """What is known of a task without its events. Raises as `stored` does."""
+        head = await self._log.head(key)
+        if head is None or head.agent != self._agent:
+            raise TaskNotFoundError.for_task(key.task_id)
+        return head
 
     async def task(self, key: TaskKey) -> Task:
         """A task as it stands. Raises as `stored` does."""
@@ -55,7 +64,7 @@ class Views:
             events.extend(event for _, event in page)
         return events
 
-    async def page(self, request: ListTasksRequest, caller: Caller, *, agent: str) -> TaskPage:
+    async def page(self, request: ListTasksRequest, caller: Caller) -> TaskPage:
         """A page of the caller's tasks, newest status first.
 
         Raises:
@@ -65,7 +74,7 @@ class Views:
         if not 1 <= size <= MAX_PAGE_SIZE:
             raise InvalidParamsError(f"Must be between 1 and {MAX_PAGE_SIZE}", path="$.pageSize")
         query = TaskFilter(
-            agent=agent,
+            agent=self._agent,
             context_id=request.context_id,
             state=request.state,
             status_at_or_after=request.status_timestamp_after,
@@ -89,7 +98,7 @@ class Views:
             task = Task(task.id, task.context_id, task.status, (), task.history, task.metadata)
         return cut_history(task, request.history_length)
 
-    async def subscribe(self, key: TaskKey, version: Version, *, after: int | None) -> AsyncIterator[Numbered]:
+    async def subscribe(self, key: TaskKey, version: Version, *, after: int | None) -> AsyncGenerator[Numbered]:
         """Follow a task: from a cursor exactly where it left off, otherwise from a snapshot of now.
 
         Raises:
@@ -112,21 +121,18 @@ class Views:
             raise InvalidParamsError(f"The task has {last} events; there is none with number {after}")
         elif after == last and is_terminal(stored.head.state):
             return
-        async for numbered in self.stream(key, after=after, until=last):
-            yield numbered
+        async with aclosing(self.stream(key, after=after, until=last)) as numbered_events:
+            async for numbered in numbered_events:
+                yield numbered
 
-    async def stream(self, key: TaskKey, *, after: int, until: int = 0) -> AsyncIterator[Numbered]:
+    async def stream(self, key: TaskKey, *, after: int, until: int = 0) -> AsyncGenerator[Numbered]:
         """The events after a number that a stream shows, until one at or after `until` ends it."""
-        async for seq, event in self._feeds.follow(key, after=after, until=until):
-            if isinstance(event, StatusUpdate | ArtifactUpdate):
-                yield seq, event
+        async with aclosing(self._feeds.follow(key, after=after, until=until)) as events:
+            async for seq, event in events:
+                if isinstance(event, StatusUpdate | ArtifactUpdate):
+                    yield seq, event
 
 
 def fold_stored(stored: StoredTask) -> Task:
     """The task that a store keeps."""
     return fold(stored.snapshot, stored.events)
-
-
-def is_at_rest(stored: StoredTask) -> bool:
-    """Whether nobody works on the task: it has ended, or waits for its caller."""
-    return ends_stream(stored.head.state)

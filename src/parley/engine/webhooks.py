@@ -45,12 +45,18 @@ class Webhooks:
 
     async def register(self, key: TaskKey, config: PushConfig) -> PushConfig:
         """Register a webhook of a task that is known to be there. Raises InvalidParamsError as above."""
+        await self.check_room(key, config)
         config = structs.replace(config, task_id=key.task_id, id=config.id or key.task_id)
-        others = [other for other in await self._log.push_configs(key) if other.id != config.id]
-        if len(others) >= self._limits.push_configs_per_task:
-            raise InvalidParamsError(f"A task may have {self._limits.push_configs_per_task} webhooks")
         await self._log.put_push_config(key, config)
         return config
+
+    async def check_room(self, key: TaskKey, config: PushConfig | None) -> None:
+        """Make sure that a task may have one more webhook. Raises InvalidParamsError if not."""
+        if config is None:
+            return
+        others = [other for other in await self._log.push_configs(key) if other.id != (config.id or key.task_id)]
+        if len(others) >= self._limits.push_configs_per_task:
+            raise InvalidParamsError(f"A task may have {self._limits.push_configs_per_task} webhooks")
 
     async def get_push_config(self, request: GetPushConfigRequest, caller: Caller = ANYBODY) -> PushConfig:
         """A webhook by its id, or the one registered without.
@@ -78,7 +84,4 @@ class Webhooks:
         await self._log.delete_push_config(key, wanted)
 
     async def _known(self, task_id: str, caller: Caller) -> TaskKey:
-        key = TaskKey(caller.owner, task_id)
-        if await self._log.head(key) is None:
-            raise TaskNotFoundError.for_task(task_id)
-        return key
+        return (await self._views.head(TaskKey(caller.owner, task_id))).key

@@ -64,6 +64,7 @@ class StepRecorded(Struct, frozen=True, omit_defaults=True, tag="step"):
     context_id: str | None
     name: str
     value: JsonValue
+    number: int = 0
 
 
 TaskEvent: TypeAlias = TaskCreated | MessageAdded | StatusUpdate | ArtifactUpdate | StepRecorded
