@@ -98,7 +98,11 @@ async def test_nothing_returned_is_a_task_without_artifacts() -> None:
     assert (task.status.state, task.artifacts) == (TaskState.COMPLETED, ())
 
 
-@pytest.mark.parametrize("nonsense", [object(), {1, 2}, {"x": object()}, float("nan").__class__])
+@pytest.mark.parametrize(
+    "nonsense",
+    [object(), {1, 2}, {"x": object()}, float, "\ud800", {"x": "\ud800"}],
+    ids=["object", "set", "inside", "type", "surrogate", "surrogate inside"],
+)
 async def test_nonsense_fails_the_task_without_saying_why_to_the_caller(nonsense: Any) -> None:
     async def handler(turn: Turn) -> Any:
         return nonsense

@@ -236,8 +236,9 @@ async def test_a_list_goes_by_the_time_of_the_latest_status() -> None:
 
 async def test_text_that_cannot_be_written_down_is_refused() -> None:
     async with bounded(agent_of(hang)) as client:
+        message = Message("m", Role.USER, (TextPart("\ud800"),))
         with pytest.raises(InvalidParamsError, match="surrogate"):
-            await client.send("\ud800")
+            await client.engine.send_message(SendMessageRequest(message))
 
 
 def test_a_handler_that_brings_the_process_down_at_once_is_begun_only_so_often(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def part_of(content: Any) -> Part:
     """The one part that some content becomes. Raises as `parts_of` does."""
     match content:
         case str():
-            return TextPart(content)
+            return TextPart(_writable(content))
         case TextPart() | RawPart() | UrlPart() | DataPart():
             return content
         case File():
@@ -76,6 +76,15 @@ def part_of(content: Any) -> Part:
             return RawPart(content._repr_png_(), "image/png")
         case _:
             return DataPart(_to_json(content))
+
+
+def _writable(text: str) -> str:
+    """Text that can be stored and sent: no half of a surrogate pair in it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as exc:
+        raise InvalidContentError(f"This text cannot be written down: {exc.reason}") from exc
+    return text
 
 
 def _to_json(content: Any) -> JsonValue:
