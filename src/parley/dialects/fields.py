@@ -50,6 +50,15 @@ def always_object() -> dict[str, Any]:
     return {}
 
 
+class OneOf(msgspec.Struct, rename="camel", omit_defaults=True):
+    """A wrapper that says what it holds by the one member it has, such as `{"task": …}`."""
+
+    def __post_init__(self) -> None:
+        if sum(getattr(self, name) is not None for name in self.__struct_fields__) != 1:
+            *names, last = self.__struct_encode_fields__
+            raise ValueError(f"Expected exactly one of {', '.join(names)} and {last}")
+
+
 class Fault(Exception):
     """Why JSON could not be read: `reason`, the JSON `path`, and whether it was JSON at all."""
 

@@ -15,7 +15,7 @@ from msgspec import Meta, Struct, field
 
 from parley.dialects.carried import carry_part, unload_part, unwrap_data, wrap_data
 from parley.dialects.dialect import Codec, JsonDialect, nothing
-from parley.dialects.fields import Count, NonEmpty, Reader, always_text
+from parley.dialects.fields import Count, NonEmpty, OneOf, Reader, always_text
 from parley.dialects.objects import Objects
 from parley.dialects.timestamps import in_utc
 from parley.dialects.v0_3_card import CARDS
@@ -141,25 +141,16 @@ class WireArtifactUpdate(Tagged, tag="artifact-update"):
 WireEvent: TypeAlias = WireTask | WireMessage | WireStatusUpdate | WireArtifactUpdate
 
 
-class WireRestEvent(Wire):
+class WireRestEvent(OneOf):
     task: WireTask | None = None
     message: WireMessage | None = None
     status_update: WireStatusUpdate | None = None
     artifact_update: WireArtifactUpdate | None = None
 
-    def __post_init__(self) -> None:
-        payloads = (self.task, self.message, self.status_update, self.artifact_update)
-        if sum(payload is not None for payload in payloads) != 1:
-            raise ValueError("Expected exactly one of task, message, statusUpdate and artifactUpdate")
 
-
-class WireRestSendResult(Wire):
+class WireRestSendResult(OneOf):
     task: WireTask | None = None
     message: WireMessage | None = None
-
-    def __post_init__(self) -> None:
-        if (self.task is None) == (self.message is None):
-            raise ValueError("Expected exactly one of task and message")
 
 
 class WirePushAuthentication(Wire):

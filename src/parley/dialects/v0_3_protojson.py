@@ -23,7 +23,7 @@ from parley.dialects.carried import (
     wrap_data,
 )
 from parley.dialects.dialect import Codec
-from parley.dialects.fields import Count, EnumNames, NonEmpty, Reader, always_text
+from parley.dialects.fields import Count, EnumNames, NonEmpty, OneOf, Reader, always_text
 from parley.dialects.file_bytes import decode_file_bytes, encode_file_bytes
 from parley.dialects.objects import Objects
 from parley.dialects.resource_names import id_in_name, real_id, task_in_name
@@ -166,25 +166,16 @@ class WireArtifactUpdate(Wire):
     metadata: dict[str, Any] | None = None
 
 
-class WireStreamResponse(Wire):
+class WireStreamResponse(OneOf):
     task: WireTask | None = None
     message: WireMessage | None = None
     status_update: WireStatusUpdate | None = None
     artifact_update: WireArtifactUpdate | None = None
 
-    def __post_init__(self) -> None:
-        payloads = (self.task, self.message, self.status_update, self.artifact_update)
-        if sum(payload is not None for payload in payloads) != 1:
-            raise ValueError("Expected exactly one of task, message, statusUpdate and artifactUpdate")
 
-
-class WireSendResponse(Wire):
+class WireSendResponse(OneOf):
     task: WireTask | None = None
     message: WireMessage | None = None
-
-    def __post_init__(self) -> None:
-        if (self.task is None) == (self.message is None):
-            raise ValueError("Expected exactly one of task and message")
 
 
 class WireTaskPushConfig(Wire):

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, cast
 from msgspec import UNSET, Meta, Struct, UnsetType, field, structs
 
 from parley.dialects.dialect import Codec, JsonDialect, nothing
-from parley.dialects.fields import Count, EnumNames, NonEmpty, Reader
+from parley.dialects.fields import Count, EnumNames, NonEmpty, OneOf, Reader
 from parley.dialects.objects import Objects
 from parley.dialects.timestamps import in_utc
 from parley.dialects.v1_0_card import CARDS
@@ -120,25 +120,16 @@ class WireArtifactUpdate(Wire):
     metadata: dict[str, Any] | None = None
 
 
-class WireStreamResponse(Wire):
+class WireStreamResponse(OneOf):
     task: WireTask | None = None
     message: WireMessage | None = None
     status_update: WireStatusUpdate | None = None
     artifact_update: WireArtifactUpdate | None = None
 
-    def __post_init__(self) -> None:
-        payloads = (self.task, self.message, self.status_update, self.artifact_update)
-        if sum(payload is not None for payload in payloads) != 1:
-            raise ValueError("Expected exactly one of task, message, statusUpdate and artifactUpdate")
 
-
-class WireSendResponse(Wire):
+class WireSendResponse(OneOf):
     task: WireTask | None = None
     message: WireMessage | None = None
-
-    def __post_init__(self) -> None:
-        if (self.task is None) == (self.message is None):
-            raise ValueError("Expected exactly one of task and message")
 
 
 class WirePushAuthentication(Wire):

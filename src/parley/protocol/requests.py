@@ -12,7 +12,6 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from parley.protocol.cards import AgentCard
-from parley.protocol.events import StreamEvent
 from parley.protocol.jsonvalue import JsonObject
 from parley.protocol.messages import Message
 from parley.protocol.push import PushConfig
@@ -152,4 +151,3 @@ Request: TypeAlias = (
     | GetExtendedCardRequest
 )
 Result: TypeAlias = Task | Message | TaskPage | PushConfig | PushConfigPage | AgentCard | None
-Reply: TypeAlias = Result | StreamEvent
