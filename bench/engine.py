@@ -29,6 +29,7 @@ from parley.protocol.messages import Message, Role, TextPart
 from parley.protocol.requests import SendConfiguration, SendMessageRequest, SubscribeToTaskRequest
 from parley.protocol.tasks import Task, TaskState
 from parley.stores.interface import TaskLog
+from parley.stores.locate import opened
 from parley.stores.memory import MemoryTaskLog
 from parley.stores.sqlite import SqliteTaskLog
 
@@ -50,7 +51,7 @@ async def engine_on(store: str, handler: Callable[..., Any]) -> AsyncIterator[En
     """An engine on a store of its own, which is gone afterwards."""
     with tempfile.TemporaryDirectory(prefix="parley-bench-") as folder:
         log: TaskLog = SqliteTaskLog(Path(folder, "tasks.db")) if store == "sqlite" else MemoryTaskLog()
-        async with Engine(agent_of(handler), log) as engine:
+        async with opened(log), Engine(agent_of(handler), log) as engine:
             yield engine
 
 
@@ -114,12 +115,13 @@ async def stream(engine: Engine, chunks: int) -> tuple[float, list[float], str]:
     """How long one stream takes to its last event, when each quarter of it was over, and its task."""
     begun, times, task_id = perf_counter(), list[float](), ""
     events = 0
-    async for _, event in engine.send_streaming_message(request(str(chunks))):
-        if isinstance(event, Task):
-            task_id = event.id
-        events += 1
-        if events % (chunks // 4) == 0:
-            times.append(perf_counter() - begun)
+    async for batch in engine.send_streaming_message(request(str(chunks))):
+        for _, event in batch:
+            if isinstance(event, Task):
+                task_id = event.id
+            events += 1
+            if events % (chunks // 4) == 0:
+                times.append(perf_counter() - begun)
     assert events >= chunks
     return perf_counter() - begun, times, task_id
 
@@ -175,8 +177,8 @@ async def replay(store: str, *, rounds: int, chunks: int) -> float:
 
         async def once() -> float:
             begun, events = perf_counter(), 0
-            async for _ in engine.subscribe_to_task(SubscribeToTaskRequest(task_id), after=0):
-                events += 1
+            async for batch in engine.subscribe_to_task(SubscribeToTaskRequest(task_id), after=0):
+                events += len(batch)
             assert events > chunks
             return (perf_counter() - begun) / events
 

@@ -17,6 +17,7 @@ from parley.engine.limits import Limits
 from parley.protocol.events import ArtifactUpdate
 from parley.protocol.messages import Message, Role, TextPart
 from parley.protocol.requests import SendConfiguration, SendMessageRequest, SubscribeToTaskRequest
+from parley.stores.locate import opened
 from parley.stores.sqlite import SqliteTaskLog
 
 
@@ -36,13 +37,14 @@ def counter(chunks: int) -> Agent:
 
 async def main(file: str, chunks: int) -> None:
     limits = Limits(run_attempts=10_000, events_in_memory=32)
-    async with Engine(counter(chunks), SqliteTaskLog(file), limits=limits) as engine:
+    async with opened(SqliteTaskLog(file)) as log, Engine(counter(chunks), log, limits=limits) as engine:
         message = Message("always the same", Role.USER, (TextPart("go"),))
         request = SendMessageRequest(message, SendConfiguration(return_immediately=True))
         task: Any = await engine.send_message(request)
-        async for seq, event in engine.subscribe_to_task(SubscribeToTaskRequest(task.id), after=0):
-            text = event.artifact.parts[0].text if isinstance(event, ArtifactUpdate) else event.status.state  # pyright: ignore
-            print(json.dumps([seq, text]), flush=True)
+        async for batch in engine.subscribe_to_task(SubscribeToTaskRequest(task.id), after=0):
+            for seq, event in batch:
+                text = event.artifact.parts[0].text if isinstance(event, ArtifactUpdate) else event.status.state  # pyright: ignore
+                print(json.dumps([seq, text]), flush=True)
     print(json.dumps("done"), flush=True)
 
 

@@ -97,7 +97,7 @@ async def test_nobody_waits_for_a_handler_that_was_left_behind() -> None:
         first, second = await asyncio.gather(client.cancel(task.id), client.cancel(task.id))
         assert first.status.state is TaskState.CANCELED
         assert (await sender, second) == (first, first)
-        streamed = [event async for _, event in client.engine.send_streaming_message(request)]
+        streamed = [event async for batch in client.engine.send_streaming_message(request) for _, event in batch]
         assert streamed[0] == first
         assert client.engine.runs.working == 0  # its place is free for others
         release.set()
@@ -248,6 +248,7 @@ from parley import Agent
 from parley.engine.engine import Engine
 from parley.protocol.messages import Message, Role, TextPart
 from parley.protocol.requests import SendMessageRequest
+from parley.stores.locate import opened
 from parley.stores.sqlite import SqliteTaskLog
 
 agent = Agent("Bomb")
@@ -259,7 +260,7 @@ async def explode(turn):
     os._exit(9)
 
 async def main():
-    async with Engine(agent, SqliteTaskLog({str(tmp_path / "x.db")!r})) as engine:
+    async with opened(SqliteTaskLog({str(tmp_path / "x.db")!r})) as log, Engine(agent, log) as engine:
         task = await engine.send_message(SendMessageRequest(Message("m", Role.USER, (TextPart("go"),))))
         print(task.status.state)
 

@@ -209,7 +209,7 @@ async def test_the_same_message_again_gets_the_same_task_and_no_second_run() -> 
         gate.open.set()
         tasks = await asyncio.gather(*sends)
         later = await client.engine.send_message(request)
-        streamed = [event async for _, event in client.engine.send_streaming_message(request)]
+        streamed = [event async for batch in client.engine.send_streaming_message(request) for _, event in batch]
 
     assert gate.runs == 1
     assert tasks == [later, later, later]
@@ -322,7 +322,7 @@ async def test_an_agent_that_replies_directly_keeps_no_task_and_repeats_itself()
     async with bounded(agent) as client:
         request = SendMessageRequest(client.message("?"))
         reply = await client.engine.send_message(request)
-        streamed = [event async for _, event in client.engine.send_streaming_message(request)]
+        streamed = [event async for batch in client.engine.send_streaming_message(request) for _, event in batch]
         with pytest.raises(TaskNotFoundError):
             await client.send("?", task="t")
         assert (await client.engine.list_tasks(ListTasksRequest())).total_size == 0

@@ -48,6 +48,19 @@ def test_a_file_of_version_1_sees_the_scripts_after_it(connection: sqlite3.Conne
     assert connection.execute("SELECT count(*) FROM events").fetchone() == (1,)
 
 
+def test_webhooks_that_nobody_called_begin_where_their_tasks_stand(connection: sqlite3.Connection) -> None:
+    """In the dialect of the task, when a file of version 1 learns to deliver."""
+    first, second, *_ = migrations()
+    migrate(connection, PATH, [first])
+    connection.execute(
+        "INSERT INTO tasks VALUES ('acme', 't-1', 'ada', 'cook', 'c', 'working', 1, 1, '0.3', 7, 0, 0, 0)"
+    )
+    connection.execute("INSERT INTO push_configs VALUES ('acme', 't-1', 'hook', 'ada', '{}')")
+    migrate(connection, PATH, [first, second])
+    rows = connection.execute("SELECT * FROM push_configs").fetchall()
+    assert rows == [("acme", "t-1", "hook", "ada", "{}", "0.3", 7)]
+
+
 def test_a_script_that_fails_leaves_the_file_as_it_was(connection: sqlite3.Connection) -> None:
     """Together with those before it."""
     migrate(connection, PATH, migrations())
@@ -59,7 +72,7 @@ def test_a_script_that_fails_leaves_the_file_as_it_was(connection: sqlite3.Conne
 
 def test_a_newer_file_is_refused(connection: sqlite3.Connection) -> None:
     migrate(connection, PATH, [*migrations(), ADD_NOTES])
-    with pytest.raises(StoreUnavailableError, match=r"newer Parley wrote this file \(schema 2, this one knows 1\)"):
+    with pytest.raises(StoreUnavailableError, match=r"newer Parley wrote this file \(schema 3, this one knows 2\)"):
         migrate(connection, PATH, migrations())
 
 

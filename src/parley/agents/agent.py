@@ -7,7 +7,7 @@
         return turn.text
 
 Which function gets a message: the skill that its metadata names (`skillId`), else the `on_message` function, else the
-only skill there is.
+only skill there is. An answer goes where the message went that began its task.
 """
 
 from __future__ import annotations
@@ -15,25 +15,43 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Sequence
-from contextlib import aclosing
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar, overload
 
 from parley.agents.contents import InvalidContentError, parts_of
-from parley.agents.context import Context
 from parley.agents.handlers import Handler
 from parley.agents.turn import RESPONSE, Answer, Turn
+from parley.engine.caller import Caller
 from parley.engine.program import Recovery
 from parley.engine.run import Run
-from parley.protocol.cards import AgentCapabilities, AgentCard, AgentInterface, AgentProvider, AgentSkill
-from parley.protocol.errors import InvalidParamsError
-from parley.protocol.messages import Message, Part, Role
-from parley.protocol.negotiation import check_input_modes
+from parley.protocol.cards import (
+    AgentCapabilities,
+    AgentCard,
+    AgentExtension,
+    AgentInterface,
+    AgentProvider,
+    AgentSkill,
+)
+from parley.protocol.errors import InvalidParamsError, PermissionDeniedError
+from parley.protocol.messages import Message, Part, Role, TextPart
+from parley.protocol.negotiation import accepts_part, check_input_modes
 from parley.protocol.tasks import Artifact, TaskState
 
 H = TypeVar("H", bound=Callable[..., Any])
 
 SKILL_KEY = "skillId"
 """The member of a message's metadata that names the skill it is for."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Skill:
+    """A skill with its function, and who may use and see it."""
+
+    card: AgentSkill
+    handler: Handler
+    scopes: tuple[str, ...]
+    is_public: bool
 
 
 class Agent:
@@ -52,12 +70,15 @@ class Agent:
         icon_url: str | None = None,
         on_restart: Recovery | str = Recovery.RERUN,
         replies_directly: bool = False,
+        streaming: bool = True,
+        extensions: Sequence[AgentExtension] = (),
         id: str | None = None,
     ) -> None:
         """An agent without skills yet.
 
         `on_restart` says what becomes of work that a crash cut off: `"rerun"` from the top, or `"fail"`.
         `replies_directly` makes it answer with messages and keep no tasks; it can then neither ask nor stream.
+        `extensions` are those of the protocol that it supports; callers must activate the required ones.
         """
         self.name = name
         self.id = id or _slug(name)
@@ -70,9 +91,12 @@ class Agent:
         self.icon_url = icon_url
         self.recovery = Recovery(on_restart)
         self.replies_directly = replies_directly
-        self._skills: dict[str, tuple[AgentSkill, Handler]] = {}
+        self.streaming = streaming
+        self.extensions = tuple(extensions)
+        self._skills: dict[str, _Skill] = {}
         self._on_message: Handler | None = None
         self._bare_card: AgentCard | None = None
+        self._takes_text = False
 
     # --- for authors --------------------------------------------------------------------------------------------------
 
@@ -97,6 +121,8 @@ class Agent:
         examples: Sequence[str] = (),
         input_modes: Sequence[str] = (),
         output_modes: Sequence[str] = (),
+        scopes: Sequence[str] = (),
+        public: bool = True,
     ) -> Callable[[H], H]: ...
 
     def skill(
@@ -111,8 +137,13 @@ class Agent:
         examples: Sequence[str] = (),
         input_modes: Sequence[str] = (),
         output_modes: Sequence[str] = (),
+        scopes: Sequence[str] = (),
+        public: bool = True,
     ) -> Any:
-        """Make a function a skill. Its name and docstring say what it does, unless you say it better."""
+        """Make a function a skill. Its name and docstring say what it does, unless you say it better.
+
+        Callers need all of its `scopes`. A skill that is not `public` is only in the extended card.
+        """
 
         def add(handler: Callable[..., Any]) -> Callable[..., Any]:
             words = handler.__name__.replace("_", " ")
@@ -125,28 +156,47 @@ class Agent:
                 input_modes=tuple(input_modes),
                 output_modes=tuple(output_modes),
             )
-            self._skills[skill.id] = (skill, Handler(handler))
+            self._skills[skill.id] = _Skill(skill, Handler(handler), tuple(scopes), public)
             self._bare_card = None
             return handler
 
         return add if handler is None else add(handler)
 
+    @property
+    def skill_scopes(self) -> dict[str, tuple[str, ...]]:
+        """The scopes that each skill demands of its callers, by the skill's id."""
+        return {id: skill.scopes for id, skill in self._skills.items()}
+
+    @property
+    def has_private_skills(self) -> bool:
+        """Whether an extended card would show more than the public one."""
+        return not all(skill.is_public for skill in self._skills.values())
+
     def card(
-        self, *interfaces: AgentInterface, push_notifications: bool = False, extended_card: bool = False
+        self,
+        *interfaces: AgentInterface,
+        push_notifications: bool = False,
+        extended_card: bool = False,
+        everything: bool = False,
     ) -> AgentCard:
-        """The agent's card, with capabilities that are really there."""
+        """The agent's card, with capabilities that are really there.
+
+        `extended_card` says that there is one; `everything` makes this it, with the skills that are not public.
+        """
+        shown = tuple(skill.card for skill in self._skills.values() if skill.is_public or everything)
         return AgentCard(
             name=self.name,
             description=self.description,
             version=self.version,
             interfaces=interfaces,
             capabilities=AgentCapabilities(
-                streaming=True,
+                streaming=self.streaming,
                 push_notifications=push_notifications,
                 extended_card=extended_card or None,
                 state_transition_history=True,
+                extensions=self.extensions,
             ),
-            skills=tuple(skill for skill, _ in self._skills.values()) or (self._whole_skill(),),
+            skills=shown or (self._whole_skill(),),
             default_input_modes=self.input_modes,
             default_output_modes=self.output_modes,
             provider=self.provider,
@@ -160,45 +210,67 @@ class Agent:
 
     # --- for engines --------------------------------------------------------------------------------------------------
 
-    def admit(self, message: Message) -> None:
-        """Refuse messages of a kind that the card does not list, or for no skill.
+    def admit(self, message: Message, caller: Caller) -> None:
+        """Refuse messages of a kind that the card does not list, for no skill, or for a skill beyond their sender.
 
         Raises:
             ContentTypeNotSupportedError, InvalidParamsError: the agent does not take such messages.
+            PermissionDeniedError: the caller lacks a scope that the skill demands.
         """
+        self._check_modes(message)
+        if message.task_id is not None:
+            return
+        skill = self._find(message)
+        if isinstance(skill, _Skill) and not caller.scopes.issuperset(skill.scopes):
+            missing = ", ".join(scope for scope in skill.scopes if scope not in caller.scopes)
+            raise PermissionDeniedError(f"This needs the scope {missing}", details={"scopes": missing})
+
+    def _check_modes(self, message: Message) -> None:
         if self._bare_card is None:
-            self._bare_card = self.card()
+            self._bare_card = self.card(everything=True)
+            self._takes_text = accepts_part(self.input_modes, TextPart(""))
+        # What nearly every message is made of needs no look at the card.
+        if self._takes_text and all(type(part) is TextPart and not part.media_type for part in message.parts):
+            return
         check_input_modes(message, self._bare_card)
-        self._handler(message)
 
     async def run(self, run: Run) -> None:
         """Give the message to its function and make artifacts of what comes back."""
-        turn = Turn(run, Context(run.contexts, run.context_id, run.key.task_id))
-        async with aclosing(self._handler(run.message).results(turn)) as results:
-            async for result in results:
-                await _say(run, result)
+        await self._handler(run.message).handle(Turn(run), partial(_say, run))
 
     async def reply(self, message: Message) -> Message:
         """Answer a message directly, with all that its function returns or yields."""
         parts: list[Part] = []
-        async with aclosing(self._handler(message).results(Answer(message))) as results:
-            async for result in results:
-                if isinstance(result, Message):
-                    return result
-                parts.extend(parts_of(result))
+        whole: list[Message] = []
+
+        async def say(result: Any) -> bool:
+            if isinstance(result, Message):
+                whole.append(result)
+                return True
+            parts.extend(parts_of(result))
+            return False
+
+        await self._handler(message).handle(Answer(message), say)
+        if whole:
+            return whole[0]
         if not parts:
             raise InvalidContentError("A direct reply cannot be empty")
         return Message("", Role.AGENT, tuple(parts), message.context_id)
 
     def _handler(self, message: Message) -> Handler:
+        found = self._find(message)
+        return found.handler if isinstance(found, _Skill) else found
+
+    def _find(self, message: Message) -> _Skill | Handler:
+        """The skill that a message is for, or the function for all that is for none."""
         wanted = message.metadata.get(SKILL_KEY)
         if isinstance(wanted, str) and wanted in self._skills:
-            return self._skills[wanted][1]
+            return self._skills[wanted]
         if self._on_message is not None:
             return self._on_message
         if len(self._skills) == 1:
-            return next(iter(self._skills.values()))[1]
-        known = ", ".join(self._skills) or "none"
+            return next(iter(self._skills.values()))
+        known = ", ".join(id for id, skill in self._skills.items() if skill.is_public) or "none"
         raise InvalidParamsError(
             f"Say in the message's metadata which skill it is for ({known})", path=f"$.message.metadata.{SKILL_KEY}"
         )

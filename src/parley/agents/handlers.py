@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, suppress
 from enum import Enum, auto
@@ -38,22 +38,25 @@ class Handler:
         self._function = function
         self._kind = kind_of(function)
 
-    async def results(self, argument: object) -> AsyncGenerator[Any]:
-        """Everything the function yields, or the one thing it returns."""
+    async def handle(self, argument: object, say: Callable[[Any], Awaitable[bool | None]]) -> None:
+        """Call the function, and `say` everything that it yields, or the one thing that it returns.
+
+        A true answer to what was said means that it was the last word.
+        """
         match self._kind:
             case Kind.COROUTINE:
-                yield await self._function(argument)
-            case Kind.ASYNC_GENERATOR:
-                async with aclosing(self._function(argument)) as results:
-                    async for result in results:
-                        yield result
-            case Kind.GENERATOR:
-                async with aclosing(_results_in_thread(self._function(argument))) as results:
-                    async for result in results:
-                        yield result
+                await say(await self._function(argument))
             case Kind.PLAIN:
                 result = await _in_thread(self._function, argument)
-                yield await result if inspect.isawaitable(result) else result
+                await say(await result if inspect.isawaitable(result) else result)
+            case _:
+                results = self._function(argument)
+                if self._kind is Kind.GENERATOR:
+                    results = _results_in_thread(results)
+                async with aclosing(results):
+                    async for result in results:
+                        if await say(result):
+                            break
 
 
 def kind_of(function: Callable[..., Any]) -> Kind:

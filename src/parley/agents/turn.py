@@ -87,14 +87,18 @@ class ArtifactWriter:
 class Turn(Answer):
     """One handler's view of its task."""
 
-    def __init__(self, run: Run, context: Context) -> None:
+    def __init__(self, run: Run) -> None:
         super().__init__(run.message)
         self._run = run
-        self.context = context
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
 
     # --- to read ------------------------------------------------------------------------------------------------------
+
+    @property
+    def context(self) -> Context:
+        """The conversation around the task."""
+        return Context(self._run.contexts, self._run.context_id, self._run.key.task_id)
 
     @property
     def caller(self) -> Caller:

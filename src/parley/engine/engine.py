@@ -1,7 +1,8 @@
 """The operations of A2A on durable tasks, each a short method over canonical values.
 
 Rules: nothing is visible before it is durable; what a caller may not see does not exist; a refused request has changed
-nothing. One engine serves one program. Spec: 1.0 section 3.1, and the invariants in the design.
+nothing. One engine serves one program. Several may share a log, which its owner opens before them and closes after
+them; what is forgotten in time is then forgotten for all. Spec: 1.0 section 3.1, and the invariants in the design.
 """
 
 from __future__ import annotations
@@ -9,22 +10,26 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Coroutine
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from datetime import timedelta
+from time import perf_counter
 
 from msgspec import structs
 
 from parley.engine.caller import ANYBODY, Caller
 from parley.engine.clock import Clock, NewId, SystemClock, random_id
+from parley.engine.deliveries import Deliveries
 from parley.engine.feed import Feeds
 from parley.engine.limits import Limits
+from parley.engine.observer import Observer
 from parley.engine.paging import cut_history
 from parley.engine.program import Program, Recovery
-from parley.engine.reception import Reception
+from parley.engine.reception import Accepted, Reception
 from parley.engine.run import Run
 from parley.engine.sends import Sends
+from parley.engine.store_errors import translated
 from parley.engine.supervisor import Supervisor
-from parley.engine.views import Numbered, Views, fold_stored
+from parley.engine.views import Batch, Views, fold_stored
 from parley.engine.watchdog import Watchdog
 from parley.engine.webhooks import Webhooks
 from parley.protocol.errors import (
@@ -34,7 +39,7 @@ from parley.protocol.errors import (
     TaskNotFoundError,
 )
 from parley.protocol.events import StatusUpdate
-from parley.protocol.lifecycle import is_interrupted, is_terminal
+from parley.protocol.lifecycle import ends_stream, is_interrupted, is_terminal
 from parley.protocol.messages import Message, Role, TextPart
 from parley.protocol.requests import (
     CancelTaskRequest,
@@ -45,6 +50,7 @@ from parley.protocol.requests import (
     TaskPage,
 )
 from parley.protocol.tasks import Task, TaskState, TaskStatus
+from parley.protocol.versions import Version
 from parley.stores.interface import (
     ConflictError,
     StoreError,
@@ -64,7 +70,7 @@ MAINTENANCE_SECONDS = 60.0
 
 
 class Engine:
-    """One program's tasks, for any number of callers. Use it as `async with Engine(program, log): …`."""
+    """One program's tasks, for any number of callers, in a log that is open: `async with Engine(program, log): …`."""
 
     def __init__(
         self,
@@ -76,6 +82,8 @@ class Engine:
         new_id: NewId = random_id,
         retention: timedelta | None = None,
         drain_seconds: float = 10.0,
+        observer: Observer | None = None,
+        deliveries: Deliveries | None = None,
     ) -> None:
         self.program = program
         self.limits = limits or Limits()
@@ -84,13 +92,25 @@ class Engine:
         self._new_id = new_id
         self._retention = retention
         self._drain_seconds = drain_seconds
+        self._observer = observer
+        self._draining: asyncio.Task[None] | None = None
         self._feeds = Feeds(log, self.limits)
         self._views = Views(log, self._feeds, self.limits, agent=program.id)
         self._sends = Sends(log, self._clock, agent=program.id, seconds=self.limits.idempotency_seconds)
-        self._supervisor = Supervisor(limits=self.limits, clock=self._clock, new_id=new_id, on_end=self._run_ended)
+        self._supervisor = Supervisor(
+            limits=self.limits, clock=self._clock, new_id=new_id, on_end=self._run_ended, observer=observer
+        )
         self._background: set[asyncio.Task[None]] = set()
         self._watchdog = Watchdog(self.limits.blocked_seconds)
-        self.webhooks = Webhooks(log, self._views, self.limits)
+        self.webhooks = Webhooks(
+            log,
+            self._views,
+            self.limits,
+            agent=program.id,
+            feeds=self._feeds,
+            deliveries=deliveries,
+            observer=observer,
+        )
         self._reception = Reception(
             program=program,
             log=log,
@@ -102,13 +122,13 @@ class Engine:
             clock=self._clock,
             new_id=new_id,
             limits=self.limits,
+            observer=observer,
         )
 
     # --- life ---------------------------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Engine:
-        """Open the store, and take up what a crash left behind."""
-        await self._log.open()
+        """Take up what a crash left behind."""
         for head in await self._log.unfinished():
             if head.agent == self.program.id:
                 try:
@@ -121,14 +141,27 @@ class Engine:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Let runs finish, cut off the rest, and close the store. Readers are told to come back."""
+        """Drain, unless that was done before, and stop all that goes on behind. The log stays open."""
+        await self.drain()
         self._watchdog.stop()
-        await self._supervisor.stop(grace=self._drain_seconds)
-        self._feeds.fail_all()
         for task in self._background:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
-        await self._log.close()
+
+    async def drain(self) -> None:
+        """Begin to stop: take no more messages, let runs finish for `drain_seconds`, cut off the rest.
+
+        Tasks that were cut off are taken up by the next engine, and readers are told to come back. What is there can
+        still be read; leaving the engine's block afterwards is quick. Draining twice waits for the same end.
+        """
+        self._supervisor.refuse()  # at once, not when the task below gets its turn
+        if self._draining is None:
+            self._draining = asyncio.create_task(self._drain())
+        await asyncio.shield(self._draining)
+
+    async def _drain(self) -> None:
+        await self._supervisor.stop(grace=self._drain_seconds)
+        self._feeds.fail_all()
 
     @property
     def runs(self) -> Supervisor:
@@ -144,68 +177,94 @@ class Engine:
             TaskNotFoundError, TaskFinishedError, InvalidParamsError: the message cannot be taken.
             RateLimitedError, UnavailableError: not now.
         """
-        if self.program.replies_directly:
-            return await self._reply(request, caller)
-        accepted, feed = await self._reception.accept(request, caller)
-        try:
-            run = self._supervisor.find(accepted.key)
-            if run is not None:
-                await (run.settle() if request.configuration.return_immediately else self._wait(run))
-            task = await self._views.task(accepted.key)
-        finally:
-            self._feeds.release(accepted.key, feed)
-        return cut_history(task, request.configuration.history_length)
+        with translated:
+            if self.program.replies_directly:
+                return await self._reply(request, caller)
+            accepted, feed = await self._reception.accept(request, caller)
+            try:
+                run = self._supervisor.find(accepted.key)
+                if run is not None:
+                    await (run.settle() if request.configuration.return_immediately else self._wait(run))
+                task = await self._views.task(accepted.key)
+            finally:
+                self._feeds.release(accepted.key, feed)
+            return cut_history(task, request.configuration.history_length)
 
     async def send_streaming_message(
-        self, request: SendMessageRequest, caller: Caller = ANYBODY
-    ) -> AsyncGenerator[Numbered | tuple[int, Message]]:
+        self, request: SendMessageRequest, caller: Caller = ANYBODY, *, after: int | None = None
+    ) -> AsyncGenerator[Batch]:
         """Take a message in and follow what happens: the task first, then its updates, each with its number.
+
+        They come in batches: whatever is there, and never nothing. Whoever sends the same message again because its
+        stream broke may say `after` which number it goes on; for a message that was not sent before, that is ignored.
+        A direct reply has the number 0.
 
         Raises: as `send_message`, before the first event.
         """
-        if self.program.replies_directly:
-            yield 0, await self._reply(request, caller)
-            return
-        accepted, feed = await self._reception.accept(request, caller)
-        try:
-            run = self._supervisor.find(accepted.key)
-            if run is not None:
-                await run.settle()
-            if accepted.task is None:
-                async with aclosing(self._catch_up(accepted.key)) as numbered_events:
-                    async for numbered in numbered_events:
-                        yield numbered
+        with translated:
+            if self.program.replies_directly:
+                yield [(0, await self._reply(request, caller))]
                 return
-            yield accepted.seq, cut_history(accepted.task(), request.configuration.history_length)
-            async with aclosing(self._views.stream(accepted.key, after=accepted.seq)) as numbered_events:
-                async for numbered in numbered_events:
-                    yield numbered
-        finally:
-            self._feeds.release(accepted.key, feed)
+            accepted, feed = await self._reception.accept(request, caller)
+            try:
+                run = self._supervisor.find(accepted.key)
+                if run is not None:
+                    await run.settle()
+                async with aclosing(self._follow_send(accepted, request, caller, after)) as batches:
+                    async for batch in batches:
+                        yield batch
+            finally:
+                self._feeds.release(accepted.key, feed)
 
-    async def _catch_up(self, key: TaskKey) -> AsyncGenerator[Numbered]:
+    def _follow_send(
+        self, accepted: Accepted, request: SendMessageRequest, caller: Caller, after: int | None
+    ) -> AsyncGenerator[Batch]:
+        if accepted.task is not None:
+            task = cut_history(accepted.task(), request.configuration.history_length)
+            return self._views.stream(accepted.key, after=accepted.seq, opening=[(accepted.seq, task)])
+        if accepted.is_repeat and after is not None:
+            return self._go_on_after(accepted.key, caller, after)
+        return self._catch_up(accepted.key)
+
+    async def _go_on_after(self, key: TaskKey, caller: Caller, after: int) -> AsyncGenerator[Batch]:
+        """Follow a task for somebody whose stream broke: nothing more, if it broke after its last event."""
+        head = await self._views.head(key)
+        if after == head.last_seq and ends_stream(head.state) and not self._is_at_work(key):
+            return
+        async with aclosing(self._views.subscribe(key, caller.version, after=after)) as batches:
+            async for batch in batches:
+                yield batch
+
+    async def _catch_up(self, key: TaskKey) -> AsyncGenerator[Batch]:
         """Follow a task that was at work before: the task as it stands, and its last status if nothing more comes."""
         stored = await self._views.stored(key)
         task = fold_stored(stored)
         last = stored.head.last_seq
-        yield last, task
-        run = self._supervisor.find(key)
-        if (run is None or run.is_closed) and (is_terminal(task.status.state) or is_interrupted(task.status.state)):
-            yield last, StatusUpdate(task.id, task.context_id, task.status)
+        if ends_stream(task.status.state) and not self._is_at_work(key):
+            yield [(last, task), (last, StatusUpdate(task.id, task.context_id, task.status))]
             return
-        async with aclosing(self._views.stream(key, after=last)) as numbered_events:
-            async for numbered in numbered_events:
-                yield numbered
+        async with aclosing(self._views.stream(key, after=last, opening=[(last, task)])) as batches:
+            async for batch in batches:
+                yield batch
+
+    def _is_at_work(self, key: TaskKey) -> bool:
+        run = self._supervisor.find(key)
+        return run is not None and not run.is_closed
 
     async def _wait(self, run: Run) -> None:
         """Return when the run has ended, or when the wait has a cap and that is reached."""
-        await asyncio.wait({run.ended}, timeout=self.limits.wait_seconds)
-        if run.ended.done() and run.failure is not None:
+        if self.limits.wait_seconds is None:
+            await run.wait_for_end()
+        else:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self.limits.wait_seconds):
+                    await run.wait_for_end()
+        if run.is_over and run.failure is not None:
             raise run.failure
 
     async def _reply(self, request: SendMessageRequest, caller: Caller) -> Message:
         """Answer a message directly; the same message gets the same answer."""
-        message = self._reception.checked(request.message)
+        message = self._reception.checked(request.message, caller)
         if message.task_id is not None:
             raise TaskNotFoundError.for_task(message.task_id)
         self._supervisor.check_capacity()
@@ -241,12 +300,20 @@ class Engine:
         Raises:
             TaskNotFoundError: the caller has no such task.
         """
-        task = await self._views.task(TaskKey(caller.owner, request.task_id))
-        return cut_history(task, request.history_length)
+        with translated:
+            task = await self._views.task(TaskKey(caller.owner, request.task_id))
+            return cut_history(task, request.history_length)
+
+    async def created_in(self, task_id: str, caller: Caller = ANYBODY) -> Version | None:
+        """The dialect in which a task was created, or None if the caller has no such task."""
+        with translated:
+            head = await self._log.head(TaskKey(caller.owner, task_id))
+        return head.created_in if head is not None and head.agent == self.program.id else None
 
     async def list_tasks(self, request: ListTasksRequest, caller: Caller = ANYBODY) -> TaskPage:
         """A page of the caller's tasks, newest status first. Raises as `Views.page` does."""
-        return await self._views.page(request, caller)
+        with translated:
+            return await self._views.page(request, caller)
 
     async def cancel_task(self, request: CancelTaskRequest, caller: Caller = ANYBODY) -> Task:
         """Stop a task, for real: its handler is cancelled, and the task is canceled once.
@@ -256,37 +323,44 @@ class Engine:
             TaskNotCancelableError: it has ended already.
         """
         key = TaskKey(caller.owner, request.task_id)
+        with translated:
+            await self._cancel(key)
+            task = await self._views.task(key)
+        if task.status.state is not TaskState.CANCELED:
+            raise TaskNotCancelableError(details={"taskId": task.id, "state": task.status.state.value})
+        if self._observer is not None:
+            self._observer.canceled(key, self.program.id, caller)
+        return task
+
+    async def _cancel(self, key: TaskKey) -> None:
         while True:
             run = self._supervisor.find(key)
             if run is not None and not run.is_closed:
                 await self._supervisor.cancel(run)
-                break
+                return
             if run is not None:
-                await asyncio.wait({run.ended})
+                await run.wait_for_end()
                 continue
             head = await self._views.head(key)
             if self._supervisor.find(key) is not None:
                 continue
             if is_terminal(head.state):
-                raise TaskNotCancelableError(details={"taskId": request.task_id, "state": head.state.value})
+                raise TaskNotCancelableError(details={"taskId": key.task_id, "state": head.state.value})
             try:
                 await self._settle(head, TaskState.CANCELED)
-                break
+                return
             except ConflictError:
                 continue
-        task = await self._views.task(key)
-        if task.status.state is not TaskState.CANCELED:
-            raise TaskNotCancelableError(details={"taskId": task.id, "state": task.status.state.value})
-        return task
 
     async def subscribe_to_task(
         self, request: SubscribeToTaskRequest, caller: Caller = ANYBODY, *, after: int | None = None
-    ) -> AsyncGenerator[Numbered]:
-        """Follow a task, from a snapshot or exactly from a cursor. Raises as `Views.subscribe` does."""
+    ) -> AsyncGenerator[Batch]:
+        """Follow a task in batches, from a snapshot or exactly from a cursor. Raises as `Views.subscribe` does."""
         key = TaskKey(caller.owner, request.task_id)
-        async with aclosing(self._views.subscribe(key, caller.version, after=after)) as numbered_events:
-            async for numbered in numbered_events:
-                yield numbered
+        with translated:
+            async with aclosing(self._views.subscribe(key, caller.version, after=after)) as batches:
+                async for batch in batches:
+                    yield batch
 
     # --- what goes on behind ------------------------------------------------------------------------------------------
 
@@ -300,10 +374,14 @@ class Engine:
         task_id, context_id = head.key.task_id, head.context_id
         message = text and Message(self._new_id(), Role.AGENT, (TextPart(text),), context_id, task_id)
         event = StatusUpdate(task_id, context_id, TaskStatus(state, message or None, now))
+        begun = perf_counter()
         await self._log.write(Write(head.key, head.last_seq, (event,), state, now))
+        if self._observer is not None:
+            self._observer.committed(head.key, self.program.id, (event,), perf_counter() - begun)
         feed = self._feeds.get(head.key)
         if feed is not None:
             feed.publish(head.last_seq + 1, (event,))
+        self.webhooks.notify(head.key)
 
     async def _recover(self, head: TaskHead) -> None:
         """Take up a task that was at work when the process died, as its program wants it."""

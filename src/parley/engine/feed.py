@@ -8,8 +8,8 @@ the stream, or with an error that cannot be mistaken for the end.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from typing import TypeAlias
 
 from parley.engine.limits import Limits
 from parley.protocol.errors import ParleyError, UnavailableError
@@ -18,44 +18,60 @@ from parley.protocol.lifecycle import ends_stream, fold
 from parley.protocol.tasks import Task
 from parley.stores.interface import TaskKey, TaskLog
 
+NumberedEvent: TypeAlias = tuple[int, TaskEvent]
+"""An event with its number in the task's log."""
+
 
 class Feed:
     """The recent events of one task, and those who wait for the next."""
 
-    def __init__(self, limits: Limits) -> None:
+    __slots__ = ("_events", "_failure", "_first_seq", "_limit", "_waiting", "last_seq", "on_publish", "users")
+
+    def __init__(self, limits: Limits, failure: ParleyError | None = None) -> None:
         self.users = 0
         self.last_seq = 0
-        self._recent: deque[tuple[int, TaskEvent]] = deque(maxlen=limits.events_in_memory)
+        self._first_seq = 1
+        self._events: list[TaskEvent] = []
+        self._limit = limits.events_in_memory
         self._waiting: list[asyncio.Future[None]] = []
-        self._failure: ParleyError | None = None
+        self._failure = failure
+        self.on_publish: Callable[[], None] | None = None
+        """Who must hear of everything published, without pulling: the deliveries of a task with webhooks."""
 
     def publish(self, first_seq: int, events: Sequence[TaskEvent]) -> None:
         """Show events that were just committed."""
-        self._recent.extend(enumerate(events, start=first_seq))
+        recent = self._events
+        if not recent:
+            self._first_seq = first_seq
+        recent.extend(events)
         self.last_seq = first_seq + len(events) - 1
-        self._wake()
+        if len(recent) > 2 * self._limit:  # seldom, so that it costs nothing per event
+            self._first_seq = self.last_seq + 1 - self._limit
+            del recent[: -self._limit]
+        if self._waiting:
+            self._wake()
+        if self.on_publish is not None:
+            self.on_publish()
 
     def fail(self, error: ParleyError) -> None:
         """Cut all readers off with an error."""
         self._failure = error
         self._wake()
 
-    def since(self, cursor: int) -> list[tuple[int, TaskEvent]] | None:
+    def since(self, cursor: int) -> list[NumberedEvent] | None:
         """The events after a number, or None if memory does not reach back so far."""
         if self.last_seq <= cursor:
             return []
-        if not self._recent or self._recent[0][0] > cursor + 1:
+        start = cursor + 1 - self._first_seq
+        if start < 0:
             return None
-        missing = self.last_seq - cursor
-        if missing == 1:
-            return [self._recent[-1]]
-        return list(self._recent)[-missing:]
+        return list(enumerate(self._events[start:], cursor + 1))
 
     def whole_task(self) -> Task | None:
         """The task, if memory reaches back to its beginning."""
-        if not self._recent or self._recent[0][0] != 1:
+        if not self._events or self._first_seq != 1:
             return None
-        return fold(None, [event for _, event in self._recent])
+        return fold(None, self._events)
 
     async def wait(self) -> None:
         """Return when something was published.
@@ -97,12 +113,13 @@ class Feeds:
         self._log = log
         self._limits = limits
         self._feeds: dict[TaskKey, Feed] = {}
+        self._failure: ParleyError | None = None
 
     def use(self, key: TaskKey) -> Feed:
         """The feed of a task; whoever uses it calls `release` in the end."""
         feed = self._feeds.get(key)
         if feed is None or feed.has_failed:
-            feed = self._feeds[key] = Feed(self._limits)
+            feed = self._feeds[key] = Feed(self._limits, self._failure)
         feed.users += 1
         return feed
 
@@ -116,13 +133,21 @@ class Feeds:
         """The feed of a task, if somebody uses it."""
         return self._feeds.get(key)
 
-    def fail_all(self) -> None:
-        """Cut all readers off because the engine stops; their cursors stay good."""
-        for feed in list(self._feeds.values()):
-            feed.fail(UnavailableError("The agent is restarting; subscribe again from the last event"))
+    def has_more(self, key: TaskKey, *, after: int) -> bool:
+        """Whether there is known to be an event after a number, so that nobody has to wait for it."""
+        feed = self._feeds.get(key)
+        return feed is not None and feed.last_seq > after
 
-    async def follow(self, key: TaskKey, *, after: int, until: int = 0) -> AsyncGenerator[tuple[int, TaskEvent]]:
+    def fail_all(self) -> None:
+        """Cut all readers off because the engine stops, also those still to come; their cursors stay good."""
+        self._failure = UnavailableError("The agent is restarting; subscribe again from the last event")
+        for feed in list(self._feeds.values()):
+            feed.fail(self._failure)
+
+    async def follow(self, key: TaskKey, *, after: int, until: int = 0) -> AsyncGenerator[Sequence[NumberedEvent]]:
         """Every event after a number, as it is committed, up to the first at or after `until` that ends a stream.
+
+        They come in batches: whatever is there, and never nothing.
 
         Raises:
             UnavailableError: the stream was cut; the reader may come back with its cursor.
@@ -135,11 +160,12 @@ class Feeds:
             while True:
                 if batch is None:
                     batch = await self._log.events(key, after=cursor, limit=self._limits.page_events)
-                for seq, event in batch:
-                    yield seq, event
-                    cursor = seq
-                    if seq >= until and isinstance(event, StatusUpdate) and ends_stream(event.status.state):
+                if batch:
+                    end = _end_of_stream(batch, until)
+                    yield batch if end is None else batch[:end]
+                    if end is not None:
                         return
+                    cursor = batch[-1][0]
                 if len(batch) == self._limits.page_events:
                     batch = None
                     continue
@@ -147,3 +173,11 @@ class Feeds:
                     await feed.wait()
         finally:
             self.release(key, feed)
+
+
+def _end_of_stream(batch: Sequence[NumberedEvent], until: int) -> int | None:
+    """How many events of a batch there are up to the one that ends the stream; None if none does."""
+    for place, (seq, event) in enumerate(batch, start=1):
+        if seq >= until and isinstance(event, StatusUpdate) and ends_stream(event.status.state):
+            return place
+    return None

@@ -7,7 +7,6 @@ are said once, however often the handler says them.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 
 from parley.engine.sizes import size_of
@@ -30,12 +29,12 @@ class Journal:
         """The message that began the conversation: the one a handler is given, however often it runs."""
         self.artifact_ids: dict[str, int] = {}
         self.artifact_bytes = 0
-        self._emitted: Counter[str] = Counter()
-        self._repeated: Counter[str] = Counter()
+        self._emitted: dict[str, int] = {}
+        self._repeated: dict[str, int] = {}
         self._answers: list[Message] = []
         self._answers_given = 0
         self._steps: dict[tuple[str, int], JsonValue] = {}
-        self._steps_taken: Counter[str] = Counter()
+        self._steps_taken: dict[str, int] = {}
         self._is_waiting = False
         for event in events:
             self._record(event)
@@ -49,7 +48,7 @@ class Journal:
                     self._answers.append(event.message)
                     self._is_waiting = False
             case ArtifactUpdate():
-                self._emitted[event.artifact.artifact_id] += 1
+                self._count_emitted(event.artifact.artifact_id)
                 self.artifact_bytes += size_of(event.artifact.parts)
                 self.slot_of(event.artifact.artifact_id)
             case StepRecorded():
@@ -63,7 +62,7 @@ class Journal:
         state = event.status.state
         self._is_waiting = is_interrupted(state)
         if state is TaskState.WORKING and event.status.message is not None:
-            self._emitted[STATUS] += 1
+            self._count_emitted(STATUS)
         if state is TaskState.SUBMITTED:
             # Reopened: the handler begins a new conversation, with the slots of the old one.
             self.opening = None
@@ -71,10 +70,13 @@ class Journal:
             self._answers.clear()
             self._steps.clear()
 
+    def _count_emitted(self, name: str) -> None:
+        self._emitted[name] = self._emitted.get(name, 0) + 1
+
     def is_news(self, name: str) -> bool:
         """Whether the next emission under a name has not been made before this run; counts it."""
-        self._repeated[name] += 1
-        return self._repeated[name] > self._emitted[name]
+        number = self._repeated[name] = self._repeated.get(name, 0) + 1
+        return number > self._emitted.get(name, 0)
 
     def is_first(self, name: str) -> bool:
         """Whether the emission just counted is the first of its name."""
@@ -96,7 +98,7 @@ class Journal:
 
         Steps are numbered as they are begun, so that those taken side by side keep their own values.
         """
-        number = self._steps_taken[name]
-        self._steps_taken[name] += 1
+        number = self._steps_taken.get(name, 0)
+        self._steps_taken[name] = number + 1
         key = (name, number)
         return number, (self._steps[key],) if key in self._steps else None

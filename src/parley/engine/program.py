@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
+from parley.engine.caller import Caller
 from parley.protocol.messages import Message
 
 if TYPE_CHECKING:
@@ -36,11 +37,14 @@ class Program(Protocol):
         """Whether it answers with messages and keeps no tasks."""
         ...
 
-    def admit(self, message: Message) -> None:
+    def admit(self, message: Message, caller: Caller) -> None:
         """Look at a message before anything is made of it.
 
+        One without a task id begins a task. One with a task id goes on with a task: whether this caller may do that is
+        asked once more with the message that began it.
+
         Raises:
-            A2AError: the agent does not take such messages.
+            A2AError: the agent does not take such messages, or not from this caller.
         """
         ...
 

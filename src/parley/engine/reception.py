@@ -6,7 +6,6 @@ last look at a task and the begin of its run nothing waits, so that no two runs 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,10 +14,10 @@ from msgspec import structs
 
 from parley.engine.caller import Caller
 from parley.engine.clock import Clock, NewId
-from parley.engine.contexts import Contexts
 from parley.engine.feed import Feed, Feeds
 from parley.engine.journal import Journal
 from parley.engine.limits import Limits
+from parley.engine.observer import Observer
 from parley.engine.program import Program
 from parley.engine.run import Run
 from parley.engine.sends import Sends
@@ -43,6 +42,8 @@ class Accepted:
     seq: int
     task: Callable[[], Task] | None = None
     """The task right after the message, where that can be told without asking the store."""
+    is_repeat: bool = False
+    """Whether the same message came before."""
 
 
 class Reception:
@@ -61,6 +62,7 @@ class Reception:
         clock: Clock,
         new_id: NewId,
         limits: Limits,
+        observer: Observer | None = None,
     ) -> None:
         self._program = program
         self._log = log
@@ -72,28 +74,37 @@ class Reception:
         self._clock = clock
         self._new_id = new_id
         self._limits = limits
+        self._observer = observer
 
     async def accept(self, request: SendMessageRequest, caller: Caller) -> tuple[Accepted, Feed]:
         """Take a message in: begin a task, go on with one, or find out that the message came before."""
-        message = self.checked(request.message)
-        send = self._sends.key_of(message)
-        record = await self._sends.find(caller.owner, send)
+        message = self.checked(request.message, caller)
+        owner, send = caller.owner, self._sends.key_of(message)
+        record = await self._sends.find(owner, send)
         if record is not None and record.task_id is not None:
-            key = TaskKey(caller.owner, record.task_id)
-            return Accepted(key, 0), self._feeds.use(key)
+            key = TaskKey(owner, record.task_id)
+            if request.configuration.push_config is not None:
+                # A crash may have come between the message and its webhook, which begins then with the task.
+                await self._webhooks.register(key, request.configuration.push_config, caller, after=0)
+            return Accepted(key, 0, is_repeat=True), self._feeds.use(key)
+        if message is not request.message:
+            request = structs.replace(request, message=message)
         try:
-            accepted, feed = await self._take_in(structs.replace(request, message=message), caller, send)
+            return await self._take_in(request, caller, send)
         except BaseException:
-            self._sends.abandon(caller.owner, send)
+            self._sends.abandon(owner, send)
             raise
-        return accepted, feed
 
-    def checked(self, message: Message) -> Message:
+    def checked(self, message: Message, caller: Caller) -> Message:
         """A message that may come in; 0.1 has no message ids, so it gets one here."""
         if size_of(message.parts) > self._limits.message_bytes:
             raise InvalidParamsError(f"A message may have {self._limits.message_bytes} bytes", path="$.message.parts")
-        self._program.admit(message)
+        self._program.admit(message, caller)
         return message if message.message_id else structs.replace(message, message_id=self._new_id())
+
+    def _admit_opening(self, opening: Message, caller: Caller) -> None:
+        """Ask whether the caller may have the work that a message began, or begins under an id of the caller's."""
+        self._program.admit(structs.replace(opening, task_id=None), caller)
 
     async def _take_in(self, request: SendMessageRequest, caller: Caller, send: SendKey) -> tuple[Accepted, Feed]:
         self._supervisor.check_capacity()
@@ -112,6 +123,7 @@ class Reception:
             if head is None:
                 if not request.caller_names_task:
                     raise TaskNotFoundError.for_task(task_id)
+                self._admit_opening(request.message, caller)
                 return await self._begin_task(request, caller, send, task_id)
             context_id = request.message.context_id
             if context_id is not None and context_id != head.context_id:
@@ -125,17 +137,19 @@ class Reception:
     ) -> tuple[Accepted, Feed]:
         now = self._clock.now()
         key = TaskKey(caller.owner, task_id)
-        await self._webhooks.check_room(key, request.configuration.push_config)
+        if request.configuration.push_config is not None:
+            await self._webhooks.check_room(key, request.configuration.push_config)
         context_id = request.message.context_id or self._new_id()
         message = structs.replace(request.message, task_id=task_id, context_id=context_id)
         events: tuple[TaskEvent, ...] = (
             TaskCreated(task_id, context_id, TaskStatus(TaskState.SUBMITTED, timestamp=now)),
             MessageAdded(task_id, context_id, message),
         )
-        run = self._run(key, context_id, caller, message, request.configuration, Journal(events))
+        run = self._run(key, context_id, caller, message, request.configuration, Journal(events), status_at=now)
         new = NewTask(self._program.id, context_id, caller.version, now)
-        run.begin(events, new, [(send, self._sends.record(task_id))])
-        await self._start(run, send, request.configuration)
+        remembered = (send, SendRecord(now, task_id))
+        run.begin(events, new, remembered)
+        await self._start(run, remembered, request.configuration, caller)
         return Accepted(key, len(events), lambda: fold(None, events)), self._feeds.use(key)
 
     async def _go_on(
@@ -144,21 +158,25 @@ class Reception:
         """Give a message to a task that exists; None if the task changed meanwhile and must be looked at again."""
         key = head.key
         message = structs.replace(request.message, task_id=key.task_id, context_id=head.context_id)
-        remembered = [(send, self._sends.record(key.task_id))]
+        remembered = (send, self._sends.record(key.task_id))
+        await self._webhooks.check_room(key, request.configuration.push_config)
         run = self._supervisor.find(key)
         if run is not None:
             if run.is_closed:
-                await asyncio.wait({run.ended})
+                await run.wait_for_end()
                 return None
             if len(run.journal.messages) >= self._limits.history_messages:
                 raise InvalidParamsError(f"A task may have {self._limits.history_messages} messages")
+            self._admit_opening(run.message, caller)
+            after = run.seq
             run.add_message(message, remembered)
-            self._sends.announce(key.owner, send, remembered[0][1])
+            self._sends.announce(key.owner, *remembered)
+            if request.configuration.push_config is not None:
+                await self._webhooks.register(key, request.configuration.push_config, caller, after=after)
             return Accepted(key, run.seq), self._feeds.use(key)
         if not (is_terminal(head.state) or is_interrupted(head.state)):
             raise UnavailableError("The task is being recovered; try again in a moment")
         admit_message(key.task_id, head.state, may_reopen=request.caller_names_task)
-        await self._webhooks.check_room(key, request.configuration.push_config)
         events = await self._views.events(key)
         if len(events) != head.last_seq or self._supervisor.find(key) is not None:
             return None
@@ -171,10 +189,9 @@ class Reception:
         message: Message,
         request: SendMessageRequest,
         caller: Caller,
-        remembered: list[tuple[SendKey, SendRecord]],
+        remembered: tuple[SendKey, SendRecord],
     ) -> tuple[Accepted, Feed]:
         """Begin another run of a task that waited for its caller, or (0.1) had ended."""
-        ((send, _),) = remembered
         now = self._clock.now()
         added = MessageAdded(head.key.task_id, head.context_id, message)
         is_reopened = is_terminal(head.state)
@@ -184,6 +201,7 @@ class Reception:
         journal = Journal([*events, *news])
         if len(journal.messages) > self._limits.history_messages:
             raise InvalidParamsError(f"A task may have {self._limits.history_messages} messages")
+        self._admit_opening(journal.opening or message, caller)
         run = self._run(
             head.key,
             head.context_id,
@@ -195,7 +213,8 @@ class Reception:
             state,
         )
         run.begin(news, None, remembered)
-        await self._start(run, send, request.configuration)
+        await self._start(run, remembered, request.configuration, caller)
+        await self._webhooks.watch(head.key)
         accepted = Accepted(head.key, head.last_seq + len(news), lambda: fold(None, [*events, *news]))
         return accepted, self._feeds.use(head.key)
 
@@ -216,7 +235,7 @@ class Reception:
             key=key,
             context_id=context_id,
             program=self._program,
-            contexts=Contexts(self._log, self._views, key.owner),
+            views=self._views,
             caller=caller,
             message=message,
             configuration=configuration,
@@ -226,20 +245,23 @@ class Reception:
             clock=self._clock,
             new_id=self._new_id,
             limits=self._limits,
-            sends_kept=lambda send: self._sends.resolve(key.owner, send, self._sends.record(key.task_id)),
+            sends_kept=self._sends.kept,
             seq=seq,
             state=state,
             attempts=attempts,
             status_at=status_at,
+            observer=self._observer,
         )
 
-    async def _start(self, run: Run, send: SendKey, configuration: SendConfiguration) -> None:
+    async def _start(
+        self, run: Run, remembered: tuple[SendKey, SendRecord], configuration: SendConfiguration, caller: Caller
+    ) -> None:
         """Begin a run. From here on the message has been taken, whatever becomes of its sender."""
-        self._sends.announce(run.key.owner, send, self._sends.record(run.key.task_id))
+        self._sends.announce(run.key.owner, *remembered)
         self._supervisor.start(run)
         if configuration.push_config is not None:
             await run.settle()
-            await self._webhooks.register(run.key, configuration.push_config)
+            await self._webhooks.register(run.key, configuration.push_config, caller, after=run.first_seq)
 
     async def begin_again(self, head: TaskHead) -> None:
         """Begin another run of a task that was at work when the process died, and count it before it can die again."""
@@ -260,3 +282,4 @@ class Reception:
             head.status_at,
         )
         self._supervisor.start(run)
+        await self._webhooks.watch(head.key)

@@ -1,9 +1,9 @@
 """A run: one program at work on one task, and the task's only writer while it lasts.
 
 What a run emits is written in order and shown to readers once it is durable. Emissions are collected until the event
-loop comes round or the write before them has finished, and then written together; so a quick answer is one write, and a
-long stream is as many as the disk takes. A run ends its task in exactly one final state. When it pauses for its caller,
-it ends, too: the answer begins another run, which finds in the journal what this one did.
+loop comes round, the write before them has finished or the run ends, and then written together; so a quick answer is
+one write, and a long stream is as many as the disk takes. A run ends its task in exactly one final state. When it
+pauses for its caller, it ends, too: the answer begins another run, which finds in the journal what this one did.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from datetime import datetime
+from functools import partial
+from time import perf_counter
 
 import msgspec
 from msgspec import structs
@@ -22,8 +24,10 @@ from parley.engine.contexts import Contexts
 from parley.engine.feed import Feed
 from parley.engine.journal import STATUS, Journal
 from parley.engine.limits import Limits
+from parley.engine.observer import Observer
 from parley.engine.program import Program
 from parley.engine.sizes import size_of
+from parley.engine.views import Views
 from parley.protocol.errors import InvalidParamsError, LocalProtocolError, ParleyError, UnavailableError
 from parley.protocol.events import ArtifactUpdate, MessageAdded, StatusUpdate, StepRecorded, TaskEvent
 from parley.protocol.jsonvalue import JsonObject, JsonValue
@@ -31,7 +35,7 @@ from parley.protocol.lifecycle import ends_stream
 from parley.protocol.messages import Message, Part, Role, TextPart
 from parley.protocol.requests import SendConfiguration
 from parley.protocol.tasks import Artifact, TaskState, TaskStatus
-from parley.stores.interface import ConflictError, NewTask, SendKey, SendRecord, TaskKey, TaskLog, Write
+from parley.stores.interface import ConflictError, NewTask, Owner, SendKey, SendRecord, TaskKey, TaskLog, Write
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +60,7 @@ class Run:
         key: TaskKey,
         context_id: str,
         program: Program,
-        contexts: Contexts,
+        views: Views,
         caller: Caller,
         message: Message,
         configuration: SendConfiguration,
@@ -66,16 +70,16 @@ class Run:
         clock: Clock,
         new_id: NewId,
         limits: Limits,
-        sends_kept: Callable[[SendKey], None],
+        sends_kept: Callable[[Owner, SendKey], None],
         seq: int = 0,
         state: TaskState = TaskState.SUBMITTED,
         status_at: datetime | None = None,
         attempts: int = 1,
+        observer: Observer | None = None,
     ) -> None:
         self.key = key
         self.context_id = context_id
         self.program = program
-        self.contexts = contexts
         self.caller = caller
         self.message = message
         self.configuration = configuration
@@ -88,8 +92,15 @@ class Run:
         self.attempts = attempts
         self.is_cancelled = False
         self.is_cut_off = False
+        self.is_overdue = False
         self.is_closed = False
+        self.is_over = False
+        """Whether its supervisor has let go of it."""
+        self.deadline = 0.0
+        """When it has taken too long, on the clock's monotonic scale."""
         self._log = log
+        self._views = views
+        self._observer = observer
         self._sends_kept = sends_kept
         self.feed = feed
         self._loop = asyncio.get_running_loop()
@@ -98,12 +109,19 @@ class Run:
         self._new: NewTask | None = None
         self._sends: list[tuple[SendKey, SendRecord]] = []
         self._is_writing = False
+        self._is_scheduled = False
         self.failure: ParleyError | None = None
         """Why the store refused a write, so that the task stands somewhere in the middle."""
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        self._waiting_for_end: list[asyncio.Future[None]] = []
+        self._on_settled: Callable[[Run], None] | None = None
         self._written_seq = seq
         self.first_seq = seq
-        self.ended: asyncio.Future[None] = self._loop.create_future()
+
+    @property
+    def contexts(self) -> Contexts:
+        """The conversations of the task's owner."""
+        return Contexts(self._log, self._views, self.key.owner)
 
     # --- what a program does ------------------------------------------------------------------------------------------
 
@@ -154,10 +172,15 @@ class Run:
     async def end(self, state: TaskState, message: Message | None = None, metadata: JsonObject | None = None) -> None:
         """Put the task into a final or waiting state, once; return when that is durable."""
         self._check_loop()
+        self.finish(state, message, metadata)
+        await self.settle()
+
+    def finish(self, state: TaskState, message: Message | None = None, metadata: JsonObject | None = None) -> None:
+        """Put the task into a final or waiting state, once, and hand that to the store."""
         if not self.is_closed:
             self._append_status(state, message, metadata)
             self.is_closed = True
-        await self.settle()
+            self._write()  # now: nothing comes behind it
 
     def close(self) -> None:
         """Take nothing more in. What was said before the end, if there was one, is still written."""
@@ -187,20 +210,18 @@ class Run:
 
     # --- what the engine does -----------------------------------------------------------------------------------------
 
-    def begin(
-        self, events: tuple[TaskEvent, ...], new: NewTask | None, sends: list[tuple[SendKey, SendRecord]]
-    ) -> None:
-        """Append what brought the run about: the task's creation, a message, the sends to remember."""
+    def begin(self, events: tuple[TaskEvent, ...], new: NewTask | None, send: tuple[SendKey, SendRecord]) -> None:
+        """Append what brought the run about: the task's creation, a message, the send to remember."""
         self._new = new
-        self._sends.extend(sends)
+        self._sends.append(send)
         self._buffer.extend(events)
-        self._is_writing = True
+        self._is_scheduled = True
         # One turn of the loop later than other writes: what the program says in its first breath is written along.
-        self._loop.call_soon(self._loop.call_soon, self._write)
+        self._loop.call_soon(self._loop.call_soon, self._write_scheduled)
 
-    def add_message(self, message: Message, sends: list[tuple[SendKey, SendRecord]]) -> None:
+    def add_message(self, message: Message, send: tuple[SendKey, SendRecord]) -> None:
         """Add a message that came while the run was at work."""
-        self._sends.extend(sends)
+        self._sends.append(send)
         self.journal.messages.append(message)
         self._append(MessageAdded(self.key.task_id, self.context_id, message))
 
@@ -237,17 +258,21 @@ class Run:
         if asyncio.get_running_loop() is not self._loop:
             raise LocalProtocolError("A turn belongs to its own event loop; plain functions use `turn.wait(…)`")
 
-    def _append(self, *events: TaskEvent) -> None:
-        self._buffer.extend(events)
-        if not self._is_writing:
-            self._is_writing = True
-            self._loop.call_soon(self._write)
+    def _append(self, event: TaskEvent) -> None:
+        self._buffer.append(event)
+        if not (self._is_writing or self._is_scheduled):
+            self._is_scheduled = True
+            self._loop.call_soon(self._write_scheduled)
+
+    def _write_scheduled(self) -> None:
+        self._is_scheduled = False
+        self._write()
 
     def _write(self) -> None:
-        """Hand everything collected to the store; it keeps order, so nobody has to wait here."""
-        if not self._buffer:  # given up meanwhile
-            self._is_writing = False
+        """Hand everything collected to the store, unless a write is under way: then that is done when it has ended."""
+        if self._is_writing or not self._buffer:
             return
+        self._is_writing = True
         events = tuple(self._buffer)
         self._buffer.clear()
         first = self.seq + 1
@@ -264,24 +289,28 @@ class Run:
         self.seq += len(events)
         self._new = None
         self._sends.clear()
+        begun = perf_counter() if self._observer is not None else 0.0
         writing = asyncio.ensure_future(self._log.write(write))
-        writing.add_done_callback(lambda done: self._written(first, write, done))
+        if writing.done():  # as a store in memory has it
+            self._written(first, write, begun, writing)
+        else:
+            writing.add_done_callback(partial(self._written, first, write, begun))
 
-    def _written(self, first: int, write: Write, done: asyncio.Future[None]) -> None:
+    def _written(self, first: int, write: Write, begun: float, done: asyncio.Future[None]) -> None:
         if done.cancelled():
             return  # the process is going down
         events, error = write.events, done.exception()
         for send, _ in write.sends:
-            self._sends_kept(send)
+            self._sends_kept(self.key.owner, send)
         if error is not None:
             self._break(error, is_new=write.new is not None)
         else:
             self._written_seq = first + len(events) - 1
+            if self._observer is not None:
+                self._observer.committed(self.key, self.program.id, events, perf_counter() - begun)
             self.feed.publish(first, events)
-            if self._buffer:
-                self._write()
-            else:
-                self._is_writing = False
+            self._is_writing = False
+            self._write()
         self._wake()
 
     def _break(self, error: BaseException, *, is_new: bool) -> None:
@@ -311,9 +340,40 @@ class Run:
             raise self.failure
 
     def _wake(self) -> None:
-        done = [pair for pair in self._waiting if self.failure is not None or pair[0] <= self._written_seq]
-        if done:
+        if self._waiting:
+            done = [pair for pair in self._waiting if self.failure is not None or pair[0] <= self._written_seq]
             self._waiting = [pair for pair in self._waiting if pair not in done]
-        for _, waiter in done:
+            for _, waiter in done:
+                if not waiter.done():
+                    waiter.set_result(None)
+        if self._on_settled is not None and self.is_settled:
+            on_settled, self._on_settled = self._on_settled, None
+            on_settled(self)
+
+    # --- its end ------------------------------------------------------------------------------------------------------
+
+    def when_settled(self, call: Callable[[Run], None]) -> None:
+        """Call somebody when everything said so far is durable, or never will be: now, if that is so."""
+        if self.is_settled:
+            call(self)
+        else:
+            self._on_settled = call
+
+    def let_go(self) -> None:
+        """Tell those who wait for the end that it has come."""
+        self.is_over = True
+        for waiter in self._waiting_for_end:
             if not waiter.done():
                 waiter.set_result(None)
+
+    async def wait_for_end(self) -> None:
+        """Return when the run is over."""
+        if self.is_over:
+            return
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting_for_end.append(waiter)
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            self._waiting_for_end.remove(waiter)
+            raise

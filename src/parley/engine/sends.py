@@ -20,15 +20,32 @@ from parley.stores.interface import Owner, SendKey, SendRecord, TaskLog
 _encoder = msgspec.json.Encoder(order="deterministic")
 
 
+class _Pending:
+    """A message on its way: what is becoming of it, once that is known, and those who sent it again meanwhile."""
+
+    __slots__ = ("record", "waiting")
+
+    def __init__(self) -> None:
+        self.record: SendRecord | None = None
+        self.waiting: list[asyncio.Future[SendRecord | None]] = []
+
+    def tell(self, record: SendRecord | None) -> None:
+        self.record = record
+        for waiter in self.waiting:
+            if not waiter.done():
+                waiter.set_result(record)
+        self.waiting.clear()
+
+
 class Sends:
     """What was sent lately: in the store, and on its way there."""
 
     def __init__(self, log: TaskLog, clock: Clock, *, agent: str, seconds: float) -> None:
-        self._agent = agent.encode()
+        self._person = hashlib.blake2b(agent.encode(), digest_size=16).digest()
         self._log = log
         self._clock = clock
         self._window = timedelta(seconds=seconds)
-        self._pending: dict[tuple[Owner, SendKey], asyncio.Future[SendRecord | None]] = {}
+        self._pending: dict[tuple[Owner, SendKey], _Pending] = {}
 
     def key_of(self, message: Message) -> SendKey:
         """What makes a message the same when it comes again, to the same agent.
@@ -40,19 +57,24 @@ class Sends:
             content = _encoder.encode(message)
         except UnicodeEncodeError:
             raise InvalidParamsError("The message holds half a surrogate pair", path="$.message") from None
-        digest = hashlib.blake2b(content, digest_size=16, person=hashlib.blake2b(self._agent, digest_size=16).digest())
-        return SendKey(message.message_id, digest.digest())
+        return SendKey(message.message_id, hashlib.blake2b(content, digest_size=16, person=self._person).digest())
 
     async def find(self, owner: Owner, send: SendKey) -> SendRecord | None:
-        """What became of this message. None makes the caller responsible for it: it must call `resolve` in the end."""
+        """What became of this message.
+
+        None makes the caller responsible for it: it must call `announce`, `resolve` or `abandon` in the end.
+        """
         if not self._window:
             return None
         while (pending := self._pending.get((owner, send))) is not None:
-            record = await asyncio.shield(pending)
+            record = pending.record
+            if record is None:
+                waiter: asyncio.Future[SendRecord | None] = asyncio.get_running_loop().create_future()
+                pending.waiting.append(waiter)
+                record = await waiter
             if record is not None:
                 return record
-        mine: asyncio.Future[SendRecord | None] = asyncio.get_running_loop().create_future()
-        self._pending[owner, send] = mine
+        self._pending[owner, send] = _Pending()
         try:
             record = await self._log.find_send(owner, send, since=self._clock.now() - self._window)
         except BaseException:
@@ -69,19 +91,23 @@ class Sends:
     def announce(self, owner: Owner, send: SendKey, record: SendRecord) -> None:
         """Say what is becoming of a message, to those who send it again before the store has it."""
         pending = self._pending.get((owner, send))
-        if pending is not None and not pending.done():
-            pending.set_result(record)
+        if pending is not None and pending.record is None:
+            pending.tell(record)
+
+    def kept(self, owner: Owner, send: SendKey) -> None:
+        """Leave a message that was announced to the store, which has it now or never will."""
+        self._pending.pop((owner, send), None)
 
     def resolve(self, owner: Owner, send: SendKey, record: SendRecord | None = None) -> None:
         """Leave a message to the store; None says that nothing became of it, so that it may be tried again."""
         pending = self._pending.pop((owner, send), None)
-        if pending is not None and not pending.done():
-            pending.set_result(record)
+        if pending is not None and pending.record is None:
+            pending.tell(record)
 
     def abandon(self, owner: Owner, send: SendKey) -> None:
         """Let a message be tried again, unless something is becoming of it already."""
         pending = self._pending.get((owner, send))
-        if pending is not None and not pending.done():
+        if pending is not None and pending.record is None:
             self.resolve(owner, send)
 
     async def forget(self) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 
 from parley.engine.clock import Clock, NewId
 from parley.engine.limits import Limits
+from parley.engine.observer import Observer
 from parley.engine.run import LimitExceededError, Run, Stopped
 from parley.protocol.errors import ParleyError, RateLimitedError, UnavailableError
 from parley.protocol.tasks import TaskState
@@ -28,15 +29,26 @@ RESTARTING = "The agent is restarting; try again in a moment"
 class Supervisor:
     """All runs of one engine. `on_end` is called with each run when it is over."""
 
-    def __init__(self, *, limits: Limits, clock: Clock, new_id: NewId, on_end: Callable[[Run], None]) -> None:
+    def __init__(
+        self,
+        *,
+        limits: Limits,
+        clock: Clock,
+        new_id: NewId,
+        on_end: Callable[[Run], None],
+        observer: Observer | None = None,
+    ) -> None:
         self._limits = limits
         self._clock = clock
         self._new_id = new_id
         self._on_end = on_end
+        self._observer = observer
         self._runs: dict[TaskKey, Run] = {}
         self._working: dict[Run, asyncio.Task[None]] = {}
         self._queue: deque[Run] = deque()
         self._endings: set[asyncio.Task[None]] = set()
+        self._idle: asyncio.Future[None] | None = None
+        self._timekeeper: asyncio.Task[None] | None = None
         self._is_stopping = False
 
     def find(self, key: TaskKey) -> Run | None:
@@ -76,31 +88,46 @@ class Supervisor:
             self._queue.append(run)
 
     def _begin(self, run: Run) -> None:
-        work = asyncio.get_running_loop().create_task(self._work(run), name=f"run {run.key.task_id}")
-        self._working[run] = work
-        work.add_done_callback(lambda _: self._work_ended(run))
+        loop = asyncio.get_running_loop()
+        self._working[run] = loop.create_task(self._work(run), name=f"run {run.key.task_id}")
+        if self._limits.run_seconds is not None:
+            run.deadline = self._clock.monotonic() + self._limits.run_seconds
+            if self._timekeeper is None:
+                self._timekeeper = loop.create_task(self._keep_time())
+
+    async def _keep_time(self) -> None:
+        """Cancel runs that take too long. One sleeper for all of them: they are begun, and so run out, in order."""
+        while run := next((run for run in self._working if not run.is_overdue), None):
+            left = run.deadline - self._clock.monotonic()
+            if left > 0:
+                await self._clock.sleep(left)
+            else:
+                run.is_overdue = True
+                self._working[run].cancel()
+        self._timekeeper = None
 
     # --- how runs end -------------------------------------------------------------------------------------------------
 
     async def _work(self, run: Run) -> None:
         """Run the program and end its task, whatever happens. The one place where any exception ends a run."""
-        limit: asyncio.Timeout | None = None
         try:
             run.start_working()
-            async with self._clock.timeout(self._limits.run_seconds) as limit:
+            if self._observer is None:
                 await run.program.run(run)
-            await run.end(TaskState.COMPLETED)
+            else:
+                with self._observer.run(run):
+                    await run.program.run(run)
+            run.finish(TaskState.COMPLETED)
         except KeyboardInterrupt:
             raise
         except Stopped:
             pass
         except asyncio.CancelledError as error:
-            if not (run.is_cancelled or run.is_cut_off):  # a cancellation of the handler's own
-                await self._fail_for(run, error)
-        except TimeoutError as error:
-            if limit is not None and limit.expired():
+            if run.is_cancelled or run.is_cut_off:
+                pass
+            elif run.is_overdue:
                 await self._finish(run.fail(f"The agent took longer than {self._limits.run_seconds:g} seconds."))
-            else:  # a timeout of the handler's own
+            else:  # a cancellation of the handler's own
                 await self._fail_for(run, error)
         except LimitExceededError as error:
             logger.error("Task %s: %s", run.key.task_id, error)
@@ -112,6 +139,8 @@ class Supervisor:
         except BaseException as error:  # also what libraries raise that is no Exception
             if error is not run.failure:
                 await self._fail_for(run, error)
+        finally:
+            self._work_ended(run)
 
     async def _fail_for(self, run: Run, error: BaseException) -> None:
         """Fail a task because its program raised: the traceback goes into the log, a reference to the caller.
@@ -133,33 +162,29 @@ class Supervisor:
             self._cut_off(run)
         elif run.is_cancelled and not run.is_closed:
             self._in_background(self._end_canceled(run))
-        elif run.is_settled:
-            self._close(run)
         else:
-            self._in_background(self._end_settled(run))
+            run.when_settled(self._close)
 
     async def _end_canceled(self, run: Run) -> None:
         await self._finish(run.end(TaskState.CANCELED))
         self._close(run)
 
-    async def _end_settled(self, run: Run) -> None:
-        await self._finish(run.settle())
-        self._close(run)
-
     def _close(self, run: Run) -> None:
         """Let go of a run and begin the next; whoever waits for its end hears of it."""
-        if run.ended.done():
+        if run.is_over:
             return
         run.close()
         self._working.pop(run, None)
-        if run in self._queue:
+        if self._queue and run in self._queue:
             self._queue.remove(run)
         if self._runs.get(run.key) is run:
             del self._runs[run.key]
         self._on_end(run)
-        run.ended.set_result(None)
+        run.let_go()
         while self._queue and not self._is_stopping and len(self._working) < self._limits.runs_at_once:
             self._begin(self._queue.popleft())
+        if self._idle is not None and not self._working and not self._idle.done():
+            self._idle.set_result(None)
 
     # --- ending runs from outside -------------------------------------------------------------------------------------
 
@@ -181,17 +206,24 @@ class Supervisor:
             if work is not None and not work.done():
                 logger.warning("Task %s: the agent ignores its cancellation and is left behind", run.key.task_id)
             self._in_background(self._end_canceled(run))
-        await asyncio.wait({run.ended})
+        await run.wait_for_end()
         if run.failure is not None:
             raise run.failure
 
+    def refuse(self) -> None:
+        """Take no more work from now on."""
+        self._is_stopping = True
+
     async def stop(self, *, grace: float) -> None:
         """Let runs finish for a while, then cut the rest off; their tasks are taken up again by the next engine."""
-        self._is_stopping = True
+        self.refuse()
         for run in tuple(self._queue):
             self._cut_off(run)
         if self._working and grace > 0:
-            await asyncio.wait(set(self._working.values()), timeout=grace)
+            self._idle = asyncio.get_running_loop().create_future()
+            await asyncio.wait({self._idle}, timeout=grace)
+        if self._timekeeper is not None:
+            self._timekeeper.cancel()
         remaining = dict(self._working)
         for run, work in remaining.items():
             run.is_cut_off = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from typing import TypeAlias
 
 from parley.engine.caller import Caller
 from parley.engine.feed import Feeds
@@ -20,8 +21,10 @@ from parley.stores.interface import StoredTask, TaskFilter, TaskHead, TaskKey, T
 DEFAULT_PAGE_SIZE = 50
 MAX_PAGE_SIZE = 100
 
-Numbered = tuple[int, StreamEvent]
+Numbered: TypeAlias = tuple[int, StreamEvent]
 """A stream event with its number in the task's log: the cursor from which its reader can come back."""
+Batch: TypeAlias = list[Numbered]
+"""Stream events that were there at the same moment; never none."""
 
 
 class Views:
@@ -98,7 +101,7 @@ class Views:
             task = Task(task.id, task.context_id, task.status, (), task.history, task.metadata)
         return cut_history(task, request.history_length)
 
-    async def subscribe(self, key: TaskKey, version: Version, *, after: int | None) -> AsyncGenerator[Numbered]:
+    async def subscribe(self, key: TaskKey, version: Version, *, after: int | None) -> AsyncGenerator[Batch]:
         """Follow a task: from a cursor exactly where it left off, otherwise from a snapshot of now.
 
         Raises:
@@ -108,29 +111,41 @@ class Views:
         """
         stored = await self.stored(key)
         last = stored.head.last_seq
+        opening: Batch = []
         if after is None:
             task = fold_stored(stored)
             if is_terminal(task.status.state):
                 if version is Version.V1_0:
                     raise UnsupportedOperationError("The task has ended; read it, or subscribe from a cursor")
-                yield last, StatusUpdate(task.id, task.context_id, task.status)
+                yield [(last, StatusUpdate(task.id, task.context_id, task.status))]
                 return
-            yield last, task
+            opening = [(last, task)]
             after = last
         elif not 0 <= after <= last:
             raise InvalidParamsError(f"The task has {last} events; there is none with number {after}")
         elif after == last and is_terminal(stored.head.state):
             return
-        async with aclosing(self.stream(key, after=after, until=last)) as numbered_events:
-            async for numbered in numbered_events:
-                yield numbered
+        async with aclosing(self.stream(key, after=after, until=last, opening=opening)) as batches:
+            async for batch in batches:
+                yield batch
 
-    async def stream(self, key: TaskKey, *, after: int, until: int = 0) -> AsyncGenerator[Numbered]:
-        """The events after a number that a stream shows, until one at or after `until` ends it."""
-        async with aclosing(self._feeds.follow(key, after=after, until=until)) as events:
-            async for seq, event in events:
-                if isinstance(event, StatusUpdate | ArtifactUpdate):
-                    yield seq, event
+    async def stream(
+        self, key: TaskKey, *, after: int, until: int = 0, opening: Batch | None = None
+    ) -> AsyncGenerator[Batch]:
+        """The events after a number that a stream shows, until one at or after `until` ends it.
+
+        `opening` comes before them, together with what is there already.
+        """
+        shown = opening or []
+        if shown and not self._feeds.has_more(key, after=after):
+            yield shown
+            shown = []
+        async with aclosing(self._feeds.follow(key, after=after, until=until)) as batches:
+            async for events in batches:
+                shown += [(seq, event) for seq, event in events if isinstance(event, StatusUpdate | ArtifactUpdate)]
+                if shown:
+                    yield shown
+                    shown = []
 
 
 def fold_stored(stored: StoredTask) -> Task:

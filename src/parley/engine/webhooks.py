@@ -1,14 +1,20 @@
-"""The webhooks of tasks: registered, read, listed and deleted here; called by whoever delivers.
+"""The webhooks of tasks: registered, read, listed and deleted here; called by `deliveries`, which hear here of news.
 
 A webhook that is registered without an id gets its task's, in place of an earlier one registered so.
 """
 
 from __future__ import annotations
 
+from functools import partial
+
 from msgspec import structs
 
 from parley.engine.caller import ANYBODY, Caller
+from parley.engine.deliveries import Deliveries
+from parley.engine.feed import Feeds
 from parley.engine.limits import Limits
+from parley.engine.observer import Observer
+from parley.engine.store_errors import translated
 from parley.engine.views import Views
 from parley.protocol.errors import InvalidParamsError, TaskNotFoundError
 from parley.protocol.push import PushConfig
@@ -19,7 +25,7 @@ from parley.protocol.requests import (
     ListPushConfigsRequest,
     PushConfigPage,
 )
-from parley.stores.interface import TaskKey, TaskLog
+from parley.stores.interface import ConflictError, StoreError, TaskKey, TaskLog
 
 DEFAULT_ID = "default"
 """What some peers call the webhook that was registered without an id."""
@@ -28,10 +34,24 @@ DEFAULT_ID = "default"
 class Webhooks:
     """The operations on webhooks. Each first makes sure that the task is the caller's."""
 
-    def __init__(self, log: TaskLog, views: Views, limits: Limits) -> None:
+    def __init__(
+        self,
+        log: TaskLog,
+        views: Views,
+        limits: Limits,
+        *,
+        agent: str,
+        feeds: Feeds,
+        deliveries: Deliveries | None = None,
+        observer: Observer | None = None,
+    ) -> None:
         self._log = log
         self._views = views
         self._limits = limits
+        self._agent = agent
+        self._feeds = feeds
+        self._deliveries = deliveries
+        self._observer = observer
 
     async def create_push_config(self, request: CreatePushConfigRequest, caller: Caller = ANYBODY) -> PushConfig:
         """Register a webhook; it comes back with its id.
@@ -40,15 +60,48 @@ class Webhooks:
             TaskNotFoundError: the caller has no such task.
             InvalidParamsError: the task has too many webhooks.
         """
-        key = await self._known(request.task_id, caller)
-        return await self.register(key, request.config)
+        with translated:
+            key = await self._known(request.task_id, caller)
+            return await self.register(key, request.config, caller)
 
-    async def register(self, key: TaskKey, config: PushConfig) -> PushConfig:
-        """Register a webhook of a task that is known to be there. Raises InvalidParamsError as above."""
+    async def register(
+        self, key: TaskKey, config: PushConfig, caller: Caller, *, after: int | None = None
+    ) -> PushConfig:
+        """Register a webhook of a task that is known to be there, for the events after a number. Raises as above."""
         await self.check_room(key, config)
-        config = structs.replace(config, task_id=key.task_id, id=config.id or key.task_id)
-        await self._log.put_push_config(key, config)
+        config_id = config.id or key.task_id
+        config = structs.replace(config, task_id=key.task_id, id=config_id)
+        try:
+            await self._log.put_push_config(key, config, version=caller.version, after=after)
+        except ConflictError:  # deleted a moment ago
+            raise TaskNotFoundError.for_task(key.task_id) from None
+        self._watch(key)
+        if self._observer is not None:
+            self._observer.push_config_changed(key, self._agent, caller, "created", config_id)
         return config
+
+    async def watch(self, key: TaskKey) -> None:
+        """Let the deliveries hear of a task that goes on, if it has webhooks; called once its run has begun."""
+        if self._deliveries is None:
+            return
+        try:
+            if await self._log.push_configs(key):
+                self._watch(key)
+        except StoreError:
+            self._watch(key)  # they will look again
+
+    def notify(self, key: TaskKey) -> None:
+        """Let the deliveries look whether a task has webhooks that are behind."""
+        if self._deliveries is not None:
+            self._deliveries.notify(key)
+
+    def _watch(self, key: TaskKey) -> None:
+        if self._deliveries is None:
+            return
+        feed = self._feeds.get(key)
+        if feed is not None:
+            feed.on_publish = partial(self._deliveries.notify, key)
+        self._deliveries.notify(key)
 
     async def check_room(self, key: TaskKey, config: PushConfig | None) -> None:
         """Make sure that a task may have one more webhook. Raises InvalidParamsError if not."""
@@ -64,8 +117,9 @@ class Webhooks:
         Raises:
             TaskNotFoundError: the caller has no such task, or the task no such webhook.
         """
-        key = await self._known(request.task_id, caller)
-        configs = {config.id: config for config in await self._log.push_configs(key)}
+        with translated:
+            key = await self._known(request.task_id, caller)
+            configs = {config.id: config for config in await self._log.push_configs(key)}
         wanted = request.id or DEFAULT_ID
         found = configs.get(wanted) or (configs.get(key.task_id) if wanted == DEFAULT_ID else None)
         if found is None:
@@ -74,14 +128,18 @@ class Webhooks:
 
     async def list_push_configs(self, request: ListPushConfigsRequest, caller: Caller = ANYBODY) -> PushConfigPage:
         """All webhooks of a task; there are few enough for one page. Raises TaskNotFoundError."""
-        key = await self._known(request.task_id, caller)
-        return PushConfigPage(tuple(await self._log.push_configs(key)))
+        with translated:
+            key = await self._known(request.task_id, caller)
+            return PushConfigPage(tuple(await self._log.push_configs(key)))
 
     async def delete_push_config(self, request: DeletePushConfigRequest, caller: Caller = ANYBODY) -> None:
         """Remove a webhook; removing one that is not there is no error. Raises TaskNotFoundError for the task."""
-        key = await self._known(request.task_id, caller)
-        wanted = key.task_id if request.id == DEFAULT_ID else request.id
-        await self._log.delete_push_config(key, wanted)
+        with translated:
+            key = await self._known(request.task_id, caller)
+            wanted = key.task_id if request.id == DEFAULT_ID else request.id
+            await self._log.delete_push_config(key, wanted)
+        if self._observer is not None:
+            self._observer.push_config_changed(key, self._agent, caller, "deleted", wanted)
 
     async def _known(self, task_id: str, caller: Caller) -> TaskKey:
         return (await self._views.head(TaskKey(caller.owner, task_id))).key

@@ -124,6 +124,20 @@ class Write(Struct, frozen=True):
     attempts: int = 0
 
 
+class Webhook(Struct, frozen=True):
+    """A webhook of a task: its config, the dialect it was registered in, and how far it has been told.
+
+    `delivered_seq` is the last event that it has been told of, or need not be; `last_seq` is the task's last event.
+    """
+
+    key: TaskKey
+    agent: str
+    config: PushConfig
+    version: Version
+    delivered_seq: int
+    last_seq: int
+
+
 class TaskFilter(Struct, frozen=True):
     """Which tasks a list shows, and from where on.
 
@@ -212,8 +226,13 @@ class TaskLog(Protocol):
         """Forget messages that nobody may repeat any more."""
         ...
 
-    async def put_push_config(self, key: TaskKey, config: PushConfig) -> None:
-        """Keep a webhook of a task, in place of an earlier one with its id.
+    async def put_push_config(
+        self, key: TaskKey, config: PushConfig, *, version: Version = Version.V1_0, after: int | None = None
+    ) -> None:
+        """Keep a webhook of a task, registered in a dialect; it is to be told of the events after a number.
+
+        Without a number that is whatever comes from now on. In place of an earlier one with its id it keeps the
+        earlier one's place: nothing is skipped or told again because of it.
 
         Raises:
             ConflictError: this owner has no such task, or has it no longer.
@@ -226,6 +245,21 @@ class TaskLog(Protocol):
 
     async def delete_push_config(self, key: TaskKey, config_id: str) -> None:
         """Forget a webhook, if there is one."""
+        ...
+
+    async def webhooks(self, key: TaskKey) -> Sequence[Webhook]:
+        """A task's webhooks with their places, by id."""
+        ...
+
+    async def mark_delivered(self, key: TaskKey, config_id: str, seq: int) -> bool:
+        """Note that a webhook has been told of everything up to a number; whether it is still there.
+
+        A place never moves back.
+        """
+        ...
+
+    async def undelivered(self, *, after: Webhook | None, limit: int) -> Sequence[Webhook]:
+        """Webhooks of all owners that are behind their tasks, at most `limit` of those that come after another."""
         ...
 
     async def remember(self, owner: Owner, context_id: str, name: str, value: JsonValue) -> None:

@@ -1,10 +1,16 @@
-"""Which store a URL names. Nothing is opened here."""
+"""Which store a URL names, and how long it is open: for as long as its owner says, whoever else uses it."""
 
 from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import TypeVar
 
 from parley.stores.interface import StoreError, TaskLog
 from parley.stores.memory import MemoryTaskLog
 from parley.stores.sqlite import SqliteTaskLog
+
+Log = TypeVar("Log", bound=TaskLog)
 
 
 def open_store(url: str) -> TaskLog:
@@ -24,3 +30,19 @@ def open_store(url: str) -> TaskLog:
     raise StoreError(
         f"{url!r} names no store. Write memory:, sqlite:///file.db (in this directory) or sqlite:////path/to/file.db."
     )
+
+
+@asynccontextmanager
+async def opened(log: Log) -> AsyncGenerator[Log]:
+    """The log, open until the block ends: `async with opened(open_store(url)) as log: …`.
+
+    Engines neither open nor close their log, so that several may share one.
+
+    Raises:
+        StoreUnavailableError: it cannot be opened; the message says why and what to do.
+    """
+    await log.open()
+    try:
+        yield log
+    finally:
+        await log.close()

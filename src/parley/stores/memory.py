@@ -17,6 +17,7 @@ from parley.protocol.jsonvalue import JsonValue
 from parley.protocol.lifecycle import TERMINAL
 from parley.protocol.push import PushConfig
 from parley.protocol.tasks import Task, TaskState
+from parley.protocol.versions import Version
 from parley.stores.encoding import decode_value, encode
 from parley.stores.interface import (
     ConflictError,
@@ -29,6 +30,7 @@ from parley.stores.interface import (
     TaskHead,
     TaskHeads,
     TaskKey,
+    Webhook,
     Write,
 )
 
@@ -62,7 +64,7 @@ class _Record:
         self.events: list[TaskEvent] = []
         self.snapshot: Task | None = None
         self.snapshot_seq = 0
-        self.push_configs: dict[str, PushConfig] = {}
+        self.push_configs: dict[str, tuple[PushConfig, Version, int]] = {}
 
     def head(self) -> TaskHead:
         return TaskHead(
@@ -224,22 +226,51 @@ class MemoryTaskLog:
         for send_id in [send_id for send_id, record in self._sends.items() if record.sent_at < before]:
             self._drop_send(send_id)
 
-    async def put_push_config(self, key: TaskKey, config: PushConfig) -> None:
-        """Keep a webhook of a task, in place of an earlier one with its id."""
+    async def put_push_config(
+        self, key: TaskKey, config: PushConfig, *, version: Version = Version.V1_0, after: int | None = None
+    ) -> None:
+        """Keep a webhook of a task, in place of an earlier one with its id, and in its place."""
         record = self._find(key)
         if record is None:
             raise ConflictError
-        record.push_configs[config.id or ""] = config
+        last = len(record.events)
+        earlier = record.push_configs.get(config.id or "")
+        place = earlier[2] if earlier else last if after is None else min(after, last)
+        record.push_configs[config.id or ""] = (config, version, place)
 
     async def push_configs(self, key: TaskKey) -> Sequence[PushConfig]:
         """A task's webhooks, by id."""
         record = self._find(key)
-        return tuple(config for _, config in sorted(record.push_configs.items())) if record else ()
+        return tuple(kept[0] for _, kept in sorted(record.push_configs.items())) if record else ()
 
     async def delete_push_config(self, key: TaskKey, config_id: str) -> None:
         """Forget a webhook, if there is one."""
         if record := self._find(key):
             record.push_configs.pop(config_id, None)
+
+    async def webhooks(self, key: TaskKey) -> Sequence[Webhook]:
+        """A task's webhooks with their places, by id."""
+        record = self._find(key)
+        return _webhooks(record) if record else ()
+
+    async def mark_delivered(self, key: TaskKey, config_id: str, seq: int) -> bool:
+        """Note that a webhook has been told of everything up to a number; whether it is still there."""
+        record = self._find(key)
+        if record is None or config_id not in record.push_configs:
+            return False
+        config, version, place = record.push_configs[config_id]
+        record.push_configs[config_id] = (config, version, max(place, seq))
+        return True
+
+    async def undelivered(self, *, after: Webhook | None, limit: int) -> Sequence[Webhook]:
+        """Webhooks of all owners that are behind their tasks, by tenant, task and id."""
+        behind = [
+            webhook
+            for _, record in sorted(self._tasks.items())
+            for webhook in _webhooks(record)
+            if webhook.delivered_seq < webhook.last_seq and (after is None or _place(webhook) > _place(after))
+        ]
+        return tuple(behind[:limit])
 
     async def remember(self, owner: Owner, context_id: str, name: str, value: JsonValue) -> None:
         """Keep a value for a context; None forgets it."""
@@ -254,6 +285,17 @@ class MemoryTaskLog:
     async def recall(self, owner: Owner, context_id: str) -> dict[str, JsonValue]:
         """All values kept for a context."""
         return {name: decode_value(text) for name, text in self._memory.get((owner, context_id), {}).items()}
+
+
+def _webhooks(record: _Record) -> tuple[Webhook, ...]:
+    return tuple(
+        Webhook(record.key, record.new.agent, config, version, place, len(record.events))
+        for _, (config, version, place) in sorted(record.push_configs.items())
+    )
+
+
+def _place(webhook: Webhook) -> tuple[str, str, str]:
+    return webhook.key.owner.tenant, webhook.key.task_id, webhook.config.id or ""
 
 
 def _matches(record: _Record, query: TaskFilter) -> bool:

@@ -49,6 +49,7 @@ from parley.stores.interface import (
     TaskHead,
     TaskHeads,
     TaskKey,
+    Webhook,
     Write,
 )
 from parley.stores.sqlite_file import connect_reader, explained
@@ -189,19 +190,30 @@ class SqliteTaskLog:
 
     # --- webhooks -----------------------------------------------------------------------------------------------------
 
-    async def put_push_config(self, key: TaskKey, config: PushConfig) -> None:
-        """Keep a webhook of a task, in place of an earlier one with its id.
+    async def put_push_config(
+        self, key: TaskKey, config: PushConfig, *, version: Version = Version.V1_0, after: int | None = None
+    ) -> None:
+        """Keep a webhook of a task, in place of an earlier one with its id, and in its place.
 
         Raises:
             ConflictError: this owner has no such task, or has it no longer.
         """
         owner, text = key.owner, encode(config)
-        row = (owner.tenant, key.task_id, config.id or "", owner.name, text)
+        row = (owner.tenant, key.task_id, config.id or "", owner.name, text, version.value)
 
         def put(writer: sqlite3.Connection) -> None:
-            if _read_head(writer, key) is None:
+            head = _read_head(writer, key)
+            if head is None:
                 raise ConflictError
-            writer.execute("INSERT OR REPLACE INTO push_configs VALUES (?, ?, ?, ?, ?)", row)
+            place = head.last_seq if after is None else min(after, head.last_seq)
+            writer.execute(
+                """
+                INSERT INTO push_configs (tenant, task, id, owner, config, version, delivered_seq)
+                VALUES (?, ?, ?, ?, ?, ?, ?)
+                ON CONFLICT (tenant, task, id) DO UPDATE SET config = excluded.config, version = excluded.version
+                """,
+                (*row, place),
+            )
 
         await self._submit(put, *row)
 
@@ -215,6 +227,19 @@ class SqliteTaskLog:
             "DELETE FROM push_configs WHERE tenant = ? AND task = ? AND id = ? AND owner = ?",
             *(key.owner.tenant, key.task_id, config_id, key.owner.name),
         )
+
+    async def webhooks(self, key: TaskKey) -> Sequence[Webhook]:
+        """A task's webhooks with their places, by id."""
+        return self._look(lambda reader: _read_webhooks(reader, key))
+
+    async def mark_delivered(self, key: TaskKey, config_id: str, seq: int) -> bool:
+        """Note that a webhook has been told of everything up to a number; whether it is still there."""
+        names = (key.owner.tenant, key.task_id, config_id, key.owner.name)
+        return await self._submit(lambda writer: _mark_delivered(writer, names, seq), *names)
+
+    async def undelivered(self, *, after: Webhook | None, limit: int) -> Sequence[Webhook]:
+        """Webhooks of all owners that are behind their tasks, by tenant, task and id."""
+        return await self._read(lambda reader: _read_undelivered(reader, after, limit))
 
     # --- the memory of contexts ---------------------------------------------------------------------------------------
 
@@ -414,6 +439,48 @@ def _read_push_configs(reader: sqlite3.Connection, key: TaskKey) -> tuple[PushCo
         (key.owner.tenant, key.task_id, key.owner.name),
     ).fetchall()
     return tuple([decode_push_config(config) for (config,) in rows])
+
+
+_WEBHOOK = """
+    SELECT p.tenant, p.owner, p.task, t.agent, p.config, p.version, p.delivered_seq, t.last_seq
+    FROM push_configs AS p CROSS JOIN tasks AS t ON t.tenant = p.tenant AND t.id = p.task
+"""
+
+
+def _read_webhooks(reader: sqlite3.Connection, key: TaskKey) -> tuple[Webhook, ...]:
+    rows = reader.execute(
+        f"{_WEBHOOK} WHERE p.tenant = ? AND p.task = ? AND p.owner = ? ORDER BY p.id",
+        (key.owner.tenant, key.task_id, key.owner.name),
+    ).fetchall()
+    return tuple([_decode_webhook(row) for row in rows])
+
+
+def _read_undelivered(reader: sqlite3.Connection, after: Webhook | None, limit: int) -> tuple[Webhook, ...]:
+    page, place = "", ()
+    if after is not None:
+        page = "AND (p.tenant, p.task, p.id) > (?, ?, ?)"
+        place = (after.key.owner.tenant, after.key.task_id, after.config.id or "")
+    rows = reader.execute(
+        f"{_WEBHOOK} WHERE p.delivered_seq < t.last_seq {page} ORDER BY p.tenant, p.task, p.id LIMIT ?", (*place, limit)
+    ).fetchall()
+    return tuple([_decode_webhook(row) for row in rows])
+
+
+def _decode_webhook(row: Sequence[Any]) -> Webhook:
+    tenant, owner, task_id, agent, config, version, delivered_seq, last_seq = row
+    key = TaskKey(Owner(tenant, owner), task_id)
+    return Webhook(key, agent, decode_push_config(config), Version(version), delivered_seq, last_seq)
+
+
+def _mark_delivered(writer: sqlite3.Connection, names: tuple[str, str, str, str], seq: int) -> bool:
+    marked = writer.execute(
+        """
+        UPDATE push_configs SET delivered_seq = max(delivered_seq, ?)
+        WHERE tenant = ? AND task = ? AND id = ? AND owner = ?
+        """,
+        (seq, *names),
+    )
+    return marked.rowcount > 0
 
 
 def _read_memory(reader: sqlite3.Connection, owner: Owner, context_id: str) -> dict[str, JsonValue]:

@@ -21,8 +21,10 @@ from msgspec import structs
 from parley.agents.contents import parts_of
 from parley.engine.caller import ANYBODY, Caller
 from parley.engine.clock import Clock
+from parley.engine.deliveries import Deliveries, Sender
 from parley.engine.engine import Engine
 from parley.engine.limits import Limits
+from parley.engine.observer import Observer
 from parley.engine.program import Program
 from parley.engine.views import Numbered
 from parley.protocol.errors import LocalProtocolError
@@ -45,14 +47,27 @@ from parley.testing.clock import FakeClock
 class Client:
     """A caller of an agent under test."""
 
-    def __init__(self, program: Program, log: TaskLog, clock: Clock, limits: Limits, caller: Caller) -> None:
+    def __init__(
+        self,
+        program: Program,
+        log: TaskLog,
+        clock: Clock,
+        limits: Limits,
+        caller: Caller,
+        *,
+        observer: Observer | None = None,
+        sender: Sender | None = None,
+    ) -> None:
         self.program = program
         self.log = log
         self.clock = clock
         self.limits = limits
         self.caller = caller
+        self.observer = observer
         self._ids = count(1)
         self._messages = count(1)
+        self.sender = sender
+        self.deliveries: Deliveries | None = None
         self._engine: Engine | None = None
         self._fuse: Fuse | None = None
 
@@ -91,8 +106,9 @@ class Client:
     async def stream(self, *contents: Any, task: Task | str | None = None) -> AsyncIterator[Any]:
         """Send something and get every event: the task, then its updates."""
         request = SendMessageRequest(self.message(*contents, task=task))
-        async for _, event in self.engine.send_streaming_message(request, self.caller):
-            yield event
+        async for batch in self.engine.send_streaming_message(request, self.caller):
+            for _, event in batch:
+                yield event
 
     async def get(self, task: Task | str) -> Task:
         """The task as it stands."""
@@ -105,8 +121,9 @@ class Client:
     async def follow(self, task: Task | str, *, after: int | None = None) -> AsyncIterator[Numbered]:
         """The task's events with their numbers, from a snapshot or from a cursor."""
         request = SubscribeToTaskRequest(_id(task))
-        async for numbered in self.engine.subscribe_to_task(request, self.caller, after=after):
-            yield numbered
+        async for batch in self.engine.subscribe_to_task(request, self.caller, after=after):
+            for numbered in batch:
+                yield numbered
 
     async def finished(self, task: Task | str) -> Task:
         """The task when it has ended or waits for its caller."""
@@ -125,7 +142,11 @@ class Client:
 
     async def restart(self) -> None:
         """Start the agent: for the first time, or again on the same store after a crash."""
+        await self.log.open()
         self._fuse = Fuse(self.log)
+        if self.sender is not None:
+            self.deliveries = Deliveries(self.log, self.sender, clock=self.clock, observer=self.observer)
+            await self.deliveries.start()
         engine = Engine(
             self.program,
             cast("TaskLog", self._fuse),
@@ -133,6 +154,8 @@ class Client:
             clock=self.clock,
             new_id=self._new_id,
             drain_seconds=0,
+            observer=self.observer,
+            deliveries=self.deliveries,
         )
         self._engine = await engine.__aenter__()
 
@@ -142,6 +165,8 @@ class Client:
             engine, self._engine = self._engine, None
             self._fuse.blow()
             await engine.__aexit__()
+            await self._stop_deliveries()
+            await self.log.close()
 
     async def crash_when(self, is_there: Callable[[TaskEvent], bool]) -> None:
         """Crash right after the first event that is the one meant has been written, before anybody hears of it.
@@ -157,6 +182,12 @@ class Client:
         if self._engine is not None:
             engine, self._engine = self._engine, None
             await engine.__aexit__()
+            await self._stop_deliveries()
+            await self.log.close()
+
+    async def _stop_deliveries(self) -> None:
+        if self.deliveries is not None:
+            await self.deliveries.stop(grace=0)
 
     def _new_id(self) -> str:
         return f"id-{next(self._ids)}"
@@ -223,9 +254,22 @@ async def running(
     clock: Clock | None = None,
     limits: Limits | None = None,
     caller: Caller = ANYBODY,
+    observer: Observer | None = None,
+    sender: Sender | None = None,
 ) -> AsyncGenerator[Client]:
-    """An agent at work in this process, with scripted time unless a clock is given."""
-    client = Client(program, log or MemoryTaskLog(), clock or FakeClock(), limits or Limits(), caller)
+    """An agent at work in this process, with scripted time unless a clock is given.
+
+    With a sender, webhooks are called through it.
+    """
+    client = Client(
+        program,
+        log or MemoryTaskLog(),
+        clock or FakeClock(),
+        limits or Limits(),
+        caller,
+        observer=observer,
+        sender=sender,
+    )
     await client.restart()
     try:
         yield client

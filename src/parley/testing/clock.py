@@ -22,6 +22,10 @@ class FakeClock:
         """The moment at which the clock stands."""
         return self._now
 
+    def monotonic(self) -> float:
+        """The moment at which the clock stands, in seconds."""
+        return self._now.timestamp()
+
     async def sleep(self, seconds: float) -> None:
         """Return when the clock has been moved so far."""
         await self._alarm(seconds)

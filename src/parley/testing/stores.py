@@ -37,6 +37,7 @@ from parley.stores.interface import (
     TaskFilter,
     TaskHead,
     TaskLog,
+    Webhook,
     Write,
 )
 from parley.stores.interface import TaskKey as Key
@@ -512,6 +513,66 @@ class TaskLogSuite:
         await store.delete_push_config(KEY, "h")
         await store.write(creation())
         assert list(await store.push_configs(KEY)) == []
+
+    # --- deliveries ---------------------------------------------------------------------------------------------------
+
+    async def test_a_webhook_begins_with_what_comes_next(self, store: TaskLog) -> None:
+        """Or after a number that it names, and never beyond the task's last event."""
+        await store.write(creation())
+        await store.write(addition(1))
+        now, past, future = (PushConfig("https://hook.example", "t-1", name) for name in ("a", "b", "c"))
+        await store.put_push_config(KEY, now)
+        await store.put_push_config(KEY, past, version=Version.V0_2, after=1)
+        await store.put_push_config(KEY, future, after=7)
+        assert list(await store.webhooks(KEY)) == [
+            Webhook(KEY, "cook", now, Version.V1_0, 2, 2),
+            Webhook(KEY, "cook", past, Version.V0_2, 1, 2),
+            Webhook(KEY, "cook", future, Version.V1_0, 2, 2),
+        ]
+        assert list(await store.undelivered(after=None, limit=9)) == [Webhook(KEY, "cook", past, Version.V0_2, 1, 2)]
+
+    async def test_a_webhook_registered_again_keeps_its_place(self, store: TaskLog) -> None:
+        """Wherever the second registration would have begun."""
+        await store.write(creation())
+        await store.write(addition(1))
+        await store.put_push_config(KEY, PushConfig("https://old.example", "t-1", "a"), after=1)
+        for after in (None, 0, 2):
+            new = PushConfig(f"https://new.example/{after}", "t-1", "a")
+            await store.put_push_config(KEY, new, version=Version.V0_3, after=after)
+            assert list(await store.webhooks(KEY)) == [Webhook(KEY, "cook", new, Version.V0_3, 1, 2)]
+
+    async def test_a_place_moves_forward_only(self, store: TaskLog) -> None:
+        """And only that of a webhook that is there, for its owner."""
+        await store.write(creation())
+        await store.put_push_config(KEY, PushConfig("https://hook.example"), after=0)
+        assert await store.mark_delivered(KEY, "", 1) is True
+        assert await store.mark_delivered(KEY, "", 0) is True
+        assert [webhook.delivered_seq for webhook in await store.webhooks(KEY)] == [1]
+        assert await store.mark_delivered(KEY, "other", 1) is False
+        for stranger in STRANGERS:
+            assert await store.mark_delivered(Key(stranger, "t-1"), "", 1) is False
+            assert list(await store.webhooks(Key(stranger, "t-1"))) == []
+
+    async def test_webhooks_that_are_behind_are_found_whoever_owns_them(self, store: TaskLog) -> None:
+        """In pages that join, until everything is delivered or the task is deleted."""
+        keys = [Key(owner, f"t-{number}") for owner in (ADA, ADA_ELSEWHERE) for number in range(3)]
+        for key in keys:
+            await store.write(creation(key))
+            for name in ("a", "b"):
+                await store.put_push_config(key, PushConfig("https://hook.example", id=name), after=0)
+        await store.mark_delivered(keys[0], "a", 1)
+        await store.delete(keys[5])
+        found: list[Webhook] = []
+        while page := await store.undelivered(after=found[-1] if found else None, limit=2):
+            assert len(page) <= 2
+            found += page
+        expected = [(key, name) for key in keys[:5] for name in ("a", "b")][1:]
+        assert [(webhook.key, webhook.config.id) for webhook in found] == expected
+        for key, name in expected:
+            await store.mark_delivered(key, name, 1)
+        assert list(await store.undelivered(after=None, limit=9)) == []
+        await store.write(addition(1, keys[0]))
+        assert [webhook.config.id for webhook in await store.undelivered(after=None, limit=9)] == ["a", "b"]
 
     # --- the memory of contexts ---------------------------------------------------------------------------------------
 

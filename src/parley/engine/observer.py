@@ -1,0 +1,50 @@
+"""What an engine tells whoever measures, traces or audits it.
+
+An engine without an observer pays one comparison per place. Every method is called on the event loop and must be quick;
+what it raises is a bug of the observer and is not caught.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+
+from parley.engine.caller import Caller
+from parley.protocol.events import TaskEvent
+from parley.stores.interface import TaskKey
+
+if TYPE_CHECKING:
+    from parley.engine.run import Run
+
+PushConfigAction: TypeAlias = Literal["created", "deleted"]
+DeliveryOutcome: TypeAlias = Literal["delivered", "retried", "failed"]
+
+
+class Observer(Protocol):
+    """Somebody who is told what happens in an engine."""
+
+    def run(self, run: Run) -> AbstractContextManager[None]:
+        """A block around a program's work, in the run's own asyncio task, which begins in its sender's context.
+
+        Whatever ends the program passes through it: also cancellation, and `run.Stopped` when the handler asked.
+        """
+        ...
+
+    def committed(self, key: TaskKey, agent: str, events: Sequence[TaskEvent], seconds: float) -> None:
+        """Events of a task are durable; so long took it from handing them to the store. Nobody has seen them yet."""
+        ...
+
+    def canceled(self, key: TaskKey, agent: str, caller: Caller) -> None:
+        """Somebody asked for a task of theirs to be canceled, and it was."""
+        ...
+
+    def push_config_changed(
+        self, key: TaskKey, agent: str, caller: Caller, action: PushConfigAction, config_id: str
+    ) -> None:
+        """Somebody registered or deleted a webhook of a task of theirs."""
+        ...
+
+    def delivered(self, key: TaskKey, agent: str, config_id: str, outcome: DeliveryOutcome, seconds: float) -> None:
+        """A webhook was called, with this outcome, and answered or failed after so long."""
+        ...

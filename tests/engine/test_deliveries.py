@@ -1,0 +1,815 @@
+"""The push outbox: what webhooks are told, in which order, how often, and who waits for it (nobody)."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anyio import fail_after
+from msgspec import structs
+
+import parley.engine.deliveries
+from parley import Agent, Turn
+from parley.engine.caller import Caller
+from parley.engine.deliveries import Deliveries, DeliveryError, DeliveryLimits, DeliveryRefusedError, Notification
+from parley.engine.observer import DeliveryOutcome
+from parley.protocol.events import ArtifactUpdate, StatusUpdate, TaskEvent
+from parley.protocol.lifecycle import fold
+from parley.protocol.messages import Message, Role, TextPart
+from parley.protocol.push import PushConfig
+from parley.protocol.requests import CreatePushConfigRequest, SendConfiguration, SendMessageRequest
+from parley.protocol.tasks import Task, TaskState, TaskStatus
+from parley.protocol.versions import Version
+from parley.stores.interface import Owner, StoreUnavailableError, TaskKey, Webhook, Write
+from parley.stores.memory import MemoryTaskLog
+from parley.stores.sqlite import SqliteTaskLog
+from parley.testing.clock import FakeClock
+from parley.testing.stores import KEY, NEW, NOON, addition, chunk, created, creation
+from tests.bounded import bounded
+
+pytestmark = pytest.mark.anyio
+
+HOOK = PushConfig("https://hook.example/secret-path", "t-1", "hook", "s3cret-token")
+
+
+class Inbox:
+    """Webhooks that write down what they are told, and fail or hang as a test wants it."""
+
+    def __init__(self) -> None:
+        self.got: list[Notification] = []
+        self.tried: list[Notification] = []
+        self.failures: deque[Exception | None] = deque()
+        self.is_down = False
+        self.gates: dict[str, asyncio.Event] = {}
+        self.under_way = 0
+        self.most_under_way = 0
+        self._waiting: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
+
+    async def send(self, notification: Notification) -> None:
+        self.tried.append(notification)
+        self.under_way += 1
+        self.most_under_way = max(self.most_under_way, self.under_way)
+        self._wake()
+        try:
+            gate = self.gates.get(notification.config.url)
+            if gate is not None:
+                await gate.wait()
+            failure = self.failures.popleft() if self.failures else DeliveryError("down") if self.is_down else None
+            if failure is not None:
+                raise failure
+            self.got.append(notification)
+        finally:
+            self.under_way -= 1
+            self._wake()
+
+    def _wake(self) -> None:
+        for is_there, future in self._waiting:
+            if is_there() and not future.done():
+                future.set_result(None)
+
+    async def until(self, is_there: Callable[[], bool]) -> None:
+        if not is_there():
+            future = asyncio.get_running_loop().create_future()
+            self._waiting.append((is_there, future))
+            await future
+
+    @property
+    def told(self) -> list[Any]:
+        """What was told, briefly."""
+        return [brief(notification.event) for notification in self.got]
+
+
+def brief(event: Any) -> Any:
+    match event:
+        case StatusUpdate():
+            return event.status.state.value
+        case ArtifactUpdate():
+            return "".join(part.text for part in event.artifact.parts if isinstance(part, TextPart))
+        case _:
+            return event
+
+
+class Clock(FakeClock):
+    """A clock that knows who sleeps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pauses: list[float] = []
+        self._slept = asyncio.Event()
+
+    async def sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self._slept.set()
+        await super().sleep(seconds)
+
+    async def wait_for_sleeper(self, number: int) -> None:
+        while len(self.pauses) < number:
+            self._slept.clear()
+            await self._slept.wait()
+
+
+class Outcomes:
+    """An observer of deliveries."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, str]] = []
+
+    def delivered(self, key: TaskKey, agent: str, config_id: str, outcome: DeliveryOutcome, seconds: float) -> None:
+        assert (agent, config_id) == ("cook", "hook")
+        self.seen.append((key.task_id, outcome))
+
+
+@asynccontextmanager
+async def delivering(log: Any, inbox: Inbox, **options: Any) -> AsyncGenerator[Deliveries]:
+    options.setdefault("clock", FakeClock())
+    options.setdefault("chance", lambda: 1.0)
+    with fail_after(5):
+        async with Deliveries(log, inbox, **options) as deliveries:
+            yield deliveries
+
+
+async def settled(deliveries: Deliveries) -> None:
+    """Return when nothing is left to deliver."""
+    await asyncio.sleep(0)
+    while deliveries.pending:
+        await asyncio.sleep(0)
+
+
+async def a_log(*, chunks: int = 0, config: PushConfig = HOOK, version: Version = Version.V1_0) -> MemoryTaskLog:
+    """A log with one task that has a webhook, which has been told nothing yet."""
+    log = MemoryTaskLog()
+    await log.write(creation())
+    await log.put_push_config(KEY, config, version=version, after=0)
+    for number in range(1, chunks + 1):
+        await log.write(addition(number))
+    return log
+
+
+def status(state: TaskState, message: Message | None = None) -> StatusUpdate:
+    return StatusUpdate("t-1", "c-1", TaskStatus(state, message, NOON))
+
+
+async def place(log: Any) -> list[int]:
+    return [webhook.delivered_seq for webhook in await log.webhooks(KEY)]
+
+
+def agent_of(handler: Any, **options: Any) -> Agent:
+    agent = Agent("Test", **options)
+    agent.on_message(handler)
+    return agent
+
+
+def sending(message: Message, config: PushConfig | None) -> SendMessageRequest:
+    return SendMessageRequest(message, SendConfiguration(push_config=config))
+
+
+# --- what is told -----------------------------------------------------------------------------------------------------
+
+
+async def test_a_webhook_given_with_a_message_hears_everything_that_the_run_says() -> None:
+    async def handler(turn: Turn) -> Any:
+        await turn.status("Thinking")
+        yield "one "
+        yield "two"
+
+    inbox = Inbox()
+    async with bounded(agent_of(handler), sender=inbox) as client:
+        task = await client.engine.send_message(sending(client.message("go"), PushConfig("https://hook.example")))
+        assert isinstance(task, Task)
+        await inbox.until(lambda: inbox.told[-1:] == ["completed"])
+    assert inbox.told == ["working", "working", "one ", "two", "completed"]
+    config = PushConfig("https://hook.example", task.id, task.id)
+    first = inbox.got[0]
+    assert first == Notification(TaskKey(Owner("", ""), task.id), "test", config, Version.V1_0, 3, first.event)
+    assert [notification.seq for notification in inbox.got] == [3, 4, 5, 6, 7]
+
+
+async def test_a_webhook_registered_later_hears_what_comes_from_then_on() -> None:
+    go_on = asyncio.Event()
+
+    async def handler(turn: Turn) -> Any:
+        yield "before"
+        await go_on.wait()
+        yield "after"
+
+    inbox = Inbox()
+    async with bounded(agent_of(handler), sender=inbox) as client:
+        task = await client.start("go")
+        async for _, event in client.follow(task, after=0):
+            if isinstance(event, ArtifactUpdate):
+                break
+        request = CreatePushConfigRequest(task.id, PushConfig("https://hook.example"))
+        await client.engine.webhooks.create_push_config(request)
+        go_on.set()
+        await inbox.until(lambda: inbox.told[-1:] == ["completed"])
+    assert inbox.told == ["after", "completed"]
+
+
+@pytest.mark.parametrize("version", [Version.V0_1, Version.V0_2, Version.V0_3])
+async def test_before_1_0_a_webhook_gets_the_task_as_it_stood_at_each_change_of_state(version: Version) -> None:
+    """Neither chunks nor words on the way, but all of them in the task."""
+    said = Message("m-9", Role.AGENT, (TextPart("Half done"),), "c-1", "t-1")
+    events: tuple[TaskEvent, ...] = (
+        created("t-1"),
+        status(TaskState.WORKING),
+        chunk(3),
+        status(TaskState.WORKING, said),
+        chunk(5),
+        status(TaskState.COMPLETED),
+    )
+    log = MemoryTaskLog()
+    await log.write(Write(KEY, 0, events[:2], TaskState.WORKING, NOON, NEW))
+    await log.put_push_config(KEY, HOOK, version=version, after=0)
+    # The second change lies behind a snapshot, the first before it.
+    await log.write(Write(KEY, 2, events[2:5], TaskState.WORKING, NOON, snapshot=fold(None, events[:5])))
+    await log.write(Write(KEY, 5, events[5:], TaskState.COMPLETED, NOON))
+    inbox = Inbox()
+    async with delivering(log, inbox) as deliveries:
+        await inbox.until(lambda: len(inbox.got) == 2)
+        await settled(deliveries)
+    assert [notification.event for notification in inbox.got] == [fold(None, events[:2]), fold(None, events)]
+    assert [(notification.seq, notification.version) for notification in inbox.got] == [(2, version), (6, version)]
+
+
+async def test_a_webhook_hears_of_a_conversation_that_goes_on_after_a_restart() -> None:
+    """Whose run is another, in another process, and knows of the webhook only from the store."""
+
+    async def handler(turn: Turn) -> str:
+        return f"Hello {(await turn.ask('Your name?')).text}"
+
+    inbox = Inbox()
+    async with bounded(agent_of(handler), sender=inbox) as client:
+        task = await client.engine.send_message(sending(client.message("go"), PushConfig("https://hook.example")))
+        assert isinstance(task, Task)
+        await inbox.until(lambda: inbox.told == ["working", "input-required"])
+        await client.stop()
+        await client.restart()
+        await client.send("Ada", task=task)
+        await inbox.until(lambda: inbox.told[2:] == ["working", "Hello Ada", "completed"])
+
+
+async def test_a_webhook_hears_of_a_waiting_task_that_is_canceled() -> None:
+    async def handler(turn: Turn) -> str:
+        return (await turn.ask("Your name?")).text
+
+    inbox = Inbox()
+    async with bounded(agent_of(handler), sender=inbox) as client:
+        task = await client.engine.send_message(sending(client.message("go"), PushConfig("https://hook.example")))
+        assert isinstance(task, Task)
+        await inbox.until(lambda: inbox.told == ["working", "input-required"])
+        assert client.deliveries is not None
+        await settled(client.deliveries)
+        await client.cancel(task)
+        await inbox.until(lambda: inbox.told == ["working", "input-required", "canceled"])
+
+
+async def test_a_webhook_hears_of_a_run_that_is_begun_again_after_a_crash() -> None:
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def handler(turn: Turn) -> str:
+        begun.set()
+        await go_on.wait()
+        return "done"
+
+    inbox = Inbox()
+    async with bounded(agent_of(handler), sender=inbox) as client:
+        config = SendConfiguration(push_config=PushConfig("https://hook.example"), return_immediately=True)
+        await client.engine.send_message(SendMessageRequest(client.message("go"), config))
+        await begun.wait()
+        await inbox.until(lambda: inbox.told == ["working"])
+        begun.clear()
+        await client.crash()
+        await client.restart()
+        await begun.wait()
+        assert client.deliveries is not None
+        await settled(client.deliveries)
+        go_on.set()
+        await inbox.until(lambda: inbox.told == ["working", "done", "completed"])
+
+
+async def test_a_webhook_given_with_a_word_to_a_task_at_work_is_told_of_the_rest() -> None:
+    heard, go_on = asyncio.Event(), asyncio.Event()
+
+    async def handler(turn: Turn) -> str:
+        heard.set()
+        await go_on.wait()
+        return "done"
+
+    inbox = Inbox()
+    async with bounded(agent_of(handler), sender=inbox) as client:
+        task = await client.start("go")
+        await heard.wait()
+        request = sending(client.message("hurry", task=task), PushConfig("https://hook.example"))
+        follow_up = asyncio.create_task(client.engine.send_message(request))
+        while not await client.log.push_configs(TaskKey(Owner("", ""), task.id)):
+            await asyncio.sleep(0)
+        go_on.set()
+        await follow_up
+        await inbox.until(lambda: inbox.told == ["done", "completed"])
+
+
+async def test_a_message_that_is_repeated_brings_the_webhook_that_a_crash_lost() -> None:
+    """Which then hears of the task from its beginning; one that was there keeps its place."""
+
+    async def handler(turn: Turn) -> str:
+        return "done"
+
+    inbox = Inbox()
+    async with bounded(agent_of(handler), sender=inbox) as client:
+        message = client.message("go")
+        await client.engine.send_message(sending(message, None))
+        for _ in range(2):
+            await client.engine.send_message(sending(message, PushConfig("https://hook.example")))
+            await inbox.until(lambda: inbox.told[-1:] == ["completed"])
+    assert inbox.told == ["working", "done", "completed"]
+
+
+async def test_tasks_without_webhooks_are_never_looked_up() -> None:
+    lookups: list[str] = []
+
+    class Counting(MemoryTaskLog):
+        async def webhooks(self, key: TaskKey) -> Any:
+            lookups.append(key.task_id)
+            return await super().webhooks(key)
+
+        async def push_configs(self, key: TaskKey) -> Any:
+            lookups.append(key.task_id)
+            return await super().push_configs(key)
+
+    async def handler(turn: Turn) -> Any:
+        for number in range(50):
+            yield f"{number} "
+
+    async with bounded(agent_of(handler), sender=Inbox(), log=Counting()) as client:
+        await client.send("go")
+        await client.send("go")
+    assert lookups == []
+
+
+# --- nobody waits -----------------------------------------------------------------------------------------------------
+
+
+async def test_a_webhook_that_hangs_delays_neither_the_agent_nor_other_webhooks() -> None:
+    async def handler(turn: Turn) -> Any:
+        yield "one "
+        yield "two"
+
+    inbox = Inbox()
+    inbox.gates["https://slow.example"] = asyncio.Event()
+    async with bounded(agent_of(handler), sender=inbox) as client:
+        message = client.message("go")
+        task = await client.engine.send_message(sending(message, PushConfig("https://slow.example", id="slow")))
+        assert isinstance(task, Task)
+        assert task.status.state is TaskState.COMPLETED
+        request = sending(message, PushConfig("https://quick.example", id="quick"))
+        await client.engine.send_message(request)
+        await inbox.until(lambda: inbox.told == ["working", "one ", "two", "completed"])
+        slow = [notification for notification in inbox.tried if notification.config.id == "slow"]
+        assert [notification.seq for notification in slow] == [3]
+        inbox.gates["https://slow.example"].set()
+        await inbox.until(lambda: len(inbox.got) == 8)
+    assert inbox.told[4:] == ["working", "one ", "two", "completed"]
+
+
+async def test_calls_are_bounded_in_all_and_per_host() -> None:
+    """And everybody gets their turn."""
+    log = MemoryTaskLog()
+    urls = [f"https://{host}.example/{number}" for host in ("a", "b", "c") for number in range(4)]
+    inbox = Inbox()
+    for number, url in enumerate(urls):
+        key = TaskKey(KEY.owner, f"t-{number:02}")
+        await log.write(creation(key))
+        await log.put_push_config(key, PushConfig(url, id="hook"), after=1)
+        await log.write(addition(1, key))
+        inbox.gates[url] = asyncio.Event()
+
+    def hosts() -> list[str]:
+        return sorted(notification.config.url[8] for notification in inbox.tried)
+
+    async with delivering(log, inbox, limits=DeliveryLimits(at_once=3, at_once_per_host=2)) as deliveries:
+        await inbox.until(lambda: inbox.under_way == 3)
+        assert hosts() == ["a", "a", "b"]
+        assert deliveries.pending == 12
+        for url in urls[4:]:
+            inbox.gates[url].set()
+        await inbox.until(lambda: len(inbox.got) == 8)  # b and c, while a hangs
+        assert hosts() == ["a", "a", *"bbbb", *"cccc"]
+        for url in urls[:4]:
+            inbox.gates[url].set()
+        await settled(deliveries)
+    assert sorted(notification.config.url for notification in inbox.got) == urls
+    assert inbox.most_under_way == 3
+
+
+async def test_webhooks_that_know_everything_cost_nothing() -> None:
+    log = await a_log(chunks=3)
+    inbox = Inbox()
+    before = asyncio.all_tasks()
+    async with delivering(log, inbox) as deliveries:
+        await inbox.until(lambda: len(inbox.got) == 3)
+        await settled(deliveries)
+        await asyncio.sleep(0)
+        assert asyncio.all_tasks() == before
+        assert (deliveries.pending, deliveries._hosts, deliveries._pausing) == (0, {}, [])
+    assert await place(log) == [4]
+
+
+# --- at least once, in order ------------------------------------------------------------------------------------------
+
+
+async def test_what_was_not_delivered_is_delivered_after_a_restart(tmp_path: Path) -> None:
+    """In order, and what was taken already is not repeated."""
+
+    async def handler(turn: Turn) -> Any:
+        for number in range(5):
+            yield f"{number} "
+
+    inbox = Inbox()
+    inbox.failures = deque([None, None, *[DeliveryError("down")] * 99])
+    log = SqliteTaskLog(tmp_path / "tasks.db")
+    async with bounded(agent_of(handler), sender=inbox, log=log) as client:
+        await client.engine.send_message(sending(client.message("go"), PushConfig("https://hook.example")))
+        await inbox.until(lambda: len(inbox.tried) == 3)
+        await client.crash()
+        inbox.failures.clear()
+        await client.restart()
+        await inbox.until(lambda: inbox.told[-1:] == ["completed"])
+    assert inbox.told == ["working", *(f"{number} " for number in range(5)), "completed"]
+
+
+async def test_a_call_that_is_cut_off_is_made_again() -> None:
+    """The receiver may have had it: it can tell by the number."""
+    log = await a_log(chunks=1)
+    inbox = Inbox()
+    inbox.gates[HOOK.url] = asyncio.Event()
+    async with delivering(log, inbox) as deliveries:
+        await inbox.until(lambda: inbox.under_way == 1)
+        await deliveries.stop(grace=0)
+        assert await place(log) == [0]
+        inbox.gates.clear()
+        await deliveries.start()
+        await inbox.until(lambda: len(inbox.got) == 1)
+    assert [notification.seq for notification in inbox.tried] == [2, 2]
+
+
+async def test_stopping_lets_calls_end_and_begins_no_others() -> None:
+    log = await a_log(chunks=3)
+    inbox = Inbox()
+    gate = inbox.gates[HOOK.url] = asyncio.Event()
+    async with delivering(log, inbox) as deliveries:
+        await inbox.until(lambda: inbox.under_way == 1)
+        stopping = asyncio.create_task(deliveries.stop())
+        await asyncio.sleep(0)
+        gate.set()
+        await stopping
+        deliveries.notify(KEY)
+        assert (inbox.told, await place(log)) == (["chunk 2"], [2])
+
+
+async def test_all_that_is_behind_is_found_page_by_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parley.engine.deliveries, "LOADED_AT_ONCE", 2)
+    log = MemoryTaskLog()
+    for number in range(5):
+        key = TaskKey(KEY.owner, f"t-{number}")
+        await log.write(creation(key))
+        await log.put_push_config(key, HOOK, version=Version.V0_3, after=0)
+        events = (status(TaskState.WORKING), status(TaskState.COMPLETED))
+        own = tuple(structs.replace(event, task_id=key.task_id) for event in events)
+        snapshot = fold(None, (created(key.task_id), *own))
+        await log.write(Write(key, 1, own, TaskState.COMPLETED, NOON, snapshot=snapshot))
+    inbox = Inbox()
+    async with delivering(log, inbox) as deliveries:
+        await inbox.until(lambda: len(inbox.got) == 10)
+        await settled(deliveries)
+    states = [(n.key.task_id, n.event.status.state.value) for n in inbox.got if isinstance(n.event, Task)]
+    assert sorted(states) == sorted((f"t-{n}", state) for n in range(5) for state in ("working", "completed"))
+
+
+async def test_long_backlogs_are_told_in_several_turns() -> None:
+    log = await a_log(chunks=10)
+    inbox = Inbox()
+    async with delivering(log, inbox, limits=DeliveryLimits(page_events=3)):
+        await inbox.until(lambda: len(inbox.got) == 10)
+    assert inbox.told == [f"chunk {number}" for number in range(2, 12)]
+
+
+# --- failures ---------------------------------------------------------------------------------------------------------
+
+
+async def test_a_webhook_that_fails_is_called_again_after_longer_and_longer_pauses(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    log, inbox, clock, outcomes = await a_log(chunks=2), Inbox(), Clock(), Outcomes()
+    inbox.failures = deque(DeliveryError("answered 503") for _ in range(6))
+    limits = DeliveryLimits(longest_pause=10)
+    async with delivering(log, inbox, clock=clock, limits=limits, observer=outcomes) as deliveries:
+        for number, pause in enumerate((1, 2, 4, 8, 10, 10), start=1):
+            await clock.wait_for_sleeper(number)
+            assert (len(inbox.tried), clock.pauses[-1]) == (number, pause)
+            await clock.advance(pause)
+        await settled(deliveries)
+    assert inbox.told == ["chunk 2", "chunk 3"]
+    assert [outcome for _, outcome in outcomes.seen] == ["retried"] * 6 + ["delivered"] * 2
+    assert "Task t-1, event 2, webhook 'hook' at hook.example: attempt 1: answered 503" in caplog.messages
+    assert "secret" not in caplog.text
+    assert "s3cret" not in caplog.text
+
+
+async def test_chance_shortens_a_pause_by_half_at_most_and_a_webhook_may_ask_for_more() -> None:
+    log, inbox, clock = await a_log(chunks=1), Inbox(), Clock()
+    inbox.failures = deque(DeliveryError(retry_after=seconds) for seconds in (0, 0, 7, 5_000))
+    async with delivering(log, inbox, clock=clock, chance=lambda: 0.0) as deliveries:
+        for number, pause in enumerate((0.5, 1.0, 7.0, 600.0), start=1):
+            await clock.wait_for_sleeper(number)
+            assert clock.pauses[-1] == pause
+            await clock.advance(pause)
+        await settled(deliveries)
+    assert inbox.told == ["chunk 2"]
+
+
+async def test_pauses_of_different_webhooks_do_not_wait_for_each_other() -> None:
+    log, inbox, clock = await a_log(chunks=1), Inbox(), Clock()
+    other = TaskKey(KEY.owner, "t-2")
+    inbox.failures = deque([DeliveryError(retry_after=60), DeliveryError()])
+    async with delivering(log, inbox, clock=clock) as deliveries:
+        await clock.wait_for_sleeper(1)
+        await log.write(creation(other))
+        await log.put_push_config(other, HOOK)
+        await log.write(addition(1, other))
+        deliveries.notify(other)
+        await clock.wait_for_sleeper(2)
+        await clock.advance(1)
+        await inbox.until(lambda: len(inbox.got) == 1)
+        assert inbox.got[0].key == other
+        await clock.advance(59)
+        await settled(deliveries)
+    assert [notification.key for notification in inbox.got] == [other, KEY]
+
+
+async def test_in_the_end_a_webhook_is_given_up_except_for_where_the_task_stands(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """What waits behind an event that was tried often enough is dropped; only the last is tried, once."""
+    log, inbox, clock, outcomes = await a_log(chunks=9), Inbox(), Clock(), Outcomes()
+    inbox.is_down = True
+    limits = DeliveryLimits(attempts=3)
+    async with delivering(log, inbox, clock=clock, limits=limits, observer=outcomes) as deliveries:
+        for number in (1, 2):
+            await clock.wait_for_sleeper(number)
+            await clock.advance(600)
+        await inbox.until(lambda: len(inbox.tried) == 4)
+        await settled(deliveries)
+        assert [notification.seq for notification in inbox.tried] == [2, 2, 2, 10]
+        assert await place(log) == [10]
+        inbox.is_down = False
+        await log.write(addition(10))
+        deliveries.notify(KEY)
+        await inbox.until(lambda: inbox.told == ["chunk 11"])
+    assert [outcome for _, outcome in outcomes.seen] == ["retried", "retried", "failed", "failed", "delivered"]
+    assert [record.levelname for record in caplog.records] == ["ERROR"] * 3
+    assert "events up to 9 are not delivered" in caplog.text
+
+
+async def test_a_webhook_given_up_on_the_last_event_is_at_its_end() -> None:
+    log, inbox = await a_log(chunks=1), Inbox()
+    inbox.is_down = True
+    async with delivering(log, inbox, limits=DeliveryLimits(attempts=1)) as deliveries:
+        await inbox.until(lambda: len(inbox.tried) == 1)
+        await settled(deliveries)
+    assert await place(log) == [2]
+
+
+async def test_a_webhook_of_a_task_that_is_deleted_is_given_up_in_silence() -> None:
+    log, inbox, clock = await a_log(chunks=2), Inbox(), Clock()
+    gate = inbox.gates[HOOK.url] = asyncio.Event()
+    inbox.is_down = True
+    async with delivering(log, inbox, clock=clock, limits=DeliveryLimits(attempts=1)) as deliveries:
+        await inbox.until(lambda: inbox.under_way == 1)
+        await log.delete(KEY)
+        gate.set()
+        await settled(deliveries)
+    assert len(inbox.tried) == 1
+
+
+async def test_an_event_that_is_refused_is_skipped_and_the_next_is_told() -> None:
+    log, inbox, outcomes = await a_log(chunks=2), Inbox(), Outcomes()
+    inbox.failures = deque([DeliveryRefusedError("answered 413")])
+    async with delivering(log, inbox, observer=outcomes) as deliveries:
+        await inbox.until(lambda: len(inbox.got) == 1)
+        await settled(deliveries)
+    assert inbox.told == ["chunk 3"]
+    assert [outcome for _, outcome in outcomes.seen] == ["failed", "delivered"]
+
+
+async def test_a_sender_that_breaks_is_a_webhook_that_fails(caplog: pytest.LogCaptureFixture) -> None:
+    log, inbox, clock = await a_log(chunks=1), Inbox(), Clock()
+    inbox.failures = deque([ZeroDivisionError("a bug")])
+    async with delivering(log, inbox, clock=clock) as deliveries:
+        await clock.wait_for_sleeper(1)
+        await clock.advance(1)
+        await settled(deliveries)
+    assert inbox.told == ["chunk 2"]
+    assert "ZeroDivisionError: a bug" in caplog.text
+
+
+# --- changes ----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_webhook_that_is_put_right_is_called_at_once() -> None:
+    log, inbox, clock = await a_log(chunks=1), Inbox(), Clock()
+    inbox.failures = deque([DeliveryError()])
+    async with delivering(log, inbox, clock=clock) as deliveries:
+        await clock.wait_for_sleeper(1)
+        await log.put_push_config(KEY, structs.replace(HOOK, url="https://right.example"))
+        deliveries.notify(KEY)
+        await inbox.until(lambda: len(inbox.got) == 1)
+        await clock.advance(60)
+        await settled(deliveries)
+    assert [notification.config.url for notification in inbox.tried] == [HOOK.url, "https://right.example"]
+
+
+async def test_news_that_come_while_a_webhook_is_called_are_told_next() -> None:
+    log, inbox = await a_log(chunks=1), Inbox()
+    gate = inbox.gates[HOOK.url] = asyncio.Event()
+    async with delivering(log, inbox) as deliveries:
+        await inbox.until(lambda: inbox.under_way == 1)
+        await log.write(addition(2))
+        deliveries.notify(KEY)
+        await asyncio.sleep(0)
+        gate.set()
+        await inbox.until(lambda: inbox.told == ["chunk 2", "chunk 3"])
+
+
+@pytest.mark.parametrize("deletes_task", [False, True])
+async def test_a_webhook_that_is_deleted_is_told_nothing_more(deletes_task: bool) -> None:
+    log, inbox, clock = await a_log(chunks=3), Inbox(), Clock()
+    inbox.failures = deque([DeliveryError()])
+    gate = asyncio.Event()
+    async with delivering(log, inbox, clock=clock) as deliveries:
+        await clock.wait_for_sleeper(1)
+        inbox.gates[HOOK.url] = gate
+        await clock.advance(1)
+        await inbox.until(lambda: inbox.under_way == 1)
+        await (log.delete(KEY) if deletes_task else log.delete_push_config(KEY, "hook"))
+        gate.set()
+        await settled(deliveries)
+    assert inbox.told == ["chunk 2"]
+
+
+@pytest.mark.parametrize("method", ["task", "events"])
+async def test_a_task_that_is_deleted_before_it_is_told_is_not(method: str) -> None:
+    """Whichever of the reads finds it gone."""
+
+    class Deleting(MemoryTaskLog):
+        async def task(self, key: TaskKey) -> Any:
+            stored = await super().task(key)
+            await self.delete(key)
+            return stored if method == "events" else None
+
+    log = Deleting()
+    events = (created("t-1"), status(TaskState.WORKING), status(TaskState.COMPLETED))
+    await log.write(Write(KEY, 0, events, TaskState.COMPLETED, NOON, NEW, snapshot=fold(None, events)))
+    await log.put_push_config(KEY, HOOK, version=Version.V0_3, after=0)
+    inbox = Inbox()
+    async with delivering(log, inbox) as deliveries:
+        await settled(deliveries)
+    assert inbox.tried == []
+
+
+async def test_a_paused_webhook_that_is_deleted_ends_with_its_pause() -> None:
+    log, inbox, clock = await a_log(chunks=3), Inbox(), Clock()
+    inbox.is_down = True
+    async with delivering(log, inbox, clock=clock) as deliveries:
+        await clock.wait_for_sleeper(1)
+        await log.delete_push_config(KEY, "hook")
+        await clock.advance(1)
+        await settled(deliveries)
+    assert len(inbox.tried) == 1
+
+
+async def test_a_url_that_is_none_is_the_senders_to_refuse() -> None:
+    log, inbox = await a_log(chunks=1, config=structs.replace(HOOK, url="https://[broken")), Inbox()
+    inbox.failures = deque([DeliveryRefusedError()])
+    async with delivering(log, inbox) as deliveries:
+        await inbox.until(lambda: len(inbox.tried) == 1)
+        await settled(deliveries)
+    assert await place(log) == [2]
+
+
+# --- a store that refuses ---------------------------------------------------------------------------------------------
+
+
+class Refusing(MemoryTaskLog):
+    """A store that refuses some reads once, each."""
+
+    def __init__(self, *methods: str, error: Exception | None = None) -> None:
+        super().__init__()
+        self.left = list(methods)
+        self.error = error or StoreUnavailableError("disk on fire")
+
+    def _refuse(self, method: str) -> None:
+        if method in self.left:
+            self.left.remove(method)
+            raise self.error
+
+    async def undelivered(self, *, after: Webhook | None, limit: int) -> Any:
+        self._refuse("undelivered")
+        return await super().undelivered(after=after, limit=limit)
+
+    async def webhooks(self, key: TaskKey) -> Any:
+        self._refuse("webhooks")
+        return await super().webhooks(key)
+
+    async def events(self, key: TaskKey, *, after: int, limit: int) -> Any:
+        self._refuse("events")
+        return await super().events(key, after=after, limit=limit)
+
+    async def mark_delivered(self, key: TaskKey, config_id: str, seq: int) -> bool:
+        self._refuse("mark_delivered")
+        return await super().mark_delivered(key, config_id, seq)
+
+    async def push_configs(self, key: TaskKey) -> Any:
+        self._refuse("push_configs")
+        return await super().push_configs(key)
+
+
+@pytest.mark.parametrize("method", ["undelivered", "webhooks", "events"])
+async def test_a_store_that_refuses_is_asked_again(method: str, caplog: pytest.LogCaptureFixture) -> None:
+    log, inbox, clock = Refusing(method), Inbox(), Clock()
+    await log.write(creation())
+    await log.put_push_config(KEY, HOOK)
+    async with delivering(log, inbox, clock=clock) as deliveries:
+        if method == "webhooks":
+            await asyncio.sleep(0)  # the start finds nothing
+            await asyncio.sleep(0)
+        await log.write(addition(1))
+        deliveries.notify(KEY)
+        await clock.wait_for_sleeper(1)
+        await clock.advance(5)
+        await inbox.until(lambda: len(inbox.got) == 1)
+        await settled(deliveries)
+    assert log.left == []
+    assert inbox.told == ["chunk 2"]
+    assert "disk on fire" in caplog.text
+
+
+@pytest.mark.parametrize("chunks", [1, 2])
+async def test_what_was_delivered_but_could_not_be_noted_is_not_delivered_again(chunks: int) -> None:
+    """However long the store refuses; only a restart would repeat it."""
+    log, inbox, clock = Refusing("mark_delivered", "mark_delivered"), Inbox(), Clock()
+    await log.write(creation())
+    await log.put_push_config(KEY, HOOK)
+    for number in range(1, chunks + 1):
+        await log.write(addition(number))
+    async with delivering(log, inbox, clock=clock) as deliveries:
+        for number in (1, 2):
+            await clock.wait_for_sleeper(number)
+            await clock.advance(5)
+        await settled(deliveries)
+    assert [notification.seq for notification in inbox.tried] == list(range(2, chunks + 2))
+    assert await place(log) == [chunks + 1]
+
+
+async def test_a_bug_ends_a_turn_and_the_next_news_begin_another(caplog: pytest.LogCaptureFixture) -> None:
+    log, inbox = Refusing("events", error=ZeroDivisionError("a bug")), Inbox()
+    await log.write(creation())
+    await log.put_push_config(KEY, HOOK, after=0)
+    await log.write(addition(1))
+    async with delivering(log, inbox) as deliveries:
+        await settled(deliveries)
+        assert "ZeroDivisionError: a bug" in caplog.text
+        deliveries.notify(KEY)
+        await inbox.until(lambda: inbox.told == ["chunk 2"])
+
+
+async def test_a_conversation_goes_on_although_its_webhooks_cannot_be_looked_up() -> None:
+    """They are looked up again by the deliveries."""
+
+    async def handler(turn: Turn) -> str:
+        return f"Hello {(await turn.ask('Your name?')).text}"
+
+    log, inbox = Refusing(), Inbox()
+    async with bounded(agent_of(handler), sender=inbox, log=log) as client:
+        task = await client.engine.send_message(sending(client.message("go"), PushConfig("https://hook.example")))
+        assert isinstance(task, Task)
+        log.left = ["push_configs"]
+        await client.send("Ada", task=task)
+        await inbox.until(lambda: inbox.told[-1:] == ["completed"])
+    assert log.left == []
+
+
+async def test_the_dialect_of_a_webhook_is_that_of_the_request_that_registered_it() -> None:
+    async def handler(turn: Turn) -> str:
+        return "done"
+
+    inbox = Inbox()
+    async with bounded(agent_of(handler), sender=inbox, caller=Caller(version=Version.V0_2)) as client:
+        request = sending(client.message("go"), PushConfig("https://hook.example"))
+        task = await client.engine.send_message(request, client.caller)
+        await inbox.until(lambda: inbox.told[-1:] == [task])
+    assert [notification.version for notification in inbox.got] == [Version.V0_2, Version.V0_2]
