@@ -1,0 +1,353 @@
+"""The schemes that need nobody else: tokens, API keys, passwords and certificates."""
+
+import asyncio
+import hashlib
+import ssl
+from base64 import b64encode
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+import trustme
+from anyio import fail_after
+
+from parley.protocol.cards import ApiKeyLocation, ApiKeyScheme, HttpAuthScheme
+from parley.protocol.errors import UnavailableError
+from parley.server.credentials import Credentials, PeerCertificate
+from parley.server.schemes import basic
+from parley.server.schemes.answer_cache import AnswerCache
+from parley.server.schemes.api_keys import ApiKeys
+from parley.server.schemes.basic import BasicUser, BasicUsers, hash_password
+from parley.server.schemes.mutual_tls import AllowedCertificate, MutualTls
+from parley.server.schemes.scheme import Challenge, Proof, Refused, SettingError
+from parley.server.schemes.stored_secrets import StoredSecret, hash_secret, new_secret
+from parley.server.schemes.tokens import BearerTokens
+
+pytestmark = pytest.mark.anyio
+
+# The least scrypt that is accepted, so that these tests need not be slow: ln=10.
+CHEAP = "$scrypt$ln=10,r=8,p=1$"
+
+
+def cheap(password: str, salt: bytes = b"salt" * 4) -> str:
+    digest = hashlib.scrypt(password.encode(), salt=salt, n=1 << 10, r=8, p=1, dklen=32)
+    return CHEAP + "$".join(b64encode(part).decode().rstrip("=") for part in (salt, digest))
+
+
+def authorization(value: str) -> Credentials:
+    return Credentials({"authorization": value})
+
+
+def pair(name: str, password: str) -> Credentials:
+    return authorization("Basic " + b64encode(f"{name}:{password}".encode()).decode())
+
+
+# --- tokens -----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_token_is_known_by_its_hash() -> None:
+    secret, digest = new_secret()
+    assert digest == "sha256:" + hashlib.sha256(secret.encode()).hexdigest()
+    assert len(secret) == 43  # 256 bits in base64url
+    tokens = BearerTokens([StoredSecret(name="ci", hash=digest, scopes=("a", "b"), tenant="acme")])
+    for written in (f"Bearer {secret}", f"bearer   {secret} ", f"\tBEARER {secret}"):
+        assert await tokens.verify(authorization(written)) == Proof("ci", frozenset("ab"), tenant="acme")
+    assert await tokens.verify(Credentials({})) is None
+    assert await tokens.verify(authorization("Basic eDp5")) is None
+
+
+@pytest.mark.parametrize(
+    ("header", "reason"),
+    [
+        ("Bearer wrong", "The secret is not known"),
+        ("Bearer", "The Authorization header is malformed"),
+        ("Bearer a b", "The Authorization header is malformed"),
+        ("Bearer a, Bearer b", "The Authorization header is malformed"),
+        ("Bearer ä", "The Authorization header is malformed"),
+        ("Bearer " + "x" * 16_385, "The token is too long"),
+    ],
+)
+async def test_other_tokens_are_refused(header: str, reason: str) -> None:
+    tokens = BearerTokens([StoredSecret(name="ci", hash=hash_secret("right"))])
+    with pytest.raises(Refused) as caught:
+        await tokens.verify(authorization(header))
+    assert caught.value.reason == reason
+
+
+async def test_a_token_works_until_it_expires_and_is_rotated_by_a_second_of_the_same_name() -> None:
+    noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    now = noon
+    old = StoredSecret(name="ci", hash=hash_secret("old"), expires=noon + timedelta(hours=1))
+    tokens = BearerTokens([old, StoredSecret(name="ci", hash=hash_secret("new"))], now=lambda: now)
+    assert await tokens.verify(authorization("Bearer old")) == await tokens.verify(authorization("Bearer new"))
+    now = noon + timedelta(hours=1)
+    with pytest.raises(Refused, match=r"^The secret has expired$"):
+        await tokens.verify(authorization("Bearer old"))
+    assert await tokens.verify(authorization("Bearer new")) == Proof("ci")
+
+
+@pytest.mark.parametrize(
+    ("entry", "problem"),
+    [
+        (StoredSecret(name="", hash=hash_secret("x")), "tokens[1].name: it is empty"),
+        (
+            StoredSecret(name="ci", hash="hunter2"),
+            "tokens[1].hash: it is not 'sha256:' and 64 hexadecimal digits in lower case",
+        ),
+        (
+            StoredSecret(name="ci", hash=hash_secret("x"), expires=datetime(2026, 1, 1)),
+            "tokens[1].expires: it has no time zone; end it with Z for UTC",
+        ),
+    ],
+)
+def test_an_entry_that_cannot_work_is_named_and_not_quoted(entry: StoredSecret, problem: str) -> None:
+    with pytest.raises(SettingError) as caught:
+        BearerTokens([StoredSecret(name="ok", hash=hash_secret("ok")), entry])
+    assert str(caught.value) == problem
+
+
+# --- API keys ---------------------------------------------------------------------------------------------------------
+
+STORED = [StoredSecret(name="ci", hash=hash_secret("k3y"))]
+
+
+@pytest.mark.parametrize(
+    ("location", "credentials", "others"),
+    [
+        (ApiKeyLocation.HEADER, Credentials({"key": "k3y"}), Credentials({}, {"Key": ["k3y"]})),
+        (ApiKeyLocation.QUERY, Credentials({}, {"Key": ["k3y"]}), Credentials({"key": "k3y"}, {"key": ["k3y"]})),
+        (ApiKeyLocation.COOKIE, Credentials({"cookie": 'a=b; Key="k3y" ;c'}), Credentials({"cookie": "key=k3y; d"})),
+    ],
+)
+async def test_a_key_is_looked_for_in_its_place_only(
+    location: ApiKeyLocation, credentials: Credentials, others: Credentials
+) -> None:
+    keys = ApiKeys(STORED, location=location, parameter="Key", description="Ask us.")
+    assert keys.card == ApiKeyScheme(location, "Key", "Ask us.")
+    assert keys.challenge == Challenge("ApiKey", {"in": location.value, "name": "Key"})
+    assert await keys.verify(credentials) == Proof("ci")
+    assert await keys.verify(others) is None
+
+
+@pytest.mark.parametrize(
+    ("credentials", "reason"),
+    [
+        (Credentials({}, {"Key": ["k3y", "k3y"]}), "There is more than one key"),
+        (Credentials({}, {"Key": ["x" * 16_385]}), "The key is too long"),
+        (Credentials({}, {"Key": [""]}), "The secret is not known"),
+        (Credentials({}, {"Key": ["\udcff"]}), "The secret is not known"),
+    ],
+)
+async def test_other_keys_are_refused(credentials: Credentials, reason: str) -> None:
+    keys = ApiKeys(STORED, location=ApiKeyLocation.QUERY, parameter="Key")
+    with pytest.raises(Refused) as caught:
+        await keys.verify(credentials)
+    assert caught.value.reason == reason
+
+
+# --- passwords --------------------------------------------------------------------------------------------------------
+
+
+async def test_a_password_is_stored_with_the_cost_that_owasp_gives() -> None:
+    written = hash_password("pass:wörd")
+    assert written.startswith("$scrypt$ln=14,r=8,p=5$")
+    assert hash_password("pass:wörd") != written
+    users = BasicUsers([BasicUser(name="ada", password=written, scopes=("a",), tenant="acme")])
+    assert users.card == HttpAuthScheme("Basic")
+    assert users.challenge == Challenge("Basic", {"charset": "UTF-8"})
+    await users.open()
+    assert await users.verify(pair("ada", "pass:wörd")) == Proof("ada", frozenset("a"), tenant="acme")
+    await users.close()
+
+
+async def test_wrong_names_and_wrong_passwords_get_the_same_answer() -> None:
+    users = BasicUsers([BasicUser(name="ada", password=cheap("right"))])
+    for credentials in (pair("ada", "wrong"), pair("eve", "right"), pair("", "")):
+        with pytest.raises(Refused, match=r"^The name or the password is wrong$"):
+            await users.verify(credentials)
+    assert await users.verify(Credentials({})) is None
+    await users.close()
+
+
+@pytest.mark.parametrize("token", ["!", "YWRh", "/////w==", b64encode(b"ada:" + b"x" * 1025).decode()])
+async def test_a_malformed_pair_is_refused(token: str) -> None:
+    users = BasicUsers([])
+    with pytest.raises(Refused, match=r"malformed$"):
+        await users.verify(authorization(f"Basic {token}"))
+
+
+async def test_a_password_is_checked_once_however_many_ask_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    checks = 0
+    scrypt = hashlib.scrypt
+
+    def counting(*args: Any, **options: Any) -> bytes:
+        nonlocal checks
+        checks += 1
+        return scrypt(*args, **options)
+
+    users = BasicUsers([BasicUser(name="ada", password=cheap("right"))])
+    monkeypatch.setattr(hashlib, "scrypt", counting)
+    proofs = await asyncio.gather(*(users.verify(pair("ada", "right")) for _ in range(50)))
+    assert proofs == [Proof("ada")] * 50
+    assert await users.verify(pair("ada", "right")) == Proof("ada")
+    assert checks == 1
+    await users.close()
+
+
+async def test_only_so_many_passwords_wait_to_be_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(basic, "WAITING", 3)
+    users = BasicUsers([BasicUser(name="ada", password=cheap("right"))])
+    guesses = [users.verify(pair("ada", f"guess {number}")) for number in range(5)]
+    outcomes = await asyncio.gather(*guesses, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [Refused] * 3 + [UnavailableError] * 2
+    await users.close()
+
+
+@pytest.mark.parametrize(
+    ("user", "problem"),
+    [
+        (
+            BasicUser(name="a:b", password=cheap("x")),
+            "users[1].name: it is empty or has a colon, which Basic cannot carry",
+        ),
+        (BasicUser(name="ada", password=cheap("x")), "users[1].name: 'ada' is there twice"),
+        (BasicUser(name="b", password="hunter2"), "users[1].password: it is not a hash as hash_password writes it"),
+        (
+            BasicUser(name="b", password=cheap("x").replace("ln=10", "ln=40")),
+            "users[1].password: the cost in its hash is out of range",
+        ),
+    ],
+)
+def test_a_user_that_cannot_work_is_named_and_not_quoted(user: BasicUser, problem: str) -> None:
+    with pytest.raises(SettingError) as caught:
+        BasicUsers([BasicUser(name="ada", password=cheap("x")), user])
+    assert str(caught.value) == problem
+    assert user.password not in repr(user)
+
+
+# --- kept answers -----------------------------------------------------------------------------------------------------
+
+
+async def test_answers_are_kept_for_a_while_and_the_one_used_longest_ago_goes_first() -> None:
+    time, asked = 0.0, list[str]()
+    cache = AnswerCache[str](seconds=30, size=2, clock=lambda: time)
+
+    async def get(secret: str) -> str:
+        async def ask() -> str:
+            asked.append(secret)
+            return secret.upper()
+
+        return await cache.get(secret, ask)
+
+    assert [await get(secret) for secret in "abacab"] == list("ABACAB")
+    assert "".join(asked) == "abcb"
+    assert len(cache) == 2
+    time = 30.0
+    await get("a")
+    assert "".join(asked) == "abcba"
+
+
+async def test_an_answer_is_still_found_for_others_when_the_first_who_asked_has_gone() -> None:
+    cache = AnswerCache[str](seconds=30, size=2)
+    asked, gate = asyncio.Event(), asyncio.Event()
+
+    async def ask() -> str:
+        asked.set()
+        await gate.wait()
+        return "yes"
+
+    with fail_after(5):
+        first = asyncio.create_task(cache.get("a", ask))
+        await asked.wait()
+        second = asyncio.create_task(cache.get("a", ask))
+        first.cancel()
+        await asyncio.wait([first])
+        gate.set()
+        assert await second == "yes"
+
+
+async def test_closing_stops_the_asking() -> None:
+    cache = AnswerCache[str](seconds=0, size=2)
+    asked = asyncio.Event()
+
+    async def ask() -> str:
+        asked.set()
+        await asyncio.Event().wait()
+        return "never"
+
+    with fail_after(5):
+        waiting = asyncio.create_task(cache.get("a", ask))
+        await asked.wait()
+        await cache.close()
+        await asyncio.wait([waiting])
+    assert waiting.cancelled()
+
+    async def answer() -> str:
+        return "yes"
+
+    assert await cache.get("a", answer) == "yes"
+    assert len(cache) == 0
+
+
+# --- certificates -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def pem() -> str:
+    issued = trustme.CA().issue_cert(
+        "agent.example.com", "ada@example.com", "192.0.2.1", common_name="Ada", organization_name="Example"
+    )
+    return issued.cert_chain_pems[0].bytes().decode()
+
+
+def test_a_certificate_is_read_from_pem_and_from_der(pem: str) -> None:
+    certificate = PeerCertificate.from_pem(pem)
+    der = ssl.PEM_cert_to_DER_cert(pem)
+    assert certificate == PeerCertificate.from_der(der) == PeerCertificate.from_pem(pem.encode())
+    assert certificate.subject.startswith("CN=Ada,") or certificate.subject.endswith(",CN=Ada")
+    assert certificate.alternative_names == ("dns:agent.example.com", "email:ada@example.com", "ip:192.0.2.1")
+    assert certificate.fingerprint == hashlib.sha256(der).hexdigest()
+    with pytest.raises(ValueError, match=r"PEM"):
+        PeerCertificate.from_pem("nothing")
+
+
+def test_a_certificate_may_have_no_other_names() -> None:
+    ca = trustme.CA()
+    authority = PeerCertificate.from_pem(ca.cert_pem.bytes())
+    assert authority.alternative_names == ()
+
+
+async def test_any_verified_certificate_is_accepted_where_none_is_listed(pem: str) -> None:
+    mesh = MutualTls()
+    certificate = PeerCertificate.from_pem(pem)
+    assert await mesh.verify(Credentials({}, certificate=certificate)) == Proof(f"subject:{certificate.subject}")
+    nameless = PeerCertificate("", (), "ab" * 32, b"")
+    assert await mesh.verify(Credentials({}, certificate=nameless)) == Proof("sha256:" + "ab" * 32)
+    assert await mesh.verify(Credentials({"x-forwarded-client-cert": "Subject=CN=Ada"})) is None
+    await mesh.open()
+    await mesh.close()
+
+
+async def test_only_listed_certificates_are_accepted_where_some_are_listed(pem: str) -> None:
+    certificate = PeerCertificate.from_pem(pem)
+    credentials = Credentials({}, certificate=certificate)
+    for match in (
+        f"subject:{certificate.subject}",
+        "dns:Agent.Example.Com",
+        "email:ada@example.com",
+        "ip:192.0.2.1",
+        f"sha256:{certificate.fingerprint}",
+    ):
+        mesh = MutualTls([AllowedCertificate(match=match, scopes=("a",), tenant="acme")])
+        assert await mesh.verify(credentials) == Proof(match, frozenset("a"), tenant="acme")
+    for match in ("dns:example.com", "email:ADA@example.com", "subject:CN=Ada", "uri:agent.example.com"):
+        with pytest.raises(Refused, match=r"^The certificate is not allowed$"):
+            await MutualTls([AllowedCertificate(match=match)]).verify(credentials)
+
+
+def test_lists_of_certificates_that_cannot_work_are_refused() -> None:
+    with pytest.raises(SettingError, match=r"^certificates: an empty list lets nobody in"):
+        MutualTls([])
+    for match in ("Ada", "CN:Ada", "sha256:abc", "dns:"):
+        with pytest.raises(SettingError, match=r"^certificates\[0\].match: it is not a kind"):
+            MutualTls([AllowedCertificate(match=match)])
