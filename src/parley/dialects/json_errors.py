@@ -113,14 +113,18 @@ def decode_error(version: Version, raw: bytes) -> A2AError:
 
 
 def encode_rest_error(version: Version, error: A2AError) -> tuple[int, bytes]:
-    """The HTTP status and body; in 0.3 the body has both forms in use, a bare message and Status."""
+    """The HTTP status and body; in 0.3 the body has all forms in use: a bare message, `type`, `code`, and Status."""
     is_0_3 = version is Version.V0_3
     status = error.row.http_0_3 if is_0_3 else error.row.http
     grpc_status = error.row.grpc_0_3 if is_0_3 else error.row.grpc
     if is_0_3 and isinstance(error, e.TaskFinishedError):
         status, grpc_status = e.InvalidParamsError.row.http_0_3, e.InvalidParamsError.row.grpc_0_3
     body = {"error": {"code": status, "status": grpc_status, "message": str(error), "details": _details(error)}}
-    return status, msgspec.json.encode({"message": str(error), **body} if is_0_3 else body)
+    if not is_0_3:
+        return status, msgspec.json.encode(body)
+    # 0.3 fixes no form: a2a-sdk 0.3 reads the message, a2a-sdk 1.x the type, @a2a-js/sdk the code.
+    facts = {"message": str(error), "type": type(error).__name__, "code": code_of(version, error)}
+    return status, msgspec.json.encode({**facts, **body})
 
 
 def decode_rest_error(status: int, body: bytes) -> A2AError:

@@ -38,8 +38,8 @@ _pool = DescriptorPool()
 
 
 @cache
-def _loaded_pool() -> DescriptorPool:
-    """The pool with our descriptors in it. Two threads here at once add the same files twice, which is allowed."""
+def loaded_pool() -> DescriptorPool:
+    """The pool with our descriptors in it, which a server's reflection shows. Two threads here at once add the same files twice, which is allowed."""
     descriptors = files("parley.dialects").joinpath("protos", "descriptors.binpb").read_bytes()
     for file in FileDescriptorSet.FromString(descriptors).file:
         _pool.AddSerializedFile(file.SerializeToString())
@@ -49,13 +49,13 @@ def _loaded_pool() -> DescriptorPool:
 @cache
 def message_class(full_name: str) -> MessageClass:
     """The class of a message, such as `lf.a2a.v1.Task`."""
-    return GetMessageClass(_loaded_pool().FindMessageTypeByName(full_name))
+    return GetMessageClass(loaded_pool().FindMessageTypeByName(full_name))
 
 
 @cache
 def rpcs_of_service(full_name: str) -> dict[str, Rpc]:
     """The rpcs of a service by name; what a gRPC server or client needs to build its handlers or stubs."""
-    methods = _loaded_pool().FindServiceByName(full_name).methods
+    methods = loaded_pool().FindServiceByName(full_name).methods
     return {
         method.name: Rpc(
             method.name,

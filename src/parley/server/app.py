@@ -1,0 +1,261 @@
+"""The ASGI app: agents, their store and their rules, assembled.
+
+    app = App(agent, store="sqlite:///parley.db")
+
+Served by itself, it opens and closes with the server's lifespan. Mounted into another app, whoever mounts it wraps its
+own lifespan around `async with app.running()`. One agent is served at the root, several each at `/agents/{id}`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
+from urllib.parse import quote, unquote
+
+import msgspec
+from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from parley.agents.agent import Agent
+from parley.engine.deliveries import Deliveries, Notification
+from parley.engine.engine import Engine
+from parley.engine.limits import Limits
+from parley.protocol.errors import A2AError, MethodNotFoundError, UnavailableError
+from parley.protocol.versions import Version
+from parley.server.cards import Cards, Signer, host_of
+from parley.server.http import HttpRequest
+from parley.server.limits import ServerLimits
+from parley.server.metrics import Metrics
+from parley.server.rest import refuse
+from parley.server.security import Security
+from parley.server.service import Service
+from parley.server.site import Site
+from parley.server.streams import Pulse
+from parley.server.telemetry import Telemetry
+from parley.server.throttle import Throttle
+from parley.server.webhook_guard import PUBLIC_ONLY, WebhookPolicy, check_webhook
+from parley.server.webhook_sender import WebhookSender
+from parley.stores.interface import TaskLog
+from parley.stores.locate import open_store, opened
+
+logger = logging.getLogger(__name__)
+
+
+class App:
+    """Agents as an ASGI app.
+
+    `public_url` is where callers reach it; without it, the URLs in cards are those of the request that asks for one.
+    `webhooks` says which may be called; None offers no push notifications at all.
+    """
+
+    def __init__(
+        self,
+        *agents: Agent,
+        store: str | TaskLog = "memory:",
+        security: Security | None = None,
+        limits: ServerLimits | None = None,
+        engine_limits: Limits | None = None,
+        public_url: str | None = None,
+        signer: Signer | None = None,
+        card_version: Version | None = None,
+        cors_origins: Sequence[str] = (),
+        telemetry: Telemetry | None = None,
+        webhooks: WebhookPolicy | None = PUBLIC_ONLY,
+        retention: timedelta | None = None,
+        drain_seconds: float = 10.0,
+    ) -> None:
+        """Assemble the app; nothing is opened yet. Raises ValueError for no agent, or two with one id."""
+        if not agents:
+            raise ValueError("An app needs at least one agent")
+        if len({agent.id for agent in agents}) < len(agents):
+            raise ValueError("Two agents have the same id; give one of them another with Agent(…, id=…)")
+        self.agents = agents
+        self.is_open = security is None
+        self.limits = limits or ServerLimits()
+        self.log = open_store(store) if isinstance(store, str) else store
+        self.pulse = Pulse(self.limits)
+        self._security = security
+        self._public_url = public_url.rstrip("/") if public_url else None
+        self._telemetry = telemetry
+        self._webhooks = webhooks
+        self._grpc: tuple[str | None, int] | None = None
+        self._is_running = False
+        self._is_draining = False
+        self._throttle = Throttle(self.limits.rates)
+        self._sender = WebhookSender(webhooks or PUBLIC_ONLY, extra_headers=self._trace_headers)
+        self._deliveries = Deliveries(self.log, self._sender, observer=telemetry)
+        self.services: dict[str, Service] = {}
+        for agent in agents:
+            cards = Cards(
+                agent,
+                security=security,
+                signer=signer,
+                has_push=webhooks is not None,
+                default_version=card_version,
+                grpc_target=self._grpc_target,
+                grpc_tenant=agent.id if len(agents) > 1 else None,
+            )
+            engine = Engine(
+                agent,
+                self.log,
+                limits=engine_limits,
+                retention=retention,
+                drain_seconds=drain_seconds,
+                observer=telemetry,
+                deliveries=self._deliveries,
+            )
+            self.services[agent.id] = self._service(agent, engine, cards)
+        self._sites = {name: Site(service, self.pulse) for name, service in self.services.items()}
+        self._handle: ASGIApp = self._answer
+        if cors_origins:
+            self._handle = CORSMiddleware(
+                self._answer,
+                allow_origins=cors_origins,
+                allow_methods=["GET", "POST", "DELETE"],
+                allow_headers=["*"],
+                expose_headers=["A2A-Extensions", "X-A2A-Extensions", "ETag", "Retry-After", "WWW-Authenticate"],
+            )
+
+    def _service(self, agent: Agent, engine: Engine, cards: Cards) -> Service:
+        if self._telemetry is not None:
+            self._telemetry.watch_runs(agent.id, engine.runs)
+        policy = self._webhooks or PUBLIC_ONLY
+        return Service(
+            engine,
+            cards,
+            security=self._security,
+            throttle=self._throttle,
+            limits=self.limits,
+            extensions=agent.extensions,
+            observer=self._telemetry,
+            check_webhook=lambda config: check_webhook(config, policy),
+        )
+
+    def _trace_headers(self, notification: Notification) -> dict[str, str]:
+        return {} if self._telemetry is None else self._telemetry.webhook_headers(notification.key)
+
+    # --- life ---------------------------------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[App]:
+        """Open the store, take up what a crash left behind, and serve until the block ends."""
+        async with AsyncExitStack() as stack:
+            if self._telemetry is not None:
+                self._telemetry.open()
+                stack.push_async_callback(self._telemetry.close)
+            await stack.enter_async_context(opened(self.log))
+            await stack.enter_async_context(self._sender)
+            await stack.enter_async_context(self._deliveries)
+            if self._security is not None:
+                await self._security.open()
+                stack.push_async_callback(self._security.close)
+            for service in self.services.values():
+                await stack.enter_async_context(service.engine)
+            self.pulse.start()
+            stack.callback(self.pulse.stop)
+            self._is_running = True
+            try:
+                yield self
+            finally:
+                self._is_running = False
+                await self.drain()
+
+    async def drain(self) -> None:
+        """Take no more work, let runs finish for a while, and cut streams off with an error that says to come back."""
+        self._is_draining = True
+        await asyncio.gather(*(service.engine.drain() for service in self.services.values()))
+
+    def announce_grpc(self, port: int, host: str | None = None) -> None:
+        """Put a gRPC server that listens at this port into the cards, at the host that their readers know."""
+        self._grpc = (host, port)
+
+    def url_of(self, agent_id: str, origin: str) -> str:
+        """Where an agent is for callers who know the app by this origin."""
+        base_url = self._public_url or origin
+        return base_url if len(self.agents) == 1 else f"{base_url}/agents/{quote(agent_id, safe='')}"
+
+    def _grpc_target(self, base_url: str) -> str | None:
+        if self._grpc is None:
+            return None
+        host, port = self._grpc
+        return f"{host or host_of(base_url)}:{port}"
+
+    # --- requests -----------------------------------------------------------------------------------------------------
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or follow the server's lifespan."""
+        match scope["type"]:
+            case "http":
+                await self._handle(scope, receive, send)
+            case "lifespan":
+                await self._follow_lifespan(receive, send)
+            case _:
+                await send({"type": "websocket.close"})
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = HttpRequest(scope, receive, send)
+        path, base_url = request.path, self._public_url or request.origin
+        if not self._is_running:
+            await refuse(request, Version.V1_0, UnavailableError("The server is not running"))
+        elif path == "/healthz":
+            status, word = (503, b"draining") if self._is_draining else (200, b"ok")
+            await request.reply(status, b'{"status":"%b"}' % word)
+        elif path == "/metrics" and self._telemetry is not None and self._telemetry.metrics is not None:
+            await self._show_metrics(request, self._telemetry.metrics)
+        elif len(self._sites) == 1:
+            (site,) = self._sites.values()
+            await site(request, path, base_url)
+        else:
+            await self._answer_for_many(request, path, base_url)
+
+    async def _show_metrics(self, request: HttpRequest, metrics: Metrics) -> None:
+        """The metrics, for whoever may call the agents."""
+        try:
+            service = next(iter(self.services.values()))
+            await service.authenticate(request.credentials, request.address)
+        except A2AError as error:
+            await refuse(request, Version.V1_0, error)
+        else:
+            content_type, text = metrics.render(request.headers.get("accept", ""))
+            await request.reply(200, text, content_type.encode())
+
+    async def _answer_for_many(self, request: HttpRequest, path: str, base_url: str) -> None:
+        _, _, below = path.partition("/agents/")
+        segment, slash, rest = below.partition("/")
+        site = self._sites.get(unquote(segment)) if path.startswith("/agents/") else None
+        if site is not None:
+            await site(request, slash + rest, self.url_of(unquote(segment), base_url))
+        elif path in ("", "/", "/agents", "/agents/") and request.verb in ("GET", "HEAD"):
+            await request.reply(200, self._directory(base_url))
+        else:
+            await refuse(request, Version.V1_0, MethodNotFoundError("No agent is here; /agents lists them all"))
+
+    def _directory(self, base_url: str) -> bytes:
+        """The agents that are served here, and where their cards are."""
+        entries = [
+            {
+                "id": agent.id,
+                "name": agent.name,
+                "description": agent.description,
+                "url": (url := self.url_of(agent.id, base_url)),
+                "card": f"{url}/.well-known/agent-card.json",
+            }
+            for agent in self.agents
+        ]
+        return msgspec.json.encode({"agents": entries})
+
+    async def _follow_lifespan(self, receive: Receive, send: Send) -> None:
+        await receive()
+        try:
+            async with self.running():
+                await send({"type": "lifespan.startup.complete"})
+                await receive()
+        except Exception as error:  # here the server ends
+            logger.exception("The app cannot run")
+            kind = "shutdown" if self._is_draining else "startup"
+            await send({"type": f"lifespan.{kind}.failed", "message": str(error)})
+        else:
+            await send({"type": "lifespan.shutdown.complete"})

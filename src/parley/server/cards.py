@@ -1,0 +1,158 @@
+"""An agent's card as it is published: with the URLs its reader can reach, its security, and its signature.
+
+What the card declares is what the server does: both are made of the same settings. Spec: 1.0 sections 8.2 to 8.6.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Struct, structs
+
+from parley.agents.agent import Agent
+from parley.dialects.cards import encode_superset_card
+from parley.dialects.registry import DIALECTS
+from parley.dialects.v1_0 import DIALECT as V1_0
+from parley.protocol.cards import AgentCard, AgentInterface, AgentSkill, Binding
+from parley.protocol.signing import CardForm, CardKey, sign_card
+from parley.protocol.versions import Version
+from parley.server.security import Security
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+MAX_REMEMBERED = 64
+"""Cards for different URLs that are kept. Callers choose the Host header, so there must be a bound."""
+
+PUBLIC_SECONDS = 300
+"""How long anybody may keep a public card without asking again."""
+
+
+class Signer(Struct, frozen=True):
+    """A key to sign cards with, what others call it, and where they find its public half."""
+
+    key: CardKey
+    key_id: str
+    jku: str | None = None
+
+
+class CardDocument(Struct, frozen=True):
+    """A card as bytes, and a tag that changes when they do."""
+
+    body: bytes
+    etag: str
+
+
+class Cards:
+    """The cards of one agent, for any URL it is reached by.
+
+    `grpc_target` gives the `host:port` of the gRPC server as a caller of some URL can reach it, if there is one;
+    `grpc_tenant` is what callers must say there to reach this agent among several.
+    """
+
+    def __init__(
+        self,
+        agent: Agent,
+        *,
+        security: Security | None = None,
+        signer: Signer | None = None,
+        has_push: bool = True,
+        default_version: Version | None = None,
+        grpc_target: Callable[[str], str | None] = lambda _: None,
+        grpc_tenant: str | None = None,
+    ) -> None:
+        self._agent = agent
+        self._security = security
+        self._signer = signer
+        self._default_version = default_version
+        self._grpc_target = grpc_target
+        self._grpc_tenant = grpc_tenant
+        self.has_streaming = agent.streaming
+        self.has_push = has_push
+        self.has_extended = security is not None and agent.has_private_skills
+        self._cards: OrderedDict[tuple[str, str | None, bool], AgentCard] = OrderedDict()
+        self._documents: OrderedDict[tuple[str, str | None, str | None], CardDocument] = OrderedDict()
+
+    def card(self, base_url: str, *, everything: bool = False) -> AgentCard:
+        """The card for whoever reaches the agent at this URL; `everything` is for the extended one."""
+        target = self._grpc_target(base_url)
+        return _remember(self._cards, (base_url, target, everything), lambda: self._make(base_url, target, everything))
+
+    def document(self, base_url: str, version: Version | None = None) -> CardDocument:
+        """The public card in one version, or in the form that readers of 0.3 and 1.0 both accept."""
+        version = version or self._default_version
+        key = (base_url, self._grpc_target(base_url), version)
+        return _remember(self._documents, key, lambda: self._write(base_url, version))
+
+    def _write(self, base_url: str, version: Version | None) -> CardDocument:
+        card = self.card(base_url)
+        body = DIALECTS[version].encode_card(card) if version else encode_superset_card(card)
+        return CardDocument(body, f'"{hashlib.sha256(body).hexdigest()[:32]}"')
+
+    def _make(self, base_url: str, grpc_target: str | None, everything: bool) -> AgentCard:
+        card = self._agent.card(
+            *self._interfaces(base_url, grpc_target),
+            push_notifications=self.has_push,
+            extended_card=self.has_extended,
+            everything=everything,
+        )
+        if self._security is not None:
+            card = structs.replace(
+                card,
+                security_schemes=dict(self._security.schemes),
+                security=self._security.requirements,
+                skills=tuple(self._secured(skill) for skill in card.skills),
+            )
+        return self._signed(card)
+
+    def _interfaces(self, base_url: str, grpc_target: str | None) -> list[AgentInterface]:
+        """Where the agent listens, the newest version first. 0.3's gRPC has no tenant to tell several agents apart.
+
+        JSON-RPC has the slash at the end: frameworks that mount the app answer only there, and so each URL has one
+        transport, as 0.3 wants it.
+        """
+        faces: list[AgentInterface] = []
+        for version in (Version.V1_0, Version.V0_3):
+            faces.append(AgentInterface(f"{base_url}/", Binding.JSONRPC, version))
+            faces.append(AgentInterface(base_url, Binding.HTTP_JSON, version))
+            if grpc_target is not None and (version is Version.V1_0 or self._grpc_tenant is None):
+                tenant = self._grpc_tenant if version is Version.V1_0 else None
+                faces.append(AgentInterface(grpc_target, Binding.GRPC, version, tenant))
+        return faces
+
+    def _secured(self, skill: AgentSkill) -> AgentSkill:
+        scopes = self._agent.skill_scopes.get(skill.id, ())
+        if not scopes or self._security is None:
+            return skill
+        return structs.replace(skill, security=self._security.requirements_for(scopes))
+
+    def _signed(self, card: AgentCard) -> AgentCard:
+        """The card with its signatures: the specification's form, and a2a-sdk's where that is another one."""
+        if self._signer is None:
+            return card
+        spelled = msgspec.json.decode(V1_0.encode_card(card))
+        signatures = {
+            form: sign_card(spelled, self._signer.key, key_id=self._signer.key_id, jku=self._signer.jku, form=form)
+            for form in (CardForm.SPEC, CardForm.NO_EMPTIES)
+        }
+        return structs.replace(card, signatures=tuple(signatures.values()))
+
+
+def _remember(known: OrderedDict[K, V], key: K, make: Callable[[], V]) -> V:
+    value = known.get(key)
+    if value is None:
+        value = known[key] = make()
+        if len(known) > MAX_REMEMBERED:
+            known.popitem(last=False)
+    return value
+
+
+def host_of(url: str) -> str:
+    """The host in a URL, in brackets if it is an IPv6 address."""
+    host = urlsplit(url).hostname or "localhost"
+    return f"[{host}]" if ":" in host else host

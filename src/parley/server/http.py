@@ -1,0 +1,203 @@
+"""One HTTP request over plain ASGI: its head, its body within limits, and its reply.
+
+What HTTP itself must refuse (too long, of another media type) is an error of the tree like any other, with its own
+HTTP status in every binding.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from starlette.types import Receive, Scope, Send
+
+from parley.protocol.errors import (
+    A2AError,
+    ErrorRow,
+    InvalidRequestError,
+    ParleyError,
+    RateLimitedError,
+    UnavailableError,
+)
+from parley.server.credentials import Credentials, PeerCertificate
+from parley.server.security import challenges_of
+from parley.server.throttle import retry_after_of
+from parley.wire.rest import MethodNotAllowedError, parse_query
+
+Header = tuple[bytes, bytes]
+
+JSON = b"application/json"
+
+_JSON_TYPE = re.compile(r"\s*application/(?:[\w.-]+\+)?json\s*(?:;.*)?", re.IGNORECASE | re.DOTALL)
+_HOST = re.compile(r"[\w.-]+(?::\d{1,5})?|\[[0-9A-Fa-f:.]+\](?::\d{1,5})?", re.ASCII)
+
+
+class BodyTooLargeError(InvalidRequestError):
+    """The request's body is too long"""
+
+    row = ErrorRow(-32600, 413, "RESOURCE_EXHAUSTED", "INVALID_REQUEST", 413, "RESOURCE_EXHAUSTED")
+
+
+class MediaTypeError(InvalidRequestError):
+    """The request's body must be JSON; say so with `Content-Type: application/json`"""
+
+    row = ErrorRow(-32600, 415, "INVALID_ARGUMENT", "INVALID_REQUEST", 415, "INVALID_ARGUMENT")
+
+
+class ClientGone(ParleyError):
+    """The client closed the connection before it had sent its request."""
+
+
+class HttpRequest:
+    """A request and the way to answer it. `path` is raw, percent-encoded, and begins below the app's root."""
+
+    __slots__ = ("__dict__", "_receive", "_scope", "_send", "headers", "path", "verb")
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._scope = scope
+        self._receive = receive
+        self._send = send
+        self.verb: str = scope["method"]
+        self.path = _path_below_root(scope)
+        self.headers = _read_headers(scope["headers"])
+
+    @cached_property
+    def query(self) -> dict[str, list[str]]:
+        """The query's parameters, decoded. Raises InvalidParamsError where they are no UTF-8 or too many."""
+        return parse_query(self._scope["query_string"].decode("latin-1"))
+
+    @property
+    def version_header(self) -> str | None:
+        """What the caller says of its version, in the header or, where it cannot set one, in the query."""
+        stated = self.headers.get("a2a-version")
+        if stated is None and self._scope["query_string"]:
+            stated = ",".join(self.query.get("A2A-Version", ())) or None
+        return stated
+
+    @property
+    def origin(self) -> str:
+        """Scheme and host as the caller wrote them, with the path the app is mounted at: `https://host/mounted`."""
+        host = self.headers.get("host", "")
+        if not _HOST.fullmatch(host):
+            name, port = self._scope.get("server") or ("localhost", None)
+            host = f"{name}:{port}" if port else name
+        return f"{self._scope['scheme']}://{host}{self._scope.get('root_path', '')}"
+
+    @property
+    def address(self) -> str:
+        """The IP address of the peer, or nothing where the server does not tell."""
+        client: Sequence[Any] | None = self._scope.get("client")
+        return str(client[0]) if client else ""
+
+    def credentials(self) -> Credentials:
+        """What the caller has shown of itself."""
+        query: Mapping[str, Sequence[str]] = self.query if self._scope["query_string"] else {}
+        extensions: Mapping[str, Any] = self._scope.get("extensions") or {}
+        der = extensions.get("tls", {}).get("client_cert_der")
+        certificate = PeerCertificate.from_der(der) if der else None
+        return Credentials(self.headers, query, certificate, self.address)
+
+    def accepts_html(self) -> bool:
+        """Whether a person with a browser is asking."""
+        return "text/html" in self.headers.get("accept", "")
+
+    # --- body ---------------------------------------------------------------------------------------------------------
+
+    async def read_json_body(self, *, limit: int, discard: int) -> bytes:
+        """The body, which says of itself that it is JSON; an empty one needs not say so.
+
+        Raises:
+            BodyTooLargeError: it is longer than `limit`. Up to `discard` bytes are read so that the reply is read.
+            MediaTypeError: it says that it is something else.
+            ClientGone: the client went away.
+        """
+        stated = self.headers.get("content-length", "")
+        if stated.isascii() and stated.isdigit() and len(stated) < 20 and int(stated) > limit:
+            await self._discard(discard)
+            raise BodyTooLargeError(f"The body may have {limit} bytes")
+        body = await self._read(limit, discard)
+        if body and not _JSON_TYPE.fullmatch(self.headers.get("content-type", "")):
+            raise MediaTypeError
+        return body
+
+    async def _read(self, limit: int, discard: int) -> bytes:
+        message = await self._receive()
+        body: bytes = message.get("body", b"")
+        if not message.get("more_body"):
+            if message["type"] == "http.disconnect":
+                raise ClientGone
+            if len(body) <= limit:
+                return body
+            raise BodyTooLargeError(f"The body may have {limit} bytes")
+        chunks = [body]
+        size = len(body)
+        while message.get("more_body"):
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise ClientGone
+            chunks.append(message.get("body", b""))
+            size += len(chunks[-1])
+            if size > limit:
+                if message.get("more_body"):
+                    await self._discard(discard)
+                raise BodyTooLargeError(f"The body may have {limit} bytes")
+        return b"".join(chunks)
+
+    async def _discard(self, limit: int) -> None:
+        size = 0
+        while size <= limit:
+            message = await self._receive()
+            size += len(message.get("body", b""))
+            if not message.get("more_body"):
+                return
+
+    async def until_gone(self) -> None:
+        """Return when the client has closed the connection."""
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+    # --- reply --------------------------------------------------------------------------------------------------------
+
+    async def reply(self, status: int, body: bytes, content_type: bytes = JSON, headers: Iterable[Header] = ()) -> None:
+        """Answer the request."""
+        head = [(b"content-type", content_type), (b"content-length", b"%d" % len(body)), *headers]
+        await self._send({"type": "http.response.start", "status": status, "headers": head})
+        await self._send({"type": "http.response.body", "body": body})
+
+    async def start_reply(self, status: int, headers: Sequence[Header]) -> None:
+        """Begin an answer that comes in pieces."""
+        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+
+    async def send_piece(self, body: bytes, *, is_last: bool = False) -> None:
+        """Send a piece of the answer."""
+        await self._send({"type": "http.response.body", "body": body, "more_body": not is_last})
+
+
+def _path_below_root(scope: Scope) -> str:
+    raw: bytes = scope.get("raw_path") or scope["path"].encode()
+    path = raw.partition(b"?")[0].decode("latin-1")
+    root: str = scope.get("root_path", "")
+    return path.removeprefix(root) if root else path
+
+
+def _read_headers(pairs: Iterable[Header]) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    for name_bytes, value_bytes in pairs:
+        name, value = name_bytes.decode("latin-1"), value_bytes.decode("latin-1")
+        if name in headers:  # RFC 9110 section 5.3; cookies are separated as RFC 6265 has it
+            value = f"{headers[name]}{'; ' if name == 'cookie' else ', '}{value}"
+        headers[name] = value
+    return headers
+
+
+def headers_of_error(error: A2AError) -> list[Header]:
+    """The headers that an error brings along: what to authenticate with, when to come back, what to call instead."""
+    headers = [(b"www-authenticate", challenge.encode()) for challenge in challenges_of(error)]
+    if isinstance(error, MethodNotAllowedError):
+        headers.append((b"allow", ", ".join(error.allowed).encode()))
+    retry_after = retry_after_of(error) or (1 if isinstance(error, RateLimitedError | UnavailableError) else None)
+    if retry_after is not None:
+        headers.append((b"retry-after", b"%d" % retry_after))
+    return headers

@@ -1,0 +1,114 @@
+"""The HTTP+JSON endpoint: 1.0 below the agent's URL, with or without a tenant, and 0.3 below `/v1`.
+
+Errors have their HTTP status, streams are server-sent events. 0.3 is answered in the shape that the request used.
+Spec: 1.0 section 11, 0.3 section 3.5.3.
+"""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+
+from parley.dialects.cards import encode_superset_card
+from parley.dialects.detect import detect_rest
+from parley.dialects.dialect import JsonDialect
+from parley.dialects.json_errors import encode_rest_error
+from parley.dialects.rest import decode_rest_request
+from parley.protocol.cards import AgentCard, Binding
+from parley.protocol.events import StreamEvent
+from parley.protocol.operations import GET_EXTENDED_CARD, Operation
+from parley.protocol.requests import Result
+from parley.protocol.versions import Version
+from parley.server.http import JSON, ClientGone, HttpRequest, headers_of_error
+from parley.server.jsonrpc import extension_headers
+from parley.server.observer import Call
+from parley.server.service import Service, as_wire_error, cursor_in
+from parley.server.streams import Batches, Pulse, SseStream, preceded_by, resumable
+from parley.wire.rest import match_any, read_query
+from parley.wire.sse import encode_frame
+
+A2A_JSON = b"application/a2a+json"
+"""What 1.0 calls its bodies. Errors stay plain JSON, which every client reads."""
+
+
+class RestEndpoint:
+    """Answers the REST routes below an agent's URL."""
+
+    def __init__(self, service: Service, pulse: Pulse) -> None:
+        self._service = service
+        self._pulse = pulse
+
+    async def __call__(self, request: HttpRequest, path: str, base_url: str) -> None:
+        """Answer one request, whatever it is; `path` begins below the agent's URL."""
+        version, call = Version.V0_3 if path.startswith("/v1/") else Version.V1_0, None
+        try:
+            match = match_any(request.verb, path)
+            detect_rest(match.operation, version, request.version_header)
+            identity = await self._service.authenticate(request.credentials, request.address)
+            limits = self._service.limits
+            body = await request.read_json_body(limit=limits.body_bytes, discard=limits.discarded_bytes)
+            asked, dialect = decode_rest_request(
+                version,
+                match.operation,
+                parameters=match.parameters,
+                query=read_query(match.route, request.query),
+                body=body,
+                tenant=match.tenant,
+            )
+            call = Call(
+                self._service.agent_id,
+                match.operation,
+                version,
+                Binding.HTTP_JSON,
+                request.headers,
+                identity,
+                request.address,
+                base_url,
+            )
+            if match.operation.streams:
+                await self._stream(
+                    request, call, dialect, self._service.follow(call, asked, after=cursor_in(request.headers))
+                )
+                return
+            result = _encode(dialect, match.operation, await self._service.answer(call, asked))
+        except ClientGone:
+            return
+        except Exception as error:  # here a request ends
+            failure = as_wire_error(error)
+            if call is None:
+                self._service.refused(Binding.HTTP_JSON, failure)
+            await refuse(request, version, failure)
+        else:
+            content_type = A2A_JSON if version is Version.V1_0 else JSON
+            await request.reply(200, result, content_type, extension_headers(call))
+
+    async def _stream(self, request: HttpRequest, call: Call, dialect: JsonDialect, batches: Batches) -> None:
+        last = 0
+
+        def encode(seq: int, event: StreamEvent, ends: bool) -> bytes:
+            nonlocal last
+            last = seq
+            (frame,) = dialect.encode_event(event, ends=ends)
+            return encode_frame(frame, id=str(seq) if seq else None)
+
+        def fail(error: BaseException) -> bytes:
+            _, body = encode_rest_error(call.version, resumable(as_wire_error(error), last))
+            return encode_frame(body, event="error")
+
+        async with aclosing(batches):
+            first = await anext(batches, None)
+            stream = SseStream(request, preceded_by(first, batches), encode, fail)
+            await stream.run(extension_headers(call), self._pulse)
+
+
+def _encode(dialect: JsonDialect, operation: Operation, result: Result) -> bytes:
+    """The answer in the request's dialect. Clients of 0.3 disagree on the form of a card's schemes: they get both."""
+    if operation is GET_EXTENDED_CARD and dialect.version is Version.V0_3 and isinstance(result, AgentCard):
+        return encode_superset_card(result)
+    return dialect.encode_result(operation, result)
+
+
+async def refuse(request: HttpRequest, version: Version, error: BaseException) -> None:
+    """Answer with an error in the form of a version."""
+    failure = as_wire_error(error)
+    status, body = encode_rest_error(version, failure)
+    await request.reply(status, body, JSON, headers_of_error(failure))

@@ -1,0 +1,241 @@
+"""One agent being served: who may ask what of it, whatever binding the question came by.
+
+Every binding decodes a request, calls `answer` or `follow` here, and encodes what comes back. The order of the gates is
+the same everywhere: address, credentials, rate, extensions, capabilities, tenant, and then the engine. Nothing is
+looked up before the caller is known, and what the caller may not see does not exist.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager, aclosing, nullcontext
+from typing import Any
+
+from parley.engine.caller import Caller
+from parley.engine.clock import random_id
+from parley.engine.engine import Engine
+from parley.protocol import operations as ops
+from parley.protocol.cards import AgentExtension, Binding
+from parley.protocol.errors import (
+    A2AError,
+    ExtendedCardNotConfiguredError,
+    InternalError,
+    InvalidParamsError,
+    PermissionDeniedError,
+    PushNotificationNotSupportedError,
+    UnauthenticatedError,
+    UnsupportedOperationError,
+)
+from parley.protocol.negotiation import activate_extensions, read_extensions
+from parley.protocol.operations import Needs, Operation
+from parley.protocol.push import PushConfig
+from parley.protocol.requests import CreatePushConfigRequest, Request, Result, SendMessageRequest
+from parley.protocol.tasks import Task
+from parley.protocol.versions import Version
+from parley.server.cards import Cards
+from parley.server.credentials import ANONYMOUS, Credentials, Identity
+from parley.server.limits import ServerLimits
+from parley.server.observer import Call, Observer
+from parley.server.security import Security, was_refused
+from parley.server.streams import Batch
+from parley.server.throttle import Throttle
+from parley.wire.rest import RESERVED_TENANTS
+
+logger = logging.getLogger(__name__)
+
+EXTENSION_HEADERS: Mapping[Version, str] = {
+    Version.V0_1: "x-a2a-extensions",
+    Version.V0_2: "x-a2a-extensions",
+    Version.V0_3: "x-a2a-extensions",
+    Version.V1_0: "a2a-extensions",
+}
+
+CheckWebhook = Callable[[PushConfig], None]
+"""Raises InvalidParamsError for a webhook that is not to be called."""
+
+
+class Service:
+    """An agent, its engine, and the rules for its callers."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        cards: Cards,
+        *,
+        security: Security | None,
+        throttle: Throttle,
+        limits: ServerLimits,
+        extensions: tuple[AgentExtension, ...] = (),
+        observer: Observer | None = None,
+        check_webhook: CheckWebhook | None = None,
+    ) -> None:
+        self.engine = engine
+        self.cards = cards
+        self.limits = limits
+        self.agent_id = engine.program.id
+        self._security = security
+        self._throttle = throttle
+        self._extensions = extensions
+        self._observer = observer
+        self._check_webhook = check_webhook
+        self._verbs: dict[Operation, Callable[[Any, Caller], Awaitable[Result]]] = {
+            ops.SEND_MESSAGE: engine.send_message,
+            ops.GET_TASK: engine.get_task,
+            ops.LIST_TASKS: engine.list_tasks,
+            ops.CANCEL_TASK: engine.cancel_task,
+            ops.CREATE_PUSH_CONFIG: engine.webhooks.create_push_config,
+            ops.GET_PUSH_CONFIG: engine.webhooks.get_push_config,
+            ops.LIST_PUSH_CONFIGS: engine.webhooks.list_push_configs,
+            ops.DELETE_PUSH_CONFIG: engine.webhooks.delete_push_config,
+        }
+
+    # --- who asks -----------------------------------------------------------------------------------------------------
+
+    @property
+    def is_open(self) -> bool:
+        """Whether anybody may call without credentials."""
+        return self._security is None
+
+    async def authenticate(self, credentials: Callable[[], Credentials], address: str) -> Identity:
+        """Who asks.
+
+        Raises:
+            UnauthenticatedError, PermissionDeniedError: the credentials are missing, bad or not enough.
+            RateLimitedError: too many credentials from this address were bad.
+            UnavailableError: they cannot be checked now.
+        """
+        if self._security is None:
+            return ANONYMOUS
+        self._throttle.check_address(address)
+        try:
+            return await self._security.authenticate(credentials())
+        except UnauthenticatedError as error:
+            if was_refused(error):
+                self._throttle.refuse(address)
+            raise
+
+    async def created_in(self, task_id: str, identity: Identity) -> Version | None:
+        """The dialect in which a task was created, if the caller has such a task in its own tenant."""
+        return await self.engine.created_in(task_id, _caller(identity, Version.V0_3, None))
+
+    # --- what is asked ------------------------------------------------------------------------------------------------
+
+    async def answer(self, call: Call, request: Request) -> Result:
+        """Do what is asked once, and give the result.
+
+        Raises:
+            A2AError: the reason why not.
+        """
+        with self._watched(call), self._throttle.admit(call.identity.name, call.address):
+            caller = self._admit(call, request)
+            if call.operation is ops.GET_EXTENDED_CARD:
+                return self.cards.card(call.base_url, everything=True)
+            result = await self._verbs[call.operation](request, caller)
+            if isinstance(result, Task):
+                call.task_id, call.context_id = result.id, result.context_id
+            return result
+
+    async def follow(self, call: Call, request: Any, *, after: int | None = None) -> AsyncGenerator[Batch]:
+        """Do what is asked and give the events that come of it, from a cursor on where there is one.
+
+        Raises:
+            A2AError: the reason why not, before the first event; or why the stream was cut.
+        """
+        with self._watched(call), self._throttle.admit_stream(call.identity.name, call.address):
+            with self._throttle.admit(call.identity.name, call.address):
+                caller = self._admit(call, request)
+            begin = self.engine.subscribe_to_task
+            if call.operation is ops.SEND_STREAMING_MESSAGE:
+                begin = self.engine.send_streaming_message
+            async with aclosing(begin(request, caller, after=after)) as batches:
+                first = await anext(batches, None)
+                if first is None:
+                    return
+                if isinstance(task := first[0][1], Task):
+                    call.task_id, call.context_id = task.id, task.context_id
+                with self._observer.stream(call) if self._observer else nullcontext():
+                    yield first
+                    async for batch in batches:
+                        yield batch
+
+    def refused(self, binding: Binding, error: A2AError) -> None:
+        """Tell who watches of a request that was refused before it was understood."""
+        if self._observer is not None:
+            self._observer.refused(self.agent_id, binding, error)
+
+    def _watched(self, call: Call) -> AbstractContextManager[None]:
+        return nullcontext() if self._observer is None else self._observer.call(call)
+
+    def _admit(self, call: Call, request: Any) -> Caller:
+        """The caller, if it may ask this here and now."""
+        if self._extensions:
+            requested = read_extensions(
+                call.headers[name] for name in ("a2a-extensions", "x-a2a-extensions") if name in call.headers
+            )
+            call.extensions = activate_extensions(self._extensions, requested)
+        self._check_capability(call)
+        call.task_id = getattr(request, "task_id", None)
+        if isinstance(request, SendMessageRequest):
+            self._check_webhook_of(request.configuration.push_config)
+            call.task_id, call.context_id = request.message.task_id, request.message.context_id
+        elif isinstance(request, CreatePushConfigRequest):
+            self._check_webhook_of(request.config)
+        call.caller = caller = _caller(call.identity, call.version, request.tenant)
+        return caller
+
+    def _check_capability(self, call: Call) -> None:
+        """Refuse what the card does not declare."""
+        match call.operation.needs:
+            case Needs.STREAMING if not self.cards.has_streaming:
+                raise UnsupportedOperationError("The agent does not stream; send without streaming")
+            case Needs.PUSH if not self.cards.has_push:
+                raise PushNotificationNotSupportedError
+            case Needs.EXTENDED_CARD if not self.cards.has_extended:
+                if call.version is Version.V0_3:  # which has no other word for it
+                    raise ExtendedCardNotConfiguredError
+                raise UnsupportedOperationError("The agent has no extended card")
+            case _:
+                pass
+
+    def _check_webhook_of(self, config: PushConfig | None) -> None:
+        if config is None:
+            return
+        if not self.cards.has_push:
+            raise PushNotificationNotSupportedError
+        if self._check_webhook is not None:
+            self._check_webhook(config)
+
+
+def _caller(identity: Identity, version: Version, tenant: str | None) -> Caller:
+    """The caller within the tenant it names, or the one its credentials bind it to."""
+    if identity.tenant is not None:
+        if tenant and tenant != identity.tenant:
+            raise PermissionDeniedError("The caller may not act for this tenant")
+        tenant = identity.tenant
+    if tenant in RESERVED_TENANTS:
+        raise InvalidParamsError(f"No tenant can be called {tenant!r}", path="$.tenant")
+    return Caller(identity.name, tenant or "", identity.scopes, identity.claims, version)
+
+
+def as_wire_error(error: BaseException) -> A2AError:
+    """The error to answer with. What is not for callers goes into the log, with a reference that they get."""
+    if isinstance(error, A2AError):
+        return error
+    reference = random_id()
+    logger.error("A request failed (reference %s)", reference, exc_info=error)
+    return InternalError(f"The server failed. Reference: {reference}")
+
+
+def cursor_in(headers: Mapping[str, str]) -> int | None:
+    """The number of the last event that the caller has got, if it says so.
+
+    Raises:
+        InvalidParamsError: it is no number of an event.
+    """
+    text = headers.get("last-event-id", "").strip()
+    if not text:
+        return None
+    if text.isascii() and text.isdigit() and len(text) <= 15:
+        return int(text)
+    raise InvalidParamsError("Last-Event-ID must be the id of an event of this task")

@@ -1,0 +1,132 @@
+"""Everything below one agent's URL: its bindings, its cards, and the pages for people.
+
+Paths are looked up in this order: JSON-RPC at the URL itself, the pages in the table, and then the REST routes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from parley.dialects.registry import DIALECTS
+from parley.protocol import operations as ops
+from parley.protocol.cards import Binding
+from parley.protocol.errors import ExtendedCardNotConfiguredError, MethodNotFoundError
+from parley.protocol.negotiation import read_version
+from parley.protocol.requests import GetExtendedCardRequest
+from parley.protocol.versions import Version
+from parley.server import docs_page, openapi
+from parley.server.cards import PUBLIC_SECONDS
+from parley.server.http import JSON, Header, HttpRequest
+from parley.server.jsonrpc import JsonRpcEndpoint
+from parley.server.observer import Call
+from parley.server.rest import RestEndpoint, refuse
+from parley.server.service import Service
+from parley.server.streams import Pulse
+from parley.wire.rest import MethodNotAllowedError
+
+HTML = b"text/html; charset=utf-8"
+
+Page = Callable[[HttpRequest, str], Awaitable[None]]
+
+
+class Site:
+    """One agent's URL space."""
+
+    def __init__(self, service: Service, pulse: Pulse) -> None:
+        self._service = service
+        self._cards = service.cards
+        self._jsonrpc = JsonRpcEndpoint(service, pulse)
+        self._rest = RestEndpoint(service, pulse)
+        self._pages: dict[str, Page] = {
+            "/.well-known/agent-card.json": self._card,
+            "/.well-known/agent.json": self._card_for_0_2,
+            "/agent/authenticatedExtendedCard": self._extended_card,
+            "/openapi.json": self._openapi,
+            "/docs": self._docs,
+        }
+
+    async def __call__(self, request: HttpRequest, path: str, base_url: str) -> None:
+        """Answer a request; `path` begins below the agent's URL, which the caller knows as `base_url`."""
+        if path in ("", "/"):
+            await (self._jsonrpc if request.verb == "POST" else self._front)(request, base_url)
+            return
+        page = self._pages.get(path)
+        if page is None:
+            await self._rest(request, path, base_url)
+        elif request.verb not in ("GET", "HEAD"):
+            await refuse(request, Version.V1_0, MethodNotAllowedError(["GET", "HEAD"]))
+        else:
+            await self._show(page, request, base_url)
+
+    async def _show(self, page: Page, request: HttpRequest, base_url: str) -> None:
+        try:
+            await page(request, base_url)
+        except Exception as error:  # here a request ends
+            await refuse(request, Version.V1_0, error)
+
+    # --- cards --------------------------------------------------------------------------------------------------------
+
+    async def _card(self, request: HttpRequest, base_url: str) -> None:
+        await self._reply_card(request, base_url, read_version(request.version_header))
+
+    async def _card_for_0_2(self, request: HttpRequest, base_url: str) -> None:
+        await self._reply_card(request, base_url, read_version(request.version_header) or Version.V0_2)
+
+    async def _reply_card(self, request: HttpRequest, base_url: str, version: Version | None) -> None:
+        document = self._cards.document(base_url, version)
+        headers: list[Header] = [
+            (b"etag", document.etag.encode()),
+            (b"cache-control", b"public, max-age=%d" % PUBLIC_SECONDS),
+            (b"vary", b"A2A-Version, Host"),
+        ]
+        known = request.headers.get("if-none-match", "")
+        if known.strip() == "*" or document.etag in (tag.strip().removeprefix("W/") for tag in known.split(",")):
+            await request.reply(304, b"", JSON, headers)
+        else:
+            await request.reply(200, document.body, JSON, headers)
+
+    async def _extended_card(self, request: HttpRequest, base_url: str) -> None:
+        """The extended card as 0.2 has it, and a2a-sdk 0.3 still does: a page of its own."""
+        if not self._cards.has_extended:
+            raise ExtendedCardNotConfiguredHere
+        identity = await self._service.authenticate(request.credentials, request.address)
+        version = read_version(request.version_header) or Version.V0_3
+        operation, headers = ops.GET_EXTENDED_CARD, request.headers
+        call = Call(
+            self._service.agent_id, operation, version, Binding.HTTP_JSON, headers, identity, request.address, base_url
+        )
+        await self._service.answer(call, GetExtendedCardRequest())
+        card = self._cards.card(base_url, everything=True)
+        body = DIALECTS[version].encode_card(card)
+        await request.reply(200, body, JSON, [(b"cache-control", b"private, no-store")])
+
+    # --- pages for people ---------------------------------------------------------------------------------------------
+
+    async def _front(self, request: HttpRequest, base_url: str) -> None:
+        if request.verb not in ("GET", "HEAD"):
+            await refuse(request, Version.V1_0, MethodNotAllowedError(["GET", "HEAD", "POST"]))
+        elif request.accepts_html():
+            await self._show(self._docs, request, base_url)
+        else:
+            error = MethodNotFoundError(
+                "JSON-RPC is answered to POST here; the card is at /.well-known/agent-card.json"
+            )
+            await refuse(request, Version.V1_0, error)
+
+    async def _openapi(self, request: HttpRequest, base_url: str) -> None:
+        await request.reply(200, openapi.document(self._cards.card(base_url), base_url=base_url))
+
+    async def _docs(self, request: HttpRequest, base_url: str) -> None:
+        card = self._cards.card(base_url)
+        page = docs_page.render(card, openapi.document(card, base_url=base_url), base_url)
+        headers = [
+            (b"content-security-policy", docs_page.CONTENT_SECURITY_POLICY.encode()),
+            (b"x-content-type-options", b"nosniff"),
+        ]
+        await request.reply(200, page, HTML, headers)
+
+
+class ExtendedCardNotConfiguredHere(ExtendedCardNotConfiguredError):
+    """The agent has no extended card"""
+
+    row = MethodNotFoundError.row

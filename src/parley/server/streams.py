@@ -1,0 +1,190 @@
+"""Streams over HTTP: server-sent events, with the number of each event as its id.
+
+A stream pulls from the engine and writes what is there in one go, so a slow reader holds up nobody. It ends after the
+event that ends it, or with an error frame that cannot be mistaken for the end. One `Pulse` for all streams keeps
+proxies awake, and ends those that nobody reads or that have had no news for too long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+
+from parley.engine.views import Numbered
+from parley.protocol.errors import A2AError, UnavailableError
+from parley.protocol.events import StatusUpdate, StreamEvent
+from parley.protocol.lifecycle import ends_stream
+from parley.server.http import Header, HttpRequest
+from parley.server.limits import ServerLimits
+from parley.wire.sse import HEARTBEAT
+
+logger = logging.getLogger(__name__)
+
+Batch = Sequence[Numbered]
+Batches = AsyncGenerator[Batch]
+Encode = Callable[[int, StreamEvent, bool], bytes]
+"""The frames of an event, given its number and whether the stream ends with it."""
+Fail = Callable[[BaseException], bytes]
+"""The frame that says why a stream was cut."""
+
+SSE_HEADERS: tuple[Header, ...] = (
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),  # nginx would collect the frames otherwise
+)
+
+
+async def with_endings(batches: Batches) -> AsyncGenerator[list[tuple[int, StreamEvent, bool]]]:
+    """The batches of a stream, each event with whether the stream ends there.
+
+    An event that may end a stream does not when more follows, as in a replay of what is past. Looking ahead costs no
+    time: what follows such an event was committed long ago.
+    """
+    async with aclosing(batches):
+        batch: Batch | None = await anext(batches, None)
+        while batch is not None:
+            *before, (seq, event) = batch
+            marked = [(number, past, False) for number, past in before]
+            following: Batch | None = None
+            ends = False
+            if may_end_stream(event):
+                following = await anext(batches, None)
+                ends = following is None
+            yield [*marked, (seq, event, ends)]
+            batch = following if following is not None or ends else await anext(batches, None)
+
+
+async def preceded_by(first: Batch | None, batches: Batches) -> Batches:
+    """A stream whose first batch was taken already, to see whether it begins with an error."""
+    if first is None:
+        return
+    yield first
+    async for batch in batches:
+        yield batch
+
+
+def may_end_stream(event: StreamEvent) -> bool:
+    """Whether a stream may end with this event: the only word of a direct reply, or a status nobody works in."""
+    return isinstance(event, StatusUpdate) and ends_stream(event.status.state)
+
+
+class SseStream:
+    """One stream on its way to one reader."""
+
+    def __init__(self, request: HttpRequest, batches: Batches, encode: Encode, fail: Fail) -> None:
+        self._request = request
+        self._batches = batches
+        self._encode = encode
+        self._fail = fail
+        self._loop = asyncio.get_running_loop()
+        self._pump: asyncio.Task[None] | None = None
+        self.last_news = self.last_write = self._loop.time()
+        self.writing_since: float | None = None
+        self._is_idle = False
+
+    async def run(self, headers: Sequence[Header], pulse: Pulse) -> None:
+        """Send the stream until it ends, is cut, or its reader goes away."""
+        await self._request.start_reply(200, [*SSE_HEADERS, *headers])
+        self._pump = self._loop.create_task(self._send_all())
+        gone = self._loop.create_task(self._request.until_gone())
+        pulse.join(self)
+        try:
+            await asyncio.wait({self._pump, gone}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            pulse.leave(self)
+            gone.cancel()
+            self._pump.cancel()
+            await asyncio.gather(self._pump, gone, return_exceptions=True)
+
+    async def _send_all(self) -> None:
+        try:
+            async with aclosing(with_endings(self._batches)) as batches:
+                async for batch in batches:
+                    self.last_news = self._loop.time()
+                    await self._write(b"".join([self._encode(*item) for item in batch]))
+        except asyncio.CancelledError:
+            if not self._is_idle:
+                raise
+            await self._write(self._fail(UnavailableError("The stream was idle; subscribe again from the last event")))
+        except Exception as error:  # here a request ends
+            await self._write(self._fail(error))
+        await self._request.send_piece(b"", is_last=True)
+
+    async def _write(self, data: bytes) -> None:
+        self.writing_since = self._loop.time()
+        await self._request.send_piece(data)
+        self.writing_since = None
+        self.last_write = self._loop.time()
+
+    # --- for the pulse ------------------------------------------------------------------------------------------------
+
+    async def beat(self) -> None:
+        """Tell the connection's proxies that the stream is alive."""
+        if self.writing_since is None:
+            await self._write(HEARTBEAT)
+
+    def cut(self, *, is_idle: bool) -> None:
+        """End the stream: an idle one with an error frame; one whose reader has stalled gets nothing more."""
+        self._is_idle = is_idle
+        if self._pump is not None:
+            self._pump.cancel()
+
+
+class Pulse:
+    """Looks after all streams of an app from one task, so that an idle stream has no timer of its own."""
+
+    def __init__(self, limits: ServerLimits) -> None:
+        self._limits = limits
+        self._streams: set[SseStream] = set()
+        self._beats: set[asyncio.Task[None]] = set()
+        self._task: asyncio.Task[None] | None = None
+
+    def __len__(self) -> int:
+        return len(self._streams)
+
+    def start(self) -> None:
+        """Begin to look after streams."""
+        self._task = asyncio.get_running_loop().create_task(self._tick())
+
+    def stop(self) -> None:
+        """Look after them no longer."""
+        if self._task is not None:
+            self._task.cancel()
+
+    def join(self, stream: SseStream) -> None:
+        """Look after this stream."""
+        self._streams.add(stream)
+
+    def leave(self, stream: SseStream) -> None:
+        """Leave this stream alone."""
+        self._streams.discard(stream)
+
+    async def _tick(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(self._limits.heartbeat_seconds / 3)
+            for stream in tuple(self._streams):
+                self._look_after(stream, loop)
+
+    def _look_after(self, stream: SseStream, loop: asyncio.AbstractEventLoop) -> None:
+        now = loop.time()
+        idle_seconds = self._limits.idle_stream_seconds
+        if stream.writing_since is not None:
+            if now - stream.writing_since > self._limits.stalled_seconds:
+                logger.info("A stream was cut: its reader took nothing for %g seconds", self._limits.stalled_seconds)
+                stream.cut(is_idle=False)
+        elif idle_seconds is not None and now - stream.last_news > idle_seconds:
+            stream.cut(is_idle=True)
+        elif now - stream.last_write >= self._limits.heartbeat_seconds * 2 / 3:
+            beat = loop.create_task(stream.beat())
+            self._beats.add(beat)
+            beat.add_done_callback(self._beats.discard)
+
+
+def resumable(error: A2AError, last_seq: int) -> A2AError:
+    """The error with the number of the last event its reader has got, to come back with."""
+    if last_seq:
+        error.details["lastEventId"] = str(last_seq)
+    return error

@@ -1,0 +1,65 @@
+"""An app on real ports, in the test's own event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx2
+from anyio import fail_after
+
+from parley import Agent
+from parley.server.app import App
+from parley.server.listener import Listener
+
+
+def echo_agent(name: str = "Echo", **options: Any) -> Agent:
+    """An agent that says what it hears, asks when it hears `ask`, and waits for ever when it hears `wait`."""
+    agent = Agent(name, description="Says what it hears", **options)
+
+    @agent.on_message
+    async def echo(turn: Any) -> Any:
+        match turn.text.split():
+            case ["ask"]:
+                yield (await turn.ask("What?")).text
+            case ["wait"]:
+                await turn.status("waiting")
+                await asyncio.Event().wait()
+            case ["count", number]:
+                for chunk in range(int(number)):
+                    yield f"{chunk} "
+            case _:
+                yield turn.text
+
+    return agent
+
+
+@asynccontextmanager
+async def serving(asgi: Any, *, seconds: float = 20) -> AsyncGenerator[httpx2.AsyncClient]:
+    """A client of an ASGI app that listens on a free port."""
+    with fail_after(seconds):
+        door = socket.create_server(("127.0.0.1", 0))
+        listener = Listener(asgi)
+        await listener.start([door])
+        try:
+            url = f"http://127.0.0.1:{door.getsockname()[1]}"
+            async with httpx2.AsyncClient(base_url=url, timeout=seconds) as client:
+                yield client
+        finally:
+            await listener.close(grace=0.1)
+
+
+@asynccontextmanager
+async def running(app: App, *, seconds: float = 20) -> AsyncGenerator[httpx2.AsyncClient]:
+    """A client of an app that runs and listens."""
+    async with app.running(), serving(app, seconds=seconds) as client:
+        yield client
+
+
+def send(text: str, *, message_id: str, method: str = "SendMessage", id: Any = 1, **params: Any) -> dict[str, Any]:
+    """A request of 1.0 over JSON-RPC."""
+    message = {"messageId": message_id, "role": "ROLE_USER", "parts": [{"text": text}], **params.pop("message", {})}
+    return {"jsonrpc": "2.0", "id": id, "method": method, "params": {"message": message, **params}}
