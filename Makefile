@@ -30,9 +30,10 @@ format: .venv/.installed ## Format and fix what can be fixed.
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: .venv/.installed peers ## Measure, against peers in the same run.
+bench: .venv/.installed peers .peers/fasta2a/.installed ## Measure, against peers in the same run; writes bench/RESULTS.md.
 	$(BIN)/python bench/codecs.py
 	$(BIN)/python bench/engine.py
+	$(BIN)/python bench/server.py
 
 test-pythons: peers ## Run the tests on every supported interpreter found (3.11 to 3.14).
 	$(PYTHON) scripts/test_pythons.py
@@ -53,9 +54,13 @@ clean: ## Remove everything that was created here.
 	touch $@
 
 .PHONY: peers
-peers: $(PEERS:%=.peers/a2a-sdk-%/.installed) # The SDKs we test against, each in an environment of its own.
+peers: $(PEERS:%=.peers/a2a-sdk-%/.installed) .peers/a2a-js/.installed # The SDKs we test against, each in an environment of its own.
 
 .peers/%/.installed: locks/%.lock
 	$(PYTHON) -m venv .peers/$*
 	.peers/$*/bin/python -m pip install --quiet --require-hashes -r $<
+	touch $@
+
+.peers/a2a-js/.installed: tests/peers/js/package-lock.json | .venv/.installed
+	$(BIN)/python -m tests.interop.javascript
 	touch $@
