@@ -27,6 +27,7 @@ from parley.protocol.errors import (
 )
 from parley.protocol.messages import Message, Role, TextPart
 from parley.server.app import App
+from parley.server.cursor import CURSOR
 from parley.server.grpc_server import GrpcServer, _address
 from parley.server.limits import ServerLimits
 from parley.server.throttle import RateLimits
@@ -104,6 +105,16 @@ async def test_a_stream_is_taken_up_from_a_cursor_in_the_metadata() -> None:
         follow = channel.unary_stream(rpc.path)(data, metadata=(("last-event-id", "4"),))
         rest = [V1_0.decode_event(rpc.response.FromString(m)) async for m in follow]
         assert rest == events[3:]
+
+
+async def test_events_say_their_numbers_to_callers_who_want_them() -> None:
+    async with channel_to(App(echo_agent())) as (channel, _):
+        rpc = V1_0.rpc(ops.SEND_STREAMING_MESSAGE)
+        data = V1_0.encode_request(ops.SEND_STREAMING_MESSAGE, hello("count 2")).SerializeToString()
+        follow = channel.unary_stream(rpc.path)(data, metadata=(("a2a-extensions", CURSOR.uri),))
+        events: list[Any] = [V1_0.decode_event(rpc.response.FromString(m)) async for m in follow]
+        assert [event.metadata for event in events] == [{CURSOR.uri: number} for number in (2, 3, 4, 5, 6)]
+        assert dict(await follow.initial_metadata())["a2a-extensions"] == CURSOR.uri
 
 
 async def test_a_stream_that_is_cut_says_where_to_go_on() -> None:

@@ -34,8 +34,9 @@ def read_version(text: str | None, supported: Collection[Version] = ALL_VERSIONS
     text = (text or "").strip()
     if not text:
         return None
+    wanted = without_patch(text)
     for version in supported:
-        if version == without_patch(text):
+        if version == wanted:
             return version
     known = ", ".join(supported)
     raise VersionNotSupportedError(

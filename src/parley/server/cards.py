@@ -21,6 +21,7 @@ from parley.dialects.v1_0 import DIALECT as V1_0
 from parley.protocol.cards import AgentCard, AgentInterface, AgentSkill, Binding
 from parley.protocol.signing import CardForm, CardKey, sign_card
 from parley.protocol.versions import Version
+from parley.server.cursor import CURSOR
 from parley.server.security import Security
 
 K = TypeVar("K")
@@ -101,6 +102,8 @@ class Cards:
             extended_card=self.has_extended,
             everything=everything,
         )
+        extensions = (*card.capabilities.extensions, CURSOR)
+        card = structs.replace(card, capabilities=structs.replace(card.capabilities, extensions=extensions))
         if self._security is not None:
             card = structs.replace(
                 card,

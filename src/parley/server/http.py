@@ -118,7 +118,8 @@ class HttpRequest:
             await self._discard(discard)
             raise BodyTooLargeError(f"The body may have {limit} bytes")
         body = await self._read(limit, discard)
-        if body and not _JSON_TYPE.fullmatch(self.headers.get("content-type", "")):
+        content_type = self.headers.get("content-type", "")
+        if body and content_type != "application/json" and not _JSON_TYPE.fullmatch(content_type):
             raise MediaTypeError
         return body
 

@@ -50,7 +50,7 @@ class JsonRpcEndpoint:
 
     async def __call__(self, request: HttpRequest, base_url: str) -> None:
         """Answer one request, whatever it is."""
-        request_id, version, call, streams = NULL, _stated_version(request), None, False
+        request_id, version, call, streams = NULL, None, None, False
         try:
             identity = await self._service.authenticate(request.credentials, request.address)
             limits = self._service.limits
@@ -79,13 +79,14 @@ class JsonRpcEndpoint:
             result = dialect.encode_result(found.operation, await self._service.answer(call, asked))
         except RejectedRequest as rejected:
             self._service.refused(Binding.JSONRPC, rejected.error)
-            await _refuse(request, rejected.request_id, version, rejected.error)
+            await _refuse(request, rejected.request_id, _stated_version(request), rejected.error)
         except ClientGone:
             return
         except Exception as error:  # here a request ends
             failure = as_wire_error(error)
             if call is None:
                 self._service.refused(Binding.JSONRPC, failure)
+            version = version or _stated_version(request)
             in_frame = streams and version is not Version.V1_0 and failure.row.http not in SPOKEN_BY_HTTP
             await (_refuse_in_frame if in_frame else _refuse)(request, request_id, version, failure)
         else:

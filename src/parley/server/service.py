@@ -35,6 +35,7 @@ from parley.protocol.tasks import Task
 from parley.protocol.versions import Version
 from parley.server.cards import Cards
 from parley.server.credentials import ANONYMOUS, Credentials, Identity
+from parley.server.cursor import CURSOR, with_cursors
 from parley.server.limits import ServerLimits
 from parley.server.observer import Call, Observer
 from parley.server.security import Security, was_refused
@@ -76,7 +77,8 @@ class Service:
         self.agent_id = engine.program.id
         self._security = security
         self._throttle = throttle
-        self._extensions = extensions
+        self._extensions = (*extensions, CURSOR)
+        self._demands_extensions = any(extension.required for extension in extensions)
         self._observer = observer
         self._check_webhook = check_webhook
         self._verbs: dict[Operation, Callable[[Any, Caller], Awaitable[Result]]] = {
@@ -154,10 +156,11 @@ class Service:
                     return
                 if isinstance(task := first[0][1], Task):
                     call.task_id, call.context_id = task.id, task.context_id
+                marks = CURSOR.uri in call.extensions
                 with self._observer.stream(call) if self._observer else nullcontext():
-                    yield first
+                    yield with_cursors(first) if marks else first
                     async for batch in batches:
-                        yield batch
+                        yield with_cursors(batch) if marks else batch
 
     def refused(self, binding: Binding, error: A2AError) -> None:
         """Tell who watches of a request that was refused before it was understood."""
@@ -169,7 +172,7 @@ class Service:
 
     def _admit(self, call: Call, request: Any) -> Caller:
         """The caller, if it may ask this here and now."""
-        if self._extensions:
+        if "a2a-extensions" in call.headers or "x-a2a-extensions" in call.headers or self._demands_extensions:
             requested = read_extensions(
                 call.headers[name] for name in ("a2a-extensions", "x-a2a-extensions") if name in call.headers
             )

@@ -1,0 +1,31 @@
+"""The cursor extension: each event of a stream says its number, where a binding has no place for it.
+
+Over HTTP the number is the frame's id. gRPC has no such thing, so a caller that activates this extension finds it in
+the event's metadata, and sends the last one it got as `last-event-id` when it subscribes again.
+"""
+
+from __future__ import annotations
+
+from msgspec import structs
+
+from parley.engine.views import Numbered
+from parley.protocol.cards import AgentExtension
+from parley.protocol.events import StreamEvent
+from parley.protocol.messages import Message
+from parley.server.streams import Batch
+
+CURSOR = AgentExtension(
+    "urn:parley:cursor:1",
+    description="Every event of a stream has its number in its metadata; last-event-id resumes after it.",
+)
+
+
+def with_cursors(batch: Batch) -> list[Numbered]:
+    """The same events, each with its number in its metadata. A direct reply belongs to no task and has none."""
+    return [(seq, _marked(seq, event)) for seq, event in batch]
+
+
+def _marked(seq: int, event: StreamEvent) -> StreamEvent:
+    if isinstance(event, Message):
+        return event
+    return structs.replace(event, metadata={**event.metadata, CURSOR.uri: seq})
