@@ -3,13 +3,19 @@ PYTHON ?= python3
 PEERS := 1.3.0 0.3.26 0.2.16
 BIN := .venv/bin
 
-.PHONY: help run test check format bench test-pythons lock proto docs clean
+.PHONY: help run test check format bench soak test-pythons lock proto docs clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-run: .venv/.installed ## Show a conversation translated between the four dialects.
-	@$(BIN)/python -m parley.demo
+run: PORT ?= 8080
+run: GRPC_PORT ?= 0
+run: STORE ?= sqlite:///.venv/run.db
+run: .venv/.installed ## Serve an example at http://127.0.0.1:8080 and say what to try.
+	@echo "A trip planner. It writes its plan while you watch and makes a file; say only «Rome», and it asks for how long."
+	@echo "Stop it in the middle of a plan and run it again: it goes on with the day it was at."
+	@exec $(BIN)/parley serve examples/trip.py:agent \
+		--port $(PORT) --grpc-port $(GRPC_PORT) --store $(STORE) --log-level warning
 
 test: .venv/.installed peers ## Run the tests; the core must be covered to the last branch.
 	$(BIN)/coverage erase
@@ -35,6 +41,9 @@ bench: .venv/.installed peers .peers/fasta2a/.installed ## Measure, against peer
 	$(BIN)/python bench/engine.py
 	$(BIN)/python bench/server.py
 
+soak: .venv/.installed peers ## Attack a served agent for some minutes, differently each time.
+	PARLEY_FUZZ_EXAMPLES=20000 $(BIN)/pytest tests/server/test_fuzzing.py tests/server/test_schemathesis.py
+
 test-pythons: peers ## Run the tests on every supported interpreter found (3.11 to 3.14).
 	$(PYTHON) scripts/test_pythons.py
 
@@ -54,7 +63,7 @@ clean: ## Remove everything that was created here.
 	touch $@
 
 .PHONY: peers
-peers: $(PEERS:%=.peers/a2a-sdk-%/.installed) .peers/a2a-js/.installed # The SDKs we test against, each in an environment of its own.
+peers: $(PEERS:%=.peers/a2a-sdk-%/.installed) .peers/a2a-js/.installed .peers/schemathesis/.installed # The SDKs we test against, each in an environment of its own.
 
 .peers/%/.installed: locks/%.lock
 	$(PYTHON) -m venv .peers/$*

@@ -162,7 +162,11 @@ async def test_the_card_tells_the_truth_about_its_interfaces(peer: Peer) -> None
 @matrix(V1_0, bindings=[JSONRPC], stores=["memory"])
 async def test_one_card_is_read_by_0_3_and_1_0(peer: Peer) -> None:
     card = (await peer.http.get("/.well-known/agent-card.json")).json()
-    assert card["supportedInterfaces"][0] == {"url": f"{peer.url}/", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
+    assert card["supportedInterfaces"][0] == {
+        "url": f"{peer.url}/",
+        "protocolBinding": "JSONRPC",
+        "protocolVersion": "1.0",
+    }
     assert (card["url"], card["preferredTransport"], card["protocolVersion"]) == (f"{peer.url}/", "JSONRPC", "0.3.0")
     assert {face["transport"] for face in card["additionalInterfaces"]} == {"JSONRPC", "HTTP+JSON", "GRPC"}
 

@@ -575,6 +575,26 @@ async def test_in_the_end_a_webhook_is_given_up_except_for_where_the_task_stands
     assert "events up to 9 are not delivered" in caplog.text
 
 
+async def test_what_comes_after_a_webhook_was_given_up_is_tried_with_pauses_again() -> None:
+    """A task that goes on does not make its dead webhook be called without rest."""
+    log, inbox, clock = await a_log(chunks=3), Inbox(), Clock()
+    inbox.is_down = True
+    async with delivering(log, inbox, clock=clock, limits=DeliveryLimits(attempts=2)) as deliveries:
+        await clock.wait_for_sleeper(1)
+        inbox.gates[HOOK.url] = gate = asyncio.Event()
+        await clock.advance(600)
+        await inbox.until(lambda: len(inbox.tried) == 2)
+        inbox.gates[HOOK.url] = asyncio.Event()
+        gate.set()
+        await inbox.until(lambda: len(inbox.tried) == 3)
+        await log.write(addition(4))
+        deliveries.notify(KEY)
+        await asyncio.sleep(0)
+        inbox.gates.pop(HOOK.url).set()
+        await clock.wait_for_sleeper(2)
+    assert [notification.seq for notification in inbox.tried] == [2, 2, 4, 5]
+
+
 async def test_a_webhook_given_up_on_the_last_event_is_at_its_end() -> None:
     log, inbox = await a_log(chunks=1), Inbox()
     inbox.is_down = True

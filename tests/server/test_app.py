@@ -94,7 +94,13 @@ async def test_the_cards_that_are_remembered_are_bounded() -> None:
 async def test_a_signed_card_verifies_for_any_url() -> None:
     async with running(App(echo_agent(), signer=Signer(load_key(KEY), "k1"), security=tokens())) as client:
         raw = (await client.get(CARD, headers={"host": "agents.example"})).content
-        assert b"agents.example" in verify_card(raw, lambda _: load_key(KEY)).payload
+        (key,) = (await client.get("/.well-known/jwks.json")).json()["keys"]
+        assert "d" not in key
+        verified = verify_card(raw, lambda _: load_key(key))
+        assert b"agents.example" in verified.payload
+        assert verified.header.jku == "http://agents.example/.well-known/jwks.json"
+    async with running(App(echo_agent())) as client:
+        assert (await client.get("/.well-known/jwks.json")).status_code == 404
 
 
 async def test_several_agents_each_have_their_place() -> None:

@@ -39,7 +39,10 @@ _pool = DescriptorPool()
 
 @cache
 def loaded_pool() -> DescriptorPool:
-    """The pool with our descriptors in it, which a server's reflection shows. Two threads here at once add the same files twice, which is allowed."""
+    """The pool with our descriptors in it, which a server's reflection shows.
+
+    Two threads here at once add the same files twice, which is allowed.
+    """
     descriptors = files("parley.dialects").joinpath("protos", "descriptors.binpb").read_bytes()
     for file in FileDescriptorSet.FromString(descriptors).file:
         _pool.AddSerializedFile(file.SerializeToString())

@@ -58,6 +58,10 @@ _VARIANT = {digit: "89ab"[int(digit, 16) % 4] for digit in "0123456789abcdef"}
 
 
 def random_id() -> str:
-    """An id that nobody can guess: a UUID of version 4, made in half the time that `uuid` takes."""
-    bits = urandom(16).hex()
-    return f"{bits[:8]}-{bits[8:12]}-4{bits[13:16]}-{_VARIANT[bits[16]]}{bits[17:20]}-{bits[20:]}"
+    """An id that nobody can guess: a UUID of version 7, whose 74 random bits follow the time in milliseconds.
+
+    What is created together is then kept together: an index takes ids in order with far fewer pages than at random.
+    """
+    moment = f"{time_ns() // 1_000_000:012x}"
+    bits = urandom(10).hex()
+    return f"{moment[:8]}-{moment[8:]}-7{bits[:3]}-{_VARIANT[bits[3]]}{bits[4:7]}-{bits[7:19]}"

@@ -54,7 +54,7 @@ class DeliveryLimits:
     at_once_per_host: int = 8
     """Calls of one host under way, so that a slow one leaves room for the rest and is not flooded."""
     attempts: int = 15
-    """Calls for one event. With the pauses below that is about an hour: longer than a deployment, not for ever."""
+    """Calls for one event. With the pauses below, half an hour to an hour: longer than a deployment, not for ever."""
     first_pause: float = 1.0
     """Seconds before the second attempt; each further pause is twice as long; up to half of it is left to chance."""
     longest_pause: float = 600.0
@@ -362,6 +362,7 @@ class Deliveries:
         self._observe(notification, "failed", begun)
         logger.error("%s: given up after attempt %d: %s", _name(notification), lane.attempts, failure)
         lane.attempts = 0
+        lane.has_given_up = False
         return None if is_last else await self._give_up(lane, notification)
 
     async def _give_up(self, lane: _Lane, notification: Notification) -> float | None:

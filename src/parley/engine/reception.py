@@ -259,6 +259,7 @@ class Reception:
         """Begin a run. From here on the message has been taken, whatever becomes of its sender."""
         self._sends.announce(run.key.owner, *remembered)
         self._supervisor.start(run)
+        run.write_soon()  # behind the program's first breath, so that what it says is written along
         if configuration.push_config is not None:
             await run.settle()
             await self._webhooks.register(run.key, configuration.push_config, caller, after=run.first_seq)

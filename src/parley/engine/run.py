@@ -211,13 +211,13 @@ class Run:
     # --- what the engine does -----------------------------------------------------------------------------------------
 
     def begin(self, events: tuple[TaskEvent, ...], new: NewTask | None, send: tuple[SendKey, SendRecord]) -> None:
-        """Append what brought the run about: the task's creation, a message, the send to remember."""
+        """Append what brought the run about: the task's creation, a message, the send to remember.
+
+        It is written by `write_soon`, or with what the program says first.
+        """
         self._new = new
         self._sends.append(send)
         self._buffer.extend(events)
-        self._is_scheduled = True
-        # One turn of the loop later than other writes: what the program says in its first breath is written along.
-        self._loop.call_soon(self._loop.call_soon, self._write_scheduled)
 
     def add_message(self, message: Message, send: tuple[SendKey, SendRecord]) -> None:
         """Add a message that came while the run was at work."""
@@ -260,6 +260,10 @@ class Run:
 
     def _append(self, event: TaskEvent) -> None:
         self._buffer.append(event)
+        self.write_soon()
+
+    def write_soon(self) -> None:
+        """Write what was said when the event loop has come round."""
         if not (self._is_writing or self._is_scheduled):
             self._is_scheduled = True
             self._loop.call_soon(self._write_scheduled)

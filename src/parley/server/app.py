@@ -131,7 +131,7 @@ class App:
             limits=self.limits,
             extensions=agent.extensions,
             observer=self._telemetry,
-            check_webhook=lambda config: check_webhook(config, policy),
+            check_webhook=lambda config, path: check_webhook(config, policy, path=path),
         )
 
     def _trace_headers(self, notification: Notification) -> dict[str, str]:

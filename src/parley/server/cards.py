@@ -34,12 +34,20 @@ PUBLIC_SECONDS = 300
 """How long anybody may keep a public card without asking again."""
 
 
+KEYS_PATH = "/.well-known/jwks.json"
+"""Where the public half of the signing key is, below the agent's URL."""
+
+
 class Signer(Struct, frozen=True):
-    """A key to sign cards with, what others call it, and where they find its public half."""
+    """A key to sign cards with, what others call it, and where they find its public half if not at `KEYS_PATH`."""
 
     key: CardKey
     key_id: str
     jku: str | None = None
+
+    def public_keys(self) -> bytes:
+        """The public half as a JSON Web Key Set."""
+        return msgspec.json.encode({"keys": [{**self.key.as_dict(private=False), "kid": self.key_id, "use": "sig"}]})
 
 
 class CardDocument(Struct, frozen=True):
@@ -69,7 +77,7 @@ class Cards:
     ) -> None:
         self._agent = agent
         self._security = security
-        self._signer = signer
+        self.signer = signer
         self._default_version = default_version
         self._grpc_target = grpc_target
         self._grpc_tenant = grpc_tenant
@@ -111,7 +119,7 @@ class Cards:
                 security=self._security.requirements,
                 skills=tuple(self._secured(skill) for skill in card.skills),
             )
-        return self._signed(card)
+        return self._signed(card, base_url)
 
     def _interfaces(self, base_url: str, grpc_target: str | None) -> list[AgentInterface]:
         """Where the agent listens, the newest version first. 0.3's gRPC has no tenant to tell several agents apart.
@@ -134,16 +142,17 @@ class Cards:
             return skill
         return structs.replace(skill, security=self._security.requirements_for(scopes))
 
-    def _signed(self, card: AgentCard) -> AgentCard:
+    def _signed(self, card: AgentCard, base_url: str) -> AgentCard:
         """The card with its signatures: the specification's form, and a2a-sdk's where that is another one."""
-        if self._signer is None:
+        if self.signer is None:
             return card
         spelled = msgspec.json.decode(V1_0.encode_card(card))
-        signatures = {
-            form: sign_card(spelled, self._signer.key, key_id=self._signer.key_id, jku=self._signer.jku, form=form)
+        jku = self.signer.jku or f"{base_url}{KEYS_PATH}"
+        signatures = [
+            sign_card(spelled, self.signer.key, key_id=self.signer.key_id, jku=jku, form=form)
             for form in (CardForm.SPEC, CardForm.NO_EMPTIES)
-        }
-        return structs.replace(card, signatures=tuple(signatures.values()))
+        ]
+        return structs.replace(card, signatures=tuple(signatures))
 
 
 def _remember(known: OrderedDict[K, V], key: K, make: Callable[[], V]) -> V:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from functools import lru_cache
+from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
@@ -31,30 +32,40 @@ class PeerCertificate(Struct, frozen=True):
     fingerprint: str
     der: bytes
 
-    @classmethod
-    def from_der(cls, der: bytes) -> Self:
+    @staticmethod
+    def from_der(der: bytes) -> PeerCertificate:
         """The certificate in these bytes.
 
         Raises:
             ValueError: they are no certificate.
         """
-        certificate = x509.load_der_x509_certificate(der)
-        return cls(
-            subject=certificate.subject.rfc4514_string(),
-            alternative_names=_alternative_names(certificate),
-            fingerprint=hashlib.sha256(der).hexdigest(),
-            der=der,
-        )
+        return _read_der(der)
 
-    @classmethod
-    def from_pem(cls, pem: str | bytes) -> Self:
-        """The first certificate in a PEM text, which is how ASGI and gRPC hand it over.
+    @staticmethod
+    def from_pem(pem: str | bytes) -> PeerCertificate:
+        """The first certificate in a PEM text, which is how gRPC hands it over.
 
         Raises:
             ValueError: there is none.
         """
-        data = pem.encode() if isinstance(pem, str) else pem
-        return cls.from_der(x509.load_pem_x509_certificate(data).public_bytes(Encoding.DER))
+        return _read_pem(pem.encode() if isinstance(pem, str) else pem)
+
+
+# A connection brings the same certificate with each request, and reading it takes as long as the rest of a request.
+@lru_cache(maxsize=1_024)
+def _read_der(der: bytes) -> PeerCertificate:
+    certificate = x509.load_der_x509_certificate(der)
+    return PeerCertificate(
+        subject=certificate.subject.rfc4514_string(),
+        alternative_names=_alternative_names(certificate),
+        fingerprint=hashlib.sha256(der).hexdigest(),
+        der=der,
+    )
+
+
+@lru_cache(maxsize=1_024)
+def _read_pem(pem: bytes) -> PeerCertificate:
+    return _read_der(x509.load_pem_x509_certificate(pem).public_bytes(Encoding.DER))
 
 
 def _alternative_names(certificate: x509.Certificate) -> tuple[str, ...]:

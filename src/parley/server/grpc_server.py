@@ -52,6 +52,9 @@ Context = Any  # grpc.aio.ServicerContext is generic over messages; here every m
 MAX_METADATA_BYTES = 32 * 1024
 """Tokens may have several kilobytes; HTTP servers allow about as much for all headers."""
 
+LARGE_BYTES = 256 * 1024
+"""Longer requests are read in a thread. Five bytes spell a part, so that a few megabytes take seconds."""
+
 
 class GrpcServer:
     """The gRPC side of an app. `http_url` is where its HTTP side is, for the cards it hands out."""
@@ -176,12 +179,20 @@ class _Rpc:
         try:
             self._check_version(headers.get("a2a-version"))
             identity = await any_service.authenticate(lambda: _credentials(context, headers, address), address)
-            request: Any = self._dialect.decode_request(self._operation, parse_request(self._request_class, data))
+            request: Any = await self._decode(data)
             service, request = self._choose(request, any_service)
         except A2AError as error:
             any_service.refused(Binding.GRPC, error)
             raise
         return service, self._call(service, headers, identity, address), request
+
+    async def _decode(self, data: bytes) -> Any:
+        if len(data) <= LARGE_BYTES:
+            return self._read(data)
+        return await asyncio.to_thread(self._read, data)
+
+    def _read(self, data: bytes) -> Any:
+        return self._dialect.decode_request(self._operation, parse_request(self._request_class, data))
 
     def _check_version(self, header: str | None) -> None:
         stated = read_version(header)

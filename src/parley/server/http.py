@@ -22,6 +22,7 @@ from parley.protocol.errors import (
     UnavailableError,
 )
 from parley.server.credentials import Credentials, PeerCertificate
+from parley.server.limits import ServerLimits
 from parley.server.security import challenges_of
 from parley.server.throttle import retry_after_of
 from parley.wire.rest import MethodNotAllowedError, parse_query
@@ -32,6 +33,10 @@ JSON = b"application/json"
 
 _JSON_TYPE = re.compile(r"\s*application/(?:[\w.-]+\+)?json\s*(?:;.*)?", re.IGNORECASE | re.DOTALL)
 _HOST = re.compile(r"[\w.-]+(?::\d{1,5})?|\[[0-9A-Fa-f:.]+\](?::\d{1,5})?", re.ASCII)
+
+
+MAX_HOST = 261
+"""The longest name that DNS knows, and a port. It is repeated in cards and pages, which are remembered."""
 
 
 class BodyTooLargeError(InvalidRequestError):
@@ -80,7 +85,7 @@ class HttpRequest:
     def origin(self) -> str:
         """Scheme and host as the caller wrote them, with the path the app is mounted at: `https://host/mounted`."""
         host = self.headers.get("host", "")
-        if not _HOST.fullmatch(host):
+        if len(host) > MAX_HOST or not _HOST.fullmatch(host):
             name, port = self._scope.get("server") or ("localhost", None)
             host = f"{name}:{port}" if port else name
         return f"{self._scope['scheme']}://{host}{self._scope.get('root_path', '')}"
@@ -105,22 +110,27 @@ class HttpRequest:
 
     # --- body ---------------------------------------------------------------------------------------------------------
 
-    async def read_json_body(self, *, limit: int, discard: int) -> bytes:
+    async def read_json_body(self, limits: ServerLimits) -> bytes:
         """The body, which says of itself that it is JSON; an empty one needs not say so.
 
         Raises:
-            BodyTooLargeError: it is longer than `limit`. Up to `discard` bytes are read so that the reply is read.
+            BodyTooLargeError: it is too long. Some more of it is read so that the reply is read. Or it holds too much.
             MediaTypeError: it says that it is something else.
             ClientGone: the client went away.
         """
+        limit, discard = limits.body_bytes, limits.discarded_bytes
         stated = self.headers.get("content-length", "")
-        if stated.isascii() and stated.isdigit() and len(stated) < 20 and int(stated) > limit:
-            await self._discard(discard)
+        if stated.isascii() and stated.isdigit() and (len(stated) > 15 or int(stated) > limit):
+            if "expect" not in self.headers:  # who waits for leave to send hears at once that there is none
+                await self._discard(discard)
             raise BodyTooLargeError(f"The body may have {limit} bytes")
         body = await self._read(limit, discard)
         content_type = self.headers.get("content-type", "")
         if body and content_type != "application/json" and not _JSON_TYPE.fullmatch(content_type):
             raise MediaTypeError
+        # Those within texts count too, which is why the limit is generous; looking closer would take as long as reading.
+        if body.count(b"{") + body.count(b"[") > limits.json_containers:
+            raise BodyTooLargeError(f"The body may have {limits.json_containers} objects and arrays")
         return body
 
     async def _read(self, limit: int, discard: int) -> bytes:

@@ -53,8 +53,7 @@ class JsonRpcEndpoint:
         request_id, version, call, streams = NULL, None, None, False
         try:
             identity = await self._service.authenticate(request.credentials, request.address)
-            limits = self._service.limits
-            body = await request.read_json_body(limit=limits.body_bytes, discard=limits.discarded_bytes)
+            body = await request.read_json_body(self._service.limits)
             rpc = jsonrpc.decode_request(body)
             request_id = self._checked_id(rpc.id)
             found = await self._detect(rpc, request.version_header, identity)

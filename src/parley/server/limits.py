@@ -15,8 +15,14 @@ class ServerLimits:
     """A message of 16 MiB, the engine's limit, is a third longer in base64; the rest is room around it."""
     discarded_bytes: int = 64 * 1024 * 1024
     """How much of a body that is too long is read and dropped, so that its sender hears why. More is cut off."""
+    json_containers: int = 250_000
+    """Objects and arrays in one body. Two bytes spell one, and then cost a microsecond and a hundred bytes; this many
+    are a table of as many rows."""
+    parts: int = 10_000
+    """Parts of one message. Each is checked, hashed, stored and sent back."""
     id_bytes: int = 1_024
-    """A JSON-RPC id is repeated in every frame of a stream. Clients use numbers and UUIDs."""
+    """A JSON-RPC id is repeated in every frame of a stream, ids of tasks and contexts in every event. Clients use
+    numbers and UUIDs."""
     heartbeat_seconds: float = 15.0
     """Proxies close connections that are quiet for 30 to 60 seconds."""
     stalled_seconds: float = 60.0

@@ -44,8 +44,7 @@ class RestEndpoint:
             match = match_any(request.verb, path)
             detect_rest(match.operation, version, request.version_header)
             identity = await self._service.authenticate(request.credentials, request.address)
-            limits = self._service.limits
-            body = await request.read_json_body(limit=limits.body_bytes, discard=limits.discarded_bytes)
+            body = await request.read_json_body(self._service.limits)
             asked, dialect = decode_rest_request(
                 version,
                 match.operation,

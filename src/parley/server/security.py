@@ -110,19 +110,6 @@ class Security:
             lacking = lacking or missing
         return self._turn_away(findings, lacking)
 
-    def demand_scopes(self, identity: Identity, scopes: Iterable[str]) -> None:
-        """Nothing, if the caller has all of these scopes.
-
-        Raises:
-            UnauthenticatedError: the caller is anonymous and could authenticate.
-            PermissionDeniedError: a scope is missing.
-        """
-        missing = frozenset(scopes) - identity.scopes
-        if missing and not identity.name:
-            raise self._unauthenticated({})
-        if missing:
-            raise self._insufficient(missing)
-
     async def _prove(
         self, requirement: SecurityRequirement, credentials: Credentials, findings: dict[str, _Finding]
     ) -> dict[str, Proof] | None:

@@ -52,8 +52,16 @@ EXTENSION_HEADERS: Mapping[Version, str] = {
     Version.V1_0: "a2a-extensions",
 }
 
-CheckWebhook = Callable[[PushConfig], None]
-"""Raises InvalidParamsError for a webhook that is not to be called."""
+WEBHOOK_IN_SEND: Mapping[Version, str] = {
+    Version.V0_1: "$.pushNotification",
+    Version.V0_2: "$.configuration.pushNotificationConfig",
+    Version.V0_3: "$.configuration.pushNotificationConfig",
+    Version.V1_0: "$.configuration.taskPushNotificationConfig",
+}
+"""Where a send has its webhook, for errors that must name the place."""
+
+CheckWebhook = Callable[[PushConfig, str], None]
+"""Raises InvalidParamsError for a webhook that is not to be called; the text is the JSON path to it."""
 
 
 class Service:
@@ -178,14 +186,33 @@ class Service:
             )
             call.extensions = activate_extensions(self._extensions, requested)
         self._check_capability(call)
+        self._check_lengths(request)
         call.task_id = getattr(request, "task_id", None)
         if isinstance(request, SendMessageRequest):
-            self._check_webhook_of(request.configuration.push_config)
+            self._check_webhook_of(request.configuration.push_config, WEBHOOK_IN_SEND[call.version])
             call.task_id, call.context_id = request.message.task_id, request.message.context_id
         elif isinstance(request, CreatePushConfigRequest):
-            self._check_webhook_of(request.config)
+            self._check_webhook_of(request.config, "$" if call.version is Version.V1_0 else "$.pushNotificationConfig")
         call.caller = caller = _caller(call.identity, call.version, request.tenant)
         return caller
+
+    def _check_lengths(self, request: Any) -> None:
+        """Refuse names that would make every event long, and messages of too many parts."""
+        names = {"tenant": request.tenant, "task's id": getattr(request, "task_id", None)}
+        if isinstance(request, SendMessageRequest):
+            message, config = request.message, request.configuration.push_config
+            if len(message.parts) > self.limits.parts:
+                raise InvalidParamsError(f"A message may have {self.limits.parts} parts", path="$.message.parts")
+            names["task's id"] = message.task_id
+            names["context's id"] = message.context_id
+            names["message's id"] = message.message_id
+        else:
+            config = getattr(request, "config", None)
+        if config is not None:
+            names["webhook's id"] = config.id
+        for name, value in names.items():
+            if value and len(value) > self.limits.id_bytes:
+                raise InvalidParamsError(f"The {name} may have {self.limits.id_bytes} characters")
 
     def _check_capability(self, call: Call) -> None:
         """Refuse what the card does not declare."""
@@ -201,13 +228,13 @@ class Service:
             case _:
                 pass
 
-    def _check_webhook_of(self, config: PushConfig | None) -> None:
+    def _check_webhook_of(self, config: PushConfig | None, path: str) -> None:
         if config is None:
             return
         if not self.cards.has_push:
             raise PushNotificationNotSupportedError
         if self._check_webhook is not None:
-            self._check_webhook(config)
+            self._check_webhook(config, path)
 
 
 def _caller(identity: Identity, version: Version, tenant: str | None) -> Caller:

@@ -5,17 +5,18 @@ Paths are looked up in this order: JSON-RPC at the URL itself, the pages in the 
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 
 from parley.dialects.registry import DIALECTS
 from parley.protocol import operations as ops
-from parley.protocol.cards import Binding
+from parley.protocol.cards import AgentCard, Binding
 from parley.protocol.errors import ExtendedCardNotConfiguredError, MethodNotFoundError
 from parley.protocol.negotiation import read_version
 from parley.protocol.requests import GetExtendedCardRequest
 from parley.protocol.versions import Version
 from parley.server import docs_page, openapi
-from parley.server.cards import PUBLIC_SECONDS
+from parley.server.cards import KEYS_PATH, PUBLIC_SECONDS
 from parley.server.http import JSON, Header, HttpRequest
 from parley.server.jsonrpc import JsonRpcEndpoint
 from parley.server.observer import Call
@@ -26,7 +27,11 @@ from parley.wire.rest import MethodNotAllowedError
 
 HTML = b"text/html; charset=utf-8"
 
+MAX_PAGES = 16
+"""Pages for different URLs that are kept, a few hundred kilobytes each. Callers choose the Host header."""
+
 Page = Callable[[HttpRequest, str], Awaitable[None]]
+WritePage = Callable[[AgentCard, str], bytes]
 
 
 class Site:
@@ -41,9 +46,11 @@ class Site:
             "/.well-known/agent-card.json": self._card,
             "/.well-known/agent.json": self._card_for_0_2,
             "/agent/authenticatedExtendedCard": self._extended_card,
+            KEYS_PATH: self._keys,
             "/openapi.json": self._openapi,
             "/docs": self._docs,
         }
+        self._written: OrderedDict[tuple[WritePage, str], tuple[AgentCard, bytes]] = OrderedDict()
 
     async def __call__(self, request: HttpRequest, path: str, base_url: str) -> None:
         """Answer a request; `path` begins below the agent's URL, which the caller knows as `base_url`."""
@@ -100,6 +107,13 @@ class Site:
         body = DIALECTS[version].encode_card(card)
         await request.reply(200, body, JSON, [(b"cache-control", b"private, no-store")])
 
+    async def _keys(self, request: HttpRequest, base_url: str) -> None:
+        """The key that verifies the card's signature."""
+        if self._cards.signer is None:
+            raise MethodNotFoundError("The card is not signed")
+        headers = [(b"cache-control", b"public, max-age=%d" % PUBLIC_SECONDS)]
+        await request.reply(200, self._cards.signer.public_keys(), JSON, headers)
+
     # --- pages for people ---------------------------------------------------------------------------------------------
 
     async def _front(self, request: HttpRequest, base_url: str) -> None:
@@ -114,16 +128,34 @@ class Site:
             await refuse(request, Version.V1_0, error)
 
     async def _openapi(self, request: HttpRequest, base_url: str) -> None:
-        await request.reply(200, openapi.document(self._cards.card(base_url), base_url=base_url))
+        await request.reply(200, self._remembered(_write_openapi, base_url))
 
     async def _docs(self, request: HttpRequest, base_url: str) -> None:
-        card = self._cards.card(base_url)
-        page = docs_page.render(card, openapi.document(card, base_url=base_url), base_url)
+        page = self._remembered(_write_docs, base_url)
         headers = [
             (b"content-security-policy", docs_page.CONTENT_SECURITY_POLICY.encode()),
             (b"x-content-type-options", b"nosniff"),
         ]
         await request.reply(200, page, HTML, headers)
+
+    def _remembered(self, write: WritePage, base_url: str) -> bytes:
+        """A page for whoever reaches the agent at this URL. Anybody may ask for it, and writing it takes long."""
+        card = self._cards.card(base_url)
+        written_for, page = self._written.get((write, base_url), (None, b""))
+        if written_for is not card:
+            page = write(card, base_url)
+            self._written[write, base_url] = card, page
+            if len(self._written) > MAX_PAGES:
+                self._written.popitem(last=False)
+        return page
+
+
+def _write_openapi(card: AgentCard, base_url: str) -> bytes:
+    return openapi.document(card, base_url=base_url)
+
+
+def _write_docs(card: AgentCard, base_url: str) -> bytes:
+    return docs_page.render(card, openapi.document(card, base_url=base_url), base_url)
 
 
 class ExtendedCardNotConfiguredHere(ExtendedCardNotConfiguredError):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from itertools import islice
 from typing import TypeAlias
 
 from parley.protocol.events import TaskEvent
@@ -264,13 +265,15 @@ class MemoryTaskLog:
 
     async def undelivered(self, *, after: Webhook | None, limit: int) -> Sequence[Webhook]:
         """Webhooks of all owners that are behind their tasks, by tenant, task and id."""
-        behind = [
+        first = _place(after) if after is not None else ("", "", "")
+        tasks = [task_id for task_id, record in self._tasks.items() if record.push_configs and task_id >= first[:2]]
+        behind = (
             webhook
-            for _, record in sorted(self._tasks.items())
-            for webhook in _webhooks(record)
-            if webhook.delivered_seq < webhook.last_seq and (after is None or _place(webhook) > _place(after))
-        ]
-        return tuple(behind[:limit])
+            for task_id in sorted(tasks)
+            for webhook in _webhooks(self._tasks[task_id])
+            if webhook.delivered_seq < webhook.last_seq and (after is None or _place(webhook) > first)
+        )
+        return tuple(islice(behind, limit))
 
     async def remember(self, owner: Owner, context_id: str, name: str, value: JsonValue) -> None:
         """Keep a value for a context; None forgets it."""

@@ -52,7 +52,7 @@ from parley.stores.interface import (
     Webhook,
     Write,
 )
-from parley.stores.sqlite_file import connect_reader, explained
+from parley.stores.sqlite_file import EXPLAINED, connect_reader, explain, explained
 from parley.stores.sqlite_transaction import encode_send, encode_write
 from parley.stores.sqlite_writer import SqliteWriter
 
@@ -263,8 +263,10 @@ class SqliteTaskLog:
         """Ask here and now."""
         if self._reader is None:
             raise self._not_open()
-        with explained(self._path):
+        try:
             return question(self._reader)
+        except EXPLAINED as error:  # as `explained` does, which costs as much as the question
+            raise explain(error, self._path) from error
 
     async def _read(self, question: Callable[[sqlite3.Connection], T]) -> T:
         """Ask in a thread."""

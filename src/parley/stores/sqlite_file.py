@@ -31,6 +31,10 @@ _MEANINGS = {
 }
 
 
+EXPLAINED = (sqlite3.Error, UnicodeEncodeError, msgspec.MsgspecError)
+"""What the database and the decoders raise, and what becomes a `StoreError`."""
+
+
 def explain(error: Exception, path: Path) -> StoreError:
     """An error of the database, in words that say what to do about it."""
     match error:
@@ -53,7 +57,7 @@ def explained(path: Path) -> Generator[None]:
     """Turns what the database and the decoders raise into a `StoreError`."""
     try:
         yield
-    except (sqlite3.Error, UnicodeEncodeError, msgspec.MsgspecError) as error:
+    except EXPLAINED as error:
         raise explain(error, path) from error
 
 

@@ -106,7 +106,9 @@ class BasicUsers:
                 self._users[user.name] = user, _Hash.read(user.password)
             except ValueError as exc:
                 raise SettingError(f"users[{index}].password", str(exc)) from None
-        self._nobody = _Hash(_LN, _R, _P, os.urandom(16), os.urandom(_DIGEST_BYTES))
+        # Costs as much as somebody's, so that the time a check takes does not tell who is known.
+        ln, r, p = max(((known.ln, known.r, known.p) for _, known in self._users.values()), default=(_LN, _R, _P))
+        self._nobody = _Hash(ln, r, p, os.urandom(16), os.urandom(_DIGEST_BYTES))
         self._description = description
         self._proofs = AnswerCache[Proof](seconds=REMEMBERED_SECONDS, size=REMEMBERED)
         self._waiting = 0

@@ -43,6 +43,7 @@ def prove_claims(claims: JsonObject, rules: ClaimRules, credentials: Credentials
     Raises:
         Refused: they are not for here, not for now, or not for this connection.
     """
+    # Introspection may leave the issuer out (RFC 7662 section 2.2): it is who answers. No JWT gets here without it.
     if rules.issuer is not None and claims.get("iss", rules.issuer) != rules.issuer:
         raise Refused("The token is from another issuer")
     if rules.audience and not set(rules.audience) & set(_texts(claims.get("aud"), split=False)):

@@ -1,0 +1,49 @@
+"""The `parley` command: what it can do, and how it ends.
+
+Exit codes: 0 it did what was asked, 1 it could not, 2 it was asked wrongly. Mistakes are told in a sentence with the
+cure, never with a traceback; a traceback is a mistake of ours.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from parley import __version__
+from parley.cli import serve, token
+
+app = typer.Typer(
+    name="parley",
+    help="Agents that every A2A peer can call.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("serve")(serve.serve)
+app.command("token")(token.token)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"parley {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Agents that every A2A peer can call."""
+
+
+def main() -> None:
+    """Run the command line of this process."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

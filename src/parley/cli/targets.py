@@ -1,0 +1,114 @@
+"""Finds the agent that somebody names on the command line: `module:agent` or `path/to/file.py:agent`.
+
+The name after the colon may be left out if it is `agent`. Modules are looked for in the current directory first, as
+`python -m` does; a file finds its neighbours, as `python file.py` does.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from parley import Agent
+from parley.protocol.errors import ParleyError
+
+DEFAULT_NAME = "agent"
+
+
+class TargetError(ParleyError):
+    """There is no agent under this name."""
+
+
+def load_agent(target: str) -> Agent:
+    """The agent that a target names; its module is imported.
+
+    Raises:
+        TargetError: there is no such module or name, the module fails, or it is not an agent. The message says which.
+    """
+    place, colon, name = target.rpartition(":")
+    if not colon or name.endswith(".py"):  # the second is a drive letter of Windows
+        place, name = target, DEFAULT_NAME
+    if not place or not name:
+        raise TargetError(f"{target!r} is no target. Write module:agent or path/to/file.py:agent.")
+    _search_first(Path.cwd())
+    module = _load_file(Path(place)) if place.endswith(".py") else _load_module(place)
+    return _find(module, place, name)
+
+
+def source_of(target: str) -> Path:
+    """The directory whose files a target is made of."""
+    place = target.rpartition(":")[0] or target
+    return Path(place).resolve().parent if place.endswith(".py") else Path.cwd()
+
+
+def _search_first(directory: Path) -> None:
+    text = str(directory)
+    if text in sys.path:
+        sys.path.remove(text)
+    sys.path.insert(0, text)
+
+
+def _load_file(file: Path) -> ModuleType:
+    if not file.is_file():
+        raise TargetError(f"There is no file {file}. Is this the right directory? It is {Path.cwd()}.")
+    file = file.resolve()
+    _search_first(file.parent)
+    # Its own name, so that a neighbour that imports it gets the same module, unless that would hide another one.
+    name = file.stem if file.stem not in sys.modules else f"parley_target_{len(sys.modules)}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        del sys.modules[name]
+        raise TargetError(_failure(str(file), error)) from error
+    return module
+
+
+def _load_module(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):  # something that it imports
+            raise TargetError(_failure(name, error)) from error
+        hint = f" Did you mean {name}.py:{DEFAULT_NAME}?" if Path(f"{name}.py").is_file() else ""
+        raise TargetError(f"There is no module {name} in {Path.cwd()} or among the installed ones.{hint}") from error
+    except (Exception, SystemExit) as error:
+        raise TargetError(_failure(name, error)) from error
+
+
+def _failure(what: str, error: BaseException) -> str:
+    """Why it cannot be imported, and the last line of the author's that was reached."""
+    reason = traceback.format_exception_only(error)[-1].strip()
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_ours(frame.filename)]
+    if isinstance(error, SyntaxError):
+        where = f" ({error.filename}, line {error.lineno})"
+    else:
+        where = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
+    return f"{what} cannot be imported. {reason}{where}"
+
+
+def _is_ours(filename: str) -> bool:
+    return filename == __file__ or filename.startswith("<frozen importlib") or "importlib" in Path(filename).parts
+
+
+def _find(module: ModuleType, place: str, name: str) -> Agent:
+    found: Any = module
+    for attribute in name.split("."):
+        try:
+            found = getattr(found, attribute)
+        except AttributeError as error:
+            known = [key for key, value in vars(module).items() if isinstance(value, Agent)]
+            hint = f" Did you mean {' or '.join(f'{place}:{key}' for key in known)}?" if known else " It has no agents."
+            raise TargetError(f"{place} has nothing called {name}.{hint}") from error
+    if not isinstance(found, Agent):
+        raise TargetError(f"{place}:{name} is no Agent, but of the type {type(found).__name__}.")
+    return found

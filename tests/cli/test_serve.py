@@ -1,0 +1,317 @@
+"""`parley serve` as people use it: real processes, real ports, what they say and how they end."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+from collections.abc import Generator
+from contextlib import ExitStack
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import trustme
+import typer
+from joserfc.jwk import ECKey
+from typer.testing import CliRunner
+
+from parley import __version__
+from parley.cli.main import app
+from parley.cli.serve import parse_duration, parse_grpc_port
+from parley.protocol.signing import load_key, verify_card
+from parley.server.auth_file import parse_security
+from tests.cli.served import SECONDS, call, fetch, message, served
+
+ECHO = """
+from parley import Agent
+
+agent = Agent("Echo", description="Says it's you.")
+
+@agent.skill(examples=["Say it's me"])
+async def echo(turn):
+    return turn.text
+
+shout = Agent("Shout")
+
+@shout.skill(tags=["loud"], input_modes=["application/json"])
+async def shout_it(turn):
+    return turn.text.upper()
+
+@shout.skill
+async def whisper(turn):
+    return turn.text.lower()
+"""
+
+FREE = ("--port", "0", "--grpc-port", "off", "--store", "memory:")
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    (tmp_path / "echo.py").write_text(ECHO)
+    return tmp_path
+
+
+@pytest.fixture
+def taken_port() -> Generator[int]:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        yield taken.getsockname()[1]
+
+
+def run_curl(line: str, cwd: Path, **variables: str) -> dict[str, object]:
+    """What a shell prints for the line."""
+    done = subprocess.run(
+        ["sh", "-c", line],
+        cwd=cwd,
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def text_of(reply: dict[str, object]) -> str:
+    result = reply["result"]
+    return result["task"]["artifacts"][0]["parts"][0]["text"]  # type: ignore[index]
+
+
+# --- what it says -----------------------------------------------------------------------------------------------------
+
+
+def test_it_says_where_everything_is_and_the_line_to_try_works(directory: Path) -> None:
+    with served("echo:agent", "--port", "0", "--grpc-port", "0", cwd=directory) as command:
+        url = command.until_ready()
+        text = "\n".join(command.said)
+        assert f"Parley {__version__} serves Echo" in text
+        assert f"  card       {url}/.well-known/agent-card.json\n  JSON-RPC   {url}/  (0.1 to 1.0)\n" in text
+        assert f"  HTTP+JSON  {url}/message:send  (1.0), {url}/v1/message:send  (0.3)\n  gRPC       127.0.0.1:" in text
+        assert "  store      sqlite:///parley.db\n" in text
+        assert "Open, to this machine only: no security scheme is configured. See --auth." in text
+        assert text_of(run_curl(command.curl, directory)) == "Say it's me"
+        for page in ("docs", "openapi.json", "metrics"):
+            assert fetch(f"{url}/{page}")
+        card = json.loads(fetch(f"{url}/.well-known/agent-card.json"))
+        assert any(interface["protocolBinding"] == "GRPC" for interface in card["supportedInterfaces"])
+        assert command.end() == 0
+    assert (directory / "parley.db").exists()
+    assert command.logged[-1].endswith("Stopped")
+
+
+def test_several_agents_each_have_a_place_and_the_line_says_the_skill(directory: Path) -> None:
+    with served("echo.py:shout", "echo.py:agent", *FREE, "--no-metrics", cwd=directory) as command:
+        command.until_ready()
+        text = "\n".join(command.said)
+        assert "serves Shout, Echo" in text
+        assert "metrics" not in text
+        directory_url = next(line.split()[-1] for line in command.said if "directory" in line)
+        assert [agent["id"] for agent in json.loads(fetch(directory_url))["agents"]] == ["shout", "echo"]
+        assert '"skillId": "shout_it"' in command.curl
+        assert "result" in run_curl(command.curl, directory)
+
+
+def test_a_token_from_parley_token_opens_a_server_with_that_file(directory: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "parley.cli.main", "token", "ci", "--scope", "write", "--tenant", "acme"],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=True,
+    )
+    lines = done.stdout.splitlines()
+    token = lines[2].strip()
+    assert lines[-1] == f"Whoever calls sends: Authorization: Bearer {token}"
+    auth = "\n".join(line.strip() for line in lines[lines.index("  [schemes.token]") : -2])
+    assert list(parse_security(auth).schemes) == ["token"]
+    assert token not in auth
+    (directory / "auth.toml").write_text(auth)
+
+    with served("echo", *FREE, "--host", "0.0.0.0", "--auth", "auth.toml", cwd=directory) as command:
+        url = command.until_ready()
+        assert "Callers must authenticate: token." in command.said
+        assert not any("metrics" in line for line in command.said)
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            call(url, "SendMessage", message("hi"))
+        assert text_of(run_curl(command.curl, directory, TOKEN=token)) == "Say it's me"
+
+
+def test_cards_are_signed_and_have_the_public_url(directory: Path) -> None:
+    key = ECKey.generate_key("P-256", {"kid": "k-1"})
+    (directory / "key.json").write_text(json.dumps(key.as_dict(private=True)))
+    (directory / "key.pem").write_bytes(key.as_pem(private=True))
+    for file, key_id in (("key.json", "k-1"), ("key.pem", key.thumbprint())):
+        options = ("--signing-key", file, "--public-url", "https://a.example/x/")
+        with served("echo", *FREE, "--log-format", "json", *options, cwd=directory) as command:
+            url = json.loads(command.until_logged("Serving at "))["message"].removeprefix("Serving at ")
+            card = json.loads(fetch(f"{url}/.well-known/agent-card.json?A2A-Version=1.0"))
+            assert card["supportedInterfaces"][0]["url"].rstrip("/") == "https://a.example/x"
+            assert verify_card(card, lambda _: load_key(key.as_dict(private=False))).header.key_id == key_id
+            assert command.end() == 0
+        assert command.said == []
+
+
+# --- certificates -----------------------------------------------------------------------------------------------------
+
+
+def test_mutual_tls_lets_in_who_shows_a_certificate(directory: Path) -> None:
+    authority = trustme.CA()
+    server, client = authority.issue_cert("127.0.0.1"), authority.issue_cert("ada@example.com")
+    server.cert_chain_pems[0].write_to_path(directory / "cert.pem")
+    server.private_key_pem.write_to_path(directory / "key.pem")
+    client.private_key_and_cert_chain_pem.write_to_path(directory / "client.pem")
+    authority.cert_pem.write_to_path(directory / "ca.pem")
+    tls = ("--tls-cert", "cert.pem", "--tls-key", "key.pem", "--tls-client-ca", "ca.pem")
+    with served("echo", *FREE, *tls, cwd=directory) as command:
+        assert command.until_ready().startswith("https://127.0.0.1:")
+        line = command.curl.replace("--cacert cert.pem", "--cacert ca.pem")
+        assert line != command.curl
+        assert text_of(run_curl(f"{line} --cert client.pem", directory)) == "Say it's me"
+        refused = subprocess.run(["sh", "-c", line], cwd=directory, capture_output=True, timeout=SECONDS)
+        assert (refused.returncode != 0, refused.stdout) == (True, b"")
+
+
+# --- what goes wrong --------------------------------------------------------------------------------------------------
+
+
+def fails(directory: Path, *arguments: str) -> tuple[int, str]:
+    """The exit code and the one line that says why."""
+    with served(*arguments, cwd=directory) as command:
+        code = command.ended()
+    assert command.said == []
+    (line,) = command.logged
+    return code, line
+
+
+def test_a_port_that_is_taken_is_named_with_the_cure(directory: Path, taken_port: int) -> None:
+    reason = f"Error: Port {taken_port} at 127.0.0.1 is in use. Stop the program that uses it, or choose another port. "
+    assert fails(directory, "echo", "--port", str(taken_port), "--grpc-port", "off") == (
+        1,
+        f"{reason}For HTTP: --port 0 picks a free one.",
+    )
+    assert fails(directory, "echo", "--port", "0", "--grpc-port", str(taken_port)) == (
+        1,
+        f"{reason}For gRPC: --grpc-port 0 picks a free one, --grpc-port off does without.",
+    )
+    assert not (directory / "parley.db").exists()
+
+
+def test_an_open_server_stays_on_this_machine_unless_told_otherwise(directory: Path) -> None:
+    assert fails(directory, "echo", *FREE, "--host", "0.0.0.0") == (
+        2,
+        "Error: Anybody who reaches 0.0.0.0 could use the agent, because no security scheme is configured. Configure "
+        "one, serve at 127.0.0.1 only, or say that it is meant. The options for that: --auth FILE, --host 127.0.0.1, "
+        "--allow-anonymous.",
+    )
+    with served("echo", *FREE, "--host", "0.0.0.0", "--allow-anonymous", cwd=directory) as command:
+        assert command.until_ready().startswith("http://localhost:")
+        assert any(line.startswith("Open: EVERYBODY who reaches this machine may call") for line in command.said)
+
+
+MISTAKES = {
+    ("nothing:agent",): (2, "There is no module nothing in "),
+    ("echo:agent", "echo.py:agent"): (2, "Two agents have the same id"),
+    ("echo", "--store", "redis://x"): (2, "'redis://x' names no store."),
+    ("echo", "--auth", "no.toml"): (2, "no.toml cannot be read"),
+    ("echo", "--auth", "mtls.toml"): (2, "mtls.toml: the scheme cert needs client certificates, which --tls-client-ca"),
+    ("echo", "--signing-key", "echo.py"): (2, "echo.py is no key to sign with: "),
+    ("echo", "--signing-key", "public.json"): (2, "public.json holds a public key; signing needs the private one."),
+    ("echo", "--tls-cert", "no.pem", "--tls-key", "no.pem"): (1, "no.pem cannot be read: No such file"),
+    ("echo", "--audit-log", "no/such/file"): (1, "no/such/file cannot be used: No such file"),
+    ("echo", "--store", "sqlite:///no/such.db"): (1, "no/such.db"),
+}
+
+
+def test_mistakes_are_told_in_one_line_each(directory: Path) -> None:
+    key = ECKey.generate_key("P-256")
+    (directory / "public.json").write_text(json.dumps(key.as_dict(private=False)))
+    (directory / "mtls.toml").write_text('[schemes.cert]\ntype = "mtls"\n')
+    with ExitStack() as stack:
+        commands = {
+            arguments: stack.enter_context(
+                served("--port", "0", "--grpc-port", "off", "--store", "memory:", *arguments, cwd=directory)
+            )
+            for arguments in MISTAKES
+        }
+        for arguments, (code, reason) in MISTAKES.items():
+            command = commands[arguments]
+            assert (command.ended(), command.said) == (code, []), arguments
+            (line,) = command.logged
+            assert (line.startswith("Error: "), reason in line) == (True, True), line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["serve", "x", "--workers", "2"], "Several processes need a store that they share."),
+        (["serve", "x", "--grpc-port", "many"], "'many' is no port."),
+        (["serve", "x", "--port", "70000"], "less than or equal to 65535"),
+        (["serve", "x", "--retention", "soon"], "'soon' is no time."),
+        (["serve", "x", "--public-url", "example.com"], "'example.com' is no URL of a server."),
+        (["serve", "x", "--tls-cert", "cert.pem"], "TLS needs both files."),
+        (["serve", "x", "--trusted-proxy", "proxy.example"], "'proxy.example' is no address or network."),
+        (["serve"], "Missing argument"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_wrong_usage_ends_with_2(arguments: list[str], reason: str) -> None:
+    done = CliRunner().invoke(app, arguments, env={"COLUMNS": "400"})
+    assert (done.exit_code, reason in done.output) == (2, True), done.output
+
+
+def test_the_version_and_help_with_examples() -> None:
+    assert CliRunner().invoke(app, ["--version"]).output == f"parley {__version__}\n"
+    assert "parley serve currency:agent" in CliRunner().invoke(app, ["serve", "--help"]).output
+
+
+def test_ports_and_times_are_read() -> None:
+    assert [parse_grpc_port(text) for text in ("off", "0", "50051")] == [None, 0, 50051]
+    assert [parse_duration(text) for text in ("45s", "90m", "12h", "30d", "2w")] == [
+        timedelta(seconds=45),
+        timedelta(minutes=90),
+        timedelta(hours=12),
+        timedelta(days=30),
+        timedelta(weeks=2),
+    ]
+    for text in ("0d", "-1d", "d", "1y", "1000000000d"):
+        with pytest.raises(typer.BadParameter):
+            parse_duration(text)
+
+
+def test_help_does_not_import_grpc_and_a_server_without_grpc_does_not_either(directory: Path) -> None:
+    script = "import sys\nfrom parley.cli import main\nimport parley.server.run\nprint('grpc' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=SECONDS, check=True)
+    assert done.stdout == "False\n"
+
+
+# --- reload -----------------------------------------------------------------------------------------------------------
+
+
+def test_reload_starts_again_when_a_file_changes_and_survives_a_mistake(directory: Path) -> None:
+    file = directory / "echo.py"
+    with served("echo:agent", "--port", "0", "--grpc-port", "0", "--reload", cwd=directory) as command:
+        url = command.until_ready()
+        assert text_of(call(url, "SendMessage", message("one"))) == "one"
+
+        rewrite(file, "syntax error")
+        command.until_logged("It ended with an error. It is started again when a file changes.")
+        rewrite(file, ECHO.replace("return turn.text\n", "return turn.text[::-1]\n", 1))
+        url = command.until_ready()
+        assert text_of(call(url, "SendMessage", message("abc", "m-2"))) == "cba"
+        assert command.end() == 0
+
+
+def rewrite(file: Path, text: str) -> None:
+    """Write a file so that its time differs, however coarse the file system's clock is."""
+    before = file.stat().st_mtime_ns
+    file.write_text(text)
+    os.utime(file, ns=(before + 2_000_000_000, before + 2_000_000_000))
+
+
+def test_ctrl_c_ends_it_with_0(directory: Path) -> None:
+    with served("echo", *FREE, cwd=directory) as command:
+        command.until_ready()
+        command.process.send_signal(signal.SIGINT)
+        assert command.ended() == 0

@@ -1,0 +1,360 @@
+"""Between saying and keeping: stores that take their time, refuse for a while, or are changed by somebody else."""
+
+import asyncio
+import logging
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from anyio import fail_after
+
+from parley import Agent, Turn
+from parley.engine.clock import SystemClock, random_id
+from parley.engine.engine import Engine
+from parley.engine.limits import Limits
+from parley.protocol.errors import InternalError, TaskNotCancelableError
+from parley.protocol.messages import Message, Role, TextPart
+from parley.protocol.requests import CancelTaskRequest, SendConfiguration, SendMessageRequest
+from parley.protocol.tasks import Task, TaskState
+from parley.stores.interface import ConflictError, StoreUnavailableError, TaskKey, Write
+from parley.stores.memory import MemoryTaskLog
+from parley.testing.clock import FakeClock
+from tests.bounded import bounded
+
+pytestmark = pytest.mark.anyio
+
+NO_WAITING = SendConfiguration(return_immediately=True)
+
+
+def agent_of(handler: Any, **options: Any) -> Agent:
+    agent = Agent("Test", **options)
+    agent.on_message(handler)
+    return agent
+
+
+def message(text: str = "go", id: str = "m-1") -> Message:
+    return Message(id, Role.USER, (TextPart(text),))
+
+
+async def echo(turn: Turn) -> str:
+    return turn.text
+
+
+class SlowLog(MemoryTaskLog):
+    """A store that keeps everything at once and says so only when it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held: list[tuple[Write, asyncio.Future[None]]] = []
+        self.is_holding = False
+
+    def write(self, write: Write) -> Any:
+        if not self.is_holding:
+            return super().write(write)
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.held.append((write, future))
+        return future
+
+    def let_go(self) -> None:
+        self.is_holding = False
+        for write, future in self.held:
+            self._write(write)
+            future.set_result(None)
+        self.held.clear()
+
+
+async def until(is_so: Any) -> None:
+    while not is_so():
+        await asyncio.sleep(0)
+
+
+async def test_a_cancel_that_comes_after_the_last_word_is_too_late_although_that_is_not_kept_yet() -> None:
+    gate = asyncio.Event()
+
+    async def handler(turn: Turn) -> str:
+        await gate.wait()
+        return "done"
+
+    log = SlowLog()
+    async with bounded(agent_of(handler), log=log) as client:
+        task = await client.start("go")
+        log.is_holding = True
+        gate.set()
+        await until(lambda: log.held)
+        canceling = asyncio.create_task(client.cancel(task))
+        another = asyncio.create_task(client.send("more", task=task))
+        await asyncio.sleep(0)
+        log.let_go()
+        with pytest.raises(TaskNotCancelableError):
+            await canceling
+        with pytest.raises(Exception, match="has ended"):
+            await another
+        assert (await client.get(task)).status.state is TaskState.COMPLETED
+
+
+async def test_nobody_sees_a_task_before_it_is_kept() -> None:
+    log = SlowLog()
+    log.is_holding = True
+    async with bounded(agent_of(echo), log=log) as client:
+        sender = asyncio.create_task(client.send("go"))
+        await until(lambda: log.held)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not sender.done()
+        assert client.engine.runs.working == 1
+        assert len(log.held) == 1  # created, worked on and completed in one write
+        log.let_go()
+        assert client.text(await sender) == "go"
+        assert client.engine.runs.working == 0
+
+
+async def test_draining_waits_for_what_is_still_being_written() -> None:
+    log = SlowLog()
+    log.is_holding = True
+    with fail_after(5):
+        async with Engine(agent_of(echo), log) as engine:
+            sender = asyncio.create_task(engine.send_message(SendMessageRequest(message())))
+            await until(lambda: log.held)
+            draining = asyncio.create_task(engine.drain())
+            for _ in range(5):
+                await asyncio.sleep(0)
+            assert not draining.done()
+            log.let_go()
+            await draining
+            task = await sender
+            assert isinstance(task, Task)
+            assert task.status.state is TaskState.COMPLETED
+
+
+async def test_a_repeated_stream_joins_a_task_at_work() -> None:
+    gate = asyncio.Event()
+
+    async def handler(turn: Turn) -> Any:
+        yield "1"
+        await gate.wait()
+        yield "2"
+
+    async with bounded(agent_of(handler)) as client:
+        request = SendMessageRequest(message())
+        task: Any = await client.engine.send_message(SendMessageRequest(message(), NO_WAITING))
+        while client.text(await client.get(task.id)) != "1":
+            await asyncio.sleep(0)
+        again = client.engine.send_streaming_message(request)
+        ((seq, seen),) = await anext(again)
+        assert (seq, client.text(seen)) == (4, "1")  # pyright: ignore[reportArgumentType]
+        gate.set()
+        assert [seq for batch in [batch async for batch in again] for seq, _ in batch] == [5, 6]
+
+
+async def test_a_task_that_changes_while_it_is_canceled_is_looked_at_again() -> None:
+    async def handler(turn: Turn) -> str:
+        return (await turn.ask("?")).text
+
+    class Contested(MemoryTaskLog):
+        conflicts = 0
+
+        def write(self, write: Write) -> Any:
+            if write.state is TaskState.CANCELED and not self.conflicts:
+                self.conflicts += 1
+                refused: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                refused.set_exception(ConflictError())
+                return refused
+            return super().write(write)
+
+    log = Contested()
+    async with bounded(agent_of(handler), log=log) as client:
+        task = await client.send("go")
+        canceled = await client.engine.cancel_task(CancelTaskRequest(task.id))
+        assert (canceled.status.state, log.conflicts) == (TaskState.CANCELED, 1)
+
+
+class BrokenLog(MemoryTaskLog):
+    """A store that refuses everything while it is broken."""
+
+    is_broken = False
+
+    def write(self, write: Write) -> Any:
+        if self.is_broken:
+            refused: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            refused.set_exception(StoreUnavailableError("the disk is full"))
+            return refused
+        return super().write(write)
+
+    async def forget_sends(self, **members: Any) -> None:
+        if self.is_broken:
+            raise StoreUnavailableError("the disk is full")
+        await super().forget_sends(**members)
+
+
+async def test_a_task_that_cannot_be_recovered_now_is_failed_when_the_store_is_back(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    begun = asyncio.Event()
+
+    async def hang(turn: Turn) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    log, clock = BrokenLog(), FakeClock()
+    async with bounded(agent_of(hang), log=log, clock=clock) as client:
+        task = await client.start("go")
+        await begun.wait()
+        await client.crash()
+        log.is_broken = True
+        with caplog.at_level(logging.WARNING):
+            await client.restart()
+            for _ in range(3):
+                await clock.advance(60)  # maintenance comes round, too, and cannot work either
+        assert "not recovered now" in caplog.text
+        assert "could not be forgotten" in caplog.text
+        log.is_broken = False
+        for _ in range(3):
+            await clock.advance(60)
+        assert (await client.get(task)).status.state is TaskState.FAILED
+
+
+async def test_a_snapshot_that_cannot_be_written_harms_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    """Nor does a task that was deleted before its snapshot."""
+
+    async def handler(turn: Turn) -> Any:
+        for number in range(10):
+            yield str(number)
+
+    class Snapless(MemoryTaskLog):
+        def write(self, write: Write) -> Any:
+            if write.snapshot is not None:
+                refused: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                refused.set_exception(StoreUnavailableError("the disk is full"))
+                return refused
+            return super().write(write)
+
+        is_forgetful = False
+
+        async def task(self, key: TaskKey) -> Any:
+            return None if self.is_forgetful else await super().task(key)
+
+    log = Snapless()
+    async with bounded(agent_of(handler), log=log, limits=Limits(snapshot_events=4)) as client:
+        with caplog.at_level(logging.WARNING):
+            task = await client.send("go")
+            await until_async(lambda: "no snapshot written" in caplog.text)
+        assert client.text(task) == "0123456789"
+        log.is_forgetful = True
+        assert client.text(await client.send("go")) == "0123456789"
+        await asyncio.sleep(0)
+
+
+async def until_async(is_so: Any) -> None:
+    while not is_so():
+        await asyncio.sleep(0)
+
+
+# --- direct replies ---------------------------------------------------------------------------------------------------
+
+
+async def test_the_same_message_sent_twice_at_once_is_answered_once() -> None:
+    asked: list[str] = []
+    gate = asyncio.Event()
+
+    async def handler(turn: Turn) -> str:
+        asked.append(turn.text)
+        await gate.wait()
+        return "yes"
+
+    limits = Limits(run_seconds=None)
+    async with bounded(agent_of(handler, replies_directly=True), limits=limits) as client:
+        request = SendMessageRequest(message())
+        sends = [asyncio.create_task(client.engine.send_message(request)) for _ in range(4)]
+        await until(lambda: asked)
+        sends.pop().cancel()
+        gate.set()
+        first, *others = await asyncio.gather(*sends)
+        assert others == [first, first]
+        assert asked == ["go"]
+
+
+async def test_a_message_whose_answer_failed_may_be_tried_again_by_those_who_wait() -> None:
+    asked: list[str] = []
+    gate = asyncio.Event()
+
+    async def handler(turn: Turn) -> Message:
+        asked.append(turn.text)
+        await gate.wait()
+        if len(asked) == 1:
+            raise ZeroDivisionError
+        return Message("", Role.AGENT, (TextPart("whole"),))
+
+    async with bounded(agent_of(handler, replies_directly=True)) as client:
+        request = SendMessageRequest(message())
+        sends = [asyncio.create_task(client.engine.send_message(request)) for _ in range(2)]
+        await until(lambda: asked)
+        gate.set()
+        failed, reply = await asyncio.gather(*sends, return_exceptions=True)
+        assert isinstance(failed, InternalError)
+        assert isinstance(reply, Message)
+        assert (reply.text, asked) == ("whole", ["go", "go"])
+
+
+async def test_a_direct_reply_ends_with_a_message_and_cannot_be_empty() -> None:
+    async def handler(turn: Turn) -> Any:
+        if turn.text == "silence":
+            return
+        yield "before"
+        yield Message("", Role.AGENT, (TextPart("the last word"),))
+        yield "after"
+
+    async with bounded(agent_of(handler, replies_directly=True)) as client:
+        reply = await client.send("go")
+        assert isinstance(reply, Message)
+        assert reply.text == "the last word"
+        with pytest.raises(InternalError):
+            await client.send("silence")
+
+
+# --- time and ids -----------------------------------------------------------------------------------------------------
+
+
+async def test_runs_that_take_too_long_end_in_the_order_in_which_they_began() -> None:
+    ended: list[str] = []
+
+    async def handler(turn: Turn) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(turn.text)
+
+    clock = FakeClock()
+    async with bounded(agent_of(handler), clock=clock, limits=Limits(run_seconds=10)) as client:
+        first = await client.start("first")
+        await clock.advance(4)
+        second = await client.start("second")
+        await clock.advance(7)
+        failed = await client.finished(first)
+        assert (failed.status.state, ended) == (TaskState.FAILED, ["first"])
+        assert failed.status.message is not None
+        assert failed.status.message.text == "The agent took longer than 10 seconds."
+        await clock.advance(4)
+        assert (await client.finished(second)).status.state is TaskState.FAILED
+        third = await client.start("third")
+        await clock.advance(11)
+        assert (await client.finished(third)).status.state is TaskState.FAILED
+        assert ended == ["first", "second", "third"]
+
+
+def test_ids_are_uuids_that_grow_with_time() -> None:
+    ids = [random_id() for _ in range(1_000)]
+    assert len(set(ids)) == 1_000
+    assert {(UUID(id).version, UUID(id).variant, str(UUID(id)) == id) for id in ids} == {
+        (7, "specified in RFC 4122", True)
+    }
+    assert [id[:13] for id in ids] == sorted(id[:13] for id in ids)
+
+
+async def test_the_clock_on_the_wall_shows_milliseconds() -> None:
+    clock = SystemClock()
+    before = clock.monotonic()
+    await clock.sleep(0)
+    assert clock.monotonic() >= before
+    assert clock.now().microsecond % 1000 == 0
+    assert clock.now().utcoffset() == timedelta(0)
