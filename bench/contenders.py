@@ -83,13 +83,9 @@ class Server(AbstractContextManager["Server"]):
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def __exit__(self, *_: object) -> None:
-        assert self._process.stdin
-        self._process.stdin.close()
-        try:
-            self._process.wait(10)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        # Nothing is kept of it, and some would wait for their agents first.
+        self._process.kill()
+        self._process.communicate()
         self._folder.cleanup()
 
     def _answer(self) -> dict[str, Any]:

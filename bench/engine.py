@@ -2,7 +2,7 @@
 
 A rate is the best of several rounds, because the machine's other work only ever makes things slower. A ratio is of two
 figures taken one after the other, and the median of all rounds. `--quick` takes a fraction of the time and is noisier.
-README.md beside this file says what each line means.
+README.md beside this file says what each line means. Like the server, it runs on uvloop.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter
 from typing import Any
+
+import uvloop
 
 from parley import Agent, Turn
 from parley.engine.engine import Engine
@@ -295,13 +297,13 @@ def main() -> None:
     parser.add_argument("--park", nargs=2, metavar=("STORE", "TASKS"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.park:
-        print(json.dumps(asyncio.run(park(options.park[0], total=int(options.park[1])))))
+        print(json.dumps(uvloop.run(park(options.park[0], total=int(options.park[1])))))
         return
     rounds = 3 if options.quick else 7
     scale = 10 if options.quick else 1
 
     def on_both(measure: Callable[..., Any], **arguments: Any) -> dict[str, Any]:
-        return {store: asyncio.run(measure(store, **arguments)) for store in STORES}
+        return {store: uvloop.run(measure(store, **arguments)) for store in STORES}
 
     print(f"{'This disk syncs':<58}{'':>14}{syncs_per_second():>14,.0f}   a second")
     print(f"{'':<58}{'memory':>14}{'sqlite':>14}   goal")

@@ -13,6 +13,8 @@ import pytest
 from examples import charts, coder, currency, expenses, hello, report
 
 from parley import Agent
+from parley.engine.caller import Caller
+from parley.protocol.errors import PermissionDeniedError
 from parley.protocol.events import ArtifactUpdate, StatusUpdate, StepRecorded, TaskEvent
 from parley.protocol.messages import DataPart, Message, RawPart, TextPart
 from parley.protocol.requests import SendMessageRequest
@@ -417,6 +419,18 @@ async def test_the_guides_skills_are_chosen_by_their_ids() -> None:
         ("Shout", "Says it louder."),
         ("Mirror writing", "Says it backwards."),
     ]
+
+
+async def test_the_guides_treasury_lets_only_those_pay_who_may() -> None:
+    agent = snippet("Skills that are not for everybody").agent
+    async with bounded(agent, caller=Caller(scopes=frozenset({"accounts.read", "payments.write"}))) as client:
+        asked = await client.send("pay", metadata={"skillId": "pay"})
+        assert client.text(await client.send("5 EUR", task=asked)) == "Paid 5 EUR."
+        reader = client.as_caller(scopes=frozenset({"accounts.read"}))
+        assert client.text(await reader.send("how much?", metadata={"skillId": "balance"})) == "12.50 EUR"
+        with pytest.raises(PermissionDeniedError, match=r"payments\.write"):
+            await reader.send("pay", metadata={"skillId": "pay"})
+    assert [skill.id for skill in agent.card().skills] == ["balance"]
 
 
 async def test_the_guides_watcher_cleans_up_when_it_is_cancelled() -> None:

@@ -27,6 +27,15 @@ def refused(dialect: JsonDialect, operation: ops.Operation, value: Any) -> tuple
     return caught.value.message, caught.value.path
 
 
+@pytest.mark.parametrize("credentials", [5, True, ["x"], {"a": 1}])
+def test_the_credentials_of_a_webhook_of_0_1_are_a_text(credentials: Any) -> None:
+    """A fuzzer found them stored as they came, and then no gRPC caller could list the webhook."""
+    authentication = {"schemes": ["Bearer"], "credentials": credentials}
+    config = {"url": "https://hooks.example", "authentication": authentication}
+    message, path = refused(v0_1.DIALECT, ops.CREATE_PUSH_CONFIG, {"id": "t-1", "pushNotificationConfig": config})
+    assert (message, path) == ("authentication.credentials must be a string", "$.pushNotificationConfig")
+
+
 # --- 0.1 --------------------------------------------------------------------------------------------------------------
 
 

@@ -3,12 +3,14 @@
 import asyncio
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
 
 from parley import Agent, Turn
 from parley.engine.caller import Caller
+from parley.engine.limits import Limits
 from parley.engine.observer import DeliveryOutcome, PushConfigAction
 from parley.engine.run import Run, Stopped
 from parley.protocol.events import TaskEvent
@@ -131,3 +133,22 @@ async def test_changes_of_webhooks_are_told() -> None:
         ("created", task.id, "test", "ada", task.id),
         ("deleted", task.id, "test", "ada", task.id),
     ]
+
+
+async def test_a_run_begins_in_the_context_of_its_sender_also_when_it_waited_for_its_turn() -> None:
+    sender: ContextVar[str] = ContextVar("sender")
+    seen: list[tuple[str, str]] = []
+
+    async def handler(turn: Turn) -> None:
+        seen.append((turn.text, sender.get()))
+        await asyncio.sleep(0)
+
+    async with bounded(agent_of(handler), limits=Limits(runs_at_once=1)) as client:
+
+        async def send(name: str) -> None:
+            sender.set(name)
+            await client.send(name)
+
+        await asyncio.gather(*(send(name) for name in "abc"))
+
+    assert seen == [("a", "a"), ("b", "b"), ("c", "c")]

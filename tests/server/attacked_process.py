@@ -3,7 +3,7 @@
 It prints one line of JSON when it listens: `{"http": port, "grpc": port}`. For every line that it reads it prints what
 it holds, as JSON: resident kilobytes, asyncio tasks, streams, connections, feeds, runs at work. It ends when its input
 ends, or as any server does on SIGTERM. What it logs is on standard error. Options: `--guarded` asks for a token of
-`TOKENS`, or a name and a password; `--runs N` bounds the runs at once.
+`TOKENS`, or a name and a password; `--bodies N` bounds the bytes of all bodies.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from parley.engine.limits import Limits
 from parley.server.app import App
+from parley.server.limits import ServerLimits
 from parley.server.listener import GuardedProtocol
 from parley.server.logs import configure_logging
 from parley.server.run import Bound, Serving, run, serve
@@ -74,7 +74,7 @@ async def main(options: Any) -> None:
     app = App(
         echo_agent(input_modes=("*/*",)),
         security=security() if options.guarded else None,
-        engine_limits=Limits(runs_at_once=options.runs),
+        limits=ServerLimits(bodies_bytes=options.bodies),
         drain_seconds=0.1,
     )
     stop = asyncio.Event()
@@ -92,6 +92,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--guarded", action="store_true")
     parser.add_argument("--access-log", action="store_true")
-    parser.add_argument("--runs", type=int, default=2_000)
+    parser.add_argument("--bodies", type=int, default=ServerLimits().bodies_bytes)
     configure_logging("text", os.environ.get("LOG_LEVEL", "INFO"))
     run(main(parser.parse_args()))

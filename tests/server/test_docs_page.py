@@ -138,7 +138,9 @@ def run(client: httpx2.Client, command: str) -> tuple[int, str]:
                 url = word
     verb = verb or ("GET" if body is None else "POST")
     with client.stream(verb, url, headers=headers, content=body) as reply:
-        return reply.status_code, next(reply.iter_text(), "") if "-N" in command else reply.read().decode()
+        streams = reply.headers["content-type"].startswith("text/event-stream")
+        assert streams == ("-N" in command), command
+        return reply.status_code, next(reply.iter_text(), "") if streams else reply.read().decode()
 
 
 def test_every_command_on_the_page_works(served: Served) -> None:

@@ -23,6 +23,7 @@ from parley.dialects import protobuf_v0_3, protobuf_v1_0
 from parley.dialects.registry import DIALECTS
 from parley.protocol.operations import OPERATIONS
 from parley.protocol.versions import Version
+from parley.wire.sse import HEARTBEAT
 from tests import samples
 from tests.dialects.test_fuzzing import junk, places, with_replaced
 from tests.server.served import Served, served_agent
@@ -42,7 +43,7 @@ CALLS = [
 ]
 
 fuzzed = settings(
-    max_examples=EXAMPLES or 1_500,
+    max_examples=EXAMPLES or 2_000,
     derandomize=not EXAMPLES,
     database=None,
     deadline=None,
@@ -145,6 +146,7 @@ def exchange(port: int, body: bytes, headers: list[tuple[bytes, bytes]]) -> byte
             received = (received + piece).removeprefix(b"HTTP/1.1 100 Continue\r\n\r\n")
             if b"content-type: text/event-stream" in received and b"\ndata: " in received:
                 break  # what follows is up to the task, which may wait for an answer
+            assert received.count(HEARTBEAT) < 2, "a stream that says nothing"
         return received
 
 

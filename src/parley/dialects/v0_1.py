@@ -116,6 +116,8 @@ class WirePushConfig(Wire):
     def __post_init__(self) -> None:
         if self.authentication is not None:
             self.authentication["schemes"] = _schemes(self.authentication.get("schemes"))
+            if not isinstance(self.authentication.get("credentials"), str | None):
+                raise ValueError("authentication.credentials must be a string")
 
 
 class WireTaskPushConfig(Wire):

@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
+from contextvars import Context, copy_context
 
 from parley.engine.clock import Clock, NewId
 from parley.engine.limits import Limits
@@ -45,7 +45,8 @@ class Supervisor:
         self._observer = observer
         self._runs: dict[TaskKey, Run] = {}
         self._working: dict[Run, asyncio.Task[None]] = {}
-        self._queue: deque[Run] = deque()
+        # With the context of its sender each: a run begins in it, whoever ended to make room.
+        self._queue: dict[Run, Context] = {}
         self._endings: set[asyncio.Task[None]] = set()
         self._idle: asyncio.Future[None] | None = None
         self._timekeeper: asyncio.Task[None] | None = None
@@ -85,7 +86,7 @@ class Supervisor:
         elif len(self._working) < self._limits.runs_at_once:
             self._begin(run)
         else:
-            self._queue.append(run)
+            self._queue[run] = copy_context()
 
     def _begin(self, run: Run) -> None:
         loop = asyncio.get_running_loop()
@@ -175,14 +176,14 @@ class Supervisor:
             return
         run.close()
         self._working.pop(run, None)
-        if self._queue and run in self._queue:
-            self._queue.remove(run)
+        self._queue.pop(run, None)
         if self._runs.get(run.key) is run:
             del self._runs[run.key]
         self._on_end(run)
         run.let_go()
         while self._queue and not self._is_stopping and len(self._working) < self._limits.runs_at_once:
-            self._begin(self._queue.popleft())
+            first = next(iter(self._queue))
+            self._queue.pop(first).run(self._begin, first)
         if self._idle is not None and not self._working and not self._idle.done():
             self._idle.set_result(None)
 

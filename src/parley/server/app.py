@@ -26,7 +26,7 @@ from parley.engine.limits import Limits
 from parley.protocol.errors import A2AError, MethodNotFoundError, UnavailableError
 from parley.protocol.versions import Version
 from parley.server.cards import Cards, Signer, host_of
-from parley.server.http import HttpRequest
+from parley.server.http import BodyRoom, HttpRequest
 from parley.server.limits import ServerLimits
 from parley.server.metrics import Metrics
 from parley.server.rest import refuse
@@ -108,7 +108,8 @@ class App:
                 deliveries=self._deliveries,
             )
             self.services[agent.id] = self._service(agent, engine, cards)
-        self._sites = {name: Site(service, self.pulse) for name, service in self.services.items()}
+        bodies = BodyRoom(self.limits.bodies_bytes)
+        self._sites = {name: Site(service, self.pulse, bodies) for name, service in self.services.items()}
         self._handle: ASGIApp = self._answer
         if cors_origins:
             self._handle = CORSMiddleware(

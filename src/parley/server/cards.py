@@ -79,7 +79,7 @@ class Cards:
         self._security = security
         self.signer = signer
         self._default_version = default_version
-        self._grpc_target = grpc_target
+        self.grpc_target = grpc_target
         self._grpc_tenant = grpc_tenant
         self.has_streaming = agent.streaming
         self.has_push = has_push
@@ -89,13 +89,13 @@ class Cards:
 
     def card(self, base_url: str, *, everything: bool = False) -> AgentCard:
         """The card for whoever reaches the agent at this URL; `everything` is for the extended one."""
-        target = self._grpc_target(base_url)
+        target = self.grpc_target(base_url)
         return _remember(self._cards, (base_url, target, everything), lambda: self._make(base_url, target, everything))
 
     def document(self, base_url: str, version: Version | None = None) -> CardDocument:
         """The public card in one version, or in the form that readers of 0.3 and 1.0 both accept."""
         version = version or self._default_version
-        key = (base_url, self._grpc_target(base_url), version)
+        key = (base_url, self.grpc_target(base_url), version)
         return _remember(self._documents, key, lambda: self._write(base_url, version))
 
     def _write(self, base_url: str, version: Version | None) -> CardDocument:

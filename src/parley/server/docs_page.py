@@ -71,6 +71,7 @@ class _Page:
         yield from self._interfaces()
         yield from self._security()
         yield from self._operations()
+        yield from self._objects()
         yield from _errors()
         yield "</main><footer>An agent of the A2A protocol, served by Parley.</footer>"
         yield f"<script>{_SCRIPT}</script></body></html>\n"
@@ -183,6 +184,19 @@ class _Page:
             yield _table(("Name", "In", "Type", "Meaning (* required)"), rows)
         yield "</div></details>"
 
+    def _objects(self) -> Iterator[str]:
+        yield '<h2 id="objects">Objects in requests</h2>'
+        for name, schema in self._document["components"]["schemas"].items():
+            if not name.endswith("Input"):
+                continue
+            required = schema["required"]
+            rows = [
+                (_code(member) + (" *" if member in required else ""), escape(self._type(about)))
+                for member, about in schema["properties"].items()
+            ]
+            yield f'<details><summary><code class="path">{escape(name.removesuffix("Input"))}</code></summary><div>'
+            yield _table(("Name (* required)", "Type"), rows) + "</div></details>"
+
     # --- schemas ------------------------------------------------------------------------------------------------------
 
     def _method_schema(self, schema: dict[str, Any], method: str) -> dict[str, Any]:
@@ -223,7 +237,9 @@ class _Page:
 
     # --- commands -----------------------------------------------------------------------------------------------------
 
-    def _curl(self, verb: str, path: str, operation: dict[str, Any], *, body: Any = None, streams: bool = False) -> str:
+    def _curl(
+        self, verb: str, path: str, operation: dict[str, Any], *, body: Any = None, streams: bool | None = None
+    ) -> str:
         content = operation.get("requestBody", {}).get("content", {}).get(JSON, {})
         body = body if body is not None else content.get("example")
         if streams is None:

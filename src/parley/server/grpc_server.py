@@ -29,6 +29,7 @@ from parley.protocol.cards import Binding
 from parley.protocol.errors import (
     A2AError,
     InvalidParamsError,
+    InvalidRequestError,
     UnavailableError,
     UnsupportedOperationError,
     VersionNotSupportedError,
@@ -117,7 +118,9 @@ class GrpcServer:
             if not dialect.speaks(operation):
                 continue
             rpc = _Rpc(self._app, dialect, operation, self._http_url)
-            make = grpc.unary_stream_rpc_method_handler if operation.streams else grpc.unary_unary_rpc_method_handler
+            # For a unary request gRPC would take the whole message in before anybody is asked who sends it. Whether
+            # a request is one message or a stream of them cannot be told from its bytes.
+            make = grpc.stream_stream_rpc_method_handler if operation.streams else grpc.stream_unary_rpc_method_handler
             methods[dialect.rpc(operation).name] = make(rpc.follow if operation.streams else rpc.answer)
         return grpc.method_handlers_generic_handler(dialect.service, methods)
 
@@ -133,21 +136,21 @@ class _Rpc:
         self._request_class = dialect.rpc(operation).request
         self._stalled_seconds = app.limits.stalled_seconds
 
-    async def answer(self, data: bytes, context: Context) -> bytes:
+    async def answer(self, _: object, context: Context) -> bytes:
         """Answer one request."""
         try:
-            service, call, request = await self._understand(data, context)
+            service, call, request = await self._understand(context)
             result = await service.answer(call, request)
             await _send_extensions(context, call)
             return self._dialect.encode_result(self._operation, result).SerializeToString()
         except Exception as error:  # here a request ends
             return await self._abort(context, as_wire_error(error))
 
-    async def follow(self, data: bytes, context: Context) -> None:
+    async def follow(self, _: object, context: Context) -> None:
         """Answer one request with a stream."""
         last = 0
         try:
-            service, call, request = await self._understand(data, context)
+            service, call, request = await self._understand(context)
             batches = service.follow(call, request, after=cursor_in(call.headers))
             async with aclosing(with_endings(batches)) as marked:
                 is_first = True
@@ -171,7 +174,7 @@ class _Rpc:
                 "The reader took nothing for too long; subscribe again from the last event"
             ) from None
 
-    async def _understand(self, data: bytes, context: Context) -> tuple[Service, Call, Any]:
+    async def _understand(self, context: Context) -> tuple[Service, Call, Any]:
         """Who asks what of whom."""
         headers = _headers(context)
         address = _address(context.peer())
@@ -179,12 +182,23 @@ class _Rpc:
         try:
             self._check_version(headers.get("a2a-version"))
             identity = await any_service.authenticate(lambda: _credentials(context, headers, address), address)
-            request: Any = await self._decode(data)
+            request: Any = await self._decode(await self._receive(context))
             service, request = self._choose(request, any_service)
         except A2AError as error:
             any_service.refused(Binding.GRPC, error)
             raise
         return service, self._call(service, headers, identity, address), request
+
+    async def _receive(self, context: Context) -> bytes:
+        """The one message of a request; one that does not come in time is as good as none."""
+        try:
+            async with asyncio.timeout(self._stalled_seconds):
+                data = await context.read()
+        except TimeoutError:
+            raise InvalidRequestError("The message takes too long") from None
+        if data is grpc.aio.EOF:
+            raise InvalidRequestError("There is no message")
+        return data
 
     async def _decode(self, data: bytes) -> Any:
         if len(data) <= LARGE_BYTES:

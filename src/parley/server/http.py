@@ -7,6 +7,7 @@ HTTP status in every binding.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -39,6 +40,10 @@ MAX_HOST = 261
 """The longest name that DNS knows, and a port. It is repeated in cards and pages, which are remembered."""
 
 
+FREE_BODY = 64 * 1024
+"""How much of a body is read wherever there is no room for longer ones. Most are shorter."""
+
+
 class BodyTooLargeError(InvalidRequestError):
     """The request's body is too long"""
 
@@ -53,6 +58,26 @@ class MediaTypeError(InvalidRequestError):
 
 class ClientGone(ParleyError):
     """The client closed the connection before it had sent its request."""
+
+
+class BodyRoom:
+    """The memory for bodies that are being read, which all requests share. The beginning of a body is free."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._held: Counter[str] = Counter()
+
+    def take(self, address: str, size: int) -> None:
+        """Take room for a piece of somebody's body. Raises RateLimitedError if there is none."""
+        if self._held[address] + size > self._limit // 4 or self._held.total() + size > self._limit:
+            raise RateLimitedError("Too many long requests are being read; try again later")
+        self._held[address] += size
+
+    def give_back(self, address: str, size: int) -> None:
+        """Give room back."""
+        self._held[address] -= size
+        if not self._held[address]:
+            del self._held[address]
 
 
 class HttpRequest:
@@ -110,12 +135,13 @@ class HttpRequest:
 
     # --- body ---------------------------------------------------------------------------------------------------------
 
-    async def read_json_body(self, limits: ServerLimits) -> bytes:
+    async def read_json_body(self, limits: ServerLimits, room: BodyRoom) -> bytes:
         """The body, which says of itself that it is JSON; an empty one needs not say so.
 
         Raises:
             BodyTooLargeError: it is too long. Some more of it is read so that the reply is read. Or it holds too much.
             MediaTypeError: it says that it is something else.
+            RateLimitedError: there is no room for it now.
             ClientGone: the client went away.
         """
         limit, discard = limits.body_bytes, limits.discarded_bytes
@@ -124,16 +150,16 @@ class HttpRequest:
             if "expect" not in self.headers:  # who waits for leave to send hears at once that there is none
                 await self._discard(discard)
             raise BodyTooLargeError(f"The body may have {limit} bytes")
-        body = await self._read(limit, discard)
+        body = await self._read(limit, discard, room)
         content_type = self.headers.get("content-type", "")
         if body and content_type != "application/json" and not _JSON_TYPE.fullmatch(content_type):
             raise MediaTypeError
-        # Those within texts count too, which is why the limit is generous; looking closer would take as long as reading.
-        if body.count(b"{") + body.count(b"[") > limits.json_containers:
+        # Those within texts count too, so the limit is generous; to look closer would take as long as to read.
+        if len(body) > limits.json_containers < body.count(b"{") + body.count(b"["):
             raise BodyTooLargeError(f"The body may have {limits.json_containers} objects and arrays")
         return body
 
-    async def _read(self, limit: int, discard: int) -> bytes:
+    async def _read(self, limit: int, discard: int, room: BodyRoom) -> bytes:
         message = await self._receive()
         body: bytes = message.get("body", b"")
         if not message.get("more_body"):
@@ -143,18 +169,26 @@ class HttpRequest:
                 return body
             raise BodyTooLargeError(f"The body may have {limit} bytes")
         chunks = [body]
-        size = len(body)
-        while message.get("more_body"):
-            message = await self._receive()
-            if message["type"] == "http.disconnect":
-                raise ClientGone
-            chunks.append(message.get("body", b""))
-            size += len(chunks[-1])
-            if size > limit:
-                if message.get("more_body"):
-                    await self._discard(discard)
-                raise BodyTooLargeError(f"The body may have {limit} bytes")
-        return b"".join(chunks)
+        size, held = len(body), 0
+        try:
+            while message.get("more_body"):
+                message = await self._receive()
+                if message["type"] == "http.disconnect":
+                    raise ClientGone
+                piece = message.get("body", b"")
+                chunks.append(piece)
+                size += len(piece)
+                if size > limit:
+                    if message.get("more_body"):
+                        chunks.clear()
+                        await self._discard(discard)
+                    raise BodyTooLargeError(f"The body may have {limit} bytes")
+                if size > FREE_BODY:
+                    room.take(self.address, len(piece))
+                    held += len(piece)
+            return b"".join(chunks)
+        finally:
+            room.give_back(self.address, held)
 
     async def _discard(self, limit: int) -> None:
         size = 0

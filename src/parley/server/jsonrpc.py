@@ -22,7 +22,7 @@ from parley.protocol.events import StreamEvent
 from parley.protocol.negotiation import read_version
 from parley.protocol.versions import Version
 from parley.server.credentials import Identity
-from parley.server.http import JSON, ClientGone, Header, HttpRequest, headers_of_error
+from parley.server.http import JSON, BodyRoom, ClientGone, Header, HttpRequest, headers_of_error
 from parley.server.observer import Call
 from parley.server.service import EXTENSION_HEADERS, Service, as_wire_error, cursor_in
 from parley.server.streams import Batches, Pulse, SseStream, preceded_by, resumable
@@ -44,16 +44,17 @@ _task_params = msgspec.json.Decoder(_TaskParams)
 class JsonRpcEndpoint:
     """Answers `POST` at an agent's URL."""
 
-    def __init__(self, service: Service, pulse: Pulse) -> None:
+    def __init__(self, service: Service, pulse: Pulse, bodies: BodyRoom) -> None:
         self._service = service
         self._pulse = pulse
+        self._bodies = bodies
 
     async def __call__(self, request: HttpRequest, base_url: str) -> None:
         """Answer one request, whatever it is."""
         request_id, version, call, streams = NULL, None, None, False
         try:
             identity = await self._service.authenticate(request.credentials, request.address)
-            body = await request.read_json_body(self._service.limits)
+            body = await request.read_json_body(self._service.limits, self._bodies)
             rpc = jsonrpc.decode_request(body)
             request_id = self._checked_id(rpc.id)
             found = await self._detect(rpc, request.version_header, identity)

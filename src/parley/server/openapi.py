@@ -7,7 +7,7 @@ Schemas of requests are as tolerant as the readers, those of replies exact (see 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -25,7 +25,7 @@ from parley.protocol.cards import AgentCard
 from parley.protocol.errors import A2AError
 from parley.protocol.jsonvalue import JsonObject, JsonValue
 from parley.protocol.messages import Message, Role, TextPart
-from parley.protocol.operations import OPERATIONS, Needs, Operation, Route
+from parley.protocol.operations import OPERATIONS, Needs, Operation, Route, routes_of
 from parley.protocol.push import PushConfig
 from parley.protocol.versions import Version
 from parley.server.http import BodyTooLargeError, MediaTypeError
@@ -94,10 +94,9 @@ class _Writer:
     def _add_rest(self, paths: JsonObject, version: Version) -> None:
         prefixes = ("", "/{tenant}") if version is Version.V1_0 else ("",)
         for prefix in prefixes:
-            for operation in _offered(self._card, OPERATIONS):
-                route = operation.routes.get(version)
-                for verb in route.verbs if route else ():
-                    item: Any = paths.setdefault(f"{prefix}{route.path}" if route else "", {})
+            for route, operation in routes_of(version):
+                for verb in route.verbs if _offers(self._card, operation) else ():
+                    item: Any = paths.setdefault(prefix + route.path, {})
                     item[verb.lower()] = self._rest_operation(version, operation, verb, with_tenant=bool(prefix))
 
     def _rest_operation(self, version: Version, operation: Operation, verb: str, *, with_tenant: bool) -> JsonObject:
@@ -231,8 +230,7 @@ class _Writer:
         requests = {method: f"jsonrpc.{method.replace('/', '.')}.request" for method in methods}
         replies: list[JsonObject] = []
         examples: JsonObject = {}
-        for method, spoken in methods.items():
-            operation, versions = spoken
+        for method, (operation, versions) in methods.items():
             self._components[requests[method]] = self._rpc_request(method, operation, versions)
             if not operation.streams:
                 name = f"jsonrpc.{method.replace('/', '.')}.response"
@@ -273,9 +271,9 @@ class _Writer:
 
     def _methods(self) -> dict[str, tuple[Operation, list[Version]]]:
         methods: dict[str, tuple[Operation, list[Version]]] = {}
-        for operation in _offered(self._card, OPERATIONS):
+        for operation in OPERATIONS:
             for version in self._versions:
-                if version in operation.methods:
+                if version in operation.methods and _offers(self._card, operation):
                     methods.setdefault(operation.methods[version], (operation, []))[1].append(version)
         return methods
 
@@ -367,10 +365,6 @@ class _Writer:
 
 def _offers(card: AgentCard, operation: Operation) -> bool:
     return operation.needs is Needs.NOTHING or bool(getattr(card.capabilities, operation.needs.value))
-
-
-def _offered(card: AgentCard, operations: Iterable[Operation]) -> list[Operation]:
-    return [operation for operation in operations if _offers(card, operation)]
 
 
 _ALWAYS: tuple[A2AError, ...] = (

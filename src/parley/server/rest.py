@@ -18,7 +18,7 @@ from parley.protocol.events import StreamEvent
 from parley.protocol.operations import GET_EXTENDED_CARD, Operation
 from parley.protocol.requests import Result
 from parley.protocol.versions import Version
-from parley.server.http import JSON, ClientGone, HttpRequest, headers_of_error
+from parley.server.http import JSON, BodyRoom, ClientGone, HttpRequest, headers_of_error
 from parley.server.jsonrpc import extension_headers
 from parley.server.observer import Call
 from parley.server.service import Service, as_wire_error, cursor_in
@@ -33,9 +33,10 @@ A2A_JSON = b"application/a2a+json"
 class RestEndpoint:
     """Answers the REST routes below an agent's URL."""
 
-    def __init__(self, service: Service, pulse: Pulse) -> None:
+    def __init__(self, service: Service, pulse: Pulse, bodies: BodyRoom) -> None:
         self._service = service
         self._pulse = pulse
+        self._bodies = bodies
 
     async def __call__(self, request: HttpRequest, path: str, base_url: str) -> None:
         """Answer one request, whatever it is; `path` begins below the agent's URL."""
@@ -44,7 +45,7 @@ class RestEndpoint:
             match = match_any(request.verb, path)
             detect_rest(match.operation, version, request.version_header)
             identity = await self._service.authenticate(request.credentials, request.address)
-            body = await request.read_json_body(self._service.limits)
+            body = await request.read_json_body(self._service.limits, self._bodies)
             asked, dialect = decode_rest_request(
                 version,
                 match.operation,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from urllib.parse import quote
 
 from parley.dialects.registry import DIALECTS
 from parley.protocol import operations as ops
@@ -16,8 +17,8 @@ from parley.protocol.negotiation import read_version
 from parley.protocol.requests import GetExtendedCardRequest
 from parley.protocol.versions import Version
 from parley.server import docs_page, openapi
-from parley.server.cards import KEYS_PATH, PUBLIC_SECONDS
-from parley.server.http import JSON, Header, HttpRequest
+from parley.server.cards import KEYS_PATH, PUBLIC_SECONDS, host_of
+from parley.server.http import JSON, BodyRoom, Header, HttpRequest
 from parley.server.jsonrpc import JsonRpcEndpoint
 from parley.server.observer import Call
 from parley.server.rest import RestEndpoint, refuse
@@ -37,11 +38,12 @@ WritePage = Callable[[AgentCard, str], bytes]
 class Site:
     """One agent's URL space."""
 
-    def __init__(self, service: Service, pulse: Pulse) -> None:
+    def __init__(self, service: Service, pulse: Pulse, bodies: BodyRoom) -> None:
         self._service = service
         self._cards = service.cards
-        self._jsonrpc = JsonRpcEndpoint(service, pulse)
-        self._rest = RestEndpoint(service, pulse)
+        self._jsonrpc = JsonRpcEndpoint(service, pulse, bodies)
+        self._rest = RestEndpoint(service, pulse, bodies)
+        self._made: tuple[str | None, tuple[bytes, bytes]] | None = None
         self._pages: dict[str, Page] = {
             "/.well-known/agent-card.json": self._card,
             "/.well-known/agent.json": self._card_for_0_2,
@@ -128,34 +130,32 @@ class Site:
             await refuse(request, Version.V1_0, error)
 
     async def _openapi(self, request: HttpRequest, base_url: str) -> None:
-        await request.reply(200, self._remembered(_write_openapi, base_url))
+        await request.reply(200, _for_reader(self._made_pages()[0], base_url))
 
     async def _docs(self, request: HttpRequest, base_url: str) -> None:
-        page = self._remembered(_write_docs, base_url)
         headers = [
             (b"content-security-policy", docs_page.CONTENT_SECURITY_POLICY.encode()),
             (b"x-content-type-options", b"nosniff"),
         ]
-        await request.reply(200, page, HTML, headers)
+        await request.reply(200, _for_reader(self._made_pages()[1], base_url), HTML, headers)
 
-    def _remembered(self, write: WritePage, base_url: str) -> bytes:
-        """A page for whoever reaches the agent at this URL. Anybody may ask for it, and writing it takes long."""
-        card = self._cards.card(base_url)
-        written_for, page = self._written.get((write, base_url), (None, b""))
-        if written_for is not card:
-            page = write(card, base_url)
-            self._written[write, base_url] = card, page
-            if len(self._written) > MAX_PAGES:
-                self._written.popitem(last=False)
-        return page
+    def _made_pages(self) -> tuple[bytes, bytes]:
+        """The OpenAPI document and the page, which take milliseconds to make: once, whoever asks by whatever host."""
+        target = self._cards.grpc_target(ANYWHERE)
+        if self._made is None or self._made[0] != target:
+            card = self._cards.card(ANYWHERE)
+            document = openapi.document(card, base_url=ANYWHERE)
+            self._made = (target, (document, docs_page.render(card, document, ANYWHERE)))
+        return self._made[1]
 
 
-def _write_openapi(card: AgentCard, base_url: str) -> bytes:
-    return openapi.document(card, base_url=base_url)
+ANYWHERE = "https://agent.invalid"
+"""Stands in the pages for the URL that their reader knows."""
 
 
-def _write_docs(card: AgentCard, base_url: str) -> bytes:
-    return docs_page.render(card, openapi.document(card, base_url=base_url), base_url)
+def _for_reader(page: bytes, base_url: str) -> bytes:
+    url = quote(base_url, safe=":/[]")
+    return page.replace(ANYWHERE.encode(), url.encode()).replace(host_of(ANYWHERE).encode(), host_of(url).encode())
 
 
 class ExtendedCardNotConfiguredHere(ExtendedCardNotConfiguredError):

@@ -229,6 +229,10 @@ _ID: JsonObject = {"type": "string", "minLength": 1}
 _OBJECT: JsonObject = {"type": "object"}
 _SOME: JsonObject = {"type": "array", "minItems": 1}
 _SCHEMES: JsonObject = {"anyOf": [_TEXT, {"type": "array", "items": _TEXT}]}
+_AUTHENTICATION: JsonObject = {
+    "required": ["schemes"],
+    "properties": {"schemes": _SCHEMES, "credentials": {"type": ["string", "null"]}},
+}
 
 RULES: dict[type, JsonObject] = {
     v1_0.WirePart: {"oneOf": [_has("text", _TEXT), _has("raw", _TEXT), _has("url", _TEXT), _has("data", {})]},
@@ -241,6 +245,6 @@ RULES: dict[type, JsonObject] = {
     v0_3_protojson.WireSend: {"anyOf": [_has("message", _OBJECT), _has("request", _OBJECT)]},
     v0_1.WireMessage: {"anyOf": [_has("parts", _SOME), _has("data", _SOME)]},
     v0_1.WireSend: {"allOf": [_has("message", _has("role", _TEXT))]},
-    v0_1.WirePushConfig: {"allOf": [{"properties": {"authentication": {"anyOf": [NULL, _has("schemes", _SCHEMES)]}}}]},
+    v0_1.WirePushConfig: {"allOf": [{"properties": {"authentication": {"anyOf": [NULL, _AUTHENTICATION]}}}]},
 }
 """What the `__post_init__` of a struct that callers send demands beside the types of its members."""
