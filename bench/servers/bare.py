@@ -27,4 +27,4 @@ async def app(scope, receive, send) -> None:
 
 
 if __name__ == "__main__":
-    serve(app, Stage(), send_buffer=options().send_buffer, lifespan="off")
+    serve(app, Stage(), send_buffer=options().send_buffer)

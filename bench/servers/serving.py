@@ -65,36 +65,44 @@ def listening(send_buffer: int) -> socket.socket:
     return listener
 
 
-async def run(app, stage: Stage, send_buffer: int, lifespan: str) -> None:
+async def listen_with_uvicorn(app, listener: socket.socket, stopped: asyncio.Event) -> None:
+    """Serve with uvicorn as anybody would."""
     config = uvicorn.Config(
         app,
         http="httptools",
         ws="none",
         access_log=False,
         log_level="critical",
-        lifespan=lifespan,
+        lifespan="auto",
         timeout_graceful_shutdown=1,
     )
     server = uvicorn.Server(config)
-    listener = listening(send_buffer)
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    await stopped.wait()
+    server.should_exit = True
+    await serving
+
+
+async def run(app, stage: Stage, send_buffer: int, listen) -> None:
+    listener, stopped = listening(send_buffer), asyncio.Event()
 
     def command() -> None:
         line = sys.stdin.readline()
         if not line:
             loop.remove_reader(sys.stdin)
-            server.should_exit = True
+            stopped.set()
             return
         print(json.dumps(stage.obey(line.strip())), flush=True)
 
     loop = asyncio.get_running_loop()
     loop.add_reader(sys.stdin, command)
     print(json.dumps({"port": listener.getsockname()[1]}), flush=True)
-    await server.serve(sockets=[listener])
+    await listen(app, listener, stopped)
 
 
-def serve(app, stage: Stage, *, send_buffer: int = 0, lifespan: str = "on") -> None:
+def serve(app, stage: Stage, *, send_buffer: int = 0, listen=listen_with_uvicorn) -> None:
     """Serve until standard input ends."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(run(app, stage, send_buffer, lifespan))
+        runner.run(run(app, stage, send_buffer, listen))

@@ -1,12 +1,17 @@
-"""The measured agent on Parley: the ASGI app as anybody gets it, in memory or on SQLite."""
+"""The measured agent on Parley, in memory or on SQLite: served as `parley serve` does it, with the same listener (a
+subclass of uvicorn's protocol) and the same tuning of the garbage collector.
+"""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 
 from serving import CHUNK, Stage, options, serve
 
 from parley import Agent, Turn
 from parley.server.app import App
+from parley.server.listener import Listener
+from parley.server.run import tune_collector
 
 
 def agent(stage: Stage) -> Agent:
@@ -38,7 +43,16 @@ def agent(stage: Stage) -> Agent:
     return talker
 
 
+async def listen(app: App, door: socket.socket, stopped: asyncio.Event) -> None:
+    listener = Listener(app)
+    async with app.running():
+        await listener.start([door])
+        await stopped.wait()
+        await listener.close(grace=1)
+
+
 if __name__ == "__main__":
     stage, chosen = Stage(), options()
+    tune_collector()
     app = App(agent(stage), store=f"sqlite:///{chosen.store}" if chosen.store else "memory:")
-    serve(app, stage, send_buffer=chosen.send_buffer)
+    serve(app, stage, send_buffer=chosen.send_buffer, listen=listen)

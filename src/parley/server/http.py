@@ -41,7 +41,10 @@ MAX_HOST = 261
 
 
 FREE_BODY = 64 * 1024
-"""How much of a body is read wherever there is no room for longer ones. Most are shorter."""
+"""How much of a body is read or written even when there is no room for longer ones. Most are shorter."""
+
+PIECE = 256 * 1024
+"""What is given to the connection at once; it takes the next when its reader has taken this."""
 
 
 class BodyTooLargeError(InvalidRequestError):
@@ -61,22 +64,26 @@ class ClientGone(ParleyError):
 
 
 class BodyRoom:
-    """The memory for bodies that are being read, which all requests share. The beginning of a body is free."""
+    """The memory for long bodies that are being read or written, which all requests share.
+
+    A reply that nobody else has to wait for is always let out, however long it is.
+    """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._held: Counter[str] = Counter()
 
     def take(self, address: str, size: int) -> None:
-        """Take room for a piece of somebody's body. Raises RateLimitedError if there is none."""
-        if self._held[address] + size > self._limit // 4 or self._held.total() + size > self._limit:
-            raise RateLimitedError("Too many long requests are being read; try again later")
+        """Take room for so many bytes of somebody's. Raises RateLimitedError if there is none."""
+        own, total = self._held[address], self._held.total()
+        if (own and own + size > self._limit // 4) or (total and total + size > self._limit):
+            raise RateLimitedError("Too many long requests and replies are under way; try again later")
         self._held[address] += size
 
     def give_back(self, address: str, size: int) -> None:
         """Give room back."""
         self._held[address] -= size
-        if not self._held[address]:
+        if self._held[address] <= 0:
             del self._held[address]
 
 
@@ -210,6 +217,28 @@ class HttpRequest:
         head = [(b"content-type", content_type), (b"content-length", b"%d" % len(body)), *headers]
         await self._send({"type": "http.response.start", "status": status, "headers": head})
         await self._send({"type": "http.response.body", "body": body})
+
+    def take_room(self, room: BodyRoom, reply: bytes) -> int:
+        """The room that a long reply takes until its reader has it. Raises RateLimitedError if there is none."""
+        if len(reply) <= FREE_BODY:
+            return 0
+        room.take(self.address, len(reply))
+        return len(reply)
+
+    async def reply_long(
+        self, room: BodyRoom, taken: int, body: bytes, content_type: bytes, headers: Iterable[Header]
+    ) -> None:
+        """Answer the request, and give the room back when all but the last piece has gone out."""
+        if not taken:
+            await self.reply(200, body, content_type, headers)
+            return
+        try:
+            head = [(b"content-type", content_type), (b"content-length", b"%d" % len(body)), *headers]
+            await self.start_reply(200, head)
+            for start in range(0, len(body), PIECE):
+                await self.send_piece(body[start : start + PIECE], is_last=start + PIECE >= len(body))
+        finally:
+            room.give_back(self.address, taken)
 
     async def start_reply(self, status: int, headers: Sequence[Header]) -> None:
         """Begin an answer that comes in pieces."""

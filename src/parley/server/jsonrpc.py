@@ -77,6 +77,7 @@ class JsonRpcEndpoint:
                 await self._stream(request, request_id, call, dialect, batches)
                 return
             result = dialect.encode_result(found.operation, await self._service.answer(call, asked))
+            taken = request.take_room(self._bodies, result)
         except RejectedRequest as rejected:
             self._service.refused(Binding.JSONRPC, rejected.error)
             await _refuse(request, rejected.request_id, _stated_version(request), rejected.error)
@@ -90,7 +91,8 @@ class JsonRpcEndpoint:
             in_frame = streams and version is not Version.V1_0 and failure.row.http not in SPOKEN_BY_HTTP
             await (_refuse_in_frame if in_frame else _refuse)(request, request_id, version, failure)
         else:
-            await request.reply(200, jsonrpc.encode_result(request_id, result), JSON, extension_headers(call))
+            body = jsonrpc.encode_result(request_id, result)
+            await request.reply_long(self._bodies, taken, body, JSON, extension_headers(call))
 
     def _checked_id(self, request_id: bytes) -> bytes:
         if len(request_id) > self._service.limits.id_bytes:

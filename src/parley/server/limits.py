@@ -14,8 +14,8 @@ class ServerLimits:
     body_bytes: int = 24 * 1024 * 1024
     """A message of 16 MiB, the engine's limit, is a third longer in base64; the rest is room around it."""
     bodies_bytes: int = 512 * 1024 * 1024
-    """All bodies that are being read, together; those of one address may have a quarter. A body that comes slowly is
-    in memory for hours."""
+    """All bodies that are being read and replies that are being written, together; those of one address may have a
+    quarter. What comes or goes slowly is in memory for hours."""
     discarded_bytes: int = 64 * 1024 * 1024
     """How much of a body that is too long is read and dropped, so that its sender hears why. More is cut off."""
     json_containers: int = 250_000

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from email.utils import formatdate
 from enum import IntEnum
 from typing import Any
+from urllib.parse import unquote
 
 import httptools
 from starlette.types import ASGIApp
@@ -30,6 +31,8 @@ from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.protocols.utils import get_remote_addr
 from uvicorn.server import ServerState
+
+from parley.server.exchange import Exchange
 
 BACKLOG = 2_048
 """Connections that may wait to be accepted, as uvicorn has it; the kernel's own limit is often lower."""
@@ -274,9 +277,44 @@ class GuardedProtocol(HttpToolsProtocol):
             raise _Refused
         self.phase, self.since = BODY, self.state.now
         self.body_bytes = 0
-        super().on_headers_complete()
+        assert self.parser is not None  # it is what calls
+        self._complete_scope(self.parser)
+        self._start_exchange(self.parser)
         # Trailers are dropped: what was checked must not get more headers behind the check.
         self.headers = []
+
+    def _complete_scope(self, parser: httptools.HttpRequestParser) -> None:
+        parsed = httptools.parse_url(self.url)
+        raw_path = parsed.path or b"/"
+        path = raw_path.decode("ascii")
+        scope = self.scope
+        scope["method"] = parser.get_method().decode("ascii")
+        scope["http_version"] = parser.get_http_version()
+        scope["path"] = unquote(path) if "%" in path else path
+        scope["raw_path"] = raw_path
+        scope["query_string"] = parsed.query or b""
+
+    def _start_exchange(self, parser: httptools.HttpRequestParser) -> None:
+        before: RequestResponseCycle | None = vars(self)["cycle"]  # which uvicorn declares as never None
+        self.cycle = Exchange(
+            scope=self.scope,
+            transport=self.transport,
+            flow=self.flow,
+            logger=self.logger,
+            access_logger=self.access_logger,
+            access_log=self.access_log,
+            default_headers=self.state.default_headers,
+            message_event=asyncio.Event(),
+            expect_100_continue=self.expect_100_continue,
+            keep_alive=self.scope["http_version"] != "1.0" and parser.should_keep_alive(),
+            on_response=self.on_response_complete,
+        )
+        app: Any = vars(self)["app"]  # of a type that uvicorn leaves open
+        if before is None or before.response_complete:
+            self._start_asgi_task(self.cycle, app)
+        else:
+            self.flow.pause_reading()
+            self.pipeline.appendleft((self.cycle, app))
 
     def _head_bytes(self) -> int:
         return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)

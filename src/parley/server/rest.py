@@ -70,6 +70,7 @@ class RestEndpoint:
                 )
                 return
             result = _encode(dialect, match.operation, await self._service.answer(call, asked))
+            taken = request.take_room(self._bodies, result)
         except ClientGone:
             return
         except Exception as error:  # here a request ends
@@ -79,7 +80,7 @@ class RestEndpoint:
             await refuse(request, version, failure)
         else:
             content_type = A2A_JSON if version is Version.V1_0 else JSON
-            await request.reply(200, result, content_type, extension_headers(call))
+            await request.reply_long(self._bodies, taken, result, content_type, extension_headers(call))
 
     async def _stream(self, request: HttpRequest, call: Call, dialect: JsonDialect, batches: Batches) -> None:
         last = 0

@@ -5,13 +5,12 @@ Paths are looked up in this order: JSON-RPC at the URL itself, the pages in the 
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from urllib.parse import quote
 
 from parley.dialects.registry import DIALECTS
 from parley.protocol import operations as ops
-from parley.protocol.cards import AgentCard, Binding
+from parley.protocol.cards import Binding
 from parley.protocol.errors import ExtendedCardNotConfiguredError, MethodNotFoundError
 from parley.protocol.negotiation import read_version
 from parley.protocol.requests import GetExtendedCardRequest
@@ -28,11 +27,7 @@ from parley.wire.rest import MethodNotAllowedError
 
 HTML = b"text/html; charset=utf-8"
 
-MAX_PAGES = 16
-"""Pages for different URLs that are kept, a few hundred kilobytes each. Callers choose the Host header."""
-
 Page = Callable[[HttpRequest, str], Awaitable[None]]
-WritePage = Callable[[AgentCard, str], bytes]
 
 
 class Site:
@@ -52,7 +47,6 @@ class Site:
             "/openapi.json": self._openapi,
             "/docs": self._docs,
         }
-        self._written: OrderedDict[tuple[WritePage, str], tuple[AgentCard, bytes]] = OrderedDict()
 
     async def __call__(self, request: HttpRequest, path: str, base_url: str) -> None:
         """Answer a request; `path` begins below the agent's URL, which the caller knows as `base_url`."""
