@@ -149,10 +149,13 @@ RULES_0_3_PROTOJSON = RULES_0_3_REST | {
 
 
 def webhooks_by_name(result: Any) -> Any:
-    """An answer about webhooks, where one without an id goes by the task's."""
+    """An answer about webhooks, where one without an id goes by the task's; "None" is what a2a-sdk writes for none."""
     if isinstance(result, r.PushConfigPage):
         return structs.replace(result, configs=tuple(map(webhooks_by_name, result.configs)))
-    return structs.replace(result, id=result.id or result.task_id) if isinstance(result, PushConfig) else result
+    if not isinstance(result, PushConfig):
+        return result
+    name = result.id or result.task_id
+    return structs.replace(result, id=None if name == "None" else name)
 
 
 # --- 0.1 --------------------------------------------------------------------------------------------------------------

@@ -65,9 +65,9 @@ async def test_a_caller_that_names_its_task_needs_the_scopes_too() -> None:
 
 async def test_a_message_for_no_skill_is_told_of_the_public_ones_only() -> None:
     agent = office()
-    agent.skill(office)
+    agent.skill(lambda turn: "done", id="greet")
     async with bounded(agent, caller=BOSS) as client:
-        with pytest.raises(InvalidParamsError, match=r"which skill it is for \(look, office\)"):
+        with pytest.raises(InvalidParamsError, match=r"which skill it is for \(look, greet\)"):
             await client.send("go")
 
 

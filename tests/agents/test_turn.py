@@ -99,11 +99,20 @@ async def test_nothing_returned_is_a_task_without_artifacts() -> None:
 
 
 @pytest.mark.parametrize(
-    "nonsense",
-    [object(), {1, 2}, {"x": object()}, float, "\ud800", {"x": "\ud800"}],
+    ("nonsense", "why"),
+    [
+        (object(), "An agent cannot say a value of the type object: give text, data, a File or a part"),
+        ({1, 2}, "An agent cannot say a value of the type set: give text, data, a File or a part"),
+        ({"x": object()}, "This dict is not JSON: Encoding objects of type object is unsupported"),
+        (float, "An agent cannot say a value of the type type: give text, data, a File or a part"),
+        ("\ud800", "This text cannot be written down: surrogates not allowed"),
+        ({"x": "\ud800"}, "This dict is not JSON: 'utf-8' codec can't encode character"),
+    ],
     ids=["object", "set", "inside", "type", "surrogate", "surrogate inside"],
 )
-async def test_nonsense_fails_the_task_without_saying_why_to_the_caller(nonsense: Any) -> None:
+async def test_nonsense_fails_the_task_and_only_the_log_says_why(
+    nonsense: Any, why: str, caplog: pytest.LogCaptureFixture
+) -> None:
     async def handler(turn: Turn) -> Any:
         return nonsense
 
@@ -111,6 +120,7 @@ async def test_nonsense_fails_the_task_without_saying_why_to_the_caller(nonsense
         task = await client.send("go")
     assert task.status.state is TaskState.FAILED
     assert task.status.message.text.startswith("The agent failed. Reference: id-")
+    assert why in caplog.text
 
 
 async def test_an_artifact_or_a_message_is_said_as_it_is() -> None:

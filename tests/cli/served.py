@@ -59,6 +59,14 @@ class Served:
         (*_, url) = re.findall(r"card +(\S+)/\.well-known", "\n".join(self.said))
         return url
 
+    def ready_line(self) -> dict[str, Any]:
+        """The line of the log that says where everything is, of a server that logs JSON."""
+        return json.loads(self.until_logged("Serving at "))
+
+    def until_said(self, words: str) -> str:
+        """The next line of its output that has these words."""
+        return self._until(self._new_said, words)
+
     def until_logged(self, words: str) -> str:
         """The next line of the log that has these words."""
         return self._until(self._new_logged, words)

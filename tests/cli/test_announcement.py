@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ SCHEMES = {
     f'type = "api-key"\n{KEYS}': '-H "X-API-Key: $API_KEY"',
     f'type = "api-key"\nin = "cookie"\nparameter = "key"\n{KEYS}': '-b "key=$API_KEY"',
     f'type = "api-key"\nin = "query"\nparameter = "key"\n{KEYS}': '--url-query "key=$API_KEY"',
-    f'type = "basic"\nusers = [{{ name = "ada", password = "{PASSWORD}" }}]': '-u "$USER:$PASSWORD"',
+    f'type = "basic"\nusers = [{{ name = "ada", password = "{PASSWORD}" }}]': '-u "$USERNAME:$PASSWORD"',
     'type = "mtls"': '--cert "$CLIENT_CERT" --key "$CLIENT_KEY"',
 }
 
@@ -46,9 +47,14 @@ def announcement(*agents: Agent, **options: Any) -> Announcement:
     security = options.pop("security", None)
     facts: dict[str, Any] = {
         "app": App(*agents, security=security),
-        "url": "http://here:1",
-        "grpc_target": None,
+        "local_url": "http://here:1",
+        "public_url": None,
+        "local_grpc": None,
+        "public_grpc": None,
+        "how_to_get_grpc": None,
+        "listens_everywhere": False,
         "store": "memory:",
+        "what_remains": "all is lost",
         "security": security,
         "certificate": None,
         "is_exposed": False,
@@ -76,24 +82,80 @@ def test_the_line_to_try_has_a_place_for_the_credentials(table: str, words: str)
     security = parse_security(f"[schemes.only]\n{table}\n")
     ready = announcement(hello(), security=security)
     assert ready.curl_line().endswith(f"' {words}")
-    assert "\nCallers must authenticate: only.\n" in shown(ready)
+    text = shown(ready)
+    assert "\nCallers must authenticate: only.\n" in text
+    variables = " ".join(f"{name}=…" for name in re.findall(r"\$(\w+)", words))
+    assert f"\nTry it, after export {variables}:\n" in text
 
 
-def test_several_agents_share_grpc_and_each_has_a_card() -> None:
-    text = shown(announcement(hello(), charts(), grpc_target="here:2", has_metrics=True))
-    assert [line for line in text.splitlines() if line.startswith("  ") and "curl" not in line] == [
-        "  card       http://here:1/agents/hello/.well-known/agent-card.json",
-        "  card       http://here:1/agents/charts/.well-known/agent-card.json",
+def places(announcement: Announcement) -> list[str]:
+    lines = shown(announcement).splitlines()
+    return [line for line in lines if line.startswith("  ") and "curl" not in line]
+
+
+def places_of(base: str) -> list[str]:
+    return [
+        f"  card       {base}/.well-known/agent-card.json",
+        f"  JSON-RPC   {base}/  (0.1 to 1.0)",
+        f"  HTTP+JSON  {base}/message:send  (1.0), {base}/v1/message:send  (0.3)",
+        f"  docs       {base}/docs",
+        f"  OpenAPI    {base}/openapi.json",
+    ]
+
+
+def test_several_agents_share_grpc_and_each_has_its_places() -> None:
+    assert places(announcement(hello(), charts(), local_grpc="here:2", has_metrics=True)) == [
+        *places_of("http://here:1/agents/hello"),
+        *places_of("http://here:1/agents/charts"),
         "  directory  http://here:1/agents",
-        "  JSON-RPC   http://here:1/agents/hello/  (0.1 to 1.0)",
-        "  HTTP+JSON  http://here:1/agents/hello/message:send  (1.0), "
-        "http://here:1/agents/hello/v1/message:send  (0.3)",
         "  gRPC       here:2  (1.0)",
-        "  docs       http://here:1/agents/hello/docs",
-        "  OpenAPI    http://here:1/agents/hello/openapi.json",
         "  metrics    http://here:1/metrics",
         "  store      memory:",
     ]
+
+
+def test_a_server_behind_a_public_url_says_where_it_is_from_here_too() -> None:
+    options = {"public_url": "https://a.example/x", "local_grpc": "here:2", "public_grpc": "a.example:443"}
+    ready = announcement(hello(), certificate=Path("cert.pem"), **options)
+    assert places(ready) == [
+        *places_of("https://a.example/x"),
+        "  gRPC       a.example:443  (0.3 and 1.0)",
+        "  store      memory:",
+        "  from here  http://here:1, gRPC here:2",
+    ]
+    text = shown(ready)
+    assert "Try it:\n\n  curl -sS https://a.example/x/ -H 'Content-Type: application/json' -d" in text
+    assert (
+        "Or from this machine:\n\n  curl -sS http://here:1/ -H 'Content-Type: application/json' --cacert cert.pem"
+        in text
+    )
+
+
+def test_a_server_at_every_address_without_grpc_says_so() -> None:
+    ready = announcement(hello(), listens_everywhere=True, how_to_get_grpc="pip install it")
+    assert places(ready) == [
+        *places_of("http://here:1"),
+        "  gRPC       off: pip install it",
+        "  store      memory:",
+        "  listens at every address of this machine, port 1",
+    ]
+
+
+def test_credentials_without_tls_are_warned_about_unless_a_proxy_does_it() -> None:
+    security = parse_security(f"[schemes.only]\n{next(iter(SCHEMES))}\n")
+    clear = "Without TLS their credentials travel in the clear"
+    for options, warns in (
+        ({"is_exposed": True}, True),
+        ({"is_exposed": True, "public_url": "http://a.example"}, True),
+        ({"is_exposed": True, "public_url": "https://a.example"}, False),
+        ({"is_exposed": True, "certificate": Path("cert.pem")}, False),
+        ({"is_exposed": False}, False),
+    ):
+        assert (clear in shown(announcement(hello(), security=security, **options))) == warns, options
+
+
+def test_the_last_line_says_what_becomes_of_tasks() -> None:
+    assert shown(announcement(hello())).splitlines()[-1] == "Ctrl+C ends it; all is lost."
 
 
 def test_the_message_to_try_is_of_a_kind_that_the_agent_takes() -> None:

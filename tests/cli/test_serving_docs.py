@@ -17,7 +17,8 @@ PAGE = (Path(__file__).parent.parent.parent / "docs" / "serving.md").read_text()
 
 def test_every_option_is_on_the_page_and_no_other() -> None:
     command = get_command(app).commands["serve"]  # type: ignore[attr-defined]
-    options = {name for option in command.params for name in (*option.opts, *option.secondary_opts)}
+    shown = [option for option in command.params if not getattr(option, "hidden", False)]
+    options = {name for option in shown for name in (*option.opts, *option.secondary_opts)}
     table = {name for row in PAGE.splitlines() if row.startswith("| `--") for name in re.findall(r"`(--[a-z-]+)", row)}
     assert {name for name in options if name.startswith("--")} - {"--help"} == table
 

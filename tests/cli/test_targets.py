@@ -82,8 +82,13 @@ def test_a_name_below_a_name(directory: Path) -> None:
         ("echo_target:number", "echo_target:number is no Agent, but of the type int."),
         ("imports_target", "imports_target cannot be imported. ModuleNotFoundError: No module named 'no_such_library' "
          "({cwd}/imports_target.py, line 1)"),
-        ("raises_target.py", "{cwd}/raises_target.py cannot be imported. ZeroDivisionError: division by zero "
-         "({cwd}/raises_target.py, line 2)"),
+        ("echo_target.agent", "There is no module echo_target.agent in {cwd} or among the installed ones. "
+         "Did you mean echo_target:agent?"),
+        ("dir", "dir is a directory. Name a file in it, such as dir/echo_target.py."),
+        ("dir/", "dir is a directory. Name a file in it, such as dir/echo_target.py."),
+        ("bare/dir", "bare/dir is a directory. Name a file in it, such as bare/dir/agent.py."),
+        ("raises_target.py", "{cwd}/raises_target.py cannot be imported. ZeroDivisionError: division by zero (line 2)"),
+        ("syntax_target.py", "{cwd}/syntax_target.py cannot be imported. SyntaxError: '(' was never closed (line 1)"),
         ("raises_target", "raises_target cannot be imported. ZeroDivisionError: division by zero "
          "({cwd}/raises_target.py, line 2)"),
         ("exits_target", "exits_target cannot be imported. SystemExit: 3 ({cwd}/exits_target.py, line 1)"),
@@ -94,6 +99,7 @@ def test_a_name_below_a_name(directory: Path) -> None:
 def test_what_is_wrong_is_said_with_the_cure(directory: Path, target: str, message: str) -> None:
     write(directory / "echo_target.py")
     write(directory / "dir" / "echo_target.py")
+    (directory / "bare" / "dir").mkdir(parents=True)
     write(directory / "empty_target.py", "")
     write(directory / "imports_target.py", "import no_such_library\n")
     write(directory / "raises_target.py", "def fail(): pass\n1 / 0\n")

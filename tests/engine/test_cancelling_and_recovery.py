@@ -232,10 +232,13 @@ async def test_a_handler_that_raises_fails_the_task_and_only_the_log_says_why(ca
         with caplog.at_level(logging.ERROR):
             task = await client.send("go")
     assert task.status.state is TaskState.FAILED
-    text = task.status.message.text
-    assert "swordfish" not in text
-    assert text.rsplit(" ", 1)[1] in caplog.text
-    assert "swordfish" in caplog.text
+    reference = task.status.message.text.removeprefix("The agent failed. Reference: ")
+    assert "swordfish" not in reference
+    (line,) = caplog.records
+    assert line.getMessage() == f"Task {task.id}: the agent failed (reference {reference})"
+    assert str(line.exc_info and line.exc_info[1]) == "the password is swordfish"
+    fields = {name: vars(line)[name] for name in ("task", "context", "reference")}
+    assert fields == {"task": task.id, "context": task.context_id, "reference": reference}
 
 
 async def test_a_handler_that_raises_while_cleaning_up_is_contained() -> None:

@@ -269,7 +269,19 @@ async def test_draining_lets_runs_finish_refuses_new_ones_and_cuts_readers_off_a
                 await anext(late)
 
 
-async def test_what_a_drain_cut_off_is_taken_up_by_the_next_engine() -> None:
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (
+            600.0,
+            "The agent is restarting and goes on with the task then; the same message sent again gets the same task",
+        ),
+        (0.0, "The agent is restarting and goes on with the task then"),
+    ],
+    ids=["the same task", "idempotency is off"],
+)
+async def test_what_a_drain_cut_off_is_taken_up_by_the_next_engine(seconds: float, text: str) -> None:
+    limits = Limits(idempotency_seconds=seconds)
     begun = asyncio.Event()
 
     async def hang(turn: Turn) -> None:
@@ -278,19 +290,19 @@ async def test_what_a_drain_cut_off_is_taken_up_by_the_next_engine() -> None:
 
     with fail_after(5):
         log = MemoryTaskLog()
-        async with Engine(agent_of(hang), log, drain_seconds=0) as engine:
+        async with Engine(agent_of(hang), log, limits=limits, drain_seconds=0) as engine:
             sender = asyncio.create_task(engine.send_message(SendMessageRequest(message())))
             await begun.wait()
             await engine.drain()
-            with pytest.raises(UnavailableError):
+            with pytest.raises(UnavailableError) as cut:
                 await sender
-        async with Engine(agent_of(echo), log) as engine:
-            ((task,), _, _, _) = vars_of(await engine.list_tasks(ListTasksRequest(include_artifacts=True)))
-            assert text_of(await finished(engine, task.id)) == "go"
-
-
-def vars_of(page: Any) -> tuple[Any, ...]:
-    return (page.tasks, page.next_page_token, page.page_size, page.total_size)
+        assert cut.value.message == text
+        async with Engine(agent_of(echo), log, limits=limits) as engine:
+            page = await engine.list_tasks(ListTasksRequest())
+            assert cut.value.details == {"taskId": page.tasks[0].id}
+            assert text_of(await finished(engine, page.tasks[0].id)) == "go"
+            again: Any = await engine.send_message(SendMessageRequest(message()))
+            assert (again.id == page.tasks[0].id) is (seconds > 0)
 
 
 # --- stores that refuse -----------------------------------------------------------------------------------------------

@@ -13,7 +13,8 @@ from parley import Agent, Turn
 from parley.engine.clock import SystemClock, random_id
 from parley.engine.engine import Engine
 from parley.engine.limits import Limits
-from parley.protocol.errors import InternalError, TaskNotCancelableError
+from parley.engine.supervisor import RESTARTING
+from parley.protocol.errors import InternalError, TaskNotCancelableError, UnavailableError
 from parley.protocol.messages import Message, Role, TextPart
 from parley.protocol.requests import CancelTaskRequest, SendConfiguration, SendMessageRequest
 from parley.protocol.tasks import Task, TaskState
@@ -125,6 +126,22 @@ async def test_draining_waits_for_what_is_still_being_written() -> None:
             task = await sender
             assert isinstance(task, Task)
             assert task.status.state is TaskState.COMPLETED
+
+
+async def test_a_sender_is_told_of_no_task_that_may_not_be_kept() -> None:
+    async def hang(turn: Turn) -> None:
+        await asyncio.Event().wait()
+
+    log = SlowLog()
+    log.is_holding = True
+    with fail_after(5):
+        async with Engine(agent_of(hang), log, drain_seconds=0) as engine:
+            sender = asyncio.create_task(engine.send_message(SendMessageRequest(message())))
+            await until(lambda: log.held)
+            await engine.drain()
+            with pytest.raises(UnavailableError) as cut:
+                await sender
+    assert (cut.value.message, cut.value.details) == (RESTARTING, {})
 
 
 async def test_a_repeated_stream_joins_a_task_at_work() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -24,6 +25,7 @@ from parley.server.schemes.stored_secrets import StoredSecret, hash_secret
 from parley.server.schemes.tokens import BearerTokens
 from parley.server.security import Security
 from parley.server.telemetry import Telemetry
+from parley.server.throttle import RateLimits
 from tests.conformance.serve import KEY
 from tests.server.serving import echo_agent, running, send, serving
 
@@ -48,7 +50,7 @@ async def test_an_app_that_does_not_run_says_so() -> None:
     async with serving(App(echo_agent())) as client:
         reply = await client.get(CARD)
     assert (reply.status_code, reply.headers["retry-after"]) == (503, "1")
-    assert reply.json()["error"]["message"] == "The server is not running"
+    assert "async with app.running()" in reply.json()["error"]["message"]
 
 
 async def test_the_urls_of_a_card_are_those_that_its_reader_used() -> None:
@@ -165,6 +167,70 @@ async def test_the_lifespan_of_a_server_opens_and_closes_the_app(tmp_path: Any) 
     sent.clear()
     await converse(App(echo_agent(), store=f"sqlite:///{tmp_path}/absent/tasks.db"))
     assert sent == ["lifespan.startup.failed"]
+
+
+async def test_an_app_runs_once() -> None:
+    app = App(echo_agent())
+    async with app.running():
+        with pytest.raises(RuntimeError, match="make a new App"):
+            async with app.running():
+                pass
+        async with serving(app) as client:
+            assert (await client.get("/healthz")).status_code == 200
+    with pytest.raises(RuntimeError, match="make a new App"):
+        async with app.running():
+            pass
+
+
+async def test_an_id_cannot_have_a_slash() -> None:
+    with pytest.raises(ValueError, match="slash"):
+        App(echo_agent(id="a/b"))
+
+
+@pytest.mark.parametrize("root", ["/my app", "/a"])
+async def test_an_app_is_found_below_any_root(root: str) -> None:
+    app = App(echo_agent("agents"), echo_agent("Two"))
+    outer = Starlette(routes=[Mount(root, app)])
+    async with app.running(), serving(outer) as client:
+        (entry, _) = (await client.get(f"{root}/agents")).json()["agents"]
+        assert (await client.get(entry["card"])).json()["name"] == "agents"
+
+
+async def test_strangers_who_may_send_messages_do_not_see_the_extended_card() -> None:
+    agent = echo_agent()
+
+    @agent.skill(public=False, tags=["x"])
+    async def vault(turn: Any) -> str:
+        """Opens the vault."""
+        return "gold"
+
+    entries = BearerTokens([StoredSecret(name="ada", hash=hash_secret(TOKEN))])
+    security = Security({"token": entries}, [{"token": ()}, {}])
+    async with running(App(agent, security=security)) as client:
+        body = {"jsonrpc": "2.0", "id": 1, "method": "GetExtendedAgentCard"}
+        assert (await client.post("/", json=send("hello", message_id="m-1"))).status_code == 200
+        for path in ("/extendedAgentCard", "/v1/card", "/agent/authenticatedExtendedCard"):
+            assert (await client.get(path)).status_code == 401
+        assert (await client.post("/", json=body)).status_code == 401
+        reply = await client.post("/", json=body, headers={"authorization": f"Bearer {TOKEN}"})
+        assert [skill["id"] for skill in reply.json()["result"]["skills"]] == ["vault"]
+
+
+async def test_a_caller_that_goes_away_does_not_keep_its_place() -> None:
+    rates = RateLimits(requests=1)
+    limits = ServerLimits(rates=rates, heartbeat_seconds=0.06)
+    app = App(echo_agent(), limits=limits, drain_seconds=0)
+    async with running(app) as client:
+        for path, body in (
+            ("/", send("wait", message_id="m-1")),
+            ("/message:send", send("wait", message_id="m")["params"]),
+        ):
+            with pytest.raises(httpx2.ReadTimeout):
+                await client.post(path, json=body, timeout=0.2)
+            while (await client.get("/tasks")).status_code == 429:
+                await asyncio.sleep(0.01)
+        states = [task["status"]["state"] for task in (await client.get("/tasks")).json()["tasks"]]
+        assert states == ["TASK_STATE_WORKING"] * 2
 
 
 async def test_a_websocket_is_closed() -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
+import os
 import re
-import shlex
+import subprocess
 from collections.abc import Generator
 from uuid import uuid4
 
@@ -119,10 +120,18 @@ def begin_task(client: httpx2.Client) -> str:
     return task
 
 
-def run(client: httpx2.Client, command: str) -> tuple[int, str]:
+def words_of(command: str, **variables: str) -> list[str]:
+    """What a shell makes of a command: its words, with the variables in them."""
+    script = f"set -- {command}; printf '%s\\n' \"$@\""
+    done = subprocess.run(["sh", "-c", script], env={**os.environ, **variables}, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, ""), command
+    return done.stdout.splitlines()
+
+
+def run(client: httpx2.Client, command: str, task: str) -> tuple[int, str]:
     """What curl would do: the status and what comes back, of a stream its first event."""
     verb, url, headers, body = "", "", dict[str, str](), None
-    words = iter(shlex.split(command)[1:])
+    words = iter(words_of(command, TASK=task, TOKEN=TOKEN)[1:])
     for word in words:
         match word:
             case "-X":
@@ -155,8 +164,30 @@ def test_every_command_on_the_page_works(served: Served) -> None:
         for command in commands:
             if command.startswith("TASK="):
                 continue
-            spoken = command.replace("'$TASK'", begin_task(client)).replace("$TOKEN", TOKEN)
-            status, text = run(client, spoken)
+            status, text = run(client, command, begin_task(client))
             if status != 200 or '"error":{"code":' in text:
                 failed.append((command, text))
     assert failed == []
+
+
+def test_the_command_that_begins_a_task_gives_its_id_and_begins_another_each_time(served: Served) -> None:
+    with httpx2.Client(base_url=f"http://127.0.0.1:{served.http}", timeout=15) as client:
+        shown = html.unescape(client.get("/docs").text)
+        (command,) = re.findall(r"<code>(TASK=.*?)</code>", shown)
+        assert '"configuration":{"returnImmediately":true}' in command
+        script = f'{command}\necho "$TASK"\n'
+        done = subprocess.run(
+            ["sh", "-c", script * 2], env={**os.environ, "TOKEN": TOKEN}, capture_output=True, text=True, timeout=30
+        )
+        first, second = done.stdout.split()
+        assert first != second
+        for task in (first, second):
+            reply = client.get(f"/tasks/{task}", headers={"Authorization": f"Bearer {TOKEN}"})
+            assert (reply.status_code, reply.json()["id"]) == (200, task)
+
+
+def test_a_page_of_0_3_begins_a_task_in_its_own_words() -> None:
+    shown = html.unescape(page(samples.CARD, versions=[Version.V0_3]))
+    (command,) = re.findall(r"<code>(TASK=.*?)</code>", shown)
+    assert '"configuration":{"blocking":false}' in command
+    assert f'{URL}/v1/tasks/"$TASK":subscribe' in shown

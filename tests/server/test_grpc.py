@@ -135,6 +135,15 @@ async def test_a_stream_that_is_cut_says_where_to_go_on() -> None:
         assert int(error.details["lastEventId"]) >= 3
 
 
+async def test_an_idle_stream_is_told_to_come_back() -> None:
+    app = App(echo_agent(), limits=ServerLimits(idle_stream_seconds=0.1), drain_seconds=0)
+    async with channel_to(app) as (channel, _):
+        rpc = V1_0.rpc(ops.SEND_STREAMING_MESSAGE)
+        data = V1_0.encode_request(ops.SEND_STREAMING_MESSAGE, hello("wait")).SerializeToString()
+        with pytest.raises(grpc.aio.AioRpcError, match="The stream was idle"):
+            [message async for message in channel.unary_stream(rpc.path)(data)]
+
+
 async def test_limits_are_told_with_a_time_to_come_back() -> None:
     rates = RateLimits(requests_per_second=0.001, request_burst=1)
     async with channel_to(App(echo_agent(), limits=ServerLimits(rates=rates))) as (channel, _):

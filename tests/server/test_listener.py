@@ -577,3 +577,48 @@ async def test_the_listener_sweeps_by_itself() -> None:
         client.send("GET / HTTP/1.1")
         await door.until(lambda: any(connection.refusal for connection in door.connections))
         assert await client.answer() == (408, b"The headers take too long.")
+
+
+# --- what asks for another protocol, and for whom ---------------------------------------------------------------------
+
+UPGRADE = ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA")
+"""What HTTP clients in Java send with every first request."""
+
+
+async def test_a_request_that_offers_another_protocol_is_answered_with_its_body() -> None:
+    async with opened() as door, connected(door) as client:
+        client.ask("/one", *UPGRADE, body=b"whole")
+        assert await client.answer() == (200, b"/one")
+        client.send("POST /two HTTP/1.1", "host: here", *UPGRADE, "content-length: 5", "")
+        await door.phase(Phase.BODY)
+        client.send(body=b"later")
+        assert await client.answer() == (200, b"/two")
+        client.send("POST /three HTTP/1.1", "host: here", *UPGRADE, "transfer-encoding: chunked", "")
+        client.send(body=b"3\r\nabc\r\n0\r\n\r\n")
+        assert await client.answer() == (200, b"/three")
+        client.ask("/four", *UPGRADE)
+        assert await client.answer() == (200, b"/four")
+        assert door.app.bodies == [b"whole", b"later", b"abc", b""]
+
+
+async def test_the_body_of_such_a_request_is_never_a_request_of_its_own() -> None:
+    hidden = b"GET /hidden HTTP/1.1\r\nhost: here\r\n\r\n"
+    async with opened() as door, connected(door) as client:
+        client.send("POST /outer HTTP/1.1", "host: here", *UPGRADE, f"content-length: {len(hidden)}", "")
+        await door.phase(Phase.BODY)
+        client.send(body=hidden)
+        assert await client.answer() == (200, b"/outer")
+        client.ask("/next", *UPGRADE, body=hidden)
+        client.ask("/last")
+        assert [await client.answer(), await client.answer()] == [(200, b"/next"), (200, b"/last")]
+        assert [scope["path"] for scope in door.app.scopes] == ["/outer", "/next", "/last"]
+
+
+@pytest.mark.parametrize("hosts", [(), ("host: a", "host: b")])
+async def test_a_request_has_exactly_one_host(hosts: tuple[str, ...]) -> None:
+    async with opened() as door, connected(door) as client:
+        client.send("GET / HTTP/1.1", *hosts, "")
+        assert await client.answer() == (400, b"A request has exactly one Host.")
+    async with opened() as door, connected(door) as client:
+        client.send("GET /old HTTP/1.0", "")
+        assert await client.answer() == (200, b"/old")

@@ -2,16 +2,23 @@
 
 import asyncio
 import errno
+import logging
+import os
+import pty
 import signal
 import socket
+import subprocess
+import sys
 import threading
 
 import pytest
 from anyio import fail_after
 
 from parley import Agent
+from parley.protocol.cards import Binding
+from parley.server import run
 from parley.server.app import App
-from parley.server.run import Bound, OpenToNetworkError, PortError, Serving, bind, is_loopback, serve
+from parley.server.run import Bound, HostError, OpenToNetworkError, PortError, Serving, bind, is_loopback, serve
 
 pytestmark = pytest.mark.anyio
 
@@ -37,9 +44,10 @@ def test_every_address_of_a_host_gets_the_same_port() -> None:
 
 @pytest.mark.parametrize("host", ["no.such.host.invalid", "192.0.2.1"])
 def test_a_host_that_is_not_this_machine_is_refused(host: str) -> None:
-    with pytest.raises(PortError) as caught:
+    with pytest.raises(HostError) as caught:
         bind(host, 0)
-    assert str(caught.value) == f"{host} is no address of this machine. Use an address that it has."
+    cure = "Use 127.0.0.1, 0.0.0.0 for all, or one that it has."
+    assert str(caught.value) == f"{host} is no address of this machine. {cure}"
 
 
 @pytest.mark.parametrize(
@@ -72,6 +80,8 @@ def test_which_hosts_are_loopback() -> None:
 async def test_an_open_app_is_not_served_to_the_network_by_accident() -> None:
     with pytest.raises(OpenToNetworkError):
         await serve(echo(), Serving(host="0.0.0.0", port=0))
+    with pytest.raises(HostError):  # which is what is wrong first
+        await serve(echo(), Serving(host="no.such.host.invalid", port=0))
 
 
 async def test_a_server_is_ready_when_it_says_so_and_gives_its_ports_back() -> None:
@@ -121,6 +131,87 @@ async def test_hanging_up_calls_who_asked_for_it() -> None:
 
     with fail_after(10):
         await serve(echo(), Serving(port=0), on_ready=hang_up, on_hangup=stop.set, stop=stop)
+
+
+async def test_hanging_up_leaves_a_server_alone_that_has_nothing_to_read_again() -> None:
+    stop = asyncio.Event()
+    drained: list[int] = []
+
+    def hang_up(_: Bound) -> None:
+        signal.raise_signal(signal.SIGHUP)
+        asyncio.get_running_loop().call_later(0.01, stop.set)
+
+    with fail_after(10):
+        await serve(echo(), Serving(port=0), on_ready=hang_up, on_drain=drained.append, stop=stop)
+    assert drained == [0]
+
+
+@pytest.mark.parametrize("is_ignored", [False, True], ids=["", "nohup"])
+async def test_a_server_ends_with_its_terminal_unless_it_was_told_not_to_mind(
+    monkeypatch: pytest.MonkeyPatch, is_ignored: bool
+) -> None:
+    """Tests have no terminal to close, so it is played."""
+    terminal = iter([True, False])
+    monkeypatch.setattr(run, "has_terminal", lambda: next(terminal))
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN if is_ignored else signal.SIG_DFL)
+    hung_up = asyncio.Event()
+    try:
+        with fail_after(10):
+            await serve(
+                echo(),
+                Serving(port=0),
+                on_ready=lambda _: signal.raise_signal(signal.SIGHUP),
+                on_hangup=hung_up.set,
+                stop=hung_up if is_ignored else None,
+            )
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert hung_up.is_set() == is_ignored
+
+
+def test_a_process_without_a_terminal_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = "from parley.server.run import has_terminal; print(has_terminal())"
+    words = [sys.executable, "-c", script]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, start_new_session=True, timeout=30)
+    assert done.stdout == "False\n"
+    child, terminal = pty.fork()
+    if child == 0:
+        os.execv(sys.executable, words)
+    with os.fdopen(terminal, "rb", 0) as reader:
+        assert reader.read(100) == b"True\r\n"
+    os.waitpid(child, 0)
+
+
+async def test_the_card_names_grpc_where_callers_reach_it() -> None:
+    app, stop = echo(), asyncio.Event()
+    with fail_after(10):
+        await serve(
+            app,
+            Serving(port=0, grpc_port=0, public_grpc=("grpc.example", 443)),
+            on_ready=lambda _: stop.set(),
+            stop=stop,
+        )
+    faces = app.services["echo"].cards.card("http://here").interfaces
+    assert {face.url for face in faces if face.binding is Binding.GRPC} == {"grpc.example:443"}
+
+
+async def test_the_log_line_has_fields_for_machines(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    stop, seen = asyncio.Event(), list[Bound]()
+
+    def ready(bound: Bound) -> None:
+        seen.append(bound)
+        stop.set()
+
+    with fail_after(10):
+        await serve(echo(), Serving(port=0), on_ready=ready, log_fields={"store": "memory:"}, stop=stop)
+    (line,) = [record for record in caplog.records if record.message == f"Serving at {seen[0].url}"]
+    facts = vars(line)
+    assert {name: facts[name] for name in ("url", "grpc", "store")} == {
+        "url": seen[0].url,
+        "grpc": None,
+        "store": "memory:",
+    }
 
 
 def test_a_thread_serves_without_touching_signals() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from parley.server.app import App
 from parley.server.limits import ServerLimits
+from parley.server.streams import Pulse, SseStream
 from parley.wire.sse import Decoder, Frame
 from tests.server.serving import echo_agent, running, send
 
@@ -158,3 +159,62 @@ async def test_a_reader_that_stalls_is_cut_and_may_come_back() -> None:
         task = (await client.get(f"/tasks/{page['tasks'][0]['id']}")).json()
         assert task["status"]["state"] in ("TASK_STATE_WORKING", "TASK_STATE_COMPLETED")
         del reader
+
+
+async def test_a_reader_that_comes_back_to_a_quiet_task_is_looked_after_like_any_other() -> None:
+    """It has everything there is, so nothing comes; still it gets headers and heartbeats, and leaves nothing behind."""
+    limits = ServerLimits(heartbeat_seconds=0.06, idle_stream_seconds=60)
+    app = App(echo_agent(), limits=limits, drain_seconds=0)
+    async with running(app) as client:
+        task = (await client.post("/", json=send("ask", message_id="m-1"))).json()["result"]["task"]
+        frames = await streamed(client, subscribe(task["id"]), last_event_id="0")
+        headers = {"last-event-id": frames[-1].id}
+        async with client.stream("POST", "/", json=subscribe(task["id"]), headers=headers) as reply:
+            assert reply.status_code == 200
+            assert await anext(reply.aiter_bytes()) == b":\n\n"
+        while len(app.pulse):
+            await asyncio.sleep(0.01)
+
+
+async def test_readers_who_are_cut_off_together_are_each_told_their_own_place() -> None:
+    app = App(echo_agent(), drain_seconds=0)
+    async with running(app) as client:
+        task = (await client.post("/", json=send("ask", message_id="m-1"))).json()["result"]["task"]
+        asked = [frame.id for frame in await streamed(client, subscribe(task["id"]), last_event_id="0")]
+        first = asyncio.create_task(streamed(client, send("wait", message_id="m-2", method="SendStreamingMessage")))
+        second = asyncio.create_task(streamed(client, subscribe(task["id"])))
+        while len(app.pulse) < 2:
+            await asyncio.sleep(0)
+        await app.drain()
+        for frames in await asyncio.gather(first, second):
+            *events, last = frames
+            assert json.loads(last.data)["error"]["data"][0]["metadata"] == {"lastEventId": events[-1].id}
+        assert (await second)[-2].id == asked[-1]
+
+
+async def test_what_could_not_be_written_is_not_what_a_reader_has_got() -> None:
+    """With a request that only takes things down, because no event of an agent fails to be written."""
+    written: list[bytes] = []
+
+    class Request:
+        async def start_reply(self, *_: Any) -> None: ...
+
+        async def send_piece(self, body: bytes, **_: Any) -> None:
+            written.append(body)
+
+        async def until_gone(self) -> None:
+            await asyncio.Event().wait()
+
+    async def batches() -> Any:
+        yield [(1, "one")]
+        yield [(2, "two"), (3, "three")]
+
+    def encode(seq: int, event: Any, ends: bool) -> bytes:
+        if seq == 3:
+            raise ValueError("cannot be said")
+        return event.encode()
+
+    request: Any = Request()
+    stream = SseStream(request, batches(), encode, lambda _, last: b"cut after %d" % last, lambda: ())
+    await stream.run(Pulse(ServerLimits()))
+    assert written == [b"one", b"cut after 1", b""]

@@ -162,6 +162,14 @@ def test_the_usual_limits_let_an_ordinary_caller_work() -> None:
     assert [request(throttle) for _ in range(500)] == [None] * 500
 
 
+@pytest.mark.parametrize(("rate", "at_once"), [(2, 4), (0.1, 1)])
+def test_two_seconds_worth_may_come_at_once_if_nobody_says_otherwise(rate: float, at_once: int) -> None:
+    for limits in (RateLimits(requests_per_second=rate), RateLimits(total_requests_per_second=rate)):
+        throttle = Throttle(limits, clock=Time())
+        assert [request(throttle) for _ in range(at_once)] == [None] * at_once
+        assert request(throttle) is not None
+
+
 def test_a_limit_of_nothing_is_a_mistake() -> None:
     with pytest.raises(ValueError, match=r"^requests must be more than 0, or None for no limit$"):
         RateLimits(requests=0)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -101,7 +102,9 @@ class Agent:
     # --- for authors --------------------------------------------------------------------------------------------------
 
     def on_message(self, handler: H) -> H:
-        """Give every message to this function that is not for a skill."""
+        """Give every message to this function that is not for a skill. Raises ValueError if another one gets them."""
+        if self._on_message is not None:
+            raise ValueError(f"The agent {self.name!r} has an on_message handler already: {self._on_message.name}")
         self._on_message = Handler(handler)
         return handler
 
@@ -143,6 +146,9 @@ class Agent:
         """Make a function a skill. Its name and docstring say what it does, unless you say it better.
 
         Callers need all of its `scopes`. A skill that is not `public` is only in the extended card.
+
+        Raises:
+            ValueError: the agent has another skill with this id.
         """
 
         def add(handler: Callable[..., Any]) -> Callable[..., Any]:
@@ -156,11 +162,24 @@ class Agent:
                 input_modes=tuple(input_modes),
                 output_modes=tuple(output_modes),
             )
+            if skill.id in self._skills:
+                raise ValueError(f"The agent {self.name!r} has a skill {skill.id!r} already")
             self._skills[skill.id] = _Skill(skill, Handler(handler), tuple(scopes), public)
             self._bare_card = None
             return handler
 
         return add if handler is None else add(handler)
+
+    def check(self) -> None:
+        """Make sure that there is somebody to take a message, before the agent is served.
+
+        Raises:
+            ValueError: the agent has no handler.
+        """
+        if self._on_message is None and not self._skills:
+            raise ValueError(
+                f"The agent {self.name!r} has no handler: put @agent.on_message or @agent.skill before a function"
+            )
 
     @property
     def skill_scopes(self) -> dict[str, tuple[str, ...]]:
@@ -230,9 +249,10 @@ class Agent:
             self._bare_card = self.card(everything=True)
             self._takes_text = accepts_part(self.input_modes, TextPart(""))
         # What nearly every message is made of needs no look at the card.
-        if self._takes_text and all(type(part) is TextPart and not part.media_type for part in message.parts):
-            return
-        check_input_modes(message, self._bare_card)
+        for part in message.parts:
+            if not (self._takes_text and type(part) is TextPart and not part.media_type):
+                check_input_modes(message, self._bare_card)
+                return
 
     async def run(self, run: Run) -> None:
         """Give the message to its function and make artifacts of what comes back."""
@@ -287,4 +307,6 @@ async def _say(run: Run, result: Any) -> None:
 
 
 def _slug(name: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "agent"
+    """An id for URLs: `"Café Straße 7"` → `"cafe-strasse-7"`."""
+    letters = "".join(char for char in unicodedata.normalize("NFKD", name) if not unicodedata.combining(char))
+    return re.sub(r"[^a-z0-9]+", "-", letters.casefold()).strip("-") or "agent"

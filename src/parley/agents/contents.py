@@ -54,6 +54,8 @@ def parts_of(content: Any) -> tuple[Part, ...]:
     """
     if content is None:
         return ()
+    if type(content) is str:  # what most agents say
+        return (TextPart(_writable(content)),)
     if isinstance(content, tuple):
         return tuple(part for item in cast("tuple[Any, ...]", content) for part in parts_of(item))
     return (part_of(content),)
@@ -80,6 +82,8 @@ def part_of(content: Any) -> Part:
 
 def _writable(text: str) -> str:
     """Text that can be stored and sent: no half of a surrogate pair in it."""
+    if text.isascii():
+        return text
     try:
         text.encode()
     except UnicodeEncodeError as exc:
@@ -93,7 +97,9 @@ def _to_json(content: Any) -> JsonValue:
     if hasattr(kind, "model_dump"):  # pydantic
         return content.model_dump(mode="json")
     if not (issubclass(kind, dict | list | bool | int | float | msgspec.Struct) or dataclasses.is_dataclass(kind)):
-        raise InvalidContentError(f"An agent cannot say a {kind.__name__}: give text, data, a File or a part")
+        raise InvalidContentError(
+            f"An agent cannot say a value of the type {kind.__name__}: give text, data, a File or a part"
+        )
     try:
         return msgspec.json.decode(msgspec.json.encode(content))
     except (TypeError, ValueError, RecursionError) as exc:

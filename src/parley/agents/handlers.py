@@ -10,7 +10,7 @@ import contextvars
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing, suppress
+from contextlib import suppress
 from enum import Enum, auto
 from functools import cache, partial
 from typing import Any
@@ -32,9 +32,12 @@ class Kind(Enum):
 
 
 class Handler:
-    """A function that handles messages."""
+    """A function that handles messages. Raises TypeError if it does not take one argument, the turn."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
+        self.name: str = getattr(function, "__qualname__", type(function).__qualname__)
+        if not _takes_one_argument(function):
+            raise TypeError(f"The handler {self.name} must take one argument, the turn")
         self._function = function
         self._kind = kind_of(function)
 
@@ -53,10 +56,12 @@ class Handler:
                 results = self._function(argument)
                 if self._kind is Kind.GENERATOR:
                     results = _results_in_thread(results)
-                async with aclosing(results):
+                try:
                     async for result in results:
                         if await say(result):
                             break
+                finally:
+                    await results.aclose()
 
 
 def kind_of(function: Callable[..., Any]) -> Kind:
@@ -66,6 +71,18 @@ def kind_of(function: Callable[..., Any]) -> Kind:
     if inspect.iscoroutinefunction(function):
         return Kind.COROUTINE
     return Kind.GENERATOR if inspect.isgeneratorfunction(function) else Kind.PLAIN
+
+
+def _takes_one_argument(function: Callable[..., Any]) -> bool:
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # some builtins do not say
+        return True
+    try:
+        signature.bind(None)
+    except TypeError:
+        return False
+    return True
 
 
 async def _results_in_thread(results: Generator[Any]) -> AsyncGenerator[Any]:

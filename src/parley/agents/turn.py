@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -88,10 +87,8 @@ class Turn(Answer):
     """One handler's view of its task."""
 
     def __init__(self, run: Run) -> None:
-        super().__init__(run.message)
+        self.message = run.message
         self._run = run
-        self._loop = asyncio.get_running_loop()
-        self._thread = threading.get_ident()
 
     # --- to read ------------------------------------------------------------------------------------------------------
 
@@ -181,10 +178,11 @@ class Turn(Answer):
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
         """For handlers that are plain functions: `answer = turn.wait(turn.ask("Which?"))`."""
-        if threading.get_ident() == self._thread:
+        loop = self._run.loop
+        if asyncio._get_running_loop() is loop:
             work.close()
             raise LocalProtocolError("`turn.wait` would wait for itself here; use `await`")
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        return asyncio.run_coroutine_threadsafe(work, loop).result()
 
 
 def _question(contents: tuple[Any, ...], schema: JsonObject | None) -> tuple[Part, ...]:

@@ -1,17 +1,20 @@
 """What `parley serve` says when it is ready: where everything is, who may call, and lines to try it with.
 
-The lines are complete: what they need beyond themselves, such as a token, is a shell variable named after it.
+The lines are complete: what they need beyond themselves, such as a token, is a shell variable named after it, which the
+words above them tell to set.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import secrets
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from rich.console import Console
 from rich.text import Text
@@ -31,24 +34,39 @@ from parley.server.security import Security
 
 CARD_PATH = "/.well-known/agent-card.json"
 
+IN_THE_CLEAR = "Without TLS their credentials travel in the clear: see --tls-cert, or put a proxy in front."
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Announcement:
     """What there is to say."""
 
     app: App
-    url: str
-    grpc_target: str | None
+    local_url: str
+    """Where it is for callers on this machine."""
+    public_url: str | None
+    """Where it is for everybody else, if somebody said so."""
+    local_grpc: str | None
+    public_grpc: str | None
+    how_to_get_grpc: str | None
+    """What to type to have gRPC, where it is not installed."""
+    listens_everywhere: bool
     store: str
+    what_remains: str
+    """What becomes of tasks when it ends."""
     security: Security | None
     certificate: Path | None
-    """What a caller on this machine must trust to believe it is talking to us."""
+    """What a caller on this machine must trust to believe it is talking to us; None without TLS."""
     is_exposed: bool
     has_metrics: bool
 
     @property
     def _agents(self) -> list[Agent]:
         return list(self.app.agents)
+
+    @property
+    def _url(self) -> str:
+        return self.public_url or self.local_url
 
     def show(self, console: Console) -> None:
         """Say it."""
@@ -57,48 +75,71 @@ class Announcement:
         for label, value in self._places():
             console.print(Text.assemble("  ", (f"{label:<11}", "dim"), value), soft_wrap=True)
         console.print(Text(f"\n{self._who_may_call()}\n"), soft_wrap=True)
-        console.print(Text.assemble("Try it:\n\n  ", (self.curl_line(), "cyan"), "\n"), soft_wrap=True)
-        streaming = self.curl_line(is_stream=True)
-        console.print(Text.assemble("Watch it work:\n\n  ", (streaming, "cyan"), "\n"), soft_wrap=True)
-        console.print(Text("Ctrl+C ends it; unfinished work goes on at the next start.", "dim"), soft_wrap=True)
+        for title, line in self._lines():
+            console.print(Text.assemble(f"{title}:\n\n  ", (line, "cyan"), "\n"), soft_wrap=True)
+        console.print(Text(f"Ctrl+C ends it; {self.what_remains}.", "dim"), soft_wrap=True)
 
     def _places(self) -> Iterator[tuple[str, str]]:
         for agent in self._agents:
-            yield "card", f"{self._base(agent)}{CARD_PATH}"
+            base = self._base(agent, self._url)
+            yield "card", f"{base}{CARD_PATH}"
+            yield "JSON-RPC", f"{base}/  (0.1 to 1.0)"
+            yield "HTTP+JSON", f"{base}/message:send  (1.0), {base}/v1/message:send  (0.3)"
+            yield "docs", f"{base}/docs"
+            yield "OpenAPI", f"{base}/openapi.json"
         if len(self._agents) > 1:
-            yield "directory", f"{self.url}/agents"
-        base = self._base(self._agents[0])
-        yield "JSON-RPC", f"{base}/  (0.1 to 1.0)"
-        yield "HTTP+JSON", f"{base}/message:send  (1.0), {base}/v1/message:send  (0.3)"
-        if self.grpc_target:
+            yield "directory", f"{self._url}/agents"
+        if self.local_grpc:
             versions = "1.0" if len(self._agents) > 1 else "0.3 and 1.0"
-            yield "gRPC", f"{self.grpc_target}  ({versions})"
-        yield "docs", f"{base}/docs"
-        yield "OpenAPI", f"{base}/openapi.json"
+            yield "gRPC", f"{self.public_grpc or self.local_grpc}  ({versions})"
+        elif self.how_to_get_grpc:
+            yield "gRPC", f"off: {self.how_to_get_grpc}"
         if self.has_metrics:
-            yield "metrics", f"{self.url}/metrics"
+            yield "metrics", f"{self._url}/metrics"
         yield "store", self.store
+        if self.listens_everywhere:
+            yield "listens at", f"every address of this machine, port {urlsplit(self.local_url).port}"
+        if self.public_url:
+            grpc = f", gRPC {self.local_grpc}" if self.local_grpc else ""
+            yield "from here", f"{self.local_url}{grpc}"
 
-    def _base(self, agent: Agent) -> str:
-        return self.url if len(self._agents) == 1 else f"{self.url}/agents/{agent.id}"
+    def _base(self, agent: Agent, url: str) -> str:
+        return url if len(self._agents) == 1 else f"{url}/agents/{agent.id}"
 
     def _who_may_call(self) -> str:
         if self.security is not None:
-            return f"Callers must authenticate: {', '.join(self.security.schemes)}."
+            who = f"Callers must authenticate: {', '.join(self.security.schemes)}."
+            return f"{who} {IN_THE_CLEAR}" if self._is_in_the_clear else who
         if self.is_exposed:
             return "Open: EVERYBODY who reaches this machine may call, without credentials (--allow-anonymous)."
         return "Open, to this machine only: no security scheme is configured. See --auth."
 
-    # --- the line to try ----------------------------------------------------------------------------------------------
+    @property
+    def _is_in_the_clear(self) -> bool:
+        is_behind_tls = self.public_url is not None and self.public_url.startswith("https:")
+        return self.is_exposed and self.certificate is None and not is_behind_tls
 
-    def curl_line(self, *, is_stream: bool = False) -> str:
+    # --- the lines to try ---------------------------------------------------------------------------------------------
+
+    def _lines(self) -> Iterator[tuple[str, str]]:
+        names = dict.fromkeys(re.findall(r"\$(\w+)", " ".join(self._credentials())))
+        first = f", after export {' '.join(f'{name}=…' for name in names)}" if names else ""
+        if self.public_url:
+            yield f"Try it{first}", self.curl_line(is_local=False)
+            yield "Or from this machine", self.curl_line()
+        else:
+            yield f"Try it{first}", self.curl_line()
+        yield "Watch it work", self.curl_line(is_stream=True)
+
+    def curl_line(self, *, is_stream: bool = False, is_local: bool = True) -> str:
         """A command that sends the first agent its first example and shows the outcome, or everything as it comes."""
         agent = self._agents[0]
         method = "SendStreamingMessage" if is_stream else "SendMessage"
         request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"message": _message(agent)}}
         flags = "-sSN" if is_stream else "-sS"
-        words = ["curl", flags, f"{self._base(agent)}/", "-H", "Content-Type: application/json"]
-        if self.certificate is not None:
+        base = self._base(agent, self.local_url if is_local else self._url)
+        words = ["curl", flags, f"{base}/", "-H", "Content-Type: application/json"]
+        if self.certificate is not None and is_local:
             words += ["--cacert", str(self.certificate)]
         words += ["-d", json.dumps(request, ensure_ascii=False)]
         return " ".join([shlex.join(words), *self._credentials()])
@@ -138,6 +179,6 @@ def _credential(scheme: SecurityScheme) -> str:
         case MutualTlsScheme():
             return '--cert "$CLIENT_CERT" --key "$CLIENT_KEY"'
         case HttpAuthScheme() if scheme.scheme.lower() == "basic":
-            return '-u "$USER:$PASSWORD"'
+            return '-u "$USERNAME:$PASSWORD"'
         case _:
             return '-H "Authorization: Bearer $TOKEN"'

@@ -18,11 +18,12 @@ app = typer.Typer(
     help="Agents that every A2A peer can call.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
+    rich_markup_mode=None,  # its tables leave a third of 80 columns for what the options do
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("serve")(serve.serve)
 app.command("token")(token.token)
+app.command("password")(token.password)
 
 
 def _show_version(wanted: bool) -> None:

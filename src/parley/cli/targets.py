@@ -69,31 +69,50 @@ def _load_file(file: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
-        raise TargetError(_failure(str(file), error)) from error
+        raise TargetError(_failure(str(file), error, file=str(file))) from error
     return module
 
 
 def _load_module(name: str) -> ModuleType:
     try:
-        return importlib.import_module(name)
+        module = importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):  # something that it imports
             raise TargetError(_failure(name, error)) from error
-        hint = f" Did you mean {name}.py:{DEFAULT_NAME}?" if Path(f"{name}.py").is_file() else ""
+        if Path(name).is_dir():
+            raise TargetError(_name_a_file(Path(name))) from error
+        hint = _other_spelling(name)
         raise TargetError(f"There is no module {name} in {Path.cwd()} or among the installed ones.{hint}") from error
     except (Exception, SystemExit) as error:
         raise TargetError(_failure(name, error)) from error
+    if module.__file__ is None and Path(name).is_dir():  # Python takes any directory for a package
+        raise TargetError(_name_a_file(Path(name)))
+    return module
 
 
-def _failure(what: str, error: BaseException) -> str:
-    """Why it cannot be imported, and the last line of the author's that was reached."""
+def _other_spelling(name: str) -> str:
+    if Path(f"{name}.py").is_file():
+        return f" Did you mean {name}.py:{DEFAULT_NAME}?"
+    module, _, attribute = name.rpartition(".")
+    if hasattr(sys.modules.get(module), attribute):  # Python imports what is left of the dot first
+        return f" Did you mean {module}:{attribute}?"
+    return ""
+
+
+def _name_a_file(directory: Path) -> str:
+    files = sorted(file for file in directory.glob("*.py") if not file.name.startswith("_"))
+    return f"{directory} is a directory. Name a file in it, such as {files[0] if files else directory / 'agent.py'}."
+
+
+def _failure(what: str, error: BaseException, *, file: str | None = None) -> str:
+    """Why it cannot be imported, and the last line of the author's that was reached; `file` is named already."""
     reason = traceback.format_exception_only(error)[-1].strip()
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_ours(frame.filename)]
-    if isinstance(error, SyntaxError):
-        where = f" ({error.filename}, line {error.lineno})"
-    else:
-        where = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
-    return f"{what} cannot be imported. {reason}{where}"
+    last = error if isinstance(error, SyntaxError) else frames[-1] if frames else None
+    if last is None:
+        return f"{what} cannot be imported. {reason}"
+    place = "" if last.filename == file else f"{last.filename}, "
+    return f"{what} cannot be imported. {reason} ({place}line {last.lineno})"
 
 
 def _is_ours(filename: str) -> bool:

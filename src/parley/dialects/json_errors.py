@@ -123,7 +123,7 @@ def encode_rest_error(version: Version, error: A2AError) -> tuple[int, bytes]:
     if not is_0_3:
         return status, msgspec.json.encode(body)
     # 0.3 fixes no form: a2a-sdk 0.3 reads the message, a2a-sdk 1.x the type, @a2a-js/sdk the code.
-    facts = {"message": str(error), "type": type(error).__name__, "code": code_of(version, error)}
+    facts = {"message": str(error), "type": e.wire_name(error), "code": code_of(version, error)}
     return status, msgspec.json.encode({**facts, **body})
 
 

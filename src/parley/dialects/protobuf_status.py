@@ -81,7 +81,7 @@ def encode_status_text(error: e.A2AError) -> tuple[str, str]:
     A message to a finished task is InvalidParams there: `("INVALID_ARGUMENT", "InvalidParamsError: The task has…")`.
     """
     row = e.InvalidParamsError.row if isinstance(error, e.TaskFinishedError) else error.row
-    return row.grpc_0_3, f"{_NAMES_0_3.get(type(error), type(error).__name__)}: {error}"
+    return row.grpc_0_3, f"{_NAMES_0_3.get(type(error), e.wire_name(error))}: {error}"
 
 
 def decode_status(code: str, text: str, status: bytes | None = None) -> e.A2AError:

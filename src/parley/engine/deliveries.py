@@ -240,7 +240,12 @@ class Deliveries:
             try:
                 webhooks = await self._log.webhooks(key)
             except StoreError as error:
-                logger.warning("Task %s: its webhooks could not be looked up: %s", key.task_id, error)
+                logger.warning(
+                    "Task %s: its webhooks could not be looked up: %s",
+                    key.task_id,
+                    error,
+                    extra={"task": key.task_id},
+                )
                 self._news[key] = None
                 await self._clock.sleep(STORE_PAUSE)
                 continue
@@ -286,10 +291,12 @@ class Deliveries:
         try:
             pause = await self._tell_all(lane)
         except StoreError as error:
-            logger.warning("Task %s, webhook %r: not told now: %s", key.task_id, config_id, error)
+            fields = {"task": key.task_id, "webhook": config_id}
+            logger.warning("Task %s, webhook %r: not told now: %s", key.task_id, config_id, error, extra=fields)
             pause = STORE_PAUSE
         except Exception:
-            logger.exception("Task %s, webhook %r: given up for now", key.task_id, config_id)
+            fields = {"task": key.task_id, "webhook": config_id}
+            logger.exception("Task %s, webhook %r: given up for now", key.task_id, config_id, extra=fields)
             pause = None
         if pause is None and not lane.has_news:
             del self._lanes[lane.lane_id]
@@ -346,7 +353,7 @@ class Deliveries:
         except DeliveryError as error:
             failure = error
         except Exception:
-            logger.exception("Task %s: the sender failed", notification.key.task_id)
+            logger.exception("Task %s: the sender failed", notification.key.task_id, extra=_log_fields(notification))
             failure = DeliveryError("The sender failed")
         else:
             lane.attempts = 0
@@ -357,10 +364,12 @@ class Deliveries:
         is_last = isinstance(failure, DeliveryRefusedError) or lane.has_given_up
         if not is_last and lane.attempts < self._limits.attempts:
             self._observe(notification, "retried", begun)
-            logger.info("%s: attempt %d: %s", _name(notification), lane.attempts, failure)
+            fields = _log_fields(notification)
+            logger.info("%s: attempt %d: %s", _name(notification), lane.attempts, failure, extra=fields)
             return self._pause_after(lane.attempts, failure.retry_after)
         self._observe(notification, "failed", begun)
-        logger.error("%s: given up after attempt %d: %s", _name(notification), lane.attempts, failure)
+        fields = _log_fields(notification)
+        logger.error("%s: given up after attempt %d: %s", _name(notification), lane.attempts, failure, extra=fields)
         lane.attempts = 0
         lane.has_given_up = False
         return None if is_last else await self._give_up(lane, notification)
@@ -377,7 +386,12 @@ class Deliveries:
             return None
         lane.has_given_up = True
         await self._log.mark_delivered(key, config_id, head.last_seq - 1)
-        logger.error("%s: events up to %d are not delivered", _name(notification), head.last_seq - 1)
+        logger.error(
+            "%s: events up to %d are not delivered",
+            _name(notification),
+            head.last_seq - 1,
+            extra={**_log_fields(notification), "context": head.context_id},
+        )
         return 0.0
 
     def _observe(self, notification: Notification, outcome: DeliveryOutcome, begun: float) -> None:
@@ -450,6 +464,10 @@ class Deliveries:
 def _is_change(event: StatusUpdate) -> bool:
     """Whether a status tells of another state: `working` with a message is said by a run that has been at work."""
     return event.status.state is not TaskState.WORKING or event.status.message is None
+
+
+def _log_fields(notification: Notification) -> dict[str, str]:
+    return {"task": notification.key.task_id, "webhook": notification.config.id or ""}
 
 
 def _name(notification: Notification) -> str:

@@ -39,7 +39,7 @@ from parley.protocol.errors import (
     TaskNotFoundError,
 )
 from parley.protocol.events import StatusUpdate
-from parley.protocol.lifecycle import ends_stream, is_interrupted, is_terminal
+from parley.protocol.lifecycle import ends_stream, fold, is_interrupted, is_terminal
 from parley.protocol.messages import Message, Role, TextPart
 from parley.protocol.requests import (
     CancelTaskRequest,
@@ -134,7 +134,7 @@ class Engine:
                 try:
                     await self._recover(head)
                 except ParleyError as error:
-                    logger.error("Task %s: not recovered now: %s", head.key.task_id, error)
+                    logger.error("Task %s: not recovered now: %s", head.key.task_id, error, extra=_log_fields(head))
                     self._in_background(self._settle_later(head.key))
         self._in_background(self._maintain())
         self._watchdog.start()
@@ -180,15 +180,12 @@ class Engine:
         with translated:
             if self.program.replies_directly:
                 return await self._reply(request, caller)
-            accepted, feed = await self._reception.accept(request, caller)
-            try:
-                run = self._supervisor.find(accepted.key)
-                if run is not None:
-                    await (run.settle() if request.configuration.return_immediately else self._wait(run))
-                task = await self._views.task(accepted.key)
-            finally:
-                self._feeds.release(accepted.key, feed)
-            return cut_history(task, request.configuration.history_length)
+            accepted = await self._reception.accept(request, caller)
+            run, task = accepted.run or self._supervisor.find(accepted.key), None
+            if run is not None:
+                await (run.settle() if request.configuration.return_immediately else self._wait(run))
+                task = run.feed.whole_task()
+            return cut_history(task or await self._views.task(accepted.key), request.configuration.history_length)
 
     async def send_streaming_message(
         self, request: SendMessageRequest, caller: Caller = ANYBODY, *, after: int | None = None
@@ -205,9 +202,10 @@ class Engine:
             if self.program.replies_directly:
                 yield [(0, await self._reply(request, caller))]
                 return
-            accepted, feed = await self._reception.accept(request, caller)
+            accepted = await self._reception.accept(request, caller)
+            feed = self._feeds.use(accepted.key)
             try:
-                run = self._supervisor.find(accepted.key)
+                run = accepted.run or self._supervisor.find(accepted.key)
                 if run is not None:
                     await run.settle()
                 async with aclosing(self._follow_send(accepted, request, caller, after)) as batches:
@@ -219,10 +217,11 @@ class Engine:
     def _follow_send(
         self, accepted: Accepted, request: SendMessageRequest, caller: Caller, after: int | None
     ) -> AsyncGenerator[Batch]:
-        if accepted.task is not None:
-            task = cut_history(accepted.task(), request.configuration.history_length)
-            return self._views.stream(accepted.key, after=accepted.seq, opening=[(accepted.seq, task)])
-        if accepted.is_repeat and after is not None:
+        if accepted.events:
+            seq, task = len(accepted.events), fold(None, accepted.events)
+            opening = [(seq, cut_history(task, request.configuration.history_length))]
+            return self._views.stream(accepted.key, after=seq, opening=opening)
+        if accepted.run is None and after is not None:
             return self._go_on_after(accepted.key, caller, after)
         return self._catch_up(accepted.key)
 
@@ -288,7 +287,11 @@ class Engine:
                 reply = await self.program.reply(structs.replace(message, context_id=context_id))
         except Exception as exc:
             reference = self._new_id()
-            logger.exception("The agent failed to reply (reference %s)", reference)
+            logger.exception(
+                "The agent failed to reply (reference %s)",
+                reference,
+                extra={"context": context_id, "reference": reference},
+            )
             raise InternalError(f"The agent failed. Reference: {reference}") from exc
         return structs.replace(reply, message_id=reply.message_id or self._new_id(), context_id=context_id)
 
@@ -391,7 +394,10 @@ class Engine:
             text = f"The agent was restarted {head.attempts} times while it worked on this task."
             await self._settle(head, TaskState.FAILED, text)
         else:
-            logger.info("Task %s: begun again after a restart (attempt %d)", head.key.task_id, head.attempts + 1)
+            attempt = head.attempts + 1
+            logger.info(
+                "Task %s: begun again after a restart (attempt %d)", head.key.task_id, attempt, extra=_log_fields(head)
+            )
             await self._reception.begin_again(head)
 
     def _run_ended(self, run: Run) -> None:
@@ -413,7 +419,7 @@ class Engine:
             snapshot = await asyncio.to_thread(fold_stored, stored)  # tens of milliseconds for a long task
             await self._log.write(Write(key, head.last_seq, (), head.state, head.status_at, snapshot=snapshot))
         except StoreError as error:
-            logger.warning("Task %s: no snapshot written: %s", key.task_id, error)
+            logger.warning("Task %s: no snapshot written: %s", key.task_id, error, extra={"task": key.task_id})
 
     async def _settle_later(self, key: TaskKey) -> None:
         """Fail a task whose run could not write, as soon as the store takes writes again."""
@@ -426,7 +432,7 @@ class Engine:
                 await self._settle(head, TaskState.FAILED, "The agent could not store its progress on this task.")
                 return
             except StoreError as error:
-                logger.warning("Task %s: still cannot be stored: %s", key.task_id, error)
+                logger.warning("Task %s: still cannot be stored: %s", key.task_id, error, extra={"task": key.task_id})
                 await self._clock.sleep(pause)
                 pause = min(pause * 2, 30.0)
 
@@ -447,3 +453,7 @@ class Engine:
         task = asyncio.get_running_loop().create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
+
+
+def _log_fields(head: TaskHead) -> dict[str, str]:
+    return {"task": head.key.task_id, "context": head.context_id}

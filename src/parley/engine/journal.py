@@ -23,6 +23,20 @@ STATUS = ""
 class Journal:
     """What the log of a task holds since its current conversation began."""
 
+    __slots__ = (
+        "_answers",
+        "_answers_given",
+        "_emitted",
+        "_is_waiting",
+        "_repeated",
+        "_steps",
+        "_steps_taken",
+        "artifact_bytes",
+        "artifact_ids",
+        "messages",
+        "opening",
+    )
+
     def __init__(self, events: Iterable[TaskEvent] = ()) -> None:
         self.messages: list[Message] = []
         self.opening: Message | None = None
@@ -73,14 +87,10 @@ class Journal:
     def _count_emitted(self, name: str) -> None:
         self._emitted[name] = self._emitted.get(name, 0) + 1
 
-    def is_news(self, name: str) -> bool:
-        """Whether the next emission under a name has not been made before this run; counts it."""
+    def next_emission(self, name: str) -> int | None:
+        """The number of the next emission under a name, from 1 on; None if it was made before this run."""
         number = self._repeated[name] = self._repeated.get(name, 0) + 1
-        return number > self._emitted.get(name, 0)
-
-    def is_first(self, name: str) -> bool:
-        """Whether the emission just counted is the first of its name."""
-        return self._repeated[name] == 1
+        return number if number > self._emitted.get(name, 0) else None
 
     def slot_of(self, artifact_id: str) -> int:
         """An artifact's number, by which 0.1 knows it: its place among all artifacts of the task."""

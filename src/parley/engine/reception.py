@@ -6,20 +6,19 @@ last look at a task and the begin of its run nothing waits, so that no two runs 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import datetime
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from parley.engine.caller import Caller
 from parley.engine.clock import Clock, NewId
-from parley.engine.feed import Feed, Feeds
+from parley.engine.feed import Feeds
 from parley.engine.journal import Journal
 from parley.engine.limits import Limits
 from parley.engine.observer import Observer
 from parley.engine.program import Program
-from parley.engine.run import Run
+from parley.engine.run import Run, Workplace
 from parley.engine.sends import Sends
 from parley.engine.sizes import size_of
 from parley.engine.supervisor import Supervisor
@@ -27,23 +26,20 @@ from parley.engine.views import Views
 from parley.engine.webhooks import Webhooks
 from parley.protocol.errors import InvalidParamsError, TaskNotFoundError, UnavailableError
 from parley.protocol.events import MessageAdded, StatusUpdate, TaskCreated, TaskEvent
-from parley.protocol.lifecycle import admit_message, fold, is_interrupted, is_terminal
+from parley.protocol.lifecycle import admit_message, is_interrupted, is_terminal
 from parley.protocol.messages import Message
 from parley.protocol.requests import SendConfiguration, SendMessageRequest
-from parley.protocol.tasks import Task, TaskState, TaskStatus
+from parley.protocol.tasks import TaskState, TaskStatus
 from parley.stores.interface import NewTask, SendKey, SendRecord, TaskHead, TaskKey, TaskLog, Write
 
 
-@dataclass(frozen=True, slots=True)
-class Accepted:
-    """A message that was taken in: its task and, where `task` is given, the number of the event that says so."""
+class Accepted(Struct, frozen=True):
+    """A message that was taken in: its task, and the run that has it, unless the same message came before."""
 
     key: TaskKey
-    seq: int
-    task: Callable[[], Task] | None = None
-    """The task right after the message, where that can be told without asking the store."""
-    is_repeat: bool = False
-    """Whether the same message came before."""
+    run: Run | None = None
+    events: Sequence[TaskEvent] = ()
+    """All events of the task up to the message, where that can be told without asking the store."""
 
 
 class Reception:
@@ -74,9 +70,18 @@ class Reception:
         self._clock = clock
         self._new_id = new_id
         self._limits = limits
-        self._observer = observer
+        self._workplace = Workplace(
+            program=program,
+            log=log,
+            views=views,
+            sends=sends,
+            clock=clock,
+            new_id=new_id,
+            limits=limits,
+            observer=observer,
+        )
 
-    async def accept(self, request: SendMessageRequest, caller: Caller) -> tuple[Accepted, Feed]:
+    async def accept(self, request: SendMessageRequest, caller: Caller) -> Accepted:
         """Take a message in: begin a task, go on with one, or find out that the message came before."""
         message = self.checked(request.message, caller)
         owner, send = caller.owner, self._sends.key_of(message)
@@ -86,7 +91,7 @@ class Reception:
             if request.configuration.push_config is not None:
                 # A crash may have come between the message and its webhook, which begins then with the task.
                 await self._webhooks.register(key, request.configuration.push_config, caller, after=0)
-            return Accepted(key, 0, is_repeat=True), self._feeds.use(key)
+            return Accepted(key)
         if message is not request.message:
             request = structs.replace(request, message=message)
         try:
@@ -106,7 +111,7 @@ class Reception:
         """Ask whether the caller may have the work that a message began, or begins under an id of the caller's."""
         self._program.admit(structs.replace(opening, task_id=None), caller)
 
-    async def _take_in(self, request: SendMessageRequest, caller: Caller, send: SendKey) -> tuple[Accepted, Feed]:
+    async def _take_in(self, request: SendMessageRequest, caller: Caller, send: SendKey) -> Accepted:
         self._supervisor.check_capacity()
         task_id = request.message.task_id
         if task_id is None:
@@ -132,9 +137,7 @@ class Reception:
             if accepted is not None:
                 return accepted
 
-    async def _begin_task(
-        self, request: SendMessageRequest, caller: Caller, send: SendKey, task_id: str
-    ) -> tuple[Accepted, Feed]:
+    async def _begin_task(self, request: SendMessageRequest, caller: Caller, send: SendKey, task_id: str) -> Accepted:
         now = self._clock.now()
         key = TaskKey(caller.owner, task_id)
         if request.configuration.push_config is not None:
@@ -146,15 +149,14 @@ class Reception:
             MessageAdded(task_id, context_id, message),
         )
         run = self._run(key, context_id, caller, message, request.configuration, Journal(events), status_at=now)
-        new = NewTask(self._program.id, context_id, caller.version, now)
-        remembered = (send, SendRecord(now, task_id))
-        run.begin(events, new, remembered)
-        await self._start(run, remembered, request.configuration, caller)
-        return Accepted(key, len(events), lambda: fold(None, events)), self._feeds.use(key)
+        run.new = NewTask(self._program.id, context_id, caller.version, now)
+        self._start(run, events, (send, SendRecord(now, task_id)))
+        await self._register(run, request.configuration, caller)
+        return Accepted(key, run, events)
 
     async def _go_on(
         self, head: TaskHead, request: SendMessageRequest, caller: Caller, send: SendKey
-    ) -> tuple[Accepted, Feed] | None:
+    ) -> Accepted | None:
         """Give a message to a task that exists; None if the task changed meanwhile and must be looked at again."""
         key = head.key
         message = structs.replace(request.message, task_id=key.task_id, context_id=head.context_id)
@@ -173,7 +175,7 @@ class Reception:
             self._sends.announce(key.owner, *remembered)
             if request.configuration.push_config is not None:
                 await self._webhooks.register(key, request.configuration.push_config, caller, after=after)
-            return Accepted(key, run.seq), self._feeds.use(key)
+            return Accepted(key, run)
         if not (is_terminal(head.state) or is_interrupted(head.state)):
             raise UnavailableError("The task is being recovered; try again in a moment")
         admit_message(key.task_id, head.state, may_reopen=request.caller_names_task)
@@ -190,7 +192,7 @@ class Reception:
         request: SendMessageRequest,
         caller: Caller,
         remembered: tuple[SendKey, SendRecord],
-    ) -> tuple[Accepted, Feed]:
+    ) -> Accepted:
         """Begin another run of a task that waited for its caller, or (0.1) had ended."""
         now = self._clock.now()
         added = MessageAdded(head.key.task_id, head.context_id, message)
@@ -212,11 +214,10 @@ class Reception:
             head.last_seq,
             state,
         )
-        run.begin(news, None, remembered)
-        await self._start(run, remembered, request.configuration, caller)
+        self._start(run, news, remembered)
+        await self._register(run, request.configuration, caller)
         await self._webhooks.watch(head.key)
-        accepted = Accepted(head.key, head.last_seq + len(news), lambda: fold(None, [*events, *news]))
-        return accepted, self._feeds.use(head.key)
+        return Accepted(head.key, run, [*events, *news])
 
     def _run(
         self,
@@ -232,34 +233,29 @@ class Reception:
         status_at: datetime | None = None,
     ) -> Run:
         return Run(
+            self._workplace,
             key=key,
             context_id=context_id,
-            program=self._program,
-            views=self._views,
             caller=caller,
             message=message,
             configuration=configuration,
-            log=self._log,
             feed=self._feeds.use(key),
             journal=journal,
-            clock=self._clock,
-            new_id=self._new_id,
-            limits=self._limits,
-            sends_kept=self._sends.kept,
             seq=seq,
             state=state,
             attempts=attempts,
-            status_at=status_at,
-            observer=self._observer,
+            status_at=status_at or self._clock.now(),
         )
 
-    async def _start(
-        self, run: Run, remembered: tuple[SendKey, SendRecord], configuration: SendConfiguration, caller: Caller
-    ) -> None:
-        """Begin a run. From here on the message has been taken, whatever becomes of its sender."""
+    def _start(self, run: Run, events: Sequence[TaskEvent], remembered: tuple[SendKey, SendRecord]) -> None:
+        """Begin a run with what brought it about. From here on the message has been taken, whatever its sender does."""
+        run.begin(events, remembered)
         self._sends.announce(run.key.owner, *remembered)
         self._supervisor.start(run)
         run.write_soon()  # behind the program's first breath, so that what it says is written along
+
+    async def _register(self, run: Run, configuration: SendConfiguration, caller: Caller) -> None:
+        """Keep the webhook that came with the message of a run, once its task is there."""
         if configuration.push_config is not None:
             await run.settle()
             await self._webhooks.register(run.key, configuration.push_config, caller, after=run.first_seq)

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from time import perf_counter
@@ -26,6 +27,7 @@ from parley.engine.journal import STATUS, Journal
 from parley.engine.limits import Limits
 from parley.engine.observer import Observer
 from parley.engine.program import Program
+from parley.engine.sends import Sends
 from parley.engine.sizes import size_of
 from parley.engine.views import Views
 from parley.protocol.errors import InvalidParamsError, LocalProtocolError, ParleyError, UnavailableError
@@ -35,7 +37,7 @@ from parley.protocol.lifecycle import ends_stream
 from parley.protocol.messages import Message, Part, Role, TextPart
 from parley.protocol.requests import SendConfiguration
 from parley.protocol.tasks import Artifact, TaskState, TaskStatus
-from parley.stores.interface import ConflictError, NewTask, Owner, SendKey, SendRecord, TaskKey, TaskLog, Write
+from parley.stores.interface import ConflictError, NewTask, SendKey, SendRecord, TaskKey, TaskLog, Write
 
 logger = logging.getLogger(__name__)
 
@@ -51,45 +53,85 @@ class LimitExceededError(LocalProtocolError):
     """The agent produced more than it may."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workplace:
+    """What all runs of an engine share."""
+
+    program: Program
+    log: TaskLog
+    views: Views
+    sends: Sends
+    clock: Clock
+    new_id: NewId
+    limits: Limits
+    observer: Observer | None
+
+
 class Run:
     """One program at work on one task."""
 
+    __slots__ = (
+        "_buffer",
+        "_is_scheduled",
+        "_is_writing",
+        "_on_settled",
+        "_place",
+        "_sends",
+        "_status_at",
+        "_waiting",
+        "_waiting_for_end",
+        "_written_seq",
+        "attempts",
+        "caller",
+        "configuration",
+        "context_id",
+        "deadline",
+        "failure",
+        "feed",
+        "first_seq",
+        "is_cancelled",
+        "is_closed",
+        "is_cut_off",
+        "is_over",
+        "is_overdue",
+        "journal",
+        "key",
+        "loop",
+        "message",
+        "new",
+        "seq",
+        "state",
+    )
+
     def __init__(
         self,
+        place: Workplace,
         *,
         key: TaskKey,
         context_id: str,
-        program: Program,
-        views: Views,
         caller: Caller,
         message: Message,
         configuration: SendConfiguration,
-        log: TaskLog,
         feed: Feed,
         journal: Journal,
-        clock: Clock,
-        new_id: NewId,
-        limits: Limits,
-        sends_kept: Callable[[Owner, SendKey], None],
-        seq: int = 0,
-        state: TaskState = TaskState.SUBMITTED,
-        status_at: datetime | None = None,
-        attempts: int = 1,
-        observer: Observer | None = None,
+        seq: int,
+        state: TaskState,
+        status_at: datetime,
+        attempts: int,
     ) -> None:
+        self._place = place
         self.key = key
         self.context_id = context_id
-        self.program = program
         self.caller = caller
         self.message = message
         self.configuration = configuration
+        self.feed = feed
         self.journal = journal
-        self.clock = clock
-        self.new_id = new_id
-        self.limits = limits
         self.state = state
         self.seq = seq
+        self.first_seq = seq
         self.attempts = attempts
+        self.loop = asyncio.get_running_loop()
         self.is_cancelled = False
         self.is_cut_off = False
         self.is_overdue = False
@@ -98,50 +140,58 @@ class Run:
         """Whether its supervisor has let go of it."""
         self.deadline = 0.0
         """When it has taken too long, on the clock's monotonic scale."""
-        self._log = log
-        self._views = views
-        self._observer = observer
-        self._sends_kept = sends_kept
-        self.feed = feed
-        self._loop = asyncio.get_running_loop()
-        self._status_at = status_at or clock.now()
+        self.failure: ParleyError | None = None
+        """Why the store refused a write, so that the task stands somewhere in the middle."""
+        self.new: NewTask | None = None
+        """What creates the task with the first write."""
+        self._status_at = status_at
         self._buffer: list[TaskEvent] = []
-        self._new: NewTask | None = None
         self._sends: list[tuple[SendKey, SendRecord]] = []
         self._is_writing = False
         self._is_scheduled = False
-        self.failure: ParleyError | None = None
-        """Why the store refused a write, so that the task stands somewhere in the middle."""
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._waiting_for_end: list[asyncio.Future[None]] = []
         self._on_settled: Callable[[Run], None] | None = None
         self._written_seq = seq
-        self.first_seq = seq
+
+    @property
+    def program(self) -> Program:
+        """Whose work it is."""
+        return self._place.program
+
+    @property
+    def log_fields(self) -> dict[str, str]:
+        """What a log line about the run says beside its text."""
+        return {"task": self.key.task_id, "context": self.context_id}
 
     @property
     def contexts(self) -> Contexts:
         """The conversations of the task's owner."""
-        return Contexts(self._log, self._views, self.key.owner)
+        return Contexts(self._place.log, self._place.views, self.key.owner)
 
     # --- what a program does ------------------------------------------------------------------------------------------
 
     async def emit_chunk(self, artifact: Artifact, *, append: bool | None = None, last: bool = False) -> None:
         """Say a chunk of an artifact, unless the log has it already; `append` is found out if not given."""
         name = artifact.artifact_id
-        is_news = self.journal.is_news(name)
-        grows = not self.journal.is_first(name) if append is None else append
-        if not is_news:
+        number = self.journal.next_emission(name)
+        if number is None:
             return
         self._count_bytes(artifact.parts)
         artifact = structs.replace(artifact, index=self.journal.slot_of(name))
-        await self._emit(ArtifactUpdate(self.key.task_id, self.context_id, artifact, append=grows, last_chunk=last))
+        grows = number > 1 if append is None else append
+        self._emit(ArtifactUpdate(self.key.task_id, self.context_id, artifact, grows, last))
+        if self._is_far_ahead:
+            await self.settle()
 
     async def emit_status(self, parts: tuple[Part, ...], metadata: JsonObject | None = None) -> None:
         """Say how the work goes, unless the log has it already."""
-        if self.journal.is_news(STATUS):
-            self._status_at = self.clock.now()
+        if self.journal.next_emission(STATUS) is not None:
+            self._status_at = self._place.clock.now()
             status = TaskStatus(TaskState.WORKING, self.agent_message(parts), self._status_at)
-            await self._emit(StatusUpdate(self.key.task_id, self.context_id, status, metadata or {}))
+            self._emit(StatusUpdate(self.key.task_id, self.context_id, status, metadata or {}))
+            if self._is_far_ahead:
+                await self.settle()
 
     async def ask(self, state: TaskState, parts: tuple[Part, ...], metadata: JsonObject | None = None) -> Message:
         """The caller's answer to a question, if it was given already; otherwise ask it and end the run.
@@ -165,7 +215,7 @@ class Run:
             value: JsonValue = msgspec.json.decode(msgspec.json.encode(taken))
         except (TypeError, ValueError, RecursionError) as exc:
             raise LocalProtocolError(f"The result of step {name!r} is not JSON: {exc}") from exc
-        await self._emit(StepRecorded(self.key.task_id, self.context_id, name, value, number))
+        self._emit(StepRecorded(self.key.task_id, self.context_id, name, value, number))
         await self.settle()
         return value
 
@@ -199,23 +249,27 @@ class Run:
         """Whether everything said so far is durable, or never will be."""
         return self.failure is not None or self._written_seq >= self.seq + len(self._buffer)
 
+    @property
+    def is_kept(self) -> bool:
+        """Whether the task is in the store."""
+        return self._written_seq > 0
+
     def agent_message(self, parts: tuple[Part, ...]) -> Message:
         """A message of the agent in this task."""
-        return Message(self.new_id(), Role.AGENT, parts, self.context_id, self.key.task_id)
+        return Message(self._place.new_id(), Role.AGENT, parts, self.context_id, self.key.task_id)
 
     def _count_bytes(self, parts: tuple[Part, ...]) -> None:
         self.journal.artifact_bytes += size_of(parts)
-        if self.journal.artifact_bytes > self.limits.artifact_bytes:
-            raise LimitExceededError(f"The task's artifacts exceed {self.limits.artifact_bytes} bytes")
+        if self.journal.artifact_bytes > self._place.limits.artifact_bytes:
+            raise LimitExceededError(f"The task's artifacts exceed {self._place.limits.artifact_bytes} bytes")
 
     # --- what the engine does -----------------------------------------------------------------------------------------
 
-    def begin(self, events: tuple[TaskEvent, ...], new: NewTask | None, send: tuple[SendKey, SendRecord]) -> None:
+    def begin(self, events: Sequence[TaskEvent], send: tuple[SendKey, SendRecord]) -> None:
         """Append what brought the run about: the task's creation, a message, the send to remember.
 
         It is written by `write_soon`, or with what the program says first.
         """
-        self._new = new
         self._sends.append(send)
         self._buffer.extend(events)
 
@@ -237,25 +291,28 @@ class Run:
     def _append_status(
         self, state: TaskState, message: Message | None = None, metadata: JsonObject | None = None
     ) -> None:
-        self._status_at = self.clock.now()
+        self._status_at = self._place.clock.now()
         status = TaskStatus(state, message, self._status_at)
         self.state = state
         self._append(StatusUpdate(self.key.task_id, self.context_id, status, metadata or {}))
 
     # --- writing ------------------------------------------------------------------------------------------------------
 
-    async def _emit(self, event: TaskEvent) -> None:
+    def _emit(self, event: TaskEvent) -> None:
         self._check_loop()
         if self.is_closed:
             raise Stopped
-        if self.seq + len(self._buffer) >= self.limits.events_per_task:
-            raise LimitExceededError(f"The task has more than {self.limits.events_per_task} events")
+        if self.seq + len(self._buffer) >= self._place.limits.events_per_task:
+            raise LimitExceededError(f"The task has more than {self._place.limits.events_per_task} events")
         self._append(event)
-        if len(self._buffer) >= self.limits.unwritten_events:
-            await self.settle()
+
+    @property
+    def _is_far_ahead(self) -> bool:
+        """Whether the program must wait for the store."""
+        return len(self._buffer) >= self._place.limits.unwritten_events
 
     def _check_loop(self) -> None:
-        if asyncio.get_running_loop() is not self._loop:
+        if asyncio.get_running_loop() is not self.loop:
             raise LocalProtocolError("A turn belongs to its own event loop; plain functions use `turn.wait(…)`")
 
     def _append(self, event: TaskEvent) -> None:
@@ -266,7 +323,7 @@ class Run:
         """Write what was said when the event loop has come round."""
         if not (self._is_writing or self._is_scheduled):
             self._is_scheduled = True
-            self._loop.call_soon(self._write_scheduled)
+            self.loop.call_soon(self._write_scheduled)
 
     def _write_scheduled(self) -> None:
         self._is_scheduled = False
@@ -286,15 +343,15 @@ class Run:
             events=events,
             state=self.state,
             status_at=self._status_at,
-            new=self._new,
+            new=self.new,
             sends=tuple(self._sends),
             attempts=0 if ends_stream(self.state) else self.attempts,
         )
         self.seq += len(events)
-        self._new = None
+        self.new = None
         self._sends.clear()
-        begun = perf_counter() if self._observer is not None else 0.0
-        writing = asyncio.ensure_future(self._log.write(write))
+        begun = perf_counter() if self._place.observer is not None else 0.0
+        writing = asyncio.ensure_future(self._place.log.write(write))
         if writing.done():  # as a store in memory has it
             self._written(first, write, begun, writing)
         else:
@@ -305,13 +362,13 @@ class Run:
             return  # the process is going down
         events, error = write.events, done.exception()
         for send, _ in write.sends:
-            self._sends_kept(self.key.owner, send)
+            self._place.sends.kept(self.key.owner, send)
         if error is not None:
             self._break(error, is_new=write.new is not None)
         else:
             self._written_seq = first + len(events) - 1
-            if self._observer is not None:
-                self._observer.committed(self.key, self.program.id, events, perf_counter() - begun)
+            if self._place.observer is not None:
+                self._place.observer.committed(self.key, self.program.id, events, perf_counter() - begun)
             self.feed.publish(first, events)
             self._is_writing = False
             self._write()
@@ -319,7 +376,7 @@ class Run:
 
     def _break(self, error: BaseException, *, is_new: bool) -> None:
         """The store refused: nothing more of this run can be kept, and its readers are cut off."""
-        logger.error("Task %s: the store refused a write: %s", self.key.task_id, error)
+        logger.error("Task %s: the store refused a write: %s", self.key.task_id, error, extra=self.log_fields)
         self.is_closed = True
         self._buffer.clear()
         self._is_writing = False

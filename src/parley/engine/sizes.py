@@ -11,7 +11,10 @@ from parley.protocol.messages import DataPart, Part, RawPart, TextPart, UrlPart
 
 def size_of(parts: Iterable[Part]) -> int:
     """About how many bytes some parts take."""
-    return sum(map(_size, parts))
+    size = 0
+    for part in parts:
+        size += len(part.text) if type(part) is TextPart else _size(part)
+    return size
 
 
 def _size(part: Part) -> int:

@@ -131,7 +131,7 @@ class Supervisor:
             else:  # a cancellation of the handler's own
                 await self._fail_for(run, error)
         except LimitExceededError as error:
-            logger.error("Task %s: %s", run.key.task_id, error)
+            logger.error("Task %s: %s", run.key.task_id, error, extra=run.log_fields)
             await self._finish(run.fail(f"{error.message}."))
         except BaseExceptionGroup as group:
             # A handler that asks from inside a task group is stopped there, and the group says so.
@@ -149,7 +149,13 @@ class Supervisor:
         A program that raises while it is being stopped is stopped all the same.
         """
         reference = self._new_id()
-        logger.error("Task %s: the agent failed (reference %s)", run.key.task_id, reference, exc_info=error)
+        logger.error(
+            "Task %s: the agent failed (reference %s)",
+            run.key.task_id,
+            reference,
+            exc_info=error,
+            extra={**run.log_fields, "reference": reference},
+        )
         if not (run.is_cancelled or run.is_cut_off):
             await self._finish(run.fail(f"The agent failed. Reference: {reference}"))
 
@@ -205,7 +211,11 @@ class Supervisor:
             await asyncio.wait({work}, timeout=self._limits.cancel_seconds)
         if not run.is_closed:
             if work is not None and not work.done():
-                logger.warning("Task %s: the agent ignores its cancellation and is left behind", run.key.task_id)
+                logger.warning(
+                    "Task %s: the agent ignores its cancellation and is left behind",
+                    run.key.task_id,
+                    extra=run.log_fields,
+                )
             self._in_background(self._end_canceled(run))
         await run.wait_for_end()
         if run.failure is not None:
@@ -240,8 +250,20 @@ class Supervisor:
         """End a run without ending its task: the next engine goes on with it, and who waits is told to come back."""
         run.is_cut_off = True
         if not run.is_closed:
-            run.abort(UnavailableError(RESTARTING))
+            run.abort(self._cut_off_error(run))
         self._close(run)
+
+    def _cut_off_error(self, run: Run) -> UnavailableError:
+        """What those hear who wait for a run that was cut off: which task to come back for, if it is kept already."""
+        if not run.is_kept:
+            return UnavailableError(RESTARTING)
+        details = {"taskId": run.key.task_id}
+        if not self._limits.idempotency_seconds:
+            return UnavailableError("The agent is restarting and goes on with the task then", details=details)
+        return UnavailableError(
+            "The agent is restarting and goes on with the task then; the same message sent again gets the same task",
+            details=details,
+        )
 
     def _in_background(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

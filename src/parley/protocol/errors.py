@@ -257,6 +257,11 @@ class SignatureInvalidError(PeerProtocolError):
     """No signature of the card could be verified."""
 
 
+def wire_name(error: A2AError) -> str:
+    """The name under which peers know an error: that of the class that owns its code, not of a subclass of ours."""
+    return next((kind.__name__ for kind in type(error).__mro__ if kind in WIRE_ERRORS), type(error).__name__)
+
+
 WIRE_ERRORS: tuple[type[A2AError], ...] = (
     ParseError,
     InvalidRequestError,

@@ -23,13 +23,13 @@ from parley.agents.agent import Agent
 from parley.engine.deliveries import Deliveries, Notification
 from parley.engine.engine import Engine
 from parley.engine.limits import Limits
-from parley.protocol.errors import A2AError, MethodNotFoundError, UnavailableError
+from parley.protocol.errors import MethodNotFoundError, UnavailableError
 from parley.protocol.versions import Version
+from parley.server.body_room import BodyRoom
 from parley.server.cards import Cards, Signer, host_of
-from parley.server.http import BodyRoom, HttpRequest
+from parley.server.http import HttpRequest, refuse
 from parley.server.limits import ServerLimits
 from parley.server.metrics import Metrics
-from parley.server.rest import refuse
 from parley.server.security import Security
 from parley.server.service import Service
 from parley.server.site import Site
@@ -42,6 +42,9 @@ from parley.stores.interface import TaskLog
 from parley.stores.locate import open_store, opened
 
 logger = logging.getLogger(__name__)
+
+NEVER_STARTED = "The app is not running. Put `async with app.running():` into the lifespan of the outer app."
+"""For those who mount the app: the lifespan of a mounted app is never called."""
 
 
 class App:
@@ -67,11 +70,19 @@ class App:
         retention: timedelta | None = None,
         drain_seconds: float = 10.0,
     ) -> None:
-        """Assemble the app; nothing is opened yet. Raises ValueError for no agent, or two with one id."""
+        """Assemble the app; nothing is opened yet.
+
+        Raises:
+            ValueError: there is no agent, one without a handler, or two with one id.
+        """
         if not agents:
             raise ValueError("An app needs at least one agent")
         if len({agent.id for agent in agents}) < len(agents):
             raise ValueError("Two agents have the same id; give one of them another with Agent(…, id=…)")
+        for agent in agents:
+            agent.check()
+            if "/" in agent.id:
+                raise ValueError(f"The id {agent.id!r} cannot have a slash: it is a part of paths and of tenants")
         self.agents = agents
         self.is_open = security is None
         self.limits = limits or ServerLimits()
@@ -82,8 +93,10 @@ class App:
         self._telemetry = telemetry
         self._webhooks = webhooks
         self._grpc: tuple[str | None, int] | None = None
-        self._is_running = False
+        self.is_running = False
+        self._was_started = False
         self._is_draining = False
+        self._has_complained = False
         self._throttle = Throttle(self.limits.rates)
         self._sender = WebhookSender(webhooks or PUBLIC_ONLY, extra_headers=self._trace_headers)
         self._deliveries = Deliveries(self.log, self._sender, observer=telemetry)
@@ -142,7 +155,14 @@ class App:
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[App]:
-        """Open the store, take up what a crash left behind, and serve until the block ends."""
+        """Open the store, take up what a crash left behind, and serve until the block ends.
+
+        Raises:
+            RuntimeError: the app runs already, or has run: its engines have drained.
+        """
+        if self._was_started:
+            raise RuntimeError("This app has run already; make a new App to run again")
+        self._was_started = True
         async with AsyncExitStack() as stack:
             if self._telemetry is not None:
                 self._telemetry.open()
@@ -151,18 +171,18 @@ class App:
             await stack.enter_async_context(self._sender)
             await stack.enter_async_context(self._deliveries)
             if self._security is not None:
-                await self._security.open()
                 stack.push_async_callback(self._security.close)
+                await self._security.open()
             for service in self.services.values():
                 await stack.enter_async_context(service.engine)
             self.pulse.start()
             stack.callback(self.pulse.stop)
-            self._is_running = True
+            self.is_running = True
             try:
                 yield self
             finally:
-                self._is_running = False
                 await self.drain()
+                self.is_running = False
 
     async def drain(self) -> None:
         """Take no more work, let runs finish for a while, and cut streams off with an error that says to come back."""
@@ -198,9 +218,10 @@ class App:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = HttpRequest(scope, receive, send)
-        path, base_url = request.path, self._public_url or request.origin
-        if not self._is_running:
-            await refuse(request, Version.V1_0, UnavailableError("The server is not running"))
+        path = request.path
+        request.base_url = self._public_url or request.origin
+        if not self.is_running:
+            await self._refuse_to_start(request)
         elif path == "/healthz":
             status, word = (503, b"draining") if self._is_draining else (200, b"ok")
             await request.reply(status, b'{"status":"%b"}' % word)
@@ -208,29 +229,41 @@ class App:
             await self._show_metrics(request, self._telemetry.metrics)
         elif len(self._sites) == 1:
             (site,) = self._sites.values()
-            await site(request, path, base_url)
+            await site(request, path)
         else:
-            await self._answer_for_many(request, path, base_url)
+            await self._answer_for_many(request, path)
+
+    async def _refuse_to_start(self, request: HttpRequest) -> None:
+        """Say that the app is not running; if it never was, say what its author has forgotten, to the log once."""
+        if self._is_draining:
+            error = UnavailableError("The server is not running")
+        else:
+            error = UnavailableError(NEVER_STARTED)
+            if not self._has_complained:
+                self._has_complained = True
+                logger.error(NEVER_STARTED)
+        await refuse(request, Version.V1_0, error)
 
     async def _show_metrics(self, request: HttpRequest, metrics: Metrics) -> None:
         """The metrics, for whoever may call the agents."""
         try:
             service = next(iter(self.services.values()))
             await service.authenticate(request.credentials, request.address)
-        except A2AError as error:
+        except Exception as error:  # here a request ends
             await refuse(request, Version.V1_0, error)
         else:
             content_type, text = metrics.render(request.headers.get("accept", ""))
             await request.reply(200, text, content_type.encode())
 
-    async def _answer_for_many(self, request: HttpRequest, path: str, base_url: str) -> None:
+    async def _answer_for_many(self, request: HttpRequest, path: str) -> None:
         _, _, below = path.partition("/agents/")
         segment, slash, rest = below.partition("/")
         site = self._sites.get(unquote(segment)) if path.startswith("/agents/") else None
         if site is not None:
-            await site(request, slash + rest, self.url_of(unquote(segment), base_url))
+            request.base_url = self.url_of(unquote(segment), request.base_url)
+            await site(request, slash + rest)
         elif path in ("", "/", "/agents", "/agents/") and request.verb in ("GET", "HEAD"):
-            await request.reply(200, self._directory(base_url))
+            await request.reply(200, self._directory(request.base_url))
         else:
             await refuse(request, Version.V1_0, MethodNotFoundError("No agent is here; /agents lists them all"))
 
@@ -250,13 +283,14 @@ class App:
 
     async def _follow_lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
+        kind = "startup"
         try:
             async with self.running():
                 await send({"type": "lifespan.startup.complete"})
+                kind = "shutdown"
                 await receive()
         except Exception as error:  # here the server ends
             logger.exception("The app cannot run")
-            kind = "shutdown" if self._is_draining else "startup"
             await send({"type": f"lifespan.{kind}.failed", "message": str(error)})
         else:
             await send({"type": "lifespan.shutdown.complete"})

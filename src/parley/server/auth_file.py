@@ -11,6 +11,7 @@ import os
 import re
 import tomllib
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -19,7 +20,7 @@ from msgspec import Struct, structs
 
 from parley.protocol.cards import ApiKeyLocation, OAuthFlow, OAuthFlows
 from parley.server.schemes.api_keys import ApiKeys
-from parley.server.schemes.basic import BasicUser, BasicUsers
+from parley.server.schemes.basic import BasicUser, BasicUsers, hash_password
 from parley.server.schemes.introspection import REMEMBERED_SECONDS, Introspection
 from parley.server.schemes.jwt import ALGORITHMS
 from parley.server.schemes.jwt_issuer import JwtIssuer
@@ -54,8 +55,10 @@ def load_security(path: str | Path, *, environ: Mapping[str, str] | None = None)
     """
     try:
         text = Path(path).read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as exc:
-        raise AuthFileError("", f"{path} cannot be read: {exc}") from exc
+    except OSError as exc:
+        raise AuthFileError("", f"{path} cannot be read: {exc.strerror}") from exc
+    except UnicodeDecodeError as exc:
+        raise AuthFileError("", f"{path} cannot be read: it is not UTF-8") from exc
     try:
         return parse_security(text, environ=environ)
     except AuthFileError as exc:
@@ -85,17 +88,30 @@ def parse_security(text: str, *, environ: Mapping[str, str] | None = None) -> Se
         raise AuthFileError("require" if schemes and requirements == [] else "schemes", str(exc)) from None
 
 
-def new_token(name: str, *, scopes: tuple[str, ...] = (), tenant: str | None = None) -> tuple[str, str]:
+def new_token(
+    name: str, *, scopes: tuple[str, ...] = (), tenant: str | None = None, expires: datetime | None = None
+) -> tuple[str, str]:
     """A new token for its holder, and the entry for the file, an inline table: `{ name = "ci", hash = "sha256:…" }`."""
     token, digest = new_secret()
-    facts: dict[str, Any] = {"name": name, "hash": digest}
-    if scopes:
-        facts["scopes"] = list(scopes)
-    if tenant is not None:
-        facts["tenant"] = tenant
+    return token, _inline({"name": name, "hash": digest, "scopes": scopes, "tenant": tenant, "expires": expires})
+
+
+def new_user(name: str, password: str, *, scopes: tuple[str, ...] = (), tenant: str | None = None) -> str:
+    """The entry for the file that lets somebody in with a password: `{ name = "ada", password = "$scrypt$…" }`."""
+    return _inline({"name": name, "password": hash_password(password), "scopes": scopes, "tenant": tenant})
+
+
+def _inline(facts: Mapping[str, Any]) -> str:
+    """An inline table of TOML, without what is empty."""
+    written = {key: _toml(value) for key, value in facts.items() if value}
+    return "{ " + ", ".join(f"{key} = {value}" for key, value in written.items()) + " }"
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, datetime):
+        return value.isoformat()
     # The strings and lists of JSON are TOML's too, but for the one character that JSON leaves as it is.
-    written = {key: msgspec.json.encode(value).decode().replace("\x7f", "\\u007f") for key, value in facts.items()}
-    return token, "{ " + ", ".join(f"{key} = {value}" for key, value in written.items()) + " }"
+    return msgspec.json.encode(value).decode().replace("\x7f", "\\u007f")
 
 
 # --- what the file may hold -------------------------------------------------------------------------------------------

@@ -28,6 +28,12 @@ _STYLE = (_STATIC / "docs.css").read_text()
 _SCRIPT = (_STATIC / "docs.js").read_text()
 
 
+SAMPLE_MESSAGE_ID = "message-1"
+"""The id of every message in the examples. A message sent twice with one id begins nothing new."""
+
+PRINT_TASK_ID = 'import json, sys; print(json.load(sys.stdin)["task"]["id"])'
+
+
 def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
@@ -100,13 +106,17 @@ class _Page:
         yield "<h2>Say something to it</h2>"
         for path, item in self._document["paths"].items():
             if path in ("/message:send", "/v1/message:send"):
-                send = self._curl("POST", path, item["post"])
-                yield _run(send)
-                task = 'import json, sys; print(json.load(sys.stdin)["task"]["id"])'
-                yield "<p>The commands below speak of the task that this begins:</p>"
-                yield _run(f"TASK=$({send.replace('curl', 'curl -s', 1)} | python3 -c {shlex.quote(task)})")
+                yield _run(self._curl("POST", path, item["post"]))
+                yield "<p>The commands below speak of the task that this begins, without waiting for its end:</p>"
+                yield _run(f"TASK=$({self._begin(path, item['post'])} | python3 -c {shlex.quote(PRINT_TASK_ID)})")
                 return
         yield _run(f"curl {shlex.quote(self._url + '/.well-known/agent-card.json')}")
+
+    def _begin(self, path: str, operation: dict[str, Any]) -> str:
+        sample = operation["requestBody"]["content"][JSON]["example"]
+        at_once = {"blocking": False} if path.startswith("/v1/") else {"returnImmediately": True}
+        command = self._curl("POST", path, operation, body={**sample, "configuration": at_once})
+        return command.replace("curl", "curl -s", 1)
 
     def _skills(self) -> Iterator[str]:
         yield '<h2 id="skills">Skills</h2><div class="cards">'
@@ -250,13 +260,13 @@ class _Page:
             words.append("-N")
         if verb != "GET" and not (verb == "POST" and body is not None):
             words.append(f"-X {verb}")
-        words.append(shlex.quote(url))
+        words.append(_fill_in(url))
         words += self._credentials if "security" not in operation else []
         words += self._demanded_headers(operation)
         if body is not None:
             words.append(f"-H 'Content-Type: {JSON}'")
-            words.append(f"-d {shlex.quote(msgspec.json.encode(body).decode())}")
-        return " ".join(words).replace(SAMPLE_TASK_ID, "'$TASK'")
+            words.append(f"-d {_fill_in(msgspec.json.encode(body).decode())}")
+        return " ".join(words)
 
     def _demanded_headers(self, operation: dict[str, Any]) -> list[str]:
         return [
@@ -264,6 +274,15 @@ class _Page:
             for field in operation.get("parameters", ())
             if field["in"] == "header" and field["required"]
         ]
+
+
+def _fill_in(text: str) -> str:
+    """A word for the shell, which puts the task and a new id for the message into it."""
+    word = shlex.quote(text)
+    # The variable has quotes of its own: `"$TASK:cancel"` in one would be something else to zsh.
+    for sample, value in ((SAMPLE_TASK_ID, '"$TASK"'), (SAMPLE_MESSAGE_ID, '"$(date +%s%N)"')):
+        word = word.replace(sample, f"'{value}'" if word.startswith("'") else value)
+    return word
 
 
 # --- pieces of HTML ---------------------------------------------------------------------------------------------------

@@ -8,10 +8,10 @@ has no tenant, so it is served for one agent only. Spec: 1.0 section 10, 0.3 sec
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from ipaddress import ip_address
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import unquote
 
 import grpc
@@ -39,15 +39,16 @@ from parley.protocol.operations import OPERATIONS, Operation
 from parley.protocol.versions import Version
 from parley.server.app import App
 from parley.server.credentials import Credentials, Identity, PeerCertificate
-from parley.server.http import headers_of_error
+from parley.server.failures import as_wire_error, headers_of_error, resumable
 from parley.server.observer import Call
-from parley.server.service import EXTENSION_HEADERS, Service, as_wire_error, cursor_in
-from parley.server.streams import resumable, with_endings
+from parley.server.service import Service, cursor_in, extension_headers
+from parley.server.streams import with_endings
 
 # The stubs of grpcio-health-checking leave these two out.
 _health_servicer: Callable[[], Any] = vars(health)["aio"].HealthServicer
 _add_health: Callable[[Any, grpc.aio.Server], None] = vars(health_pb2_grpc)["add_HealthServicer_to_server"]
 
+C = TypeVar("C")
 Context = Any  # grpc.aio.ServicerContext is generic over messages; here every message is bytes
 
 MAX_METADATA_BYTES = 32 * 1024
@@ -151,10 +152,9 @@ class _Rpc:
         last = 0
         try:
             service, call, request = await self._understand(context)
-            batches = service.follow(call, request, after=cursor_in(call.headers))
-            async with aclosing(with_endings(batches)) as marked:
+            async with aclosing(with_endings(service.follow(call, request))) as marked:
                 is_first = True
-                async for batch in marked:
+                while (batch := await self._next(marked)) is not None:
                     if is_first:
                         await _send_extensions(context, call)
                         is_first = False
@@ -164,6 +164,14 @@ class _Rpc:
                         last = seq
         except Exception as error:  # here a request ends
             await self._abort(context, resumable(as_wire_error(error), last))
+
+    async def _next(self, marked: AsyncGenerator[C]) -> C | None:
+        """The next batch, or nothing at the end."""
+        try:
+            async with asyncio.timeout(self._app.limits.idle_stream_seconds):
+                return await anext(marked, None)
+        except TimeoutError:
+            raise UnavailableError("The stream was idle; subscribe again from the last event") from None
 
     async def _write(self, context: Context, message: bytes) -> None:
         try:
@@ -180,14 +188,19 @@ class _Rpc:
         address = _address(context.peer())
         any_service = next(iter(self._app.services.values()))
         try:
+            if not self._app.is_running:
+                raise UnavailableError("The server is not running")
             self._check_version(headers.get("a2a-version"))
             identity = await any_service.authenticate(lambda: _credentials(context, headers, address), address)
             request: Any = await self._decode(await self._receive(context))
             service, request = self._choose(request, any_service)
+            call = self._call(service, headers, identity, address)
+            if self._operation.streams:
+                call.after = cursor_in(headers)
         except A2AError as error:
             any_service.refused(Binding.GRPC, error)
             raise
-        return service, self._call(service, headers, identity, address), request
+        return service, call, request
 
     async def _receive(self, context: Context) -> bytes:
         """The one message of a request; one that does not come in time is as good as none."""
@@ -257,7 +270,8 @@ class _Rpc:
 
 async def _send_extensions(context: Context, call: Call) -> None:
     if call.extensions:
-        await context.send_initial_metadata(((EXTENSION_HEADERS[call.version], ", ".join(call.extensions)),))
+        headers = extension_headers(call)
+        await context.send_initial_metadata(tuple((name.decode(), value.decode()) for name, value in headers))
 
 
 def _headers(context: Context) -> dict[str, str]:

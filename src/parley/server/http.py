@@ -7,90 +7,49 @@ HTTP status in every binding.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
+from urllib.parse import quote
 
 from starlette.types import Receive, Scope, Send
 
-from parley.protocol.errors import (
-    A2AError,
-    ErrorRow,
-    InvalidRequestError,
-    ParleyError,
-    RateLimitedError,
-    UnavailableError,
+from parley.dialects.json_errors import encode_rest_error
+from parley.protocol.cards import Binding
+from parley.protocol.operations import Operation
+from parley.protocol.versions import Version
+from parley.server.body_room import FREE_BODY, BodyRoom
+from parley.server.credentials import Credentials, Identity, PeerCertificate
+from parley.server.failures import (
+    BodyTooLargeError,
+    ClientGone,
+    Header,
+    MediaTypeError,
+    as_wire_error,
+    headers_of_error,
 )
-from parley.server.credentials import Credentials, PeerCertificate
 from parley.server.limits import ServerLimits
-from parley.server.security import challenges_of
-from parley.server.throttle import retry_after_of
-from parley.wire.rest import MethodNotAllowedError, parse_query
-
-Header = tuple[bytes, bytes]
+from parley.server.observer import Call
+from parley.wire.rest import parse_query
 
 JSON = b"application/json"
 
 _JSON_TYPE = re.compile(r"\s*application/(?:[\w.-]+\+)?json\s*(?:;.*)?", re.IGNORECASE | re.DOTALL)
 _HOST = re.compile(r"[\w.-]+(?::\d{1,5})?|\[[0-9A-Fa-f:.]+\](?::\d{1,5})?", re.ASCII)
-
+_PATH_SAFE = "/:@!$&'()*+,;=~-._"
 
 MAX_HOST = 261
 """The longest name that DNS knows, and a port. It is repeated in cards and pages, which are remembered."""
 
 
-FREE_BODY = 64 * 1024
-"""How much of a body is read or written even when there is no room for longer ones. Most are shorter."""
-
 PIECE = 256 * 1024
 """What is given to the connection at once; it takes the next when its reader has taken this."""
-
-
-class BodyTooLargeError(InvalidRequestError):
-    """The request's body is too long"""
-
-    row = ErrorRow(-32600, 413, "RESOURCE_EXHAUSTED", "INVALID_REQUEST", 413, "RESOURCE_EXHAUSTED")
-
-
-class MediaTypeError(InvalidRequestError):
-    """The request's body must be JSON; say so with `Content-Type: application/json`"""
-
-    row = ErrorRow(-32600, 415, "INVALID_ARGUMENT", "INVALID_REQUEST", 415, "INVALID_ARGUMENT")
-
-
-class ClientGone(ParleyError):
-    """The client closed the connection before it had sent its request."""
-
-
-class BodyRoom:
-    """The memory for long bodies that are being read or written, which all requests share.
-
-    A reply that nobody else has to wait for is always let out, however long it is.
-    """
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._held: Counter[str] = Counter()
-
-    def take(self, address: str, size: int) -> None:
-        """Take room for so many bytes of somebody's. Raises RateLimitedError if there is none."""
-        own, total = self._held[address], self._held.total()
-        if (own and own + size > self._limit // 4) or (total and total + size > self._limit):
-            raise RateLimitedError("Too many long requests and replies are under way; try again later")
-        self._held[address] += size
-
-    def give_back(self, address: str, size: int) -> None:
-        """Give room back."""
-        self._held[address] -= size
-        if self._held[address] <= 0:
-            del self._held[address]
 
 
 class HttpRequest:
     """A request and the way to answer it. `path` is raw, percent-encoded, and begins below the app's root."""
 
-    __slots__ = ("__dict__", "_receive", "_scope", "_send", "headers", "path", "verb")
+    __slots__ = ("__dict__", "_receive", "_scope", "_send", "base_url", "headers", "path", "verb")
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._scope = scope
@@ -99,6 +58,12 @@ class HttpRequest:
         self.verb: str = scope["method"]
         self.path = _path_below_root(scope)
         self.headers = _read_headers(scope["headers"])
+        self.base_url = ""
+        """Where the agent is, as this caller sees it; whoever finds the agent says so."""
+
+    def call(self, agent: str, operation: Operation, version: Version, binding: Binding, identity: Identity) -> Call:
+        """The request as a call that was understood."""
+        return Call(agent, operation, version, binding, self.headers, identity, self.address, self.base_url)
 
     @cached_property
     def query(self) -> dict[str, list[str]]:
@@ -120,7 +85,7 @@ class HttpRequest:
         if len(host) > MAX_HOST or not _HOST.fullmatch(host):
             name, port = self._scope.get("server") or ("localhost", None)
             host = f"{name}:{port}" if port else name
-        return f"{self._scope['scheme']}://{host}{self._scope.get('root_path', '')}"
+        return f"{self._scope['scheme']}://{host}{quote(self._scope.get('root_path', ''), safe=_PATH_SAFE)}"
 
     @property
     def address(self) -> str:
@@ -249,11 +214,19 @@ class HttpRequest:
         await self._send({"type": "http.response.body", "body": body, "more_body": not is_last})
 
 
+async def refuse(request: HttpRequest, version: Version, error: BaseException) -> None:
+    """Answer with an error in the form that REST has in a version."""
+    failure = as_wire_error(error)
+    status, body = encode_rest_error(version, failure)
+    await request.reply(status, body, JSON, headers_of_error(failure))
+
+
 def _path_below_root(scope: Scope) -> str:
     raw: bytes = scope.get("raw_path") or scope["path"].encode()
     path = raw.partition(b"?")[0].decode("latin-1")
-    root: str = scope.get("root_path", "")
-    return path.removeprefix(root) if root else path
+    root = quote(scope.get("root_path", ""), safe=_PATH_SAFE)
+    # As Starlette does: a root that the path does not begin with was taken off by a proxy.
+    return path[len(root) :] if root and (path == root or path.startswith(f"{root}/")) else path
 
 
 def _read_headers(pairs: Iterable[Header]) -> dict[str, str]:
@@ -263,15 +236,4 @@ def _read_headers(pairs: Iterable[Header]) -> dict[str, str]:
         if name in headers:  # RFC 9110 section 5.3; cookies are separated as RFC 6265 has it
             value = f"{headers[name]}{'; ' if name == 'cookie' else ', '}{value}"
         headers[name] = value
-    return headers
-
-
-def headers_of_error(error: A2AError) -> list[Header]:
-    """The headers that an error brings along: what to authenticate with, when to come back, what to call instead."""
-    headers = [(b"www-authenticate", challenge.encode()) for challenge in challenges_of(error)]
-    if isinstance(error, MethodNotAllowedError):
-        headers.append((b"allow", ", ".join(error.allowed).encode()))
-    retry_after = retry_after_of(error) or (1 if isinstance(error, RateLimitedError | UnavailableError) else None)
-    if retry_after is not None:
-        headers.append((b"retry-after", b"%d" % retry_after))
     return headers

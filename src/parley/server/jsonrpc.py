@@ -8,29 +8,32 @@ Spec: 1.0 section 9, 0.3 section 3.2.
 from __future__ import annotations
 
 from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from parley.dialects.detect import Detection, detect_jsonrpc, is_ambiguous
-from parley.dialects.dialect import JsonDialect
 from parley.dialects.json_errors import encode_error
 from parley.dialects.registry import DIALECTS
 from parley.protocol.cards import Binding
-from parley.protocol.errors import A2AError, InvalidRequestError, VersionNotSupportedError
+from parley.protocol.errors import A2AError, InvalidRequestError
 from parley.protocol.events import StreamEvent
 from parley.protocol.negotiation import read_version
 from parley.protocol.versions import Version
+from parley.server.body_room import BodyRoom
 from parley.server.credentials import Identity
-from parley.server.http import JSON, BodyRoom, ClientGone, Header, HttpRequest, headers_of_error
+from parley.server.failures import ClientGone, as_wire_error, headers_of_error, resumable
+from parley.server.http import JSON, HttpRequest
 from parley.server.observer import Call
-from parley.server.service import EXTENSION_HEADERS, Service, as_wire_error, cursor_in
-from parley.server.streams import Batches, Pulse, SseStream, preceded_by, resumable
+from parley.server.service import Service, cursor_in, extension_headers
+from parley.server.streams import EVENT_STREAM, Pulse, SseStream
 from parley.wire import jsonrpc
 from parley.wire.jsonrpc import NULL, RejectedRequest
 from parley.wire.sse import encode_frame
 
-SPOKEN_BY_HTTP = frozenset({401, 403, 405, 413, 415, 429})
+SPOKEN_BY_HTTP = frozenset({401, 403, 413, 415, 429})
 """Statuses that proxies and clients must see even though the body is JSON-RPC."""
 
 
@@ -41,6 +44,16 @@ class _TaskParams(Struct):
 _task_params = msgspec.json.Decoder(_TaskParams)
 
 
+@dataclass(slots=True)
+class _Manner:
+    """How a request is to be answered, as far as that is known by now."""
+
+    id: bytes = NULL
+    version: Version | None = None
+    streams: bool = False
+    is_understood: bool = False
+
+
 class JsonRpcEndpoint:
     """Answers `POST` at an agent's URL."""
 
@@ -49,50 +62,46 @@ class JsonRpcEndpoint:
         self._pulse = pulse
         self._bodies = bodies
 
-    async def __call__(self, request: HttpRequest, base_url: str) -> None:
+    async def __call__(self, request: HttpRequest) -> None:
         """Answer one request, whatever it is."""
-        request_id, version, call, streams = NULL, None, None, False
+        manner = _Manner()
         try:
-            identity = await self._service.authenticate(request.credentials, request.address)
-            body = await request.read_json_body(self._service.limits, self._bodies)
-            rpc = jsonrpc.decode_request(body)
-            request_id = self._checked_id(rpc.id)
-            found = await self._detect(rpc, request.version_header, identity)
-            version, streams = found.version, found.operation.streams
-            dialect = DIALECTS[version]
-            asked = dialect.decode_request(found.operation, rpc.params)
-            call = Call(
-                self._service.agent_id,
-                found.operation,
-                version,
-                Binding.JSONRPC,
-                request.headers,
-                identity,
-                request.address,
-                base_url,
-            )
-            if found.operation.streams:
-                after = cursor_in(request.headers)
-                batches = self._service.follow(call, asked, after=after)
-                await self._stream(request, request_id, call, dialect, batches)
+            call, asked = await self._understand(request, manner)
+            if call.operation.streams:
+                await self._stream(request, manner, call, asked)
                 return
-            result = dialect.encode_result(found.operation, await self._service.answer(call, asked))
-            taken = request.take_room(self._bodies, result)
-        except RejectedRequest as rejected:
-            self._service.refused(Binding.JSONRPC, rejected.error)
-            await _refuse(request, rejected.request_id, _stated_version(request), rejected.error)
+            with self._pulse.waits.waiting(request):
+                result = await self._service.answer(call, asked)
+            body = jsonrpc.encode_result(manner.id, DIALECTS[call.version].encode_result(call.operation, result))
+            taken = request.take_room(self._bodies, body)
         except ClientGone:
             return
         except Exception as error:  # here a request ends
             failure = as_wire_error(error)
-            if call is None:
+            if not manner.is_understood:
                 self._service.refused(Binding.JSONRPC, failure)
-            version = version or _stated_version(request)
-            in_frame = streams and version is not Version.V1_0 and failure.row.http not in SPOKEN_BY_HTTP
-            await (_refuse_in_frame if in_frame else _refuse)(request, request_id, version, failure)
+            await _refuse(request, manner, failure)
         else:
-            body = jsonrpc.encode_result(request_id, result)
             await request.reply_long(self._bodies, taken, body, JSON, extension_headers(call))
+
+    async def _understand(self, request: HttpRequest, manner: _Manner) -> tuple[Call, Any]:
+        """What is asked, and by whom. An error on the way is answered in the manner known by then."""
+        identity = await self._service.authenticate(request.credentials, request.address)
+        body = await request.read_json_body(self._service.limits, self._bodies)
+        try:
+            rpc = jsonrpc.decode_request(body)
+        except RejectedRequest as rejected:
+            manner.id = rejected.request_id
+            raise rejected.error from None
+        manner.id = self._checked_id(rpc.id)
+        found = await self._detect(rpc, request.version_header, identity)
+        manner.version, manner.streams = found.version, found.operation.streams
+        asked = DIALECTS[found.version].decode_request(found.operation, rpc.params)
+        call = request.call(self._service.agent_id, found.operation, found.version, Binding.JSONRPC, identity)
+        if found.operation.streams:
+            call.after = cursor_in(request.headers)
+        manner.is_understood = True
+        return call, asked
 
     def _checked_id(self, request_id: bytes) -> bytes:
         if len(request_id) > self._service.limits.id_bytes:
@@ -110,55 +119,41 @@ class JsonRpcEndpoint:
             created_in = await self._service.created_in(task_id, identity) if task_id else None
         return detect_jsonrpc(rpc.method, header, created_in=created_in)
 
-    async def _stream(
-        self, request: HttpRequest, request_id: bytes, call: Call, dialect: JsonDialect, batches: Batches
-    ) -> None:
-        last = 0
+    async def _stream(self, request: HttpRequest, manner: _Manner, call: Call, asked: Any) -> None:
+        dialect, request_id = DIALECTS[call.version], manner.id
 
         def encode(seq: int, event: StreamEvent, ends: bool) -> bytes:
-            nonlocal last
-            last = seq
             *before, final = dialect.encode_event(event, ends=ends)
             frames = [encode_frame(jsonrpc.encode_result(request_id, payload)) for payload in before]
             frames.append(encode_frame(jsonrpc.encode_result(request_id, final), id=str(seq) if seq else None))
             return b"".join(frames)
 
-        def fail(error: BaseException) -> bytes:
-            return _error_frame(request_id, call.version, resumable(as_wire_error(error), last))
+        def fail(error: BaseException, last_seq: int) -> bytes:
+            return _error_frame(request_id, call.version, resumable(as_wire_error(error), last_seq))
 
-        async with aclosing(batches):
-            first = await anext(batches, None)
-            stream = SseStream(request, preceded_by(first, batches), encode, fail)
-            await stream.run(extension_headers(call), self._pulse)
+        async with aclosing(self._service.follow(call, asked)) as batches:
+            await SseStream(request, batches, encode, fail, lambda: extension_headers(call)).run(self._pulse)
 
 
 def _stated_version(request: HttpRequest) -> Version:
     """The version for errors that come before the dialect is known; who says none is taken for 0.3."""
     try:
-        return read_version(request.headers.get("a2a-version")) or Version.V0_3
-    except VersionNotSupportedError:
+        return read_version(request.version_header) or Version.V0_3
+    except A2AError:
         return Version.V1_0
 
 
-async def _refuse(request: HttpRequest, request_id: bytes, version: Version, error: A2AError) -> None:
-    status = error.row.http if error.row.http in SPOKEN_BY_HTTP else 200
-    body = jsonrpc.encode_error(request_id, encode_error(version, error))
-    await request.reply(status, body, JSON, headers_of_error(error))
-
-
-async def _refuse_in_frame(request: HttpRequest, request_id: bytes, version: Version, error: A2AError) -> None:
-    frame = _error_frame(request_id, version, error)
-    await request.reply(200, frame, b"text/event-stream; charset=utf-8", headers_of_error(error))
+async def _refuse(request: HttpRequest, manner: _Manner, error: A2AError) -> None:
+    version, headers = manner.version or _stated_version(request), headers_of_error(error)
+    is_spoken = error.row.http in SPOKEN_BY_HTTP
+    if manner.streams and version is not Version.V1_0 and not is_spoken:
+        await request.reply(200, _error_frame(manner.id, version, error), EVENT_STREAM, headers)
+    else:
+        body = jsonrpc.encode_error(manner.id, encode_error(version, error))
+        await request.reply(error.row.http if is_spoken else 200, body, JSON, headers)
 
 
 def _error_frame(request_id: bytes, version: Version, error: A2AError) -> bytes:
     """One frame with an error; in 1.0 it also has the event's name that a2a-sdk looks at."""
     name = "error" if version is Version.V1_0 else None
     return encode_frame(jsonrpc.encode_error(request_id, encode_error(version, error)), event=name)
-
-
-def extension_headers(call: Call) -> tuple[Header, ...]:
-    """The header that says which extensions are active, if any."""
-    if not call.extensions:
-        return ()
-    return ((EXTENSION_HEADERS[call.version].encode(), ", ".join(call.extensions).encode()),)

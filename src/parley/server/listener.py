@@ -136,6 +136,8 @@ class ListenerState(ServerState):
 class GuardedProtocol(HttpToolsProtocol):
     """A connection. Overridden without `super()` where a call more for each header or body piece could be felt."""
 
+    parser: httptools.HttpRequestParser | None  # type: ignore[assignment]  # uvicorn drops it with the connection
+
     def __init__(
         self,
         config: Config,
@@ -204,9 +206,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self.has_news = False
         self.bytes_without_news += len(data)
         try:
-            self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            pass  # the request is answered as if it had not asked for another protocol
+            self._parse(self.parser, data)
         except httptools.HttpParserError:
             self.refuse(*(self.refusal or (400, "This is not HTTP/1.1.")))
             return
@@ -215,6 +215,22 @@ class GuardedProtocol(HttpToolsProtocol):
             self.bytes_without_news = 0
         elif self.bytes_without_news > self.limits.head_bytes:
             self.refuse(431, "The headers are too long.")
+
+    def _parse(self, parser: httptools.HttpRequestParser, data: bytes) -> None:
+        """Feed the parser. A request that asks for another protocol is answered as if it had not asked.
+
+        After the head of such a request the parser stops, and takes what follows for the other protocol. So another
+        one, which was told of the same length, reads its body and all requests after it.
+        """
+        try:
+            parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            parser = self.parser = httptools.HttpRequestParser(_AfterUpgrade(self))
+            lengths = (b"content-length", b"transfer-encoding")
+            head = [b"%b: %b\r\n" % header for header in self.cycle.scope["headers"] if header[0] in lengths]
+            parser.feed_data(b"POST / HTTP/1.1\r\n%b\r\n" % b"".join(head or [b"content-length: 0\r\n"]))
+            if rest := data[upgrade.args[0] :]:
+                self._parse(parser, rest)
 
     def refuse(self, status: int, reason: str) -> None:
         """Answer with an error if no other answer has begun, and close when the client had time to read it."""
@@ -271,6 +287,10 @@ class GuardedProtocol(HttpToolsProtocol):
         # What came until now bounds the head, and is short enough nearly always; then nothing is added up.
         if self.bytes_without_news > self.limits.head_bytes and self._head_bytes() > self.limits.head_bytes:
             self.refusal = (431, "The headers are too long.")
+            raise _Refused
+        hosts = [value for name, value in self.headers if name == b"host"]
+        if len(hosts) != 1 and self.parser is not None and self.parser.get_http_version() == "1.1":
+            self.refusal = (400, "A request has exactly one Host.")  # RFC 9112 section 3.2
             raise _Refused
         if len(self.pipeline) >= self.limits.pipelined:
             self.refusal = (400, "Too many requests are pipelined.")
@@ -337,6 +357,8 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """The request's last byte."""
+        if self.parser is not None and self.parser.should_upgrade():
+            return  # only its head: see `_parse`
         self.has_news = True
         cycle = self.cycle
         self.since = self.state.now
@@ -403,6 +425,37 @@ class GuardedProtocol(HttpToolsProtocol):
             return True
         self.write_since, self.write_pending = now, pending
         return False
+
+
+class _AfterUpgrade:
+    """Passes on what a parser says, but not of its first head: another parser has read that."""
+
+    def __init__(self, connection: GuardedProtocol) -> None:
+        self._connection = connection
+        self._is_first = True
+
+    def on_message_begin(self) -> None:
+        if not self._is_first:
+            self._connection.on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        if not self._is_first:
+            self._connection.on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._is_first:
+            self._connection.on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        if not self._is_first:
+            self._connection.on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._connection.on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._is_first = False
+        self._connection.on_message_complete()
 
 
 class _Refused(Exception):

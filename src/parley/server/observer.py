@@ -31,6 +31,8 @@ class Call:
     base_url: str = ""
     """Where the agent is, as this caller sees it."""
     caller: Caller | None = None
+    after: int | None = None
+    """The number of the last event that the caller of a stream has got, if it says so."""
     extensions: tuple[str, ...] = ()
     """The extensions that are active, for the reply to say so."""
     task_id: str | None = None

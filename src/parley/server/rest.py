@@ -16,18 +16,21 @@ from parley.dialects.rest import decode_rest_request
 from parley.protocol.cards import AgentCard, Binding
 from parley.protocol.events import StreamEvent
 from parley.protocol.operations import GET_EXTENDED_CARD, Operation
-from parley.protocol.requests import Result
+from parley.protocol.requests import Request, Result
 from parley.protocol.versions import Version
-from parley.server.http import JSON, BodyRoom, ClientGone, HttpRequest, headers_of_error
-from parley.server.jsonrpc import extension_headers
+from parley.server.body_room import BodyRoom
+from parley.server.failures import ClientGone, Header, as_wire_error, resumable
+from parley.server.http import JSON, HttpRequest, refuse
 from parley.server.observer import Call
-from parley.server.service import Service, as_wire_error, cursor_in
-from parley.server.streams import Batches, Pulse, SseStream, preceded_by, resumable
-from parley.wire.rest import match_any, read_query
+from parley.server.service import Service, cursor_in, extension_headers
+from parley.server.streams import Pulse, SseStream
+from parley.wire.rest import RouteMatch, match_any, read_query
 from parley.wire.sse import encode_frame
 
 A2A_JSON = b"application/a2a+json"
 """What 1.0 calls its bodies. Errors stay plain JSON, which every client reads."""
+NO_STORE: Header = (b"cache-control", b"no-store")
+"""Tasks belong to their callers, and GETs may pass a shared cache."""
 
 
 class RestEndpoint:
@@ -38,38 +41,23 @@ class RestEndpoint:
         self._pulse = pulse
         self._bodies = bodies
 
-    async def __call__(self, request: HttpRequest, path: str, base_url: str) -> None:
+    async def __call__(self, request: HttpRequest, path: str) -> None:
         """Answer one request, whatever it is; `path` begins below the agent's URL."""
         version, call = Version.V0_3 if path.startswith("/v1/") else Version.V1_0, None
         try:
             match = match_any(request.verb, path)
             detect_rest(match.operation, version, request.version_header)
             identity = await self._service.authenticate(request.credentials, request.address)
-            body = await request.read_json_body(self._service.limits, self._bodies)
-            asked, dialect = decode_rest_request(
-                version,
-                match.operation,
-                parameters=match.parameters,
-                query=read_query(match.route, request.query),
-                body=body,
-                tenant=match.tenant,
-            )
-            call = Call(
-                self._service.agent_id,
-                match.operation,
-                version,
-                Binding.HTTP_JSON,
-                request.headers,
-                identity,
-                request.address,
-                base_url,
-            )
+            asked, dialect = await self._decode(request, match)
+            after = cursor_in(request.headers) if match.operation.streams else None
+            call = request.call(self._service.agent_id, match.operation, version, Binding.HTTP_JSON, identity)
             if match.operation.streams:
-                await self._stream(
-                    request, call, dialect, self._service.follow(call, asked, after=cursor_in(request.headers))
-                )
+                call.after = after
+                await self._stream(request, call, dialect, asked)
                 return
-            result = _encode(dialect, match.operation, await self._service.answer(call, asked))
+            with self._pulse.waits.waiting(request):
+                answer = await self._service.answer(call, asked)
+            result = _encode(dialect, match.operation, answer)
             taken = request.take_room(self._bodies, result)
         except ClientGone:
             return
@@ -80,25 +68,29 @@ class RestEndpoint:
             await refuse(request, version, failure)
         else:
             content_type = A2A_JSON if version is Version.V1_0 else JSON
-            await request.reply_long(self._bodies, taken, result, content_type, extension_headers(call))
+            await request.reply_long(self._bodies, taken, result, content_type, [NO_STORE, *extension_headers(call)])
 
-    async def _stream(self, request: HttpRequest, call: Call, dialect: JsonDialect, batches: Batches) -> None:
-        last = 0
+    async def _decode(self, request: HttpRequest, match: RouteMatch) -> tuple[Request, JsonDialect]:
+        return decode_rest_request(
+            match.version,
+            match.operation,
+            parameters=match.parameters,
+            query=read_query(match.route, request.query),
+            body=await request.read_json_body(self._service.limits, self._bodies),
+            tenant=match.tenant,
+        )
 
+    async def _stream(self, request: HttpRequest, call: Call, dialect: JsonDialect, asked: Request) -> None:
         def encode(seq: int, event: StreamEvent, ends: bool) -> bytes:
-            nonlocal last
-            last = seq
             (frame,) = dialect.encode_event(event, ends=ends)
             return encode_frame(frame, id=str(seq) if seq else None)
 
-        def fail(error: BaseException) -> bytes:
-            _, body = encode_rest_error(call.version, resumable(as_wire_error(error), last))
+        def fail(error: BaseException, last_seq: int) -> bytes:
+            _, body = encode_rest_error(call.version, resumable(as_wire_error(error), last_seq))
             return encode_frame(body, event="error")
 
-        async with aclosing(batches):
-            first = await anext(batches, None)
-            stream = SseStream(request, preceded_by(first, batches), encode, fail)
-            await stream.run(extension_headers(call), self._pulse)
+        async with aclosing(self._service.follow(call, asked)) as batches:
+            await SseStream(request, batches, encode, fail, lambda: extension_headers(call)).run(self._pulse)
 
 
 def _encode(dialect: JsonDialect, operation: Operation, result: Result) -> bytes:
@@ -106,10 +98,3 @@ def _encode(dialect: JsonDialect, operation: Operation, result: Result) -> bytes
     if operation is GET_EXTENDED_CARD and dialect.version is Version.V0_3 and isinstance(result, AgentCard):
         return encode_superset_card(result)
     return dialect.encode_result(operation, result)
-
-
-async def refuse(request: HttpRequest, version: Version, error: BaseException) -> None:
-    """Answer with an error in the form of a version."""
-    failure = as_wire_error(error)
-    status, body = encode_rest_error(version, failure)
-    await request.reply(status, body, JSON, headers_of_error(failure))

@@ -3,7 +3,8 @@
 The order is what matters. Ports are taken first, so that a mistake is known before the store is touched; then the app
 starts, then connections are accepted. SIGTERM and SIGINT end it the other way round: accept nothing more, let the app
 drain (runs finish, or are left for the next process; streams end with an error that says to come back), and close. A
-second signal kills at once, which loses nothing: what anybody has seen is durable. SIGHUP reads certificates again.
+second signal kills at once, which loses nothing: what anybody has seen is durable. SIGHUP reads certificates again, but
+ends a server whose terminal was closed.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ import errno
 import gc
 import ipaddress
 import logging
+import os
 import signal
 import socket
 import ssl
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Generator, Iterable
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +53,10 @@ class PortError(CannotServeError):
         super().__init__(reason)
 
 
+class HostError(CannotServeError):
+    """The host is none of this machine's."""
+
+
 class OpenToNetworkError(CannotServeError):
     """A server that asks nobody for credentials would be reachable from the network."""
 
@@ -64,6 +70,8 @@ class Serving:
     """0 picks a free one."""
     grpc_port: int | None = None
     """None serves no gRPC, and does not import it."""
+    public_grpc: tuple[str, int] | None = None
+    """Host and port where callers reach gRPC, for the cards; otherwise the host they know, and the port above."""
     tls: TlsFiles | None = None
     allow_anonymous: bool = False
     """Let an app without security schemes be reached from other machines."""
@@ -88,13 +96,18 @@ async def serve(
     serving: Serving | None = None,
     *,
     on_ready: Callable[[Bound], None] | None = None,
+    on_drain: Callable[[int], None] | None = None,
     on_hangup: Callable[[], None] | None = None,
+    log_fields: Mapping[str, object] | None = None,
     stop: asyncio.Event | None = None,
 ) -> None:
-    """Serve until SIGTERM, SIGINT or `stop`, then drain.
+    """Serve until SIGTERM, SIGINT or `stop`, then drain; `on_drain` is told how many runs are under way then.
+
+    `log_fields` makes the log line that says where it serves one for machines: with these fields, `url` and `grpc`.
 
     Raises:
         OpenToNetworkError: the app is open, the host is not loopback, and nobody said that this is meant.
+        HostError: the host is none of this machine's.
         PortError: a port is taken, or not ours to take.
         TlsError: the files cannot be used.
         StoreError: the store cannot be opened.
@@ -123,14 +136,23 @@ async def serve(
                     grpc_server, bound = await _start_grpc(app, serving, bound, serving.grpc_port)
                 try:
                     await listener.start(sockets)
-                    logger.info("Serving at %s", bound.url)
+                    where = {"url": bound.url, "grpc": bound.grpc_target}
+                    fields = None if log_fields is None else {**where, **log_fields}
+                    logger.info("Serving at %s", bound.url, extra=fields)
                     if on_ready is not None:
                         on_ready(bound)
                     await stop.wait()
+                    if on_drain is not None:
+                        on_drain(runs_under_way(app))
                 finally:
                     await _drain(app, listener, grpc_server)
     finally:
         _close(sockets)
+
+
+def runs_under_way(app: App) -> int:
+    """How many runs of all agents are at work or wait for their turn."""
+    return sum(service.engine.runs.working + service.engine.runs.waiting for service in app.services.values())
 
 
 async def _drain(app: App, listener: Listener, grpc_server: GrpcServer | None) -> None:
@@ -158,6 +180,9 @@ async def _start_grpc(app: App, serving: Serving, bound: Bound, port: int) -> tu
         port = await server.start(serving.host, port, credentials)
     except OSError as error:
         raise PortError(port, str(error)) from error
+    if serving.public_grpc is not None:
+        public_host, public_port = serving.public_grpc
+        app.announce_grpc(public_port, public_host)
     return server, Bound(bound.url, f"{_reachable(serving.host)}:{port}")
 
 
@@ -196,14 +221,15 @@ def bind(host: str, port: int) -> list[socket.socket]:
     """Sockets that listen at every address a host has, all at one port.
 
     Raises:
-        PortError: the port is taken, or the host is none of this machine's.
+        PortError: the port is taken, or not ours to take.
+        HostError: the host is none of this machine's.
     """
     bound: list[socket.socket] = []
     problem: OSError | None = None
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except socket.gaierror as error:
-        raise PortError(port, f"{host} is no address of this machine. Use an address that it has.") from error
+        raise _host_error(host) from error
     for family, kind, protocol, _, address in dict.fromkeys(found):
         if port == 0 and bound:
             address = (address[0], bound[0].getsockname()[1], *address[2:])
@@ -226,7 +252,13 @@ def bind(host: str, port: int) -> list[socket.socket]:
         if bound:
             return bound
     _close(bound)
+    if problem is not None and problem.errno == errno.EADDRNOTAVAIL:
+        raise _host_error(host) from problem
     raise PortError(port, _why_not(host, port, problem)) from problem
+
+
+def _host_error(host: str) -> HostError:
+    return HostError(f"{host} is no address of this machine. Use 127.0.0.1, 0.0.0.0 for all, or one that it has.")
 
 
 def _why_not(host: str, port: int, problem: OSError | None) -> str:
@@ -235,8 +267,6 @@ def _why_not(host: str, port: int, problem: OSError | None) -> str:
             return f"Port {port} at {host} is in use. Stop the program that uses it, or choose another port."
         case errno.EACCES | errno.EPERM:
             return f"Port {port} at {host} may not be used: ports below 1024 are for administrators. Choose another."
-        case errno.EADDRNOTAVAIL:
-            return f"{host} is no address of this machine. Use an address that it has."
         case _:
             return f"Port {port} at {host} cannot be used: {problem}"
 
@@ -251,8 +281,13 @@ def refuse_network(host: str) -> None:
 
     Raises:
         OpenToNetworkError: others do.
+        HostError: nobody knows the host.
     """
-    if not is_loopback(host):
+    try:
+        is_safe = _is_loopback(host)
+    except socket.gaierror as error:
+        raise _host_error(host) from error
+    if not is_safe:
         raise OpenToNetworkError(
             f"Anybody who reaches {host} could use the agent, because no security scheme is configured. "
             "Configure one, serve at 127.0.0.1 only, or say that it is meant."
@@ -262,9 +297,13 @@ def refuse_network(host: str) -> None:
 def is_loopback(host: str) -> bool:
     """Whether every address of a host is this machine's own. A host that nobody knows is not."""
     try:
-        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        return _is_loopback(host)
     except socket.gaierror:
         return False
+
+
+def _is_loopback(host: str) -> bool:
+    found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     return all(ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback for *_, address in found)
 
 
@@ -283,8 +322,8 @@ def _reachable(host: str) -> str:
 
 
 @contextmanager
-def _signals(stop: asyncio.Event, on_hangup: Callable[[], None] | None) -> Generator[None]:
-    """SIGTERM and SIGINT set the event, once; then they kill, as they do by default."""
+def _signals(stop: asyncio.Event, on_hangup: Callable[[], None]) -> Generator[None]:
+    """SIGTERM and SIGINT set the event, once; then they kill, as they do by default. SIGHUP hangs up."""
     if threading.current_thread() is not threading.main_thread():  # then signals are somebody else's
         yield
         return
@@ -297,11 +336,13 @@ def _signals(stop: asyncio.Event, on_hangup: Callable[[], None] | None) -> Gener
         loop.call_soon_threadsafe(stop.set)
 
     before = {number: signal.signal(number, end) for number in ending}
-    if on_hangup is not None and sys.platform != "win32":
-        then = on_hangup
+    if sys.platform != "win32":
+        # The same signal says that the terminal was closed. Who started us with nohup does not mind that.
+        minds_terminal = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN and has_terminal()
 
         def hang_up(_number: int, _frame: object) -> None:
-            loop.call_soon_threadsafe(then)
+            is_closed = minds_terminal and not has_terminal()
+            loop.call_soon_threadsafe(stop.set if is_closed else on_hangup)
 
         before[signal.SIGHUP] = signal.signal(signal.SIGHUP, hang_up)
     try:
@@ -311,18 +352,24 @@ def _signals(stop: asyncio.Event, on_hangup: Callable[[], None] | None) -> Gener
             signal.signal(number, handler)
 
 
+def has_terminal() -> bool:
+    """Whether this process can be talked to from a terminal."""
+    with suppress(OSError):
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY))
+        return True
+    return False
+
+
 def _hangup(
     tls: TlsFiles | None, context: ssl.SSLContext | None, also: Callable[[], None] | None
-) -> Callable[[], None] | None:
-    if tls is None or context is None:
-        return also
-
+) -> Callable[[], None]:
     def hang_up() -> None:
-        try:
-            tls.load_certificate(context)
-            logger.info("The certificate is read again")
-        except TlsError as error:
-            logger.error("The old certificate stays: %s", error)
+        if tls is not None and context is not None:
+            try:
+                tls.load_certificate(context)
+                logger.info("The certificate is read again")
+            except TlsError as error:
+                logger.error("The old certificate stays: %s", error)
         if also is not None:
             also()
 

@@ -110,6 +110,10 @@ class Security:
             lacking = lacking or missing
         return self._turn_away(findings, lacking)
 
+    def demand(self) -> UnauthenticatedError:
+        """The error for somebody without credentials who asks for what is never given to strangers."""
+        return self._unauthenticated({})
+
     async def _prove(
         self, requirement: SecurityRequirement, credentials: Credentials, findings: dict[str, _Finding]
     ) -> dict[str, Proof] | None:

@@ -2,25 +2,23 @@
 
 Every binding decodes a request, calls `answer` or `follow` here, and encodes what comes back. The order of the gates is
 the same everywhere: address, credentials, rate, extensions, capabilities, tenant, and then the engine. Nothing is
-looked up before the caller is known, and what the caller may not see does not exist.
+looked up before the caller is known, and what the caller may not see does not exist. Bindings authenticate before they
+read a body; the other gates come when the request is understood.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, aclosing, nullcontext
 from typing import Any
 
 from parley.engine.caller import Caller
-from parley.engine.clock import random_id
 from parley.engine.engine import Engine
 from parley.protocol import operations as ops
 from parley.protocol.cards import AgentExtension, Binding
 from parley.protocol.errors import (
     A2AError,
     ExtendedCardNotConfiguredError,
-    InternalError,
     InvalidParamsError,
     PermissionDeniedError,
     PushNotificationNotSupportedError,
@@ -36,14 +34,13 @@ from parley.protocol.versions import Version
 from parley.server.cards import Cards
 from parley.server.credentials import ANONYMOUS, Credentials, Identity
 from parley.server.cursor import CURSOR, with_cursors
+from parley.server.failures import Header
 from parley.server.limits import ServerLimits
 from parley.server.observer import Call, Observer
 from parley.server.security import Security, was_refused
 from parley.server.streams import Batch
 from parley.server.throttle import Throttle
 from parley.wire.rest import RESERVED_TENANTS
-
-logger = logging.getLogger(__name__)
 
 EXTENSION_HEADERS: Mapping[Version, str] = {
     Version.V0_1: "x-a2a-extensions",
@@ -59,6 +56,14 @@ WEBHOOK_IN_SEND: Mapping[Version, str] = {
     Version.V1_0: "$.configuration.taskPushNotificationConfig",
 }
 """Where a send has its webhook, for errors that must name the place."""
+
+
+def extension_headers(call: Call) -> tuple[Header, ...]:
+    """The header that says which extensions are active, if any."""
+    if not call.extensions:
+        return ()
+    return ((EXTENSION_HEADERS[call.version].encode(), ", ".join(call.extensions).encode()),)
+
 
 CheckWebhook = Callable[[PushConfig, str], None]
 """Raises InvalidParamsError for a webhook that is not to be called; the text is the JSON path to it."""
@@ -146,8 +151,8 @@ class Service:
                 call.task_id, call.context_id = result.id, result.context_id
             return result
 
-    async def follow(self, call: Call, request: Any, *, after: int | None = None) -> AsyncGenerator[Batch]:
-        """Do what is asked and give the events that come of it, from a cursor on where there is one.
+    async def follow(self, call: Call, request: Any) -> AsyncGenerator[Batch]:
+        """Do what is asked and give the events that come of it, from the call's cursor on where it has one.
 
         Raises:
             A2AError: the reason why not, before the first event; or why the stream was cut.
@@ -158,7 +163,7 @@ class Service:
             begin = self.engine.subscribe_to_task
             if call.operation is ops.SEND_STREAMING_MESSAGE:
                 begin = self.engine.send_streaming_message
-            async with aclosing(begin(request, caller, after=after)) as batches:
+            async with aclosing(begin(request, caller, after=call.after)) as batches:
                 first = await anext(batches, None)
                 if first is None:
                     return
@@ -186,7 +191,7 @@ class Service:
             )
             call.extensions = activate_extensions(self._extensions, requested)
         self._check_capability(call)
-        self._check_lengths(request)
+        self._check_lengths(request, call.version)
         call.task_id = getattr(request, "task_id", None)
         if isinstance(request, SendMessageRequest):
             self._check_webhook_of(request.configuration.push_config, WEBHOOK_IN_SEND[call.version])
@@ -196,23 +201,28 @@ class Service:
         call.caller = caller = _caller(call.identity, call.version, request.tenant)
         return caller
 
-    def _check_lengths(self, request: Any) -> None:
+    def _check_lengths(self, request: Any, version: Version) -> None:
         """Refuse names that would make every event long, and messages of too many parts."""
-        names = {"tenant": request.tenant, "task's id": getattr(request, "task_id", None)}
+        names = [
+            ("tenant", "$.tenant", request.tenant),
+            ("task's id", "$.id", getattr(request, "task_id", None)),
+            ("context's id", "$.contextId", getattr(request, "context_id", None)),
+            ("webhook's id", "$.id", getattr(request, "id", None)),
+        ]
+        config = getattr(request, "config", None)
         if isinstance(request, SendMessageRequest):
             message, config = request.message, request.configuration.push_config
             if len(message.parts) > self.limits.parts:
                 raise InvalidParamsError(f"A message may have {self.limits.parts} parts", path="$.message.parts")
-            names["task's id"] = message.task_id
-            names["context's id"] = message.context_id
-            names["message's id"] = message.message_id
-        else:
-            config = getattr(request, "config", None)
+            is_0_1 = version is Version.V0_1
+            names.append(("task's id", "$.id" if is_0_1 else "$.message.taskId", message.task_id))
+            names.append(("context's id", "$.sessionId" if is_0_1 else "$.message.contextId", message.context_id))
+            names.append(("message's id", "$.message.messageId", message.message_id))
         if config is not None:
-            names["webhook's id"] = config.id
-        for name, value in names.items():
+            names.append(("webhook's id", "$.pushNotificationConfig.id", config.id))
+        for name, path, value in names:
             if value and len(value) > self.limits.id_bytes:
-                raise InvalidParamsError(f"The {name} may have {self.limits.id_bytes} characters")
+                raise InvalidParamsError(f"The {name} may have {self.limits.id_bytes} characters", path=path)
 
     def _check_capability(self, call: Call) -> None:
         """Refuse what the card does not declare."""
@@ -225,6 +235,8 @@ class Service:
                 if call.version is Version.V0_3:  # which has no other word for it
                     raise ExtendedCardNotConfiguredError
                 raise UnsupportedOperationError("The agent has no extended card")
+            case Needs.EXTENDED_CARD if self._security is not None and not call.identity.name:
+                raise self._security.demand()  # 1.0 section 3.1.11: also where strangers may send messages
             case _:
                 pass
 
@@ -246,15 +258,6 @@ def _caller(identity: Identity, version: Version, tenant: str | None) -> Caller:
     if tenant in RESERVED_TENANTS:
         raise InvalidParamsError(f"No tenant can be called {tenant!r}", path="$.tenant")
     return Caller(identity.name, tenant or "", identity.scopes, identity.claims, version)
-
-
-def as_wire_error(error: BaseException) -> A2AError:
-    """The error to answer with. What is not for callers goes into the log, with a reference that they get."""
-    if isinstance(error, A2AError):
-        return error
-    reference = random_id()
-    logger.error("A request failed (reference %s)", reference, exc_info=error)
-    return InternalError(f"The server failed. Reference: {reference}")
 
 
 def cursor_in(headers: Mapping[str, str]) -> int | None:

@@ -9,25 +9,26 @@ from collections.abc import Awaitable, Callable
 from urllib.parse import quote
 
 from parley.dialects.registry import DIALECTS
-from parley.protocol import operations as ops
-from parley.protocol.cards import Binding
+from parley.protocol.cards import AgentCard, Binding
 from parley.protocol.errors import ExtendedCardNotConfiguredError, MethodNotFoundError
 from parley.protocol.negotiation import read_version
+from parley.protocol.operations import GET_EXTENDED_CARD
 from parley.protocol.requests import GetExtendedCardRequest
 from parley.protocol.versions import Version
 from parley.server import docs_page, openapi
+from parley.server.body_room import BodyRoom
 from parley.server.cards import KEYS_PATH, PUBLIC_SECONDS, host_of
-from parley.server.http import JSON, BodyRoom, Header, HttpRequest
+from parley.server.failures import Header, as_wire_error
+from parley.server.http import JSON, HttpRequest, refuse
 from parley.server.jsonrpc import JsonRpcEndpoint
-from parley.server.observer import Call
-from parley.server.rest import RestEndpoint, refuse
+from parley.server.rest import NO_STORE, RestEndpoint
 from parley.server.service import Service
 from parley.server.streams import Pulse
 from parley.wire.rest import MethodNotAllowedError
 
 HTML = b"text/html; charset=utf-8"
 
-Page = Callable[[HttpRequest, str], Awaitable[None]]
+Page = Callable[[HttpRequest], Awaitable[None]]
 
 
 class Site:
@@ -48,35 +49,37 @@ class Site:
             "/docs": self._docs,
         }
 
-    async def __call__(self, request: HttpRequest, path: str, base_url: str) -> None:
-        """Answer a request; `path` begins below the agent's URL, which the caller knows as `base_url`."""
+    async def __call__(self, request: HttpRequest, path: str) -> None:
+        """Answer a request; `path` begins below the agent's URL, which is the request's `base_url`."""
         if path in ("", "/"):
-            await (self._jsonrpc if request.verb == "POST" else self._front)(request, base_url)
+            await (self._jsonrpc if request.verb == "POST" else self._front)(request)
             return
         page = self._pages.get(path)
         if page is None:
-            await self._rest(request, path, base_url)
+            await self._rest(request, path)
         elif request.verb not in ("GET", "HEAD"):
             await refuse(request, Version.V1_0, MethodNotAllowedError(["GET", "HEAD"]))
         else:
-            await self._show(page, request, base_url)
+            await self._show(page, request)
 
-    async def _show(self, page: Page, request: HttpRequest, base_url: str) -> None:
+    async def _show(self, page: Page, request: HttpRequest) -> None:
         try:
-            await page(request, base_url)
+            await page(request)
         except Exception as error:  # here a request ends
-            await refuse(request, Version.V1_0, error)
+            failure = as_wire_error(error)
+            self._service.refused(Binding.HTTP_JSON, failure)
+            await refuse(request, Version.V1_0, failure)
 
     # --- cards --------------------------------------------------------------------------------------------------------
 
-    async def _card(self, request: HttpRequest, base_url: str) -> None:
-        await self._reply_card(request, base_url, read_version(request.version_header))
+    async def _card(self, request: HttpRequest) -> None:
+        await self._reply_card(request, read_version(request.version_header))
 
-    async def _card_for_0_2(self, request: HttpRequest, base_url: str) -> None:
-        await self._reply_card(request, base_url, read_version(request.version_header) or Version.V0_2)
+    async def _card_for_0_2(self, request: HttpRequest) -> None:
+        await self._reply_card(request, read_version(request.version_header) or Version.V0_2)
 
-    async def _reply_card(self, request: HttpRequest, base_url: str, version: Version | None) -> None:
-        document = self._cards.document(base_url, version)
+    async def _reply_card(self, request: HttpRequest, version: Version | None) -> None:
+        document = self._cards.document(request.base_url, version)
         headers: list[Header] = [
             (b"etag", document.etag.encode()),
             (b"cache-control", b"public, max-age=%d" % PUBLIC_SECONDS),
@@ -84,26 +87,23 @@ class Site:
         ]
         known = request.headers.get("if-none-match", "")
         if known.strip() == "*" or document.etag in (tag.strip().removeprefix("W/") for tag in known.split(",")):
-            await request.reply(304, b"", JSON, headers)
+            await request.start_reply(304, headers)  # without a length: RFC 9110 section 8.6
+            await request.send_piece(b"", is_last=True)
         else:
             await request.reply(200, document.body, JSON, headers)
 
-    async def _extended_card(self, request: HttpRequest, base_url: str) -> None:
+    async def _extended_card(self, request: HttpRequest) -> None:
         """The extended card as 0.2 has it, and a2a-sdk 0.3 still does: a page of its own."""
         if not self._cards.has_extended:
             raise ExtendedCardNotConfiguredHere
         identity = await self._service.authenticate(request.credentials, request.address)
         version = read_version(request.version_header) or Version.V0_3
-        operation, headers = ops.GET_EXTENDED_CARD, request.headers
-        call = Call(
-            self._service.agent_id, operation, version, Binding.HTTP_JSON, headers, identity, request.address, base_url
-        )
-        await self._service.answer(call, GetExtendedCardRequest())
-        card = self._cards.card(base_url, everything=True)
-        body = DIALECTS[version].encode_card(card)
-        await request.reply(200, body, JSON, [(b"cache-control", b"private, no-store")])
+        call = request.call(self._service.agent_id, GET_EXTENDED_CARD, version, Binding.HTTP_JSON, identity)
+        card = await self._service.answer(call, GetExtendedCardRequest())
+        assert isinstance(card, AgentCard)
+        await request.reply(200, DIALECTS[version].encode_card(card), JSON, [NO_STORE])
 
-    async def _keys(self, request: HttpRequest, base_url: str) -> None:
+    async def _keys(self, request: HttpRequest) -> None:
         """The key that verifies the card's signature."""
         if self._cards.signer is None:
             raise MethodNotFoundError("The card is not signed")
@@ -112,26 +112,25 @@ class Site:
 
     # --- pages for people ---------------------------------------------------------------------------------------------
 
-    async def _front(self, request: HttpRequest, base_url: str) -> None:
+    async def _front(self, request: HttpRequest) -> None:
         if request.verb not in ("GET", "HEAD"):
             await refuse(request, Version.V1_0, MethodNotAllowedError(["GET", "HEAD", "POST"]))
         elif request.accepts_html():
-            await self._show(self._docs, request, base_url)
+            await self._show(self._docs, request)
         else:
-            error = MethodNotFoundError(
-                "JSON-RPC is answered to POST here; the card is at /.well-known/agent-card.json"
-            )
+            card = f"{request.base_url}/.well-known/agent-card.json"
+            error = MethodNotFoundError(f"JSON-RPC is answered to POST here; the card is at {card}")
             await refuse(request, Version.V1_0, error)
 
-    async def _openapi(self, request: HttpRequest, base_url: str) -> None:
-        await request.reply(200, _for_reader(self._made_pages()[0], base_url))
+    async def _openapi(self, request: HttpRequest) -> None:
+        await request.reply(200, _for_reader(self._made_pages()[0], request.base_url))
 
-    async def _docs(self, request: HttpRequest, base_url: str) -> None:
+    async def _docs(self, request: HttpRequest) -> None:
         headers = [
             (b"content-security-policy", docs_page.CONTENT_SECURITY_POLICY.encode()),
             (b"x-content-type-options", b"nosniff"),
         ]
-        await request.reply(200, _for_reader(self._made_pages()[1], base_url), HTML, headers)
+        await request.reply(200, _for_reader(self._made_pages()[1], request.base_url), HTML, headers)
 
     def _made_pages(self) -> tuple[bytes, bytes]:
         """The OpenAPI document and the page, which take milliseconds to make: once, whoever asks by whatever host."""

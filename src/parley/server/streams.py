@@ -13,11 +13,13 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 
 from parley.engine.views import Numbered
-from parley.protocol.errors import A2AError, UnavailableError
+from parley.protocol.errors import UnavailableError
 from parley.protocol.events import StatusUpdate, StreamEvent
 from parley.protocol.lifecycle import ends_stream
-from parley.server.http import Header, HttpRequest
+from parley.server.failures import Header
+from parley.server.http import HttpRequest
 from parley.server.limits import ServerLimits
+from parley.server.waiting import Waits
 from parley.wire.sse import HEARTBEAT
 
 logger = logging.getLogger(__name__)
@@ -26,11 +28,15 @@ Batch = Sequence[Numbered]
 Batches = AsyncGenerator[Batch]
 Encode = Callable[[int, StreamEvent, bool], bytes]
 """The frames of an event, given its number and whether the stream ends with it."""
-Fail = Callable[[BaseException], bytes]
-"""The frame that says why a stream was cut."""
+Fail = Callable[[BaseException, int], bytes]
+"""The frame that says why a stream was cut, and after which event."""
 
+PATIENCE_SECONDS = 1.0
+"""How long the first event may take before the reply begins without it. What is refused is refused sooner."""
+
+EVENT_STREAM = b"text/event-stream; charset=utf-8"
 SSE_HEADERS: tuple[Header, ...] = (
-    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"content-type", EVENT_STREAM),
     (b"cache-control", b"no-store"),
     (b"x-accel-buffering", b"no"),  # nginx would collect the frames otherwise
 )
@@ -56,47 +62,60 @@ async def with_endings(batches: Batches) -> AsyncGenerator[list[tuple[int, Strea
             batch = following if following is not None or ends else await anext(batches, None)
 
 
-async def preceded_by(first: Batch | None, batches: Batches) -> Batches:
-    """A stream whose first batch was taken already, to see whether it begins with an error."""
-    if first is None:
-        return
-    yield first
-    async for batch in batches:
-        yield batch
-
-
 def may_end_stream(event: StreamEvent) -> bool:
-    """Whether a stream may end with this event: the only word of a direct reply, or a status nobody works in."""
+    """Whether a stream may end with this event: a status in which nobody works."""
     return isinstance(event, StatusUpdate) and ends_stream(event.status.state)
 
 
 class SseStream:
-    """One stream on its way to one reader."""
+    """One stream on its way to one reader.
 
-    def __init__(self, request: HttpRequest, batches: Batches, encode: Encode, fail: Fail) -> None:
+    Its reply begins with the first event, or without one when that takes long. What fails before is not for a frame.
+    """
+
+    def __init__(
+        self,
+        request: HttpRequest,
+        batches: Batches,
+        encode: Encode,
+        fail: Fail,
+        headers: Callable[[], Sequence[Header]],
+    ) -> None:
         self._request = request
         self._batches = batches
         self._encode = encode
         self._fail = fail
+        self._headers = headers
         self._loop = asyncio.get_running_loop()
         self._pump: asyncio.Task[None] | None = None
+        self._turn = asyncio.Lock()
+        self._has_begun = self._has_ended = self._is_idle = False
+        self._last_seq = 0
         self.last_news = self.last_write = self._loop.time()
         self.writing_since: float | None = None
-        self._is_idle = False
 
-    async def run(self, headers: Sequence[Header], pulse: Pulse) -> None:
-        """Send the stream until it ends, is cut, or its reader goes away."""
-        await self._request.start_reply(200, [*SSE_HEADERS, *headers])
+    async def run(self, pulse: Pulse) -> None:
+        """Send the stream until it ends, is cut, or its reader goes away.
+
+        Raises: whatever ended it before its reply had begun.
+        """
         self._pump = self._loop.create_task(self._send_all())
         gone = self._loop.create_task(self._request.until_gone())
+        either = {self._pump, gone}
         pulse.join(self)
         try:
-            await asyncio.wait({self._pump, gone}, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait(either, timeout=PATIENCE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            if not done:
+                if not self._has_begun:
+                    await self.beat()
+                await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         finally:
             pulse.leave(self)
             gone.cancel()
             self._pump.cancel()
             await asyncio.gather(self._pump, gone, return_exceptions=True)
+        if not self._has_begun and not self._pump.cancelled() and (error := self._pump.exception()) is not None:
+            raise error
 
     async def _send_all(self) -> None:
         try:
@@ -104,19 +123,30 @@ class SseStream:
                 async for batch in batches:
                     self.last_news = self._loop.time()
                     await self._write(b"".join([self._encode(*item) for item in batch]))
+                    self._last_seq = batch[-1][0]  # what was not written is not what its reader has got
         except asyncio.CancelledError:
             if not self._is_idle:
                 raise
-            await self._write(self._fail(UnavailableError("The stream was idle; subscribe again from the last event")))
+            error = UnavailableError("The stream was idle; subscribe again from the last event")
+            await self._write(self._fail(error, self._last_seq))
         except Exception as error:  # here a request ends
-            await self._write(self._fail(error))
-        await self._request.send_piece(b"", is_last=True)
+            if not self._has_begun:
+                raise
+            await self._write(self._fail(error, self._last_seq))
+        await self._write(b"", is_last=True)
 
-    async def _write(self, data: bytes) -> None:
-        self.writing_since = self._loop.time()
-        await self._request.send_piece(data)
-        self.writing_since = None
-        self.last_write = self._loop.time()
+    async def _write(self, data: bytes, *, is_last: bool = False) -> None:
+        async with self._turn:  # an event and a heartbeat may come at once
+            if self._has_ended:
+                return
+            self.writing_since = self._loop.time()
+            if not self._has_begun:
+                self._has_begun = True
+                await self._request.start_reply(200, [*SSE_HEADERS, *self._headers()])
+            self._has_ended = is_last
+            await self._request.send_piece(data, is_last=is_last)
+            self.writing_since = None
+            self.last_write = self._loop.time()
 
     # --- for the pulse ------------------------------------------------------------------------------------------------
 
@@ -133,9 +163,10 @@ class SseStream:
 
 
 class Pulse:
-    """Looks after all streams of an app from one task, so that an idle stream has no timer of its own."""
+    """Looks after all streams and waiting callers of an app from one task, so that none has a timer of its own."""
 
     def __init__(self, limits: ServerLimits) -> None:
+        self.waits = Waits()
         self._limits = limits
         self._streams: set[SseStream] = set()
         self._beats: set[asyncio.Task[None]] = set()
@@ -165,6 +196,7 @@ class Pulse:
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(self._limits.heartbeat_seconds / 3)
+            self.waits.look()
             for stream in tuple(self._streams):
                 self._look_after(stream, loop)
 
@@ -181,10 +213,3 @@ class Pulse:
             beat = loop.create_task(stream.beat())
             self._beats.add(beat)
             beat.add_done_callback(self._beats.discard)
-
-
-def resumable(error: A2AError, last_seq: int) -> A2AError:
-    """The error with the number of the last event its reader has got, to come back with."""
-    if last_seq:
-        error.details["lastEventId"] = str(last_seq)
-    return error

@@ -1,8 +1,8 @@
 """How much callers may ask for: rates, requests and streams at once, and guesses at credentials.
 
 A caller is an identity, or an address where everybody is anonymous. Rates are token buckets: `burst` requests at once,
-then so many a second. Memory is bounded: callers with nothing under way are forgotten, the longest idle first. Time
-comes from outside. What is switched off costs nothing.
+two seconds' worth if nobody says otherwise, then so many a second. Memory is bounded: callers with nothing under way
+are forgotten, the longest idle first. Time comes from outside. What is switched off costs nothing.
 """
 
 from __future__ import annotations
@@ -18,18 +18,22 @@ from types import TracebackType
 
 from parley.protocol.errors import A2AError, RateLimitedError
 
+BURST_SECONDS = 2
+"""What may come at once, in seconds of the rate: clients come in small crowds, and wait between them."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateLimits:
-    """How much each caller, and all together, may have; None is no limit."""
+    """How much each caller, and all together, may have; None is no limit, but for the bursts."""
 
     requests_per_second: float | None = None
     """Of one caller. Off: what a call costs is the agent's affair, and no number fits both an echo and a model."""
-    request_burst: int = 100
-    """Requests of one caller that may come at once before `requests_per_second` holds them back: a page's worth."""
+    request_burst: int | None = None
+    """Requests of one caller that may come at once before `requests_per_second` holds them back. None is what comes in
+    two seconds, at least one: somebody who asks for 2 a second does not mean 100 at once."""
     total_requests_per_second: float | None = None
     """Of all callers. Off: it depends on the machine, and the limits on what is under way protect that already."""
-    total_request_burst: int = 1_000
+    total_request_burst: int | None = None
     """The same for all callers together."""
     requests: int | None = 1_000
     """Requests of one caller under way. A blocking send stays for as long as its run: this is all runs of an engine."""
@@ -227,8 +231,10 @@ class _Rates:
         self.buckets: OrderedDict[str, _Bucket] = OrderedDict()
 
     @classmethod
-    def of(cls, per_second: float | None, burst: float, remembered: int) -> _Rates | None:
-        return None if per_second is None else cls(per_second, burst, remembered)
+    def of(cls, per_second: float | None, burst: float | None, remembered: int) -> _Rates | None:
+        if per_second is None:
+            return None
+        return cls(per_second, max(1, BURST_SECONDS * per_second) if burst is None else burst, remembered)
 
     def bucket(self, key: str, now: float) -> _Bucket:
         bucket = self.buckets.get(key)

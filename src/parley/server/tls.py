@@ -23,6 +23,10 @@ CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
 """For TLS 1.2: forward secrecy and authenticated encryption only. TLS 1.3 has no others."""
 
 
+_MISMATCHES = {"KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED"}
+"""What OpenSSL calls a key of another certificate; the last when it is of another kind, such as RSA to an EC one."""
+
+
 class TlsError(ParleyError):
     """The TLS files cannot be used."""
 
@@ -82,7 +86,7 @@ class TlsFiles:
         try:
             context.load_cert_chain(self.certificate, self.key, password=_refuse_password)
         except ssl.SSLError as error:
-            if error.reason == "KEY_VALUES_MISMATCH":
+            if error.reason in _MISMATCHES:
                 raise TlsError(f"{self.key} is not the key of {self.certificate}") from error
             raise TlsError(f"{self.certificate} and {self.key} are no certificate and key in PEM") from error
 

@@ -73,6 +73,9 @@ _LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _FORBIDDEN = re.compile(r"[^\x21-\x7e]|\\")  # spaces, controls, and what is not ASCII; browsers read \ as /
 _LOCAL_NAMES = ("localhost", "local", "localdomain", "internal", "intranet", "lan", "home", "corp", "private", "arpa")
+MAX_SECRET = 8 * 1024
+"""What most servers take in one header."""
+
 _HEADER_VALUE = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
 
 
@@ -130,11 +133,16 @@ def check_webhook_url(url: str, policy: WebhookPolicy = PUBLIC_ONLY, *, path: st
 def check_webhook(config: PushConfig, policy: WebhookPolicy = PUBLIC_ONLY, *, path: str = "$") -> None:
     """Make sure that a webhook can be called as its config wants it. Raises InvalidParamsError."""
     check_webhook_url(config.url, policy, path=f"{path}.url")
-    if config.token and not _HEADER_VALUE.fullmatch(config.token):
-        raise InvalidParamsError("A token is printable ASCII", path=f"{path}.token")
+    if config.token and not _fits_header(config.token):
+        raise InvalidParamsError(f"A token is printable ASCII, up to {MAX_SECRET} characters", path=f"{path}.token")
     authorization = authorization_of(config)
-    if authorization and not _HEADER_VALUE.fullmatch(authorization):
-        raise InvalidParamsError("Credentials are printable ASCII", path=f"{path}.authentication")
+    if authorization and not _fits_header(authorization):
+        text = f"Credentials are printable ASCII, up to {MAX_SECRET} characters"
+        raise InvalidParamsError(text, path=f"{path}.authentication")
+
+
+def _fits_header(text: str) -> bool:
+    return len(text) <= MAX_SECRET and _HEADER_VALUE.fullmatch(text) is not None
 
 
 def authorization_of(config: PushConfig) -> str | None:
