@@ -179,10 +179,17 @@ class Turn(Answer):
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
         """For handlers that are plain functions: `answer = turn.wait(turn.ask("Which?"))`."""
         loop = self._run.loop
-        if asyncio._get_running_loop() is loop:
+        if _is_running_here(loop):
             work.close()
             raise LocalProtocolError("`turn.wait` would wait for itself here; use `await`")
         return asyncio.run_coroutine_threadsafe(work, loop).result()
+
+
+def _is_running_here(loop: asyncio.AbstractEventLoop) -> bool:
+    try:
+        return asyncio.get_running_loop() is loop
+    except RuntimeError:
+        return False
 
 
 def _question(contents: tuple[Any, ...], schema: JsonObject | None) -> tuple[Part, ...]:

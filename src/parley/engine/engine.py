@@ -219,7 +219,7 @@ class Engine:
     ) -> AsyncGenerator[Batch]:
         if accepted.events:
             seq, task = len(accepted.events), fold(None, accepted.events)
-            opening = [(seq, cut_history(task, request.configuration.history_length))]
+            opening: Batch = [(seq, cut_history(task, request.configuration.history_length))]
             return self._views.stream(accepted.key, after=seq, opening=opening)
         if accepted.run is None and after is not None:
             return self._go_on_after(accepted.key, caller, after)
