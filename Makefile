@@ -11,11 +11,12 @@ help: ## Show this list.
 run: PORT ?= 8080
 run: GRPC_PORT ?= 0
 run: STORE ?= sqlite:///.venv/run.db
-run: .venv/.installed ## Serve an example at http://127.0.0.1:8080 and say what to try.
+run: .venv/.installed ## Serve an example at http://127.0.0.1:8080 and say what to try. Also PORT=, GRPC_PORT=, STORE=.
 	@echo "A trip planner. It writes its plan while you watch and makes a file; say only «Rome», and it asks for how long."
 	@echo "Stop it in the middle of a plan and run it again: it goes on with the day it was at."
+	@echo "If port $(PORT) is in use: make run PORT=8081"
 	@exec $(BIN)/parley serve examples/trip.py:agent \
-		--port $(PORT) --grpc-port $(GRPC_PORT) --store $(STORE) --log-level warning
+		--port $(PORT) --grpc-port $(GRPC_PORT) --store $(STORE) --drain-seconds 0 --log-level warning
 
 test: .venv/.installed peers ## Run the tests; the core must be covered to the last branch.
 	$(BIN)/coverage erase
@@ -57,6 +58,7 @@ clean: ## Remove everything that was created here.
 	rm -rf .venv .venvs .peers .coverage .hypothesis .pytest_cache .ruff_cache dist
 
 .venv/.installed: locks/dev.lock pyproject.toml
+	@echo "Installing into .venv, about a minute…"
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --require-hashes -r locks/dev.lock
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .

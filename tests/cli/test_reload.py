@@ -1,6 +1,7 @@
 """Which files are watched, and how a watched command ends. A server that reloads is in test_serve."""
 
 import signal
+import socket
 import sys
 from collections.abc import Generator
 from pathlib import Path
@@ -31,5 +32,11 @@ def test_environments_hidden_folders_and_other_files_are_not_watched(tmp_path: P
 
 def test_a_command_that_ends_well_is_not_started_again(tmp_path: Path) -> None:
     said: list[str] = []
-    assert reload.run_reloading([sys.executable, "-c", ""], [tmp_path], said.append) == 0
+    assert reload.run_reloading(lambda _pipe, _was_up: [sys.executable, "-c", ""], [tmp_path], said.append) == 0
     assert said == []
+
+
+def test_a_free_port_is_free_at_that_host() -> None:
+    with socket.create_server(("127.0.0.1", reload.free_port("127.0.0.1"))) as bound:
+        assert bound.getsockname()[1] > 0
+    assert reload.free_port("no.such.host.invalid") == 0

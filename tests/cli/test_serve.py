@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import urllib.error
+from base64 import b64encode
 from collections.abc import Generator
 from contextlib import ExitStack
 from datetime import timedelta
@@ -19,11 +20,13 @@ from joserfc.jwk import ECKey
 from typer.testing import CliRunner
 
 from parley import __version__
+from parley.cli import token
 from parley.cli.main import app
 from parley.cli.serve import parse_duration, parse_grpc_port
 from parley.protocol.signing import load_key, verify_card
 from parley.server.auth_file import parse_security
-from tests.cli.served import SECONDS, call, fetch, message, served
+from parley.server.credentials import Credentials
+from tests.cli.served import SECONDS, call, fetch, message, running, served
 
 ECHO = """
 from parley import Agent
@@ -88,7 +91,9 @@ def test_it_says_where_everything_is_and_the_line_to_try_works(directory: Path) 
         text = "\n".join(command.said)
         assert f"Parley {__version__} serves Echo" in text
         assert f"  card       {url}/.well-known/agent-card.json\n  JSON-RPC   {url}/  (0.1 to 1.0)\n" in text
-        assert f"  HTTP+JSON  {url}/message:send  (1.0), {url}/v1/message:send  (0.3)\n  gRPC       127.0.0.1:" in text
+        assert f"  HTTP+JSON  {url}/message:send  (1.0), {url}/v1/message:send  (0.3)\n" in text
+        assert "\n  gRPC       127.0.0.1:" in text
+        assert text.endswith("\nCtrl+C ends it; unfinished work goes on at the next start.")
         assert "  store      sqlite:///parley.db\n" in text
         assert "Open, to this machine only: no security scheme is configured. See --auth." in text
         assert text_of(run_curl(command.curl, directory)) == "Say it's me"
@@ -114,24 +119,26 @@ def test_several_agents_each_have_a_place_and_the_line_says_the_skill(directory:
 
 
 def test_a_token_from_parley_token_opens_a_server_with_that_file(directory: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "parley.cli.main", "token", "ci", "--scope", "write", "--tenant", "acme"],
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=True,
-    )
-    lines = done.stdout.splitlines()
-    token = lines[2].strip()
-    assert lines[-1] == f"Whoever calls sends: Authorization: Bearer {token}"
-    auth = "\n".join(line.strip() for line in lines[lines.index("  [schemes.token]") : -2])
-    assert list(parse_security(auth).schemes) == ["token"]
-    assert token not in auth
-    (directory / "auth.toml").write_text(auth)
+    options = ("--scope", "write", "--tenant", "acme", "--expires", "1d")
+    with (directory / "auth.toml").open("w") as file:
+        done = subprocess.run(
+            [sys.executable, "-m", "parley.cli.main", "token", "ci", *options],
+            stdout=file,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=SECONDS,
+            check=True,
+        )
+    token = done.stderr.splitlines()[2].strip()
+    assert f"\nWhoever calls sends: Authorization: Bearer {token}\n" in done.stderr
+    assert token not in (directory / "auth.toml").read_text()
 
     with served("echo", *FREE, "--host", "0.0.0.0", "--auth", "auth.toml", cwd=directory) as command:
         url = command.until_ready()
-        assert "Callers must authenticate: token." in command.said
+        text = "\n".join(command.said)
+        assert "Callers must authenticate: token. Without TLS their credentials travel in the clear" in text
+        assert f"  listens at every address of this machine, port {url.rpartition(':')[2]}\n" in text
+        assert text.endswith("\nCtrl+C ends it; tasks are forgotten (--store memory:).")
         assert not any("metrics" in line for line in command.said)
         with pytest.raises(urllib.error.HTTPError, match="401"):
             call(url, "SendMessage", message("hi"))
@@ -145,12 +152,58 @@ def test_cards_are_signed_and_have_the_public_url(directory: Path) -> None:
     for file, key_id in (("key.json", "k-1"), ("key.pem", key.thumbprint())):
         options = ("--signing-key", file, "--public-url", "https://a.example/x/")
         with served("echo", *FREE, "--log-format", "json", *options, cwd=directory) as command:
-            url = json.loads(command.until_logged("Serving at "))["message"].removeprefix("Serving at ")
+            ready = command.ready_line()
+            url = ready["url"]
+            facts = {
+                name: ready[name] for name in ("message", "grpc", "agents", "public_url", "store", "auth", "metrics")
+            }
+            assert facts == {
+                "message": f"Serving at {url}",
+                "grpc": None,
+                "agents": ["echo"],
+                "public_url": "https://a.example/x/",
+                "store": "memory:",
+                "auth": [],
+                "metrics": True,
+            }
             card = json.loads(fetch(f"{url}/.well-known/agent-card.json?A2A-Version=1.0"))
             assert card["supportedInterfaces"][0]["url"].rstrip("/") == "https://a.example/x"
             assert verify_card(card, lambda _: load_key(key.as_dict(private=False))).header.key_id == key_id
             assert command.end() == 0
         assert command.said == []
+
+
+# --- gRPC that is not installed ---------------------------------------------------------------------------------------
+
+WITHOUT_GRPC = """
+import sys
+
+sys.modules["grpc"] = sys.modules["google"] = None
+from parley.cli.main import main
+
+main()
+"""
+
+
+def test_without_grpc_installed_it_serves_the_rest_unless_grpc_was_asked_for(directory: Path) -> None:
+    command = (sys.executable, "-c", WITHOUT_GRPC, "serve", "echo", "--port", "0", "--store", "memory:")
+    with running(*command, cwd=directory) as server:
+        server.until_ready()
+        assert "  gRPC       off: pip install 'parley-a2a[grpc]'" in server.said
+        assert text_of(run_curl(server.curl, directory)) == "Say it's me"
+        assert server.end() == 0
+    with running(*command, "--grpc-port", "0", cwd=directory) as server:
+        assert server.ended() == 2
+    assert server.logged == ["Error: gRPC is not installed. pip install 'parley-a2a[grpc]', or --grpc-port off."]
+
+
+def test_the_card_names_grpc_where_callers_reach_it(directory: Path) -> None:
+    options = ("--port", "0", "--grpc-port", "0", "--store", "memory:", "--public-grpc-url", "grpc.example:443")
+    with served("echo", *options, "--cors-origin", "https://a.example", cwd=directory) as command:
+        card = json.loads(fetch(f"{command.until_ready()}/.well-known/agent-card.json"))
+        assert "  gRPC       grpc.example:443  (0.3 and 1.0)" in command.said
+        assert command.end() == 0
+    assert "grpc.example:443" in {face["url"] for face in card["supportedInterfaces"]}
 
 
 # --- certificates -----------------------------------------------------------------------------------------------------
@@ -214,7 +267,11 @@ MISTAKES = {
     ("nothing:agent",): (2, "There is no module nothing in "),
     ("echo:agent", "echo.py:agent"): (2, "Two agents have the same id"),
     ("echo", "--store", "redis://x"): (2, "'redis://x' names no store."),
-    ("echo", "--auth", "no.toml"): (2, "no.toml cannot be read"),
+    ("echo", "--auth", "no.toml"): (2, "Error: no.toml cannot be read: No such file or directory"),
+    ("echo", "--auth", "latin.toml"): (2, "Error: latin.toml cannot be read: it is not UTF-8"),
+    ("echo", "--host", "nosuch.invalid"): (2, "Error: nosuch.invalid is no address of this machine. Use 127.0.0.1, "),
+    ("echo", "--signing-key", "no.pem"): (2, "Error: no.pem cannot be read: No such file or directory"),
+    ("echo", "--tls-cert", "cert.pem", "--tls-key", "other.pem"): (1, "Error: other.pem is not the key of cert.pem"),
     ("echo", "--auth", "mtls.toml"): (2, "mtls.toml: the scheme cert needs client certificates, which --tls-client-ca"),
     ("echo", "--signing-key", "echo.py"): (2, "echo.py is no key to sign with: "),
     ("echo", "--signing-key", "public.json"): (2, "public.json holds a public key; signing needs the private one."),
@@ -228,6 +285,11 @@ def test_mistakes_are_told_in_one_line_each(directory: Path) -> None:
     key = ECKey.generate_key("P-256")
     (directory / "public.json").write_text(json.dumps(key.as_dict(private=False)))
     (directory / "mtls.toml").write_text('[schemes.cert]\ntype = "mtls"\n')
+    (directory / "latin.toml").write_bytes(b"\xe9")
+    authority = trustme.CA()
+    other = authority.issue_cert("127.0.0.1", key_type=trustme.KeyType.RSA)  # one of the same kind is in test_tls
+    authority.issue_cert("127.0.0.1").cert_chain_pems[0].write_to_path(directory / "cert.pem")
+    other.private_key_pem.write_to_path(directory / "other.pem")
     with ExitStack() as stack:
         commands = {
             arguments: stack.enter_context(
@@ -252,7 +314,20 @@ def test_mistakes_are_told_in_one_line_each(directory: Path) -> None:
         (["serve", "x", "--public-url", "example.com"], "'example.com' is no URL of a server."),
         (["serve", "x", "--tls-cert", "cert.pem"], "TLS needs both files."),
         (["serve", "x", "--trusted-proxy", "proxy.example"], "'proxy.example' is no address or network."),
+        (
+            ["serve", "x", "--cors-origin", "foo"],
+            "'foo' is no origin. Write it as https://app.example.com, or * for all.",
+        ),
+        (["serve", "x", "--cors-origin", "https://a.example/"], "'https://a.example/' is no origin."),
+        (["serve", "x", "--public-grpc-url", "a.example"], "'a.example' is no host and port."),
+        (["serve", "x", "--public-grpc-url", "a.example:0"], "'a.example:0' is no host and port."),
         (["serve"], "Missing argument"),
+        (["token", ""], "Its holder needs a name."),
+        (["token", "ci", "--scope", "a b"], "'a b' is no scope: it must be one word."),
+        (["token", "ci", "--tenant", ""], "A tenant needs a name."),
+        (["token", "ci", "--expires", "soon"], "'soon' is no time."),
+        (["password", "a:b"], "Basic cannot carry a name with a colon."),
+        (["password", "ada"], "A password has 1 to 1,024 characters."),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -263,7 +338,29 @@ def test_wrong_usage_ends_with_2(arguments: list[str], reason: str) -> None:
 
 def test_the_version_and_help_with_examples() -> None:
     assert CliRunner().invoke(app, ["--version"]).output == f"parley {__version__}\n"
-    assert "parley serve currency:agent" in CliRunner().invoke(app, ["serve", "--help"]).output
+    shown = CliRunner().invoke(app, ["serve", "--help"], env={"COLUMNS": "80"}).output
+    assert "\n    parley serve currency:agent\n" in shown
+    assert "--reloader" not in shown
+    assert "  --retention TIME             Forget finished tasks after this time, such as\n" in shown
+
+
+@pytest.mark.parametrize("is_interactive", [False, True], ids=["piped", "asked"])
+@pytest.mark.anyio
+async def test_a_password_from_parley_password_lets_its_holder_in(
+    monkeypatch: pytest.MonkeyPatch, is_interactive: bool
+) -> None:
+    monkeypatch.setattr(token, "_is_interactive", lambda: is_interactive)
+    typed = "correct horse\n" * (2 if is_interactive else 1)
+    done = CliRunner().invoke(app, ["password", "ada", "--scope", "write"], input=typed)
+    assert (done.exit_code, "correct horse" in done.stdout) == (0, False)
+    security = parse_security(done.stdout)
+    basic = b64encode(b"ada:correct horse").decode()
+    await security.open()
+    try:
+        identity = await security.authenticate(Credentials({"authorization": f"Basic {basic}"}))
+    finally:
+        await security.close()
+    assert (identity.name, identity.scopes) == ("people:ada", {"write"})
 
 
 def test_ports_and_times_are_read() -> None:
@@ -298,9 +395,29 @@ def test_reload_starts_again_when_a_file_changes_and_survives_a_mistake(director
         rewrite(file, "syntax error")
         command.until_logged("It ended with an error. It is started again when a file changes.")
         rewrite(file, ECHO.replace("return turn.text\n", "return turn.text[::-1]\n", 1))
-        url = command.until_ready()
+        command.until_said(f"Serving again at {url}")
         assert text_of(call(url, "SendMessage", message("abc", "m-2"))) == "cba"
         assert command.end() == 0
+
+
+def test_the_reloader_speaks_json_where_its_server_does(directory: Path) -> None:
+    with served("echo", *FREE, "--reload", "--log-format", "json", cwd=directory) as command:
+        url = command.ready_line()["url"]
+        rewrite(directory / "echo.py", ECHO)
+        assert json.loads(command.until_logged("has changed"))["level"] == "info"
+        assert command.ready_line()["url"] == url
+        assert command.end() == 0
+    assert command.said == []
+    assert all(json.loads(line) for line in command.logged)
+
+
+def test_a_reloader_that_is_killed_takes_its_server_along(directory: Path) -> None:
+    with served("echo", *FREE, "--reload", cwd=directory) as command:
+        url = command.until_ready()
+        command.process.kill()
+        command.until_logged("Stopped")
+        with pytest.raises(urllib.error.URLError):
+            fetch(f"{url}/healthz")
 
 
 def rewrite(file: Path, text: str) -> None:
@@ -314,4 +431,41 @@ def test_ctrl_c_ends_it_with_0(directory: Path) -> None:
     with served("echo", *FREE, cwd=directory) as command:
         command.until_ready()
         command.process.send_signal(signal.SIGINT)
+        assert command.ended() == 0
+
+
+SLOW = """
+import asyncio
+
+from parley import Agent
+
+agent = Agent("Slow")
+
+@agent.on_message
+async def wait(turn):
+    await asyncio.Event().wait()
+"""
+
+
+def test_ctrl_c_says_what_it_waits_for_and_a_second_one_does_not_wait(directory: Path) -> None:
+    (directory / "slow.py").write_text(SLOW)
+    at_once = {**message("go"), "configuration": {"returnImmediately": True}}
+    options = ("--port", "0", "--grpc-port", "off", "--log-level", "warning")
+    with served("slow", *options, cwd=directory) as command:
+        call(command.until_ready(), "SendMessage", at_once)
+        command.process.send_signal(signal.SIGINT)
+        command.until_logged("Finishing 1 run, up to 10 s; Ctrl+C again ends it now.")
+        command.process.send_signal(signal.SIGINT)
+        assert command.ended() == -signal.SIGINT
+    with served("slow", *options, "--drain-seconds", "0", cwd=directory) as command:
+        url = command.until_ready()  # and the first run is under way again
+        call(url, "SendMessage", {**at_once, "message": {**at_once["message"], "messageId": "m-2"}})
+        command.process.send_signal(signal.SIGINT)
+        command.until_logged("Cutting 2 runs off; unfinished work goes on at the next start.")
+        assert command.ended() == 0
+    with served("slow", *FREE, "--drain-seconds", "0", "--log-format", "json", cwd=directory) as command:
+        call(command.ready_line()["url"], "SendMessage", at_once)
+        command.process.send_signal(signal.SIGTERM)
+        line = json.loads(command.until_logged("Cutting"))
+        assert line["message"] == "Cutting 1 run off; tasks are forgotten (--store memory:)."
         assert command.ended() == 0

@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 CHUNKS = 2_500
 KILLS = 25
@@ -37,10 +38,12 @@ def watch(file: Path, *, kill_after: int | None) -> tuple[list[tuple[int, str]],
 def stored(file: Path) -> list[tuple[int, str]]:
     """What the log holds, read without Parley's own code."""
     with sqlite3.connect(file) as connection:
-        rows = connection.execute("SELECT seq, event FROM events ORDER BY seq").fetchall()
+        rows = connection.execute("SELECT last_seq, events FROM events ORDER BY last_seq").fetchall()
     connection.close()
-    events = [(seq, json.loads(event)) for seq, event in rows]
-    assert [seq for seq, _ in events] == list(range(1, len(events) + 1))
+    events: list[tuple[int, Any]] = []
+    for last_seq, row in rows:
+        events += enumerate(json.loads(row), len(events) + 1)
+        assert events[-1][0] == last_seq
     return [
         (seq, event["artifact"]["parts"][0]["text"] if event["type"] == "artifact" else event["status"]["state"])
         for seq, event in events

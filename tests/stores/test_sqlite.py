@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import closing, contextmanager
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -14,10 +15,10 @@ from msgspec import structs
 
 from parley.protocol.events import ArtifactUpdate
 from parley.protocol.lifecycle import fold
-from parley.protocol.messages import TextPart
+from parley.protocol.messages import Message, Role, TextPart
 from parley.protocol.push import PushConfig
 from parley.protocol.tasks import Artifact, TaskState
-from parley.stores import sqlite_writer
+from parley.stores import sqlite_sends, sqlite_writer
 from parley.stores.interface import (
     ConflictError,
     Owner,
@@ -42,6 +43,7 @@ from parley.testing.stores import (
     addition,
     chunk,
     creation,
+    minute,
 )
 
 HERE = Path(__file__).parent
@@ -272,7 +274,7 @@ async def test_a_damaged_file_says_so(path: Path) -> None:
     await asyncio.gather(*[log.write(addition(number)) for number in range(1, 2_000)])
     await log.close()
     content = path.read_bytes()
-    path.write_bytes(content[: 16 * 4096] + bytes(len(content) - 16 * 4096))
+    path.write_bytes(content[: 32 * 4096] + bytes(len(content) - 32 * 4096))
     await log.open()
     with pytest.raises(StoreUnavailableError, match="the file is damaged"):
         await read_seqs(log)
@@ -281,7 +283,7 @@ async def test_a_damaged_file_says_so(path: Path) -> None:
 
 async def test_a_damaged_value_says_so(log: SqliteTaskLog) -> None:
     await log.write(creation())
-    await log._writer.submit(lambda writer: writer.execute("UPDATE events SET event = '{'"))
+    await log._writer.submit(lambda writer: writer.execute("UPDATE events SET events = '{'"))
     for reading in (log.task(KEY), read_seqs(log)):
         with pytest.raises(StoreUnavailableError, match="the file is damaged"):
             await reading
@@ -427,6 +429,68 @@ async def test_a_log_that_is_not_open_says_so(path: Path) -> None:
     await log.close()
 
 
+# --- sends without a look into the file -------------------------------------------------------------------------------
+
+
+async def asks_the_file(log: SqliteTaskLog, send: SendKey, since: datetime) -> tuple[SendRecord | None, bool]:
+    """What became of a message, and whether that took a question."""
+    assert log._reader is not None
+    statements: list[str] = []
+    log._reader.set_trace_callback(statements.append)
+    record = await log.find_send(ADA, send, since=since)
+    log._reader.set_trace_callback(None)
+    return record, bool(statements)
+
+
+async def test_a_message_that_was_not_sent_lately_is_known_to_be_new(path: Path) -> None:
+    """Also after a restart. One that was sent is looked for, and one whose window is over is new again."""
+    record = SendRecord(NOON, "t-1")
+    reply = SendRecord(NOON, reply=Message("m-9", Role.AGENT, (TextPart("Hello"),)))
+    log = SqliteTaskLog(path)
+    await log.open()
+    assert await asks_the_file(log, SEND, NOON) == (None, False)
+    await log.write(creation(sends=((SEND, record),)))
+    await log.remember_send(ADA, SendKey("direct", b""), reply)
+    for _ in range(2):
+        assert await asks_the_file(log, SEND, NOON) == (record, True)
+        assert await asks_the_file(log, SendKey("direct", b""), NOON) == (reply, True)
+        assert await asks_the_file(log, SendKey("other", b""), NOON) == (None, False)
+        assert await asks_the_file(log, SEND, NOON + timedelta(seconds=1)) == (None, False)
+        await log.close()
+        await log.open()
+    await log.close()
+
+
+async def test_messages_that_share_a_place_are_looked_for(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody gets another's answer, and an earlier one does not hide a later one."""
+    monkeypatch.setattr(sqlite_sends, "PLACES", 1)
+    log = SqliteTaskLog(path)
+    await log.open()
+    await log.write(creation(sends=((SEND, SendRecord(minute(1), "t-1")), (SendKey("late", b""), SendRecord(NOON)))))
+    assert await asks_the_file(log, SEND, minute(1)) == (SendRecord(minute(1), "t-1"), True)
+    assert await asks_the_file(log, SendKey("other", b""), minute(1)) == (None, True)
+    await log.close()
+
+
+async def test_messages_of_earlier_that_were_too_many_to_read_are_looked_for(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The latest are known, and so is what is sent from then on."""
+    log = SqliteTaskLog(path)
+    await log.open()
+    for number in range(4):
+        await log.remember_send(ADA, SendKey(str(number), b""), SendRecord(minute(number)))
+    await log.close()
+    monkeypatch.setattr(sqlite_sends, "READ_AT_OPENING", 2)
+    await log.open()
+    for number in range(4):
+        assert await log.find_send(ADA, SendKey(str(number), b""), since=NOON) == SendRecord(minute(number))
+    assert await asks_the_file(log, SendKey("new", b""), minute(2)) == (None, True)
+    assert await asks_the_file(log, SendKey("new", b""), minute(3)) == (None, False)
+    assert await asks_the_file(log, SendKey("3", b""), minute(3)) == (SendRecord(minute(3)), True)
+    await log.close()
+
+
 # --- what is in the file ----------------------------------------------------------------------------------------------
 
 
@@ -447,10 +511,13 @@ async def test_people_can_look_into_the_file(log: SqliteTaskLog, path: Path) -> 
     await log.write(creation())
     await log.write(addition(1))
     with closing(sqlite3.connect(path)) as shell:
-        assert shell.execute("SELECT json_extract(event, '$.artifact.parts[0].text') FROM events").fetchall() == [
-            (None,),
-            ("chunk 2",),
-        ]
+        texts = shell.execute(
+            """
+            SELECT tasks.id, json_extract(event.value, '$.artifact.parts[0].text')
+            FROM tasks JOIN events ON task = number, json_each(events) AS event
+            """
+        ).fetchall()
+        assert texts == [("t-1", None), ("t-1", "chunk 2")]
         (moment,) = shell.execute("SELECT datetime(status_at / 1000000, 'unixepoch') FROM tasks").fetchone()
         assert moment == "2026-03-01 12:00:00"
 
@@ -470,9 +537,29 @@ async def test_an_event_costs_the_same_however_much_there_is(log: SqliteTaskLog,
     assert wal.stat().st_size - before <= 10 * 4 * 4_200  # the task's row, the last page of events, at times a new one
 
 
+@pytest.mark.parametrize("text", ["a few words", "x" * 2_000], ids=["in rows of many", "each in a row of its own"])
+async def test_pages_begin_and_end_anywhere_in_a_write(log: SqliteTaskLog, text: str) -> None:
+    """However its events are shared out to rows."""
+    await log.write(creation())
+    events = tuple(
+        ArtifactUpdate("t-1", "c-1", Artifact("a-1", (TextPart(f"{number} {text}"),))) for number in range(200)
+    )
+    await log.write(Write(KEY, 1, events, TaskState.WORKING, NOON))
+    await log.write(addition(201))
+    everything = await log.events(KEY, after=0, limit=1_000)
+    assert [seq for seq, _ in everything] == list(range(1, 203))
+    assert tuple(event for _, event in everything[1:-1]) == events
+    for after in (0, 1, 2, 63, 64, 65, 66, 200, 201, 202):
+        for limit in (1, 2, 63, 64, 65, 130):
+            assert list(await log.events(KEY, after=after, limit=limit)) == list(everything[after : after + limit])
+    stored = await log.task(KEY)
+    assert stored is not None
+    assert stored.events == tuple(event for _, event in everything)
+
+
 async def test_no_question_reads_a_whole_table(log: SqliteTaskLog) -> None:
     """Each statement that runs is explained: SQLite searches, in an index that begins with tenant and owner or id."""
-    await log.write(creation())
+    await log.write(creation(sends=((SEND, SendRecord(NOON, "t-1")),)))
     assert log._reader is not None
     statements: list[str] = []
     log._reader.set_trace_callback(statements.append)

@@ -61,6 +61,47 @@ def test_webhooks_that_nobody_called_begin_where_their_tasks_stand(connection: s
     assert rows == [("acme", "t-1", "hook", "ada", "{}", "0.3", 7)]
 
 
+def test_tasks_get_numbers_and_keep_all_they_have(connection: sqlite3.Connection) -> None:
+    """When a file of version 2 learns to keep the events of a write together."""
+    *before, third = migrations()
+    migrate(connection, PATH, before)
+    connection.executescript(
+        """
+        INSERT INTO tasks VALUES ('acme', 't-1', 'ada', 'cook', 'c-1', 'working', 9, 2, '0.3', 2, 1, 0, 30);
+        INSERT INTO tasks VALUES ('acme', 't-2', 'bob', 'cook', 'c-2', 'completed', 8, 1, '1.0', 1, 0, 1, 40);
+        INSERT INTO tasks VALUES ('zoo', 't-1', 'eve', 'cook', 'c-3', 'working', 7, 3, '1.0', 0, 0, 0, 0);
+        INSERT INTO events VALUES ('acme', 't-1', 1, '{"n":1}'), ('acme', 't-1', 2, '{"n":2}');
+        INSERT INTO events VALUES ('acme', 't-2', 1, '{"n":3}');
+        INSERT INTO snapshots VALUES ('acme', 't-2', '{}');
+        INSERT INTO push_configs VALUES ('acme', 't-1', 'hook', 'ada', '{}', '0.3', 2);
+        INSERT INTO sends VALUES ('acme', 'ada', 'm-1', x'00', 2, 't-1', NULL);
+        INSERT INTO sends VALUES ('acme', 'bob', 'm-1', x'00', 1, NULL, '{}');
+        """
+    )
+    migrate(connection, PATH, [*before, third])
+
+    assert connection.execute("SELECT * FROM tasks").fetchall() == [
+        (1, "acme", "t-2", "bob", "cook", "c-2", "completed", 8, 1, "1.0", 1, 0, 1, 40),
+        (2, "acme", "t-1", "ada", "cook", "c-1", "working", 9, 2, "0.3", 2, 1, 0, 30),
+        (3, "zoo", "t-1", "eve", "cook", "c-3", "working", 7, 3, "1.0", 0, 0, 0, 0),
+    ]
+    assert connection.execute("SELECT * FROM events").fetchall() == [
+        (1, 1, '[{"n":3}]'),
+        (2, 1, '[{"n":1}]'),
+        (2, 2, '[{"n":2}]'),
+    ]
+    assert connection.execute("SELECT * FROM snapshots").fetchall() == [("acme", "t-2", "{}")]
+    assert connection.execute("SELECT * FROM push_configs").fetchall() == [
+        ("acme", "t-1", "hook", "ada", "{}", "0.3", 2)
+    ]
+    assert connection.execute("SELECT * FROM sends").fetchall() == [
+        ("acme", "bob", "m-1", b"\0", 1, None, "{}"),
+        ("acme", "ada", "m-1", b"\0", 2, "t-1", None),
+    ]
+    assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
+    assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
 def test_a_script_that_fails_leaves_the_file_as_it_was(connection: sqlite3.Connection) -> None:
     """Together with those before it."""
     migrate(connection, PATH, migrations())
@@ -72,7 +113,7 @@ def test_a_script_that_fails_leaves_the_file_as_it_was(connection: sqlite3.Conne
 
 def test_a_newer_file_is_refused(connection: sqlite3.Connection) -> None:
     migrate(connection, PATH, [*migrations(), ADD_NOTES])
-    with pytest.raises(StoreUnavailableError, match=r"newer Parley wrote this file \(schema 3, this one knows 2\)"):
+    with pytest.raises(StoreUnavailableError, match=r"newer Parley wrote this file \(schema 4, this one knows 3\)"):
         migrate(connection, PATH, migrations())
 
 

@@ -11,7 +11,6 @@ import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from enum import Enum, auto
 from functools import cache, partial
 from typing import Any
 
@@ -22,15 +21,6 @@ step must not hold the thread which that step needs."""
 _END = object()
 
 
-class Kind(Enum):
-    """How a function is called."""
-
-    ASYNC_GENERATOR = auto()
-    COROUTINE = auto()
-    GENERATOR = auto()
-    PLAIN = auto()
-
-
 class Handler:
     """A function that handles messages. Raises TypeError if it does not take one argument, the turn."""
 
@@ -39,38 +29,29 @@ class Handler:
         if not _takes_one_argument(function):
             raise TypeError(f"The handler {self.name} must take one argument, the turn")
         self._function = function
-        self._kind = kind_of(function)
+        self._is_generator = inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function)
+        self._is_async = inspect.isasyncgenfunction(function) or inspect.iscoroutinefunction(function)
 
     async def handle(self, argument: object, say: Callable[[Any], Awaitable[bool | None]]) -> None:
         """Call the function, and `say` everything that it yields, or the one thing that it returns.
 
         A true answer to what was said means that it was the last word.
         """
-        match self._kind:
-            case Kind.COROUTINE:
-                await say(await self._function(argument))
-            case Kind.PLAIN:
-                result = await _in_thread(self._function, argument)
-                await say(await result if inspect.isawaitable(result) else result)
-            case _:
-                results = self._function(argument)
-                if self._kind is Kind.GENERATOR:
-                    results = _results_in_thread(results)
-                try:
-                    async for result in results:
-                        if await say(result):
-                            break
-                finally:
-                    await results.aclose()
-
-
-def kind_of(function: Callable[..., Any]) -> Kind:
-    """How to call a function."""
-    if inspect.isasyncgenfunction(function):
-        return Kind.ASYNC_GENERATOR
-    if inspect.iscoroutinefunction(function):
-        return Kind.COROUTINE
-    return Kind.GENERATOR if inspect.isgeneratorfunction(function) else Kind.PLAIN
+        if self._is_generator:
+            results = self._function(argument)
+            if not self._is_async:
+                results = _results_in_thread(results)
+            try:
+                async for result in results:
+                    if await say(result):
+                        break
+            finally:
+                await results.aclose()
+        elif self._is_async:
+            await say(await self._function(argument))
+        else:
+            result = await _in_thread(self._function, argument)
+            await say(await result if inspect.isawaitable(result) else result)
 
 
 def _takes_one_argument(function: Callable[..., Any]) -> bool:

@@ -53,6 +53,14 @@ class Journal:
         for event in events:
             self._record(event)
 
+    @classmethod
+    def begun_by(cls, message: Message) -> Journal:
+        """The journal of a task that a message has just begun."""
+        journal = cls()
+        journal.messages.append(message)
+        journal.opening = message
+        return journal
+
     def _record(self, event: TaskEvent) -> None:
         match event:
             case MessageAdded():

@@ -7,7 +7,6 @@ last look at a task and the begin of its run nothing waits, so that no two runs 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 
 from msgspec import Struct, structs
 
@@ -28,6 +27,7 @@ from parley.protocol.errors import InvalidParamsError, TaskNotFoundError, Unavai
 from parley.protocol.events import MessageAdded, StatusUpdate, TaskCreated, TaskEvent
 from parley.protocol.lifecycle import admit_message, is_interrupted, is_terminal
 from parley.protocol.messages import Message
+from parley.protocol.push import PushConfig
 from parley.protocol.requests import SendConfiguration, SendMessageRequest
 from parley.protocol.tasks import TaskState, TaskStatus
 from parley.stores.interface import NewTask, SendKey, SendRecord, TaskHead, TaskKey, TaskLog, Write
@@ -148,10 +148,21 @@ class Reception:
             TaskCreated(task_id, context_id, TaskStatus(TaskState.SUBMITTED, timestamp=now)),
             MessageAdded(task_id, context_id, message),
         )
-        run = self._run(key, context_id, caller, message, request.configuration, Journal(events), status_at=now)
+        run = Run(
+            self._workplace,
+            key=key,
+            context_id=context_id,
+            caller=caller,
+            message=message,
+            configuration=request.configuration,
+            feed=self._feeds.use(key),
+            journal=Journal.begun_by(message),
+            status_at=now,
+        )
         run.new = NewTask(self._program.id, context_id, caller.version, now)
         self._start(run, events, (send, SendRecord(now, task_id)))
-        await self._register(run, request.configuration, caller)
+        if request.configuration.push_config is not None:
+            await self._register(run, request.configuration.push_config, caller)
         return Accepted(key, run, events)
 
     async def _go_on(
@@ -204,48 +215,24 @@ class Reception:
         if len(journal.messages) > self._limits.history_messages:
             raise InvalidParamsError(f"A task may have {self._limits.history_messages} messages")
         self._admit_opening(journal.opening or message, caller)
-        run = self._run(
-            head.key,
-            head.context_id,
-            caller,
-            journal.opening or message,
-            request.configuration,
-            journal,
-            head.last_seq,
-            state,
+        run = Run(
+            self._workplace,
+            key=head.key,
+            context_id=head.context_id,
+            caller=caller,
+            message=journal.opening or message,
+            configuration=request.configuration,
+            feed=self._feeds.use(head.key),
+            journal=journal,
+            status_at=now,
+            seq=head.last_seq,
+            state=state,
         )
         self._start(run, news, remembered)
-        await self._register(run, request.configuration, caller)
+        if request.configuration.push_config is not None:
+            await self._register(run, request.configuration.push_config, caller)
         await self._webhooks.watch(head.key)
         return Accepted(head.key, run, [*events, *news])
-
-    def _run(
-        self,
-        key: TaskKey,
-        context_id: str,
-        caller: Caller,
-        message: Message,
-        configuration: SendConfiguration,
-        journal: Journal,
-        seq: int = 0,
-        state: TaskState = TaskState.SUBMITTED,
-        attempts: int = 1,
-        status_at: datetime | None = None,
-    ) -> Run:
-        return Run(
-            self._workplace,
-            key=key,
-            context_id=context_id,
-            caller=caller,
-            message=message,
-            configuration=configuration,
-            feed=self._feeds.use(key),
-            journal=journal,
-            seq=seq,
-            state=state,
-            attempts=attempts,
-            status_at=status_at or self._clock.now(),
-        )
 
     def _start(self, run: Run, events: Sequence[TaskEvent], remembered: tuple[SendKey, SendRecord]) -> None:
         """Begin a run with what brought it about. From here on the message has been taken, whatever its sender does."""
@@ -254,11 +241,10 @@ class Reception:
         self._supervisor.start(run)
         run.write_soon()  # behind the program's first breath, so that what it says is written along
 
-    async def _register(self, run: Run, configuration: SendConfiguration, caller: Caller) -> None:
+    async def _register(self, run: Run, config: PushConfig, caller: Caller) -> None:
         """Keep the webhook that came with the message of a run, once its task is there."""
-        if configuration.push_config is not None:
-            await run.settle()
-            await self._webhooks.register(run.key, configuration.push_config, caller, after=run.first_seq)
+        await run.settle()
+        await self._webhooks.register(run.key, config, caller, after=run.first_seq)
 
     async def begin_again(self, head: TaskHead) -> None:
         """Begin another run of a task that was at work when the process died, and count it before it can die again."""
@@ -266,17 +252,19 @@ class Reception:
         await self._log.write(attempt)
         journal = Journal(await self._views.events(head.key))
         caller = Caller(head.key.owner.name, head.key.owner.tenant, version=head.created_in)
-        run = self._run(
-            head.key,
-            head.context_id,
-            caller,
-            journal.opening or journal.messages[-1],
-            SendConfiguration(),
-            journal,
-            head.last_seq,
-            head.state,
-            head.attempts + 1,
-            head.status_at,
+        run = Run(
+            self._workplace,
+            key=head.key,
+            context_id=head.context_id,
+            caller=caller,
+            message=journal.opening or journal.messages[-1],
+            configuration=SendConfiguration(),
+            feed=self._feeds.use(head.key),
+            journal=journal,
+            status_at=head.status_at,
+            seq=head.last_seq,
+            state=head.state,
+            attempts=head.attempts + 1,
         )
         self._supervisor.start(run)
         await self._webhooks.watch(head.key)

@@ -114,10 +114,10 @@ class Run:
         configuration: SendConfiguration,
         feed: Feed,
         journal: Journal,
-        seq: int,
-        state: TaskState,
         status_at: datetime,
-        attempts: int,
+        seq: int = 0,
+        state: TaskState = TaskState.SUBMITTED,
+        attempts: int = 1,
     ) -> None:
         self._place = place
         self.key = key
@@ -351,7 +351,9 @@ class Run:
         self.new = None
         self._sends.clear()
         begun = perf_counter() if self._place.observer is not None else 0.0
-        writing = asyncio.ensure_future(self._place.log.write(write))
+        writing = self._place.log.write(write)
+        if not isinstance(writing, asyncio.Future):
+            writing = asyncio.ensure_future(writing)
         if writing.done():  # as a store in memory has it
             self._written(first, write, begun, writing)
         else:
@@ -371,7 +373,8 @@ class Run:
                 self._place.observer.committed(self.key, self.program.id, events, perf_counter() - begun)
             self.feed.publish(first, events)
             self._is_writing = False
-            self._write()
+            if self._buffer:
+                self._write()
         self._wake()
 
     def _break(self, error: BaseException, *, is_new: bool) -> None:
@@ -394,7 +397,7 @@ class Run:
         """
         target = self.seq + len(self._buffer)
         if self.failure is None and self._written_seq < target:
-            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            waiter: asyncio.Future[None] = self.loop.create_future()
             self._waiting.append((target, waiter))
             await waiter
         if self.failure is not None:
@@ -431,7 +434,7 @@ class Run:
         """Return when the run is over."""
         if self.is_over:
             return
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiter: asyncio.Future[None] = self.loop.create_future()
         self._waiting_for_end.append(waiter)
         try:
             await waiter

@@ -41,7 +41,8 @@ class Sends:
     """What was sent lately: in the store, and on its way there."""
 
     def __init__(self, log: TaskLog, clock: Clock, *, agent: str, seconds: float) -> None:
-        self._person = hashlib.blake2b(agent.encode(), digest_size=16).digest()
+        person = hashlib.blake2b(agent.encode(), digest_size=16).digest()
+        self._empty_digest = hashlib.blake2b(digest_size=16, person=person)
         self._log = log
         self._clock = clock
         self._window = timedelta(seconds=seconds)
@@ -57,7 +58,9 @@ class Sends:
             content = _encoder.encode(message)
         except UnicodeEncodeError:
             raise InvalidParamsError("The message holds half a surrogate pair", path="$.message") from None
-        return SendKey(message.message_id, hashlib.blake2b(content, digest_size=16, person=self._person).digest())
+        digest = self._empty_digest.copy()
+        digest.update(content)
+        return SendKey(message.message_id, digest.digest())
 
     async def find(self, owner: Owner, send: SendKey) -> SendRecord | None:
         """What became of this message.

@@ -89,12 +89,11 @@ class Supervisor:
             self._queue[run] = copy_context()
 
     def _begin(self, run: Run) -> None:
-        loop = asyncio.get_running_loop()
-        self._working[run] = loop.create_task(self._work(run), name=f"run {run.key.task_id}")
+        self._working[run] = run.loop.create_task(self._work(run), name=f"run {run.key.task_id}")
         if self._limits.run_seconds is not None:
             run.deadline = self._clock.monotonic() + self._limits.run_seconds
             if self._timekeeper is None:
-                self._timekeeper = loop.create_task(self._keep_time())
+                self._timekeeper = run.loop.create_task(self._keep_time())
 
     async def _keep_time(self) -> None:
         """Cancel runs that take too long. One sleeper for all of them: they are begun, and so run out, in order."""

@@ -24,14 +24,14 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 _encoder = msgspec.json.Encoder()
-decode_event = msgspec.json.Decoder[TaskEvent](TaskEvent).decode
+decode_events = msgspec.json.Decoder(list[TaskEvent]).decode
 decode_task = msgspec.json.Decoder(Task).decode
 decode_message = msgspec.json.Decoder(Message).decode
 decode_push_config = msgspec.json.Decoder(PushConfig).decode
 decode_value = msgspec.json.Decoder[JsonValue](JsonValue).decode
 
 
-def encode(value: TaskEvent | Task | Message | PushConfig | JsonValue) -> str:
+def encode(value: tuple[TaskEvent, ...] | Task | Message | PushConfig | JsonValue) -> str:
     """A value as JSON text.
 
     Raises:

@@ -2,9 +2,9 @@
 
 Changes go to the writer's thread (`sqlite_writer`). Reads run beside it, in one of two places:
 
-- Lookups by key (a head, a send, webhooks, a context's memory, a task of up to `SMALL_TASK` characters) run where they
-  are called, on the event loop. They take some ten microseconds and never wait for the writer; handing them to a thread
-  and back costs several times as much.
+- Lookups by key (a head, a send that may be a repeat, webhooks, a context's memory, a task of up to `SMALL_TASK`
+  characters) run where they are called, on the event loop. They take some ten microseconds and never wait for the
+  writer; handing them to a thread and back costs several times as much.
 - Reads whose size nobody knows before (pages of events, lists, large tasks) run in a few threads.
 
 A read sees everything whose write was awaited before it.
@@ -16,7 +16,7 @@ import asyncio
 import sqlite3
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -27,7 +27,7 @@ from parley.protocol.push import PushConfig
 from parley.protocol.tasks import TaskState
 from parley.protocol.versions import Version
 from parley.stores.encoding import (
-    decode_event,
+    decode_events,
     decode_message,
     decode_push_config,
     decode_task,
@@ -53,6 +53,7 @@ from parley.stores.interface import (
     Write,
 )
 from parley.stores.sqlite_file import EXPLAINED, connect_reader, explain, explained
+from parley.stores.sqlite_sends import RecentSends
 from parley.stores.sqlite_transaction import encode_send, encode_write
 from parley.stores.sqlite_writer import SqliteWriter
 
@@ -81,6 +82,7 @@ class SqliteTaskLog:
         self._path = Path(path).resolve()
         self._writer = SqliteWriter(self._path, busy_timeout=busy_timeout)
         self._reader: sqlite3.Connection | None = None
+        self._recent_sends: RecentSends | None = None
         self._threads: ThreadPoolExecutor | None = None
         self._thread_readers: list[sqlite3.Connection] = []
 
@@ -96,7 +98,9 @@ class SqliteTaskLog:
         try:
             with explained(self._path):
                 self._reader = connect_reader(self._path)
+                self._recent_sends = RecentSends(self._reader)
         except StoreError:
+            self._close_reader()
             await self._writer.stop()
             raise
         self._threads = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="parley-sqlite-reader")
@@ -107,14 +111,17 @@ class SqliteTaskLog:
         await self._writer.stop()  # last: the last connection to close folds the WAL into the file
 
     async def _close_readers(self) -> None:
-        reader, self._reader = self._reader, None
         threads, self._threads = self._threads, None
-        if reader is None or threads is None:
-            return
-        await asyncio.to_thread(threads.shutdown)
-        reader.close()
+        self._close_reader()
+        if threads is not None:
+            await asyncio.to_thread(threads.shutdown)
         while self._thread_readers:
             self._thread_readers.pop().close()
+
+    def _close_reader(self) -> None:
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            reader.close()
 
     # --- tasks --------------------------------------------------------------------------------------------------------
 
@@ -132,6 +139,8 @@ class SqliteTaskLog:
             refused: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             refused.set_exception(error)
             return refused
+        for send, record in write.sends:
+            self._note_send(write.key.owner, send, record)
         return self._writer.submit(append)
 
     async def head(self, key: TaskKey) -> TaskHead | None:
@@ -177,12 +186,21 @@ class SqliteTaskLog:
 
     async def find_send(self, owner: Owner, send: SendKey, *, since: datetime) -> SendRecord | None:
         """What became of a message that was sent at or after a moment."""
-        return self._look(lambda reader: _read_send(reader, owner, send, encode_time(since)))
+        since_at = encode_time(since)
+        require_encodable(owner.tenant, owner.name, send.message_id)
+        if self._recent_sends is not None and self._recent_sends.is_new(owner, send, since_at):
+            return None
+        return self._look(lambda reader: _read_send(reader, owner, send, since_at))
 
     async def remember_send(self, owner: Owner, send: SendKey, record: SendRecord) -> None:
         """Remember a message that created no task."""
         row = encode_send(owner, send, record)
+        self._note_send(owner, send, record)
         await self._execute("INSERT OR REPLACE INTO sends VALUES (?, ?, ?, ?, ?, ?, ?)", *row)
+
+    def _note_send(self, owner: Owner, send: SendKey, record: SendRecord) -> None:
+        if self._recent_sends is not None:
+            self._recent_sends.note(owner, send, encode_time(record.sent_at))
 
     async def forget_sends(self, *, before: datetime) -> None:
         """Forget messages that nobody may repeat any more."""
@@ -347,36 +365,44 @@ def _read_task(reader: sqlite3.Connection, key: TaskKey) -> StoredTask | None:
         head = _read_head(reader, key)
         if head is None:
             return None
-        task_id = (key.owner.tenant, key.task_id)
-        snapshot_seq, text = reader.execute(
+        number, snapshot_seq, text = reader.execute(
             """
-            SELECT snapshot_seq, snapshot
+            SELECT number, snapshot_seq, snapshot
             FROM tasks LEFT JOIN snapshots ON snapshots.tenant = tasks.tenant AND snapshots.task = tasks.id
             WHERE tasks.tenant = ? AND tasks.id = ?
             """,
-            task_id,
+            (key.owner.tenant, key.task_id),
         ).fetchone()
-        events = reader.execute(
-            "SELECT event FROM events WHERE tenant = ? AND task = ? AND seq > ? ORDER BY seq", (*task_id, snapshot_seq)
+        rows = reader.execute(
+            "SELECT events FROM events WHERE task = ? AND last_seq > ? ORDER BY last_seq", (number, snapshot_seq)
         ).fetchall()
     snapshot = decode_task(text) if text is not None else None
-    return StoredTask(head, snapshot, snapshot_seq, tuple([decode_event(event) for (event,) in events]))
+    return StoredTask(head, snapshot, snapshot_seq, tuple([event for (row,) in rows for event in decode_events(row)]))
 
 
 def _read_events(
     reader: sqlite3.Connection, key: TaskKey, *, after: int, limit: int
 ) -> tuple[tuple[int, TaskEvent], ...]:
+    # A peer names the number it wants to go on from: it may be larger than any database's.
+    after = min(after, LARGEST_INTEGER)
     rows = reader.execute(
         """
-        SELECT seq, event FROM events
-        WHERE tenant = ? AND task = ? AND seq > ?
-            AND EXISTS (SELECT 1 FROM tasks WHERE tenant = events.tenant AND id = events.task AND owner = ?)
-        ORDER BY seq LIMIT ?
+        SELECT events.last_seq, events FROM tasks CROSS JOIN events ON task = number
+        WHERE tenant = ? AND id = ? AND owner = ? AND events.last_seq > ?
+        ORDER BY events.last_seq
         """,
-        # A peer names the number it wants to go on from: it may be larger than any database's.
-        (key.owner.tenant, key.task_id, min(after, LARGEST_INTEGER), key.owner.name, limit),
-    ).fetchall()
-    return tuple([(seq, decode_event(event)) for seq, event in rows])
+        (key.owner.tenant, key.task_id, key.owner.name, after),
+    )
+    page: list[tuple[int, TaskEvent]] = []
+    with closing(rows):
+        for last_seq, text in rows:
+            events = decode_events(text)
+            first_seq = last_seq - len(events) + 1
+            before = max(0, after + 1 - first_seq)  # a page may begin within a row, and end within one
+            page += enumerate(events[before:], first_seq + before)
+            if len(page) >= limit:
+                break
+    return tuple(page[:limit])
 
 
 def _read_list(reader: sqlite3.Connection, owner: Owner, query: TaskFilter) -> TaskHeads:
@@ -385,33 +411,45 @@ def _read_list(reader: sqlite3.Connection, owner: Owner, query: TaskFilter) -> T
     for condition, value in (
         ("agent = ?", query.agent),
         ("context = ?", query.context_id),
-        ("state = ?", query.state.value if query.state is not None else None),
         ("status_at >= ?", encode_time(query.status_at_or_after) if query.status_at_or_after is not None else None),
     ):
         if value is not None:
             conditions.append(condition)
             values.append(value)
-    matching = " AND ".join(conditions)
-    page, place = "", []
+    page, place = "", list[str | int]()
     if query.after is not None:
         status_at = encode_time(query.after[0])
         page = "AND status_at <= ? AND (status_at < ? OR id > ?)"  # the first half is what the index can do
         place = [status_at, status_at, query.after[1]]
-    tasks = f"tasks INDEXED BY {_choose_index(query)}"
+    index, states = _choose_index(query)
+    matching = f"FROM tasks INDEXED BY {index} WHERE {' AND '.join(conditions)}"
+    total, heads = 0, list[TaskHead]()
     with _one_moment(reader):
-        (total,) = reader.execute(f"SELECT count(*) FROM {tasks} WHERE {matching}", values).fetchone()
-        rows = reader.execute(
-            f"SELECT {_HEAD} FROM {tasks} WHERE {matching} {page} ORDER BY status_at DESC, id LIMIT ?",
-            [*values, *place, query.limit],
-        ).fetchall()
-    return TaskHeads(tuple([_decode_head(owner, row) for row in rows]), total)
+        for state in states:
+            (number,) = reader.execute(f"SELECT count(*) {matching} {state}", values).fetchone()
+            if number:
+                rows = reader.execute(
+                    f"SELECT {_HEAD} {matching} {state} {page} ORDER BY status_at DESC, id LIMIT ?",
+                    [*values, *place, query.limit],
+                ).fetchall()
+                total += number
+                heads += [_decode_head(owner, row) for row in rows]
+    heads.sort(key=lambda head: head.key.task_id)
+    heads.sort(key=lambda head: head.status_at, reverse=True)
+    return TaskHeads(tuple(heads[: query.limit]), total)
 
 
-def _choose_index(query: TaskFilter) -> str:
-    """The narrowest index. SQLite by itself guesses that a tenant has ten tasks, and reads them all."""
-    if query.context_id is not None:
-        return "tasks_by_context"
-    return "tasks_by_state" if query.state is not None else "tasks_by_status"
+def _choose_index(query: TaskFilter) -> tuple[str, Sequence[str]]:
+    """The narrowest index, and the conditions by which to go through it, one after the other.
+
+    A list of all states is put together from those of each. SQLite by itself guesses that a tenant has ten tasks, and
+    reads them all.
+    """
+    states = tuple(TaskState) if query.state is None else (query.state,)
+    conditions = [f"AND state = '{state.value}'" for state in states]
+    if query.context_id is None:
+        return "tasks_by_state", conditions
+    return "tasks_by_context", conditions if query.state is not None else [""]
 
 
 def _read_unfinished(reader: sqlite3.Connection) -> tuple[TaskHead, ...]:
@@ -499,13 +537,17 @@ def _read_memory(reader: sqlite3.Connection, owner: Owner, context_id: str) -> d
 def _delete(writer: sqlite3.Connection, key: TaskKey) -> bool:
     """Forget one task; snapshot and webhooks go with its row."""
     owner, task_id = key.owner, key.task_id
-    deleted = writer.execute(
-        "DELETE FROM tasks WHERE tenant = ? AND id = ? AND owner = ?", (owner.tenant, task_id, owner.name)
-    ).rowcount
-    if not deleted:
+    number = writer.execute(
+        "SELECT number FROM tasks WHERE tenant = ? AND id = ? AND owner = ?", (owner.tenant, task_id, owner.name)
+    ).fetchone()
+    if number is None:
         return False
-    writer.execute("DELETE FROM events WHERE tenant = ? AND task = ?", (owner.tenant, task_id))
-    writer.execute("DELETE FROM sends WHERE tenant = ? AND task = ? AND owner = ?", (owner.tenant, task_id, owner.name))
+    writer.execute("DELETE FROM tasks WHERE number = ?", number)
+    writer.execute("DELETE FROM events WHERE task = ?", number)
+    writer.execute(
+        "DELETE FROM sends INDEXED BY sends_by_task WHERE task = ? AND tenant = ? AND owner = ?",
+        (task_id, owner.tenant, owner.name),
+    )
     return True
 
 

@@ -19,6 +19,9 @@ from parley.stores.interface import StoreError, StoreUnavailableError
 APPLICATION_ID = 0x50726C79
 """"Prly" in a file's header: the file is ours, and not another program's database."""
 
+WRITER_STATEMENTS = 256
+"""Statements that the writer keeps prepared: all that it has."""
+
 _MEANINGS = {
     sqlite3.SQLITE_FULL: "the disk is full",
     sqlite3.SQLITE_BUSY: "another process holds the database",
@@ -76,14 +79,20 @@ def open_owned(path: Path, stack: ExitStack, *, busy_timeout: float) -> sqlite3.
     """
     with explained(path):
         _own(path, stack)
-        writer = stack.enter_context(closing(sqlite3.connect(path, timeout=busy_timeout, isolation_level=None)))
+        writer = stack.enter_context(closing(_connect_writer(path, busy_timeout)))
         _check_application(writer, path)
         writer.execute("PRAGMA journal_mode = WAL")
         writer.execute("PRAGMA synchronous = FULL")
         writer.execute("PRAGMA fullfsync = ON")  # macOS: fsync alone does not reach the platter; ignored elsewhere
-        writer.execute("PRAGMA foreign_keys = ON")
+        writer.execute("PRAGMA temp_store = MEMORY")  # what it takes to undo a statement must not become a file
+        writer.execute("PRAGMA foreign_keys = OFF")  # a script may put a table in the place of another
         migrate(writer, path, migrations())
+        writer.execute("PRAGMA foreign_keys = ON")
         return writer
+
+
+def _connect_writer(path: Path, busy_timeout: float) -> sqlite3.Connection:
+    return sqlite3.connect(path, timeout=busy_timeout, isolation_level=None, cached_statements=WRITER_STATEMENTS)
 
 
 def _own(path: Path, stack: ExitStack) -> None:

@@ -4,7 +4,8 @@ Each append is checked against the task's head as the appends before it leave it
 What is staged goes to the database with few, large statements: `sqlite3` lets go of the interpreter's lock for each
 step of a statement and then queues for it behind the event loop, 5 ms each time if that never rests. Transactions of
 sixteen appends came 1.4 times as often as with a statement per row beside an idle thread, and 4.7 times as often beside
-a spinning one; beside one that made short system calls there was no difference.
+a spinning one; beside one that made short system calls there was no difference. A constraint that fails takes back the
+whole transaction (OR ROLLBACK): SQLite then need not copy every page that a statement changes, to undo only that.
 
 The cost of an event does not depend on how many there are: events are only inserted, heads are updated once per
 transaction, and the indexes over the status are touched only when it changes.
@@ -20,21 +21,31 @@ from typing import TypeAlias
 import msgspec
 from msgspec import Struct
 
+from parley.protocol.events import TaskEvent
 from parley.stores.encoding import encode, encode_time, require_encodable
 from parley.stores.interface import ConflictError, Owner, SendKey, SendRecord, Write
+
+EVENTS_PER_ROW = 64
+"""A page that begins or ends within a row decodes the rest of it in vain: some ten microseconds."""
+
+LARGE_ROW = 65_536
+"""Characters. Events that together take more than this have a row each."""
 
 _Value: TypeAlias = str | int | bytes | None
 _TaskId: TypeAlias = tuple[str, str]
 
 
 class Append(Struct, frozen=True):
-    """A `Write` as the tables hold it. `created` is agent, context, created_at and created_in."""
+    """A `Write` as the tables hold it.
+
+    `events` are rows: how many events, and their JSON. `created` is agent, context, created_at and created_in.
+    """
 
     tenant: str
     task_id: str
     owner: str
     expected_seq: int
-    events: tuple[str, ...]
+    events: list[tuple[int, str]]
     state: str
     status_at: int
     attempts: int
@@ -59,7 +70,7 @@ def encode_write(write: Write) -> Append:
         key.task_id,
         owner.name,
         write.expected_seq,
-        tuple([encode(event) for event in write.events]),
+        _encode_events(write.events),
         write.state.value,
         encode_time(write.status_at),
         write.attempts,
@@ -67,6 +78,18 @@ def encode_write(write: Write) -> Append:
         encode(write.snapshot) if write.snapshot is not None else None,
         tuple([encode_send(owner, send, record) for send, record in write.sends]),
     )
+
+
+def _encode_events(events: tuple[TaskEvent, ...]) -> list[tuple[int, str]]:
+    rows: list[tuple[int, str]] = []
+    for begin in range(0, len(events), EVENTS_PER_ROW):
+        some = events[begin : begin + EVENTS_PER_ROW]
+        text = encode(some)
+        if len(text) > LARGE_ROW:
+            rows += [(1, encode((event,))) for event in some]
+        else:
+            rows.append((len(some), text))
+    return rows
 
 
 def encode_send(owner: Owner, send: SendKey, record: SendRecord) -> tuple[_Value, ...]:
@@ -83,8 +106,8 @@ def encode_send(owner: Owner, send: SendKey, record: SendRecord) -> tuple[_Value
 class _Rows:
     """A statement over many rows. `{rows}` in its text stands for them."""
 
-    # Powers of two: any number of rows is a few statements, and sqlite3 keeps them all prepared.
-    _SIZES = (256, 128, 64, 32, 16, 8, 4, 2, 1)
+    # A few rows are one statement, any number is a few, and sqlite3 keeps them all prepared.
+    _SIZES = (256, 128, 64, 32, *range(16, 0, -1))
 
     def __init__(self, columns: int, text: str) -> None:
         row = f"({', '.join('?' * columns)})"
@@ -100,40 +123,40 @@ class _Rows:
 
 
 _INSERT_TASKS = _Rows(
-    13,
+    14,
     """
-    INSERT INTO tasks (tenant, id, owner, agent, context, created_at, created_in, state, status_at, last_seq, attempts,
-        snapshot_seq, size)
+    INSERT OR ROLLBACK INTO tasks (number, tenant, id, owner, agent, context, created_at, created_in, state, status_at,
+        last_seq, attempts, snapshot_seq, size)
     VALUES {rows}
     """,
 )
-_INSERT_EVENTS = _Rows(4, "INSERT INTO events VALUES {rows}")
+_INSERT_EVENTS = _Rows(3, "INSERT OR ROLLBACK INTO events VALUES {rows}")
 _INSERT_SNAPSHOTS = _Rows(3, "INSERT OR REPLACE INTO snapshots VALUES {rows}")
 _INSERT_SENDS = _Rows(7, "INSERT OR REPLACE INTO sends VALUES {rows}")
 _UPDATE_PROGRESS = _Rows(
-    6,
+    5,
     """
-    WITH changed (tenant, id, last_seq, attempts, snapshot_seq, size) AS (VALUES {rows})
-    UPDATE tasks SET last_seq = changed.last_seq, attempts = changed.attempts, snapshot_seq = changed.snapshot_seq,
-        size = changed.size
-    FROM changed WHERE tasks.tenant = changed.tenant AND tasks.id = changed.id
+    WITH changed (number, last_seq, attempts, snapshot_seq, size) AS (VALUES {rows})
+    UPDATE OR ROLLBACK tasks SET last_seq = changed.last_seq, attempts = changed.attempts,
+        snapshot_seq = changed.snapshot_seq, size = changed.size
+    FROM changed WHERE tasks.number = changed.number
     """,
 )
 _UPDATE_STATUS = _Rows(
-    4,
+    3,
     """
-    WITH changed (tenant, id, state, status_at) AS (VALUES {rows})
-    UPDATE tasks SET state = changed.state, status_at = changed.status_at
-    FROM changed WHERE tasks.tenant = changed.tenant AND tasks.id = changed.id
+    WITH changed (number, state, status_at) AS (VALUES {rows})
+    UPDATE OR ROLLBACK tasks SET state = changed.state, status_at = changed.status_at
+    FROM changed WHERE tasks.number = changed.number
     """,
 )
 _SELECT_HEADS = _Rows(
     2,
-    # One row of JSON, however many heads: one step, one wait for the interpreter's lock.
+    # One row, however many heads: one step, one wait for the interpreter's lock.
     """
     WITH wanted (tenant, id) AS (VALUES {rows})
-    SELECT json_group_array(json_array(
-        tasks.tenant, tasks.id, owner, state, status_at, last_seq, attempts, snapshot_seq, size))
+    SELECT (SELECT max(number) FROM tasks), json_group_array(json_array(
+        tasks.tenant, tasks.id, number, owner, state, status_at, last_seq, attempts, snapshot_seq, size))
     FROM wanted CROSS JOIN tasks ON tasks.tenant = wanted.tenant AND tasks.id = wanted.id
     """,
 )
@@ -144,6 +167,7 @@ class _Head(Struct):
 
     tenant: str
     task_id: str
+    number: int
     owner: str
     state: str
     status_at: int
@@ -160,20 +184,12 @@ class _Head(Struct):
 def _new_row(h: _Head) -> tuple[_Value, ...]:
     created = h.created or ()
     return (
-        h.tenant,
-        h.task_id,
-        h.owner,
-        *created,
-        h.state,
-        h.status_at,
-        h.last_seq,
-        h.attempts,
-        h.snapshot_seq,
-        h.size,
+        *(h.number, h.tenant, h.task_id, h.owner, *created),
+        *(h.state, h.status_at, h.last_seq, h.attempts, h.snapshot_seq, h.size),
     )
 
 
-_decode_heads = msgspec.json.Decoder(list[tuple[str, str, str, str, int, int, int, int, int]]).decode
+_decode_heads = msgspec.json.Decoder(list[tuple[str, str, int, str, str, int, int, int, int, int]]).decode
 
 
 class Transaction:
@@ -185,6 +201,7 @@ class Transaction:
         self._heads: dict[_TaskId, _Head | None] = {}
         self._events: list[tuple[_Value, ...]] = []
         self._sends: list[tuple[_Value, ...]] = []
+        self._last_number = 0
         self._load({(append.tenant, append.task_id) for append in appends})
 
     def append(self, append: Append) -> None:
@@ -200,10 +217,10 @@ class Transaction:
             head = self._create(append, append.created)
         elif head is None or head.owner != append.owner or head.last_seq != append.expected_seq:
             raise ConflictError
-        for seq, event in enumerate(append.events, head.last_seq + 1):
-            self._events.append((append.tenant, append.task_id, seq, event))
-            head.size += len(event)
-        head.last_seq += len(append.events)
+        for number, events in append.events:
+            head.last_seq += number
+            head.size += len(events)
+            self._events.append((head.number, head.last_seq, events))
         if head.state != append.state or head.status_at != append.status_at:
             head.state, head.status_at = append.state, append.status_at
             head.has_new_status = True
@@ -225,14 +242,13 @@ class Transaction:
         """Write what is staged."""
         heads = [head for head in self._heads.values() if head is not None and head.is_changed]
         kept = [head for head in heads if head.created is None]
-        _INSERT_TASKS.execute(self._connection, [_new_row(head) for head in heads if head.created is not None])
+        # By their numbers: so they come at the end of the table.
+        _INSERT_TASKS.execute(self._connection, sorted([_new_row(head) for head in heads if head.created is not None]))
         _UPDATE_PROGRESS.execute(
             self._connection,
-            [(h.tenant, h.task_id, h.last_seq, h.attempts, h.snapshot_seq, h.size) for h in kept],
+            [(h.number, h.last_seq, h.attempts, h.snapshot_seq, h.size) for h in kept],
         )
-        _UPDATE_STATUS.execute(
-            self._connection, [(h.tenant, h.task_id, h.state, h.status_at) for h in kept if h.has_new_status]
-        )
+        _UPDATE_STATUS.execute(self._connection, [(h.number, h.state, h.status_at) for h in kept if h.has_new_status])
         _INSERT_EVENTS.execute(self._connection, self._events)
         _INSERT_SNAPSHOTS.execute(
             self._connection, [(h.tenant, h.task_id, h.snapshot) for h in heads if h.snapshot is not None]
@@ -250,13 +266,18 @@ class Transaction:
     def _load(self, task_ids: set[_TaskId]) -> None:
         self._heads.update(dict.fromkeys(task_ids))
         for cursor in _SELECT_HEADS.execute(self._connection, tuple(task_ids)):
-            for row in _decode_heads(cursor.fetchone()[0]):
+            last_number, heads = cursor.fetchone()
+            # What is staged has numbers that the table does not know yet.
+            self._last_number = max(self._last_number, last_number or 0)
+            for row in _decode_heads(heads):
                 self._heads[row[:2]] = _Head(*row)
 
     def _create(self, append: Append, created: tuple[str, str, int, str]) -> _Head:
+        self._last_number += 1
         head = self._heads[append.tenant, append.task_id] = _Head(
             append.tenant,
             append.task_id,
+            self._last_number,
             append.owner,
             append.state,
             append.status_at,
