@@ -5,7 +5,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import closing, contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -423,10 +423,21 @@ def test_a_loop_that_is_gone_is_not_missed(path: Path) -> None:
 
 async def test_a_log_that_is_not_open_says_so(path: Path) -> None:
     log = SqliteTaskLog(path)
-    for call in (lambda: log.write(creation()), lambda: log.head(KEY), lambda: read_seqs(log), lambda: log.delete(KEY)):
-        with pytest.raises(StoreUnavailableError, match="not open"):
-            await call()
-    await log.close()
+    calls: list[Callable[[], Awaitable[object]]] = [
+        lambda: log.write(creation()),
+        lambda: log.head(KEY),
+        lambda: read_seqs(log),
+        lambda: log.delete(KEY),
+        lambda: log.find_send(ADA, SEND, since=NOON),
+        lambda: log.remember_send(ADA, SEND, SendRecord(NOON)),
+    ]
+    for _ in range(2):
+        for call in calls:
+            with pytest.raises(StoreUnavailableError, match="not open"):
+                await call()
+        await log.close()
+        await log.open()  # and closed again it is as before
+        await log.close()
 
 
 # --- sends without a look into the file -------------------------------------------------------------------------------

@@ -85,14 +85,12 @@ class Feed:
         self._waiting.append(future)
         try:
             await future
-        finally:
-            if not self._is_woken(future):
+        except BaseException:
+            if future in self._waiting:  # a reader that goes away, not one that was woken
                 self._waiting.remove(future)
+            raise
         if self._failure is not None:
             raise self._failure
-
-    def _is_woken(self, future: asyncio.Future[None]) -> bool:
-        return future.done() and not future.cancelled()
 
     @property
     def has_failed(self) -> bool:
@@ -169,8 +167,9 @@ class Feeds:
                 if len(batch) == self._limits.page_events:
                     batch = None
                     continue
-                while (batch := feed.since(cursor)) == []:
+                while feed.last_seq <= cursor:
                     await feed.wait()
+                batch = feed.since(cursor)
         finally:
             self.release(key, feed)
 

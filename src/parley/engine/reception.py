@@ -159,8 +159,8 @@ class Reception:
             journal=Journal.begun_by(message),
             status_at=now,
         )
-        run.new = NewTask(self._program.id, context_id, caller.version, now)
-        self._start(run, events, (send, SendRecord(now, task_id)))
+        new = NewTask(self._program.id, context_id, caller.version, now)
+        self._start(run, events, (send, SendRecord(now, task_id)), new)
         if request.configuration.push_config is not None:
             await self._register(run, request.configuration.push_config, caller)
         return Accepted(key, run, events)
@@ -234,9 +234,15 @@ class Reception:
         await self._webhooks.watch(head.key)
         return Accepted(head.key, run, [*events, *news])
 
-    def _start(self, run: Run, events: Sequence[TaskEvent], remembered: tuple[SendKey, SendRecord]) -> None:
+    def _start(
+        self,
+        run: Run,
+        events: Sequence[TaskEvent],
+        remembered: tuple[SendKey, SendRecord],
+        new: NewTask | None = None,
+    ) -> None:
         """Begin a run with what brought it about. From here on the message has been taken, whatever its sender does."""
-        run.begin(events, remembered)
+        run.begin(events, remembered, new)
         self._sends.announce(run.key.owner, *remembered)
         self._supervisor.start(run)
         run.write_soon()  # behind the program's first breath, so that what it says is written along

@@ -74,6 +74,7 @@ class Run:
         "_buffer",
         "_is_scheduled",
         "_is_writing",
+        "_new",
         "_on_settled",
         "_place",
         "_sends",
@@ -98,7 +99,6 @@ class Run:
         "key",
         "loop",
         "message",
-        "new",
         "seq",
         "state",
     )
@@ -142,10 +142,9 @@ class Run:
         """When it has taken too long, on the clock's monotonic scale."""
         self.failure: ParleyError | None = None
         """Why the store refused a write, so that the task stands somewhere in the middle."""
-        self.new: NewTask | None = None
-        """What creates the task with the first write."""
         self._status_at = status_at
         self._buffer: list[TaskEvent] = []
+        self._new: NewTask | None = None
         self._sends: list[tuple[SendKey, SendRecord]] = []
         self._is_writing = False
         self._is_scheduled = False
@@ -265,11 +264,12 @@ class Run:
 
     # --- what the engine does -----------------------------------------------------------------------------------------
 
-    def begin(self, events: Sequence[TaskEvent], send: tuple[SendKey, SendRecord]) -> None:
+    def begin(self, events: Sequence[TaskEvent], send: tuple[SendKey, SendRecord], new: NewTask | None = None) -> None:
         """Append what brought the run about: the task's creation, a message, the send to remember.
 
         It is written by `write_soon`, or with what the program says first.
         """
+        self._new = new
         self._sends.append(send)
         self._buffer.extend(events)
 
@@ -343,12 +343,12 @@ class Run:
             events=events,
             state=self.state,
             status_at=self._status_at,
-            new=self.new,
+            new=self._new,
             sends=tuple(self._sends),
             attempts=0 if ends_stream(self.state) else self.attempts,
         )
         self.seq += len(events)
-        self.new = None
+        self._new = None
         self._sends.clear()
         begun = perf_counter() if self._place.observer is not None else 0.0
         writing = self._place.log.write(write)

@@ -26,6 +26,9 @@ Numbered: TypeAlias = tuple[int, StreamEvent]
 Batch: TypeAlias = list[Numbered]
 """Stream events that were there at the same moment; never none."""
 
+_SHOWN = (StatusUpdate, ArtifactUpdate)
+"""The events that a stream shows."""
+
 
 class Views:
     """What callers may see of their tasks."""
@@ -142,7 +145,7 @@ class Views:
             shown = []
         async with aclosing(self._feeds.follow(key, after=after, until=until)) as batches:
             async for events in batches:
-                shown += [(seq, event) for seq, event in events if isinstance(event, StatusUpdate | ArtifactUpdate)]
+                shown += [(seq, event) for seq, event in events if isinstance(event, _SHOWN)]
                 if shown:
                     yield shown
                     shown = []

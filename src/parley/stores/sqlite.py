@@ -120,6 +120,7 @@ class SqliteTaskLog:
 
     def _close_reader(self) -> None:
         reader, self._reader = self._reader, None
+        self._recent_sends = None
         if reader is not None:
             reader.close()
 
@@ -411,45 +412,33 @@ def _read_list(reader: sqlite3.Connection, owner: Owner, query: TaskFilter) -> T
     for condition, value in (
         ("agent = ?", query.agent),
         ("context = ?", query.context_id),
+        ("state = ?", query.state.value if query.state is not None else None),
         ("status_at >= ?", encode_time(query.status_at_or_after) if query.status_at_or_after is not None else None),
     ):
         if value is not None:
             conditions.append(condition)
             values.append(value)
-    page, place = "", list[str | int]()
+    matching = " AND ".join(conditions)
+    page, place = "", []
     if query.after is not None:
         status_at = encode_time(query.after[0])
         page = "AND status_at <= ? AND (status_at < ? OR id > ?)"  # the first half is what the index can do
         place = [status_at, status_at, query.after[1]]
-    index, states = _choose_index(query)
-    matching = f"FROM tasks INDEXED BY {index} WHERE {' AND '.join(conditions)}"
-    total, heads = 0, list[TaskHead]()
+    tasks = f"tasks INDEXED BY {_choose_index(query)}"
     with _one_moment(reader):
-        for state in states:
-            (number,) = reader.execute(f"SELECT count(*) {matching} {state}", values).fetchone()
-            if number:
-                rows = reader.execute(
-                    f"SELECT {_HEAD} {matching} {state} {page} ORDER BY status_at DESC, id LIMIT ?",
-                    [*values, *place, query.limit],
-                ).fetchall()
-                total += number
-                heads += [_decode_head(owner, row) for row in rows]
-    heads.sort(key=lambda head: head.key.task_id)
-    heads.sort(key=lambda head: head.status_at, reverse=True)
-    return TaskHeads(tuple(heads[: query.limit]), total)
+        (total,) = reader.execute(f"SELECT count(*) FROM {tasks} WHERE {matching}", values).fetchone()
+        rows = reader.execute(
+            f"SELECT {_HEAD} FROM {tasks} WHERE {matching} {page} ORDER BY status_at DESC, id LIMIT ?",
+            [*values, *place, query.limit],
+        ).fetchall()
+    return TaskHeads(tuple([_decode_head(owner, row) for row in rows]), total)
 
 
-def _choose_index(query: TaskFilter) -> tuple[str, Sequence[str]]:
-    """The narrowest index, and the conditions by which to go through it, one after the other.
-
-    A list of all states is put together from those of each. SQLite by itself guesses that a tenant has ten tasks, and
-    reads them all.
-    """
-    states = tuple(TaskState) if query.state is None else (query.state,)
-    conditions = [f"AND state = '{state.value}'" for state in states]
-    if query.context_id is None:
-        return "tasks_by_state", conditions
-    return "tasks_by_context", conditions if query.state is not None else [""]
+def _choose_index(query: TaskFilter) -> str:
+    """The narrowest index. SQLite by itself guesses that a tenant has ten tasks, and reads them all."""
+    if query.context_id is not None:
+        return "tasks_by_context"
+    return "tasks_by_state" if query.state is not None else "tasks_by_status"
 
 
 def _read_unfinished(reader: sqlite3.Connection) -> tuple[TaskHead, ...]:

@@ -45,8 +45,9 @@ ALTER TABLE numbered_tasks RENAME TO tasks;
 ALTER TABLE events_of_writes RENAME TO events;
 CREATE UNIQUE INDEX events_by_task ON events (task, last_seq);
 
--- A list in its order within one state; a list of all states is put together from these. Read backwards, so that a new
--- status comes at the end of the index.
+-- A list in its order, and the same within one state. Read backwards: a new status comes at the end of an index, and not
+-- at its beginning, where pages would be split in halves.
+CREATE INDEX tasks_by_status ON tasks (tenant, owner, status_at, id DESC);
 CREATE INDEX tasks_by_state ON tasks (tenant, owner, state, status_at, id DESC);
 
 -- A context has few tasks: they are sorted when read, and a change of status leaves this index alone.
