@@ -444,7 +444,8 @@ async def test_the_guides_watcher_cleans_up_when_it_is_cancelled() -> None:
 
 
 async def test_the_guides_rocket_is_failed_by_a_restart() -> None:
-    agent = snippet("Restarts").agent
+    rocket = snippet("Restarts").agent
+    agent = Agent(rocket.name, on_restart=rocket.recovery)
 
     @agent.on_message
     async def count_down(turn: Any) -> None:

@@ -168,6 +168,27 @@ async def test_a_list_is_newest_first_and_pages_without_repeating() -> None:
         assert listed == [task.id for task in reversed(sent)]
 
 
+async def test_a_page_of_large_tasks_is_shorter_and_the_next_goes_on() -> None:
+    agent = Agent("Verbose")
+
+    @agent.on_message
+    async def talk(turn: Turn) -> str:
+        return "x" * 1_000
+
+    async with bounded(agent, limits=Limits(page_bytes=1_500)) as client:
+        ids = [(await client.send("talk")).id for _ in range(5)]
+        seen: list[list[str]] = []
+        token: str | None = None
+        while token != "":
+            request = ListTasksRequest(include_artifacts=True, page_token=token)
+            page = await client.engine.list_tasks(request, client.caller)
+            seen.append([task.id for task in page.tasks])
+            token = page.next_page_token
+            assert page.total_size == 5
+    assert [len(page) for page in seen] == [2, 2, 1]
+    assert sorted(id for page in seen for id in page) == sorted(ids)
+
+
 async def test_a_list_shows_artifacts_and_history_only_as_asked() -> None:
     stepper = Stepper(1)
     stepper.go_on()

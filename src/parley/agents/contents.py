@@ -54,18 +54,16 @@ def parts_of(content: Any) -> tuple[Part, ...]:
     """
     if content is None:
         return ()
-    if type(content) is str:  # what most agents say
+    if isinstance(content, str):  # what most agents say
         return (TextPart(_writable(content)),)
     if isinstance(content, tuple):
         return tuple(part for item in cast("tuple[Any, ...]", content) for part in parts_of(item))
-    return (part_of(content),)
+    return (_part_of(content),)
 
 
-def part_of(content: Any) -> Part:
-    """The one part that some content becomes. Raises as `parts_of` does."""
+def _part_of(content: Any) -> Part:
+    """The one part that some content other than text becomes."""
     match content:
-        case str():
-            return TextPart(_writable(content))
         case TextPart() | RawPart() | UrlPart() | DataPart():
             return content
         case File():

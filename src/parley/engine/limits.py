@@ -39,6 +39,8 @@ class Limits:
     """Reading folds this many events in a millisecond; after more, a snapshot is written."""
     page_events: int = 500
     """Events that a reader who has fallen behind takes from the store at once."""
+    page_bytes: int = 32 * 1024 * 1024
+    """A page of a list ends with the task that goes beyond this; a hundred tasks could have gigabytes."""
     push_configs_per_task: int = 20
     """Webhooks of one task."""
     idempotency_seconds: float = 600.0

@@ -379,14 +379,15 @@ class Run:
 
     def _break(self, error: BaseException, *, is_new: bool) -> None:
         """The store refused: nothing more of this run can be kept, and its readers are cut off."""
-        logger.error("Task %s: the store refused a write: %s", self.key.task_id, error, extra=self.log_fields)
         self.is_closed = True
         self._buffer.clear()
         self._is_writing = False
-        self.failure = UnavailableError("The agent cannot store the task's progress now")
         if is_new and isinstance(error, ConflictError):
             # Only callers of 0.1 choose ids, so only theirs can be taken: by somebody whose tasks they cannot see.
             self.failure = InvalidParamsError("This task id cannot be used; choose another", path="$.id")
+        else:
+            logger.error("Task %s: the store refused a write: %s", self.key.task_id, error, extra=self.log_fields)
+            self.failure = UnavailableError("The agent cannot store the task's progress now")
         self.feed.fail(self.failure)
 
     async def settle(self) -> None:

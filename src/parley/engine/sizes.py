@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import msgspec
 
 from parley.protocol.messages import DataPart, Part, RawPart, TextPart, UrlPart
+from parley.protocol.tasks import Task
 
 
 def size_of(parts: Iterable[Part]) -> int:
@@ -15,6 +16,12 @@ def size_of(parts: Iterable[Part]) -> int:
     for part in parts:
         size += len(part.text) if type(part) is TextPart else _size(part)
     return size
+
+
+def size_of_task(task: Task) -> int:
+    """About how many bytes a task takes with its artifacts and messages."""
+    messages = sum(size_of(message.parts) for message in task.history)
+    return messages + sum(size_of(artifact.parts) for artifact in task.artifacts)
 
 
 def _size(part: Part) -> int:

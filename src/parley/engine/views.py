@@ -10,6 +10,7 @@ from parley.engine.caller import Caller
 from parley.engine.feed import Feeds
 from parley.engine.limits import Limits
 from parley.engine.paging import cut_history, decode_page_token, encode_page_token
+from parley.engine.sizes import size_of_task
 from parley.protocol.errors import InvalidParamsError, TaskNotFoundError, UnsupportedOperationError
 from parley.protocol.events import ArtifactUpdate, StatusUpdate, StreamEvent, TaskEvent
 from parley.protocol.lifecycle import fold, is_terminal
@@ -88,12 +89,19 @@ class Views:
             limit=size + 1,
         )
         found = await self._log.list(caller.owner, query)
-        shown = found.heads[:size]
-        tasks = [await self._listed(head.key, request) for head in shown]
-        token = ""
-        if len(found.heads) > size:
-            token = encode_page_token(shown[-1].status_at, shown[-1].key.task_id)
-        return TaskPage(tuple(task for task in tasks if task is not None), token, size, found.total)
+        tasks: list[Task] = []
+        taken, last = 0, None
+        for head in found.heads[:size]:
+            if taken > self._limits.page_bytes:
+                break  # a page may have fewer tasks than asked for, and these are large
+            task = await self._listed(head.key, request)
+            if task is not None:
+                tasks.append(task)
+                taken += size_of_task(task)
+            last = head
+        has_more = last is not None and last is not found.heads[-1]
+        token = encode_page_token(last.status_at, last.key.task_id) if last is not None and has_more else ""
+        return TaskPage(tuple(tasks), token, size, found.total)
 
     async def _listed(self, key: TaskKey, request: ListTasksRequest) -> Task | None:
         stored = await self._log.task(key)

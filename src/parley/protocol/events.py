@@ -16,7 +16,7 @@ from parley.protocol.messages import Message
 from parley.protocol.tasks import Artifact, Task, TaskStatus
 
 
-class TaskCreated(Struct, frozen=True, omit_defaults=True, tag="created"):
+class TaskCreated(Struct, frozen=True, gc=False, omit_defaults=True, tag="created"):
     """A task came into being, without history or artifacts."""
 
     task_id: str
@@ -25,7 +25,7 @@ class TaskCreated(Struct, frozen=True, omit_defaults=True, tag="created"):
     metadata: JsonObject = {}
 
 
-class MessageAdded(Struct, frozen=True, omit_defaults=True, tag="message-added"):
+class MessageAdded(Struct, frozen=True, gc=False, omit_defaults=True, tag="message-added"):
     """A message joined the task's history; no dialect streams this."""
 
     task_id: str
@@ -33,7 +33,7 @@ class MessageAdded(Struct, frozen=True, omit_defaults=True, tag="message-added")
     message: Message
 
 
-class StatusUpdate(Struct, frozen=True, omit_defaults=True, tag="status"):
+class StatusUpdate(Struct, frozen=True, gc=False, omit_defaults=True, tag="status"):
     """The task's status changed.
 
     `final` is set only where a 0.x peer closed its stream in a state that does not say so by itself.
@@ -46,7 +46,7 @@ class StatusUpdate(Struct, frozen=True, omit_defaults=True, tag="status"):
     final: bool = False
 
 
-class ArtifactUpdate(Struct, frozen=True, omit_defaults=True, tag="artifact"):
+class ArtifactUpdate(Struct, frozen=True, gc=False, omit_defaults=True, tag="artifact"):
     """An artifact was produced, replaced, or (with `append`) grew by these parts."""
 
     task_id: str
@@ -57,7 +57,7 @@ class ArtifactUpdate(Struct, frozen=True, omit_defaults=True, tag="artifact"):
     metadata: JsonObject = {}
 
 
-class StepRecorded(Struct, frozen=True, omit_defaults=True, tag="step"):
+class StepRecorded(Struct, frozen=True, gc=False, omit_defaults=True, tag="step"):
     """The outcome of a step that must not be taken twice. No dialect streams it, and it changes nothing in the task."""
 
     task_id: str

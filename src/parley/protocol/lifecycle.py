@@ -90,75 +90,93 @@ def fold(task: Task | None, events: Iterable[TaskEvent]) -> Task:
 
 
 class _Fold:
-    """A task under construction: the parts of an artifact grow in a list and become a tuple once, at the end."""
+    """A task under construction: its fields change in place and become a task once, at the end."""
+
+    __slots__ = ("_artifacts", "_history", "_metadata", "_parts", "_status", "_task")
 
     def __init__(self, task: Task | None) -> None:
         self._task = task
-        self._artifacts = {artifact.artifact_id: artifact for artifact in task.artifacts} if task else {}
         self._parts: dict[str, list[Part]] = {}
-        self._history: list[Message] = list(task.history) if task else []
+        self._artifacts: dict[str, Artifact] = {}
+        self._history: list[Message] = []
+        if task is not None:
+            self._status = task.status
+            self._metadata = task.metadata
+            self._artifacts = {artifact.artifact_id: artifact for artifact in task.artifacts}
+            self._history.extend(task.history)
 
     def add(self, event: TaskEvent) -> None:
-        if isinstance(event, TaskCreated):
-            if self._task is not None:
-                raise LocalProtocolError(f"Task {event.task_id} exists already.")
-            self._task = Task(event.task_id, event.context_id, event.status, metadata=event.metadata)
-            return
         task = self._task
-        if task is None or task.id != event.task_id:
+        if task is None:
+            self._begin(event)
+        elif task.id != event.task_id:
+            raise LocalProtocolError(f"An event of task {event.task_id} is none of task {task.id}.")
+        else:
+            match event:
+                case ArtifactUpdate():
+                    self._require_open(task)
+                    self._update_artifact(event)
+                case StatusUpdate():
+                    self._change_status(task, event)
+                case MessageAdded():
+                    self._require_open(task)
+                    self._keep_status_message()
+                    self._history.append(event.message)
+                case StepRecorded():
+                    pass
+                case TaskCreated():
+                    raise LocalProtocolError(f"Task {event.task_id} exists already.")
+
+    def _begin(self, event: TaskEvent) -> None:
+        if not isinstance(event, TaskCreated):
             raise LocalProtocolError(f"An event of task {event.task_id} came before the task's beginning.")
-        match event:
-            case StatusUpdate():
-                self._change_status(task, event)
-            case MessageAdded():
-                self._require_open(task)
-                self._task = self._keep_status_message(task)
-                self._history.append(event.message)
-            case ArtifactUpdate():
-                self._require_open(task)
-                self._update_artifact(event)
-            case StepRecorded():
-                pass
+        self._task = Task(event.task_id, event.context_id, event.status, metadata=event.metadata)
+        self._status = event.status
+        self._metadata = event.metadata
 
     def _change_status(self, task: Task, event: StatusUpdate) -> None:
-        before, after = task.status, event.status
-        if after.state not in TRANSITIONS[before.state]:
-            raise IllegalTransitionError(task.id, before.state, after.state)
-        task = self._keep_status_message(task)
-        metadata = {**task.metadata, **event.metadata} if event.metadata else task.metadata
-        self._task = structs.replace(task, status=after, metadata=metadata)
+        before, after = self._status.state, event.status
+        if after.state not in TRANSITIONS[before]:
+            raise IllegalTransitionError(task.id, before, after.state)
+        if self._status.message is not None:
+            self._history.append(self._status.message)
+        if event.metadata:
+            self._metadata = {**self._metadata, **event.metadata}
+        self._status = after
 
-    def _keep_status_message(self, task: Task) -> Task:
-        if task.status.message is None:
-            return task
-        self._history.append(task.status.message)
-        return structs.replace(task, status=structs.replace(task.status, message=None))
+    def _keep_status_message(self) -> None:
+        if self._status.message is not None:
+            self._history.append(self._status.message)
+            self._status = structs.replace(self._status, message=None)
 
     def _require_open(self, task: Task) -> None:
-        if is_terminal(task.status.state):
-            raise LocalProtocolError(f"Task {task.id} is {task.status.state}; nothing can be added to it.")
+        if self._status.state in TERMINAL:
+            raise LocalProtocolError(f"Task {task.id} is {self._status.state}; nothing can be added to it.")
 
     def _update_artifact(self, event: ArtifactUpdate) -> None:
         new = event.artifact
         old = self._artifacts.get(new.artifact_id)
         if old is None or not event.append:
             self._artifacts[new.artifact_id] = new
-            self._parts[new.artifact_id] = list(new.parts)
+            self._parts.pop(new.artifact_id, None)
             return
-        if new.artifact_id not in self._parts:
-            self._parts[new.artifact_id] = list(old.parts)
-        self._parts[new.artifact_id].extend(new.parts)
+        parts = self._parts.get(new.artifact_id)
+        if parts is None:
+            parts = self._parts[new.artifact_id] = list(old.parts)
+        parts.extend(new.parts)
         if new.name or new.description or new.metadata or new.extensions:
             self._artifacts[new.artifact_id] = _describe_again(old, new)
 
     def task(self) -> Task:
-        if self._task is None:
+        task = self._task
+        if task is None:
             raise LocalProtocolError("A task's first event must create it.")
-        artifacts = [
-            structs.replace(artifact, parts=tuple(self._parts[artifact_id])) if artifact_id in self._parts else artifact
-            for artifact_id, artifact in self._artifacts.items()
-        ]
-        return structs.replace(self._task, artifacts=tuple(artifacts), history=tuple(self._history))
+        artifacts = self._artifacts
+        for artifact_id, parts in self._parts.items():
+            artifacts[artifact_id] = structs.replace(artifacts[artifact_id], parts=tuple(parts))
+        return Task(
+            task.id, task.context_id, self._status, tuple(artifacts.values()), tuple(self._history), self._metadata
+        )
 
 
 def _describe_again(old: Artifact, new: Artifact) -> Artifact:

@@ -18,7 +18,7 @@ from parley.protocol.push import PushConfig
 from parley.protocol.tasks import Task, TaskState
 
 
-class SendConfiguration(Struct, frozen=True, omit_defaults=True):
+class SendConfiguration(Struct, frozen=True, gc=False, omit_defaults=True):
     """How the caller wants its answer."""
 
     accepted_output_modes: tuple[str, ...] = ()
@@ -27,7 +27,7 @@ class SendConfiguration(Struct, frozen=True, omit_defaults=True):
     return_immediately: bool = False
 
 
-class SendMessageRequest(Struct, frozen=True, omit_defaults=True):
+class SendMessageRequest(Struct, frozen=True, gc=False, omit_defaults=True):
     """Say something to the agent: `SendMessage` and `SendStreamingMessage`.
 
     `caller_names_task` says that the task id is the caller's own choice, as in 0.1 and nowhere else: an unknown id
@@ -41,7 +41,7 @@ class SendMessageRequest(Struct, frozen=True, omit_defaults=True):
     caller_names_task: bool = False
 
 
-class GetTaskRequest(Struct, frozen=True, omit_defaults=True):
+class GetTaskRequest(Struct, frozen=True, gc=False, omit_defaults=True):
     """Read a task."""
 
     task_id: str
@@ -50,7 +50,7 @@ class GetTaskRequest(Struct, frozen=True, omit_defaults=True):
     tenant: str | None = None
 
 
-class ListTasksRequest(Struct, frozen=True, omit_defaults=True):
+class ListTasksRequest(Struct, frozen=True, gc=False, omit_defaults=True):
     """Read the caller's tasks, newest status first, a page at a time."""
 
     context_id: str | None = None
@@ -63,7 +63,7 @@ class ListTasksRequest(Struct, frozen=True, omit_defaults=True):
     tenant: str | None = None
 
 
-class CancelTaskRequest(Struct, frozen=True, omit_defaults=True):
+class CancelTaskRequest(Struct, frozen=True, gc=False, omit_defaults=True):
     """Stop a task."""
 
     task_id: str
@@ -71,7 +71,7 @@ class CancelTaskRequest(Struct, frozen=True, omit_defaults=True):
     tenant: str | None = None
 
 
-class SubscribeToTaskRequest(Struct, frozen=True, omit_defaults=True):
+class SubscribeToTaskRequest(Struct, frozen=True, gc=False, omit_defaults=True):
     """Follow a task that exists already."""
 
     task_id: str
@@ -79,7 +79,7 @@ class SubscribeToTaskRequest(Struct, frozen=True, omit_defaults=True):
     tenant: str | None = None
 
 
-class CreatePushConfigRequest(Struct, frozen=True, omit_defaults=True):
+class CreatePushConfigRequest(Struct, frozen=True, gc=False, omit_defaults=True):
     """Register a webhook for a task."""
 
     task_id: str
@@ -88,7 +88,7 @@ class CreatePushConfigRequest(Struct, frozen=True, omit_defaults=True):
     tenant: str | None = None
 
 
-class GetPushConfigRequest(Struct, frozen=True, omit_defaults=True):
+class GetPushConfigRequest(Struct, frozen=True, gc=False, omit_defaults=True):
     """Read one webhook of a task; without an id, the one registered without an id (0.1 to 0.3)."""
 
     task_id: str
@@ -97,7 +97,7 @@ class GetPushConfigRequest(Struct, frozen=True, omit_defaults=True):
     tenant: str | None = None
 
 
-class ListPushConfigsRequest(Struct, frozen=True, omit_defaults=True):
+class ListPushConfigsRequest(Struct, frozen=True, gc=False, omit_defaults=True):
     """Read all webhooks of a task."""
 
     task_id: str
@@ -107,7 +107,7 @@ class ListPushConfigsRequest(Struct, frozen=True, omit_defaults=True):
     tenant: str | None = None
 
 
-class DeletePushConfigRequest(Struct, frozen=True, omit_defaults=True):
+class DeletePushConfigRequest(Struct, frozen=True, gc=False, omit_defaults=True):
     """Remove a webhook of a task."""
 
     task_id: str
@@ -116,13 +116,13 @@ class DeletePushConfigRequest(Struct, frozen=True, omit_defaults=True):
     tenant: str | None = None
 
 
-class GetExtendedCardRequest(Struct, frozen=True, omit_defaults=True):
+class GetExtendedCardRequest(Struct, frozen=True, gc=False, omit_defaults=True):
     """Read the card that only authenticated callers see."""
 
     tenant: str | None = None
 
 
-class TaskPage(Struct, frozen=True, omit_defaults=True):
+class TaskPage(Struct, frozen=True, gc=False, omit_defaults=True):
     """One page of tasks; `next_page_token` is empty on the last one."""
 
     tasks: tuple[Task, ...]
@@ -131,7 +131,7 @@ class TaskPage(Struct, frozen=True, omit_defaults=True):
     total_size: int
 
 
-class PushConfigPage(Struct, frozen=True, omit_defaults=True):
+class PushConfigPage(Struct, frozen=True, gc=False, omit_defaults=True):
     """One page of webhooks."""
 
     configs: tuple[PushConfig, ...] = ()

@@ -28,7 +28,7 @@ class TaskState(StrEnum):
     UNKNOWN = "unknown"
 
 
-class TaskStatus(Struct, frozen=True, omit_defaults=True):
+class TaskStatus(Struct, frozen=True, gc=False, omit_defaults=True):
     """A state, why, and since when (always UTC)."""
 
     state: TaskState
@@ -36,7 +36,7 @@ class TaskStatus(Struct, frozen=True, omit_defaults=True):
     timestamp: datetime | None = None
 
 
-class Artifact(Struct, frozen=True, omit_defaults=True):
+class Artifact(Struct, frozen=True, gc=False, omit_defaults=True):
     """Something a task produced.
 
     `index` is the slot number by which 0.1 names an artifact; `None` stands for its position in the task.
@@ -51,7 +51,7 @@ class Artifact(Struct, frozen=True, omit_defaults=True):
     index: int | None = None
 
 
-class Task(Struct, frozen=True, omit_defaults=True, tag="task"):
+class Task(Struct, frozen=True, gc=False, omit_defaults=True, tag="task"):
     """A task as its caller sees it: status, artifacts and history, oldest first."""
 
     id: str

@@ -40,21 +40,21 @@ class StoreUnavailableError(StoreError):
     """The store cannot be written or read: disk full, file locked or broken. Nothing of this was kept."""
 
 
-class Owner(Struct, frozen=True):
+class Owner(Struct, frozen=True, gc=False):
     """Whose tasks: a tenant, and a caller within it."""
 
     tenant: str
     name: str
 
 
-class TaskKey(Struct, frozen=True):
+class TaskKey(Struct, frozen=True, gc=False):
     """One task of one owner."""
 
     owner: Owner
     task_id: str
 
 
-class TaskHead(Struct, frozen=True):
+class TaskHead(Struct, frozen=True, gc=False):
     """What a store knows of a task without looking at its events."""
 
     key: TaskKey
@@ -69,7 +69,7 @@ class TaskHead(Struct, frozen=True):
     """How often its current run was begun; recovery counts here."""
 
 
-class StoredTask(Struct, frozen=True):
+class StoredTask(Struct, frozen=True, gc=False):
     """A task's head, its latest snapshot, and the events after it, up to `head.last_seq`.
 
     `snapshot` is None and `snapshot_seq` 0 where none was written: the events then begin with the first.
@@ -81,7 +81,7 @@ class StoredTask(Struct, frozen=True):
     events: tuple[TaskEvent, ...]
 
 
-class NewTask(Struct, frozen=True):
+class NewTask(Struct, frozen=True, gc=False):
     """What a store keeps of a task besides its events."""
 
     agent: str
@@ -90,14 +90,14 @@ class NewTask(Struct, frozen=True):
     created_at: datetime
 
 
-class SendKey(Struct, frozen=True):
+class SendKey(Struct, frozen=True, gc=False):
     """A message as a sender may repeat it: the same id with the same content."""
 
     message_id: str
     digest: bytes
 
 
-class SendRecord(Struct, frozen=True):
+class SendRecord(Struct, frozen=True, gc=False):
     """What became of a message: the task it went to, or the direct reply it got."""
 
     sent_at: datetime
@@ -105,7 +105,7 @@ class SendRecord(Struct, frozen=True):
     reply: Message | None = None
 
 
-class Write(Struct, frozen=True):
+class Write(Struct, frozen=True, gc=False):
     """One transaction on one task.
 
     `expected_seq` is the last number the writer has seen: 0 together with `new` creates the task, anything else must be
@@ -124,7 +124,7 @@ class Write(Struct, frozen=True):
     attempts: int = 0
 
 
-class Webhook(Struct, frozen=True):
+class Webhook(Struct, frozen=True, gc=False):
     """A webhook of a task: its config, the dialect it was registered in, and how far it has been told.
 
     `delivered_seq` is the last event that it has been told of, or need not be; `last_seq` is the task's last event.
@@ -138,7 +138,7 @@ class Webhook(Struct, frozen=True):
     last_seq: int
 
 
-class TaskFilter(Struct, frozen=True):
+class TaskFilter(Struct, frozen=True, gc=False):
     """Which tasks a list shows, and from where on.
 
     `after` is the (status_at, task_id) of the last task of the page before: tasks come newest status first, then by id.
@@ -152,7 +152,7 @@ class TaskFilter(Struct, frozen=True):
     limit: int = 50
 
 
-class TaskHeads(Struct, frozen=True):
+class TaskHeads(Struct, frozen=True, gc=False):
     """One page of a list, and how many tasks match in all, before paging."""
 
     heads: tuple[TaskHead, ...]

@@ -66,6 +66,8 @@ class _Record:
         self.snapshot: Task | None = None
         self.snapshot_seq = 0
         self.push_configs: dict[str, tuple[PushConfig, Version, int]] = {}
+        self.sends: list[_SendId] = []
+        """The messages that came to it, also some that are forgotten by now."""
 
     def head(self) -> TaskHead:
         return TaskHead(
@@ -88,7 +90,6 @@ class MemoryTaskLog:
         self._tasks: dict[_TaskId, _Record] = {}
         self._owned: dict[Owner, dict[str, _Record]] = {}
         self._sends: dict[_SendId, SendRecord] = {}
-        self._sends_of: dict[TaskKey, set[_SendId]] = {}
         self._memory: dict[tuple[Owner, str], dict[str, str]] = {}
 
     async def open(self) -> None:
@@ -124,7 +125,9 @@ class MemoryTaskLog:
             record.snapshot = write.snapshot
             record.snapshot_seq = len(record.events)
         for send, sent in write.sends:
-            self._keep_send(key.owner, send, sent)
+            send_id = (key.owner, send)
+            self._sends[send_id] = sent
+            record.sends.append(send_id)
 
     def _create(self, key: TaskKey, new: NewTask, expected_seq: int) -> _Record:
         task_id = (key.owner.tenant, key.task_id)
@@ -191,8 +194,10 @@ class MemoryTaskLog:
         del self._owned[owner][record.key.task_id]
         if not self._owned[owner]:
             del self._owned[owner]
-        for send_id in tuple(self._sends_of.get(record.key, ())):
-            self._drop_send(send_id)
+        for send_id in record.sends:
+            sent = self._sends.get(send_id)
+            if sent is not None and sent.task_id == record.key.task_id:
+                del self._sends[send_id]
 
     async def unfinished(self) -> Sequence[TaskHead]:
         """Tasks of all owners that are submitted or working."""
@@ -206,26 +211,12 @@ class MemoryTaskLog:
 
     async def remember_send(self, owner: Owner, send: SendKey, record: SendRecord) -> None:
         """Remember a message that created no task."""
-        self._keep_send(owner, send, record)
-
-    def _keep_send(self, owner: Owner, send: SendKey, record: SendRecord) -> None:
-        self._drop_send((owner, send))
         self._sends[owner, send] = record
-        if record.task_id is not None:
-            self._sends_of.setdefault(TaskKey(owner, record.task_id), set()).add((owner, send))
-
-    def _drop_send(self, send_id: _SendId) -> None:
-        record = self._sends.pop(send_id, None)
-        if record is not None and record.task_id is not None:
-            key = TaskKey(send_id[0], record.task_id)
-            self._sends_of[key].discard(send_id)
-            if not self._sends_of[key]:
-                del self._sends_of[key]
 
     async def forget_sends(self, *, before: datetime) -> None:
         """Forget messages that nobody may repeat any more."""
         for send_id in [send_id for send_id, record in self._sends.items() if record.sent_at < before]:
-            self._drop_send(send_id)
+            del self._sends[send_id]
 
     async def put_push_config(
         self, key: TaskKey, config: PushConfig, *, version: Version = Version.V1_0, after: int | None = None
