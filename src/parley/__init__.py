@@ -6,7 +6,7 @@ time), `agents` (what authors write). ARCHITECTURE.md has the picture.
 """
 
 from parley.agents.agent import Agent
-from parley.agents.contents import File
+from parley.contents import File
 from parley.agents.turn import Answer, Turn
 from parley.engine.program import Recovery
 

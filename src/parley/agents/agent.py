@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar, overload
 
-from parley.agents.contents import InvalidContentError, parts_of
+from parley.contents import InvalidContentError, parts_of
 from parley.agents.handlers import Handler
 from parley.agents.turn import RESPONSE, Answer, Turn
 from parley.engine.caller import Caller

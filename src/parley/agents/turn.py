@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from parley.agents.contents import parts_of
+from parley.contents import parts_of
 from parley.agents.context import Context
 from parley.agents.handlers import guarded
 from parley.engine.caller import Caller

@@ -18,7 +18,7 @@ from typing import Any, cast
 
 from msgspec import structs
 
-from parley.agents.contents import parts_of
+from parley.contents import parts_of
 from parley.engine.caller import ANYBODY, Caller
 from parley.engine.clock import Clock
 from parley.engine.deliveries import Deliveries, Sender
