@@ -1,6 +1,8 @@
-"""Async tests run on asyncio, the one event loop that Parley supports."""
+"""Async tests run on asyncio, the one event loop that Parley supports; the store suite's assertions explain themselves."""
 
 import pytest
+
+pytest.register_assert_rewrite("parley.testing.stores")  # before any test imports it
 
 
 @pytest.fixture
