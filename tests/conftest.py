@@ -1,4 +1,4 @@
-"""Async tests run on asyncio, the one event loop that Parley supports; the store suite's assertions explain themselves."""
+"""Async tests run on asyncio, the one loop that Parley supports; the store suite's assertions explain themselves."""
 
 import pytest
 
