@@ -6,8 +6,8 @@ time), `agents` (what authors write). ARCHITECTURE.md has the picture.
 """
 
 from parley.agents.agent import Agent
-from parley.contents import File
 from parley.agents.turn import Answer, Turn
+from parley.contents import File
 from parley.engine.program import Recovery
 
 __version__ = "0.1.0"

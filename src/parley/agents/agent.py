@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar, overload
 
-from parley.contents import InvalidContentError, parts_of
 from parley.agents.handlers import Handler
 from parley.agents.turn import RESPONSE, Answer, Turn
+from parley.contents import InvalidContentError, parts_of
 from parley.engine.caller import Caller
 from parley.engine.program import Recovery
 from parley.engine.run import Run

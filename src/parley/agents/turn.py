@@ -11,9 +11,9 @@ import inspect
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from parley.contents import parts_of
 from parley.agents.context import Context
 from parley.agents.handlers import guarded
+from parley.contents import parts_of
 from parley.engine.caller import Caller
 from parley.engine.run import Run, Stopped
 from parley.protocol.errors import LocalProtocolError
