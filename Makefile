@@ -37,10 +37,11 @@ format: .venv/.installed ## Format and fix what can be fixed.
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: .venv/.installed peers .peers/fasta2a/.installed ## Measure, against peers in the same run; writes bench/RESULTS.md.
+bench: .venv/.installed peers ## Measure, against peers in the same run; writes bench/RESULTS.md.
 	$(BIN)/python bench/codecs.py
 	$(BIN)/python bench/engine.py
 	$(BIN)/python bench/server.py
+	$(BIN)/python bench/client.py
 
 soak: .venv/.installed peers ## Attack a served agent for some minutes, differently each time.
 	PARLEY_FUZZ_EXAMPLES=20000 $(BIN)/pytest tests/server/test_fuzzing.py tests/server/test_schemathesis.py
@@ -65,7 +66,7 @@ clean: ## Remove everything that was created here.
 	touch $@
 
 .PHONY: peers
-peers: $(PEERS:%=.peers/a2a-sdk-%/.installed) .peers/a2a-js/.installed .peers/schemathesis/.installed # The SDKs we test against, each in an environment of its own.
+peers: $(PEERS:%=.peers/a2a-sdk-%/.installed) .peers/fasta2a/.installed .peers/a2a-js/.installed .peers/schemathesis/.installed # The SDKs we test against, each in an environment of its own.
 
 .peers/%/.installed: locks/%.lock
 	$(PYTHON) -m venv .peers/$*

@@ -195,6 +195,13 @@ def test_a_webhook_without_an_id_goes_by_the_tasks() -> None:
     assert DIALECT.decode_result(ops.GET_PUSH_CONFIG, answered) == PushConfig("https://a", "t1", "t1")
 
 
+def test_the_name_of_a_webhook_may_lack_its_id() -> None:
+    """The server of a2a-sdk 0.3 answers so for a webhook that came with a send."""
+    hook = DIALECT.rpc(ops.GET_PUSH_CONFIG).response
+    named = hook(name="tasks/t1/pushNotificationConfigs/", push_notification_config={"url": "https://a"})
+    assert DIALECT.decode_result(ops.GET_PUSH_CONFIG, named) == PushConfig("https://a", "t1")
+
+
 def test_an_id_that_a2a_sdk_spells_none_is_none() -> None:
     """a2a-sdk 0.3 formats a missing config id into the name."""
     name = "tasks/t1/pushNotificationConfigs/None"

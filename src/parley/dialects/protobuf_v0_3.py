@@ -311,6 +311,8 @@ def encode_send_result(result: Task | m.Message) -> Fields:
 
 _TASK_NAME = re.compile(r"tasks/([^/]+)")
 _CONFIG_NAME = re.compile(r"tasks/([^/]+)/pushNotificationConfigs/([^/]+)")
+# What the server of a2a-sdk 0.3 calls a webhook that came with a send and has no id.
+_NAMELESS_CONFIG = re.compile(r"tasks/([^/]+)/pushNotificationConfigs/")
 
 
 def decode_task_name(field: str, name: str) -> str:
@@ -377,7 +379,8 @@ def decode_authentication(authentication: ProtoMessage) -> PushAuthentication:
 
 def decode_task_push_config(config: ProtoMessage) -> PushConfig:
     """A webhook of a task."""
-    task_id, config_id = decode_config_name(config.name)
+    nameless = _NAMELESS_CONFIG.fullmatch(config.name)
+    task_id, config_id = (nameless[1], None) if nameless else decode_config_name(config.name)
     given = decode_push_config(config.push_notification_config)
     return structs.replace(given, task_id=task_id, id=given.id or config_id)
 

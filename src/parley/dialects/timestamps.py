@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 
 def in_utc(timestamp: datetime | None) -> datetime | None:
-    """The same instant in UTC; one without a zone, which only 0.x allows, is UTC already.
+    """The same instant in UTC; one without a zone, which only 0.x allows, is taken for UTC.
 
     Raises:
         ValueError: the instant is before year 1 or after year 9999 in UTC.

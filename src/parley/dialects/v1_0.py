@@ -80,7 +80,7 @@ def _unspecified() -> StateName:
 class WireStatus(Wire):
     state: StateName = field(default_factory=_unspecified)  # ProtoJSON writers leave an enum's zero out
     message: WireMessage | None = None
-    timestamp: Timestamp | None = None
+    timestamp: datetime | None = None  # 1.0 demands a zone, but fasta2a sends none
 
     def __post_init__(self) -> None:
         self.timestamp = in_utc(self.timestamp)

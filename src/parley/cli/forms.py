@@ -1,0 +1,139 @@
+"""Forms: questions that come with a JSON Schema, as fields that a person can fill in line by line.
+
+Only what a line of text can say is understood: text, numbers, yes or no, a choice; anything else is typed as JSON. The
+agent has the last word on what it takes, so no more of the schema is checked here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import msgspec
+
+from parley.protocol.jsonvalue import JsonObject, JsonValue
+from parley.protocol.messages import DataPart, Message
+
+YES = frozenset({"y", "yes", "true", "1"})
+NO = frozenset({"n", "no", "false", "0"})
+
+SCHEMA_TYPE = "application/schema+json"
+
+
+class AnswerError(ValueError):
+    """What was typed does not fit the field; the text says what would."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """One thing that a form asks for."""
+
+    name: str
+    title: str
+    kind: str
+    """A type of JSON Schema."""
+    is_required: bool
+    choices: tuple[JsonValue, ...] = ()
+    default: JsonValue = None
+
+    @property
+    def hint(self) -> str:
+        """What may be typed."""
+        words = [" | ".join(map(_shown, self.choices)) if self.choices else _KINDS.get(self.kind, self.kind)]
+        if self.default is not None:
+            words.append(f"empty for {_shown(self.default)}")
+        elif not self.is_required:
+            words.append("may be left empty")
+        return ", ".join(words)
+
+    def parse(self, text: str) -> JsonValue:
+        """What the text means in this field; None where it may be left empty and is.
+
+        Raises:
+            AnswerError: it means nothing there.
+        """
+        text = text.strip()
+        if not text:
+            if self.is_required and self.default is None:
+                raise AnswerError("This cannot be left empty.")
+            return self.default
+        if self.choices:
+            return self._choice(text)
+        return self._value(text)
+
+    def _choice(self, text: str) -> JsonValue:
+        for choice in self.choices:
+            if _shown(choice).casefold() == text.casefold():
+                return choice
+        raise AnswerError(f"Choose one of: {', '.join(map(_shown, self.choices))}.")
+
+    def _value(self, text: str) -> JsonValue:
+        match self.kind:
+            case "string":
+                return text
+            case "boolean":
+                if text.casefold() in YES | NO:
+                    return text.casefold() in YES
+            case "integer" | "number":
+                if (number := _number(text)) is not None and (self.kind == "number" or isinstance(number, int)):
+                    return number
+            case _:
+                return _json(text)
+        raise AnswerError(f"{text!r} does not fit: {_KINDS[self.kind]}.")
+
+
+_KINDS = {"string": "text", "boolean": "yes or no", "integer": "a whole number", "number": "a number"}
+
+
+def form_of(message: Message | None) -> list[Field] | None:
+    """The fields that a question asks for, if it is a form."""
+    for part in message.parts if message else ():
+        if isinstance(part, DataPart) and isinstance(part.data, dict):
+            found = _fields(part.data)
+            if found and (part.media_type == SCHEMA_TYPE or part.data.get("type") == "object"):
+                return found
+    return None
+
+
+def _fields(schema: JsonObject) -> list[Field]:
+    properties, required = schema.get("properties"), schema.get("required")
+    names = required if isinstance(required, list) else []
+    if not isinstance(properties, dict):
+        return []
+    return [_field(name, cast("Any", about), name in names) for name, about in properties.items()]
+
+
+def _field(name: str, about: Any, is_required: bool) -> Field:
+    about = cast("dict[str, Any]", about if isinstance(about, dict) else {})
+    kind: Any = about.get("type", "string")
+    if isinstance(kind, list):  # ["string", "null"]: may be left out
+        kind = next((one for one in cast("list[Any]", kind) if one != "null"), "string")
+    choices: Any = about.get("enum")
+    title = about.get("title") or about.get("description") or name
+    return Field(
+        name=name,
+        title=str(title),
+        kind=str(kind),
+        is_required=is_required,
+        choices=tuple(cast("list[Any]", choices)) if isinstance(choices, list) else (),
+        default=about.get("default"),
+    )
+
+
+def _number(text: str) -> int | float | None:
+    try:
+        value = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return None
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _json(text: str) -> JsonValue:
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        raise AnswerError(f"{text!r} is no JSON.") from None
+
+
+def _shown(value: JsonValue) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

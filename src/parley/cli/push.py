@@ -1,0 +1,188 @@
+"""`parley push`: the webhooks by which an agent tells of a task, to set, list and delete."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from parley.cli.calling import (
+    DONE,
+    EXIT_CODES,
+    AllowPrivate,
+    AsJson,
+    Authorities,
+    BindingChoice,
+    Calling,
+    Certificate,
+    CertificateKey,
+    DialectChoice,
+    Headers,
+    TaskId,
+    TimeoutSeconds,
+    Token,
+    TrustedOrigins,
+    Url,
+    calling,
+    run,
+    tls_of,
+)
+from parley.cli.transcript import console, say_json, show_rows
+from parley.dialects.v1_0 import DIALECT
+from parley.protocol import operations as ops
+from parley.protocol.push import PushAuthentication, PushConfig
+from parley.protocol.requests import CreatePushConfigRequest, DeletePushConfigRequest, ListPushConfigsRequest
+
+app = typer.Typer(
+    help="The webhooks by which an agent tells of a task: set, list, delete.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@app.command("set", epilog=EXIT_CODES)
+def set_webhook(
+    url: Url,
+    task: TaskId,
+    webhook: Annotated[str, typer.Argument(metavar="WEBHOOK", help="The URL that the agent calls.")],
+    config_id: Annotated[
+        str | None, typer.Option("--id", metavar="ID", help="The webhook's id; the same id replaces it.")
+    ] = None,
+    webhook_token: Annotated[
+        str | None, typer.Option(metavar="TOKEN", help="What the agent sends along, so that the webhook knows it.")
+    ] = None,
+    webhook_auth: Annotated[
+        str | None, typer.Option(metavar="'SCHEME CREDENTIALS'", help="How the agent authenticates at the webhook.")
+    ] = None,
+    token: Token = None,
+    header: Headers = None,
+    trust: TrustedOrigins = None,
+    ca: Authorities = None,
+    cert: Certificate = None,
+    key: CertificateKey = None,
+    binding: BindingChoice = None,
+    dialect: DialectChoice = None,
+    allow_private: AllowPrivate = False,
+    timeout: TimeoutSeconds = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let an agent call a webhook whenever a task changes.
+
+    \b
+    Examples:
+      parley push set http://127.0.0.1:8080 4f2c https://me.example.com/hook
+      parley push set localhost:8080 4f2c https://me.example.com/hook \\
+        --id ci --webhook-auth "Bearer $HOOK_TOKEN"
+    """
+    how = calling(url, token, header, trust, tls_of(ca, cert, key), binding, dialect, allow_private, timeout)
+    config = PushConfig(webhook, task, config_id, webhook_token, _authentication(webhook_auth))
+    run(_set(how, task, config, as_json=as_json), as_json=as_json)
+
+
+def _authentication(text: str | None) -> PushAuthentication | None:
+    if text is None:
+        return None
+    scheme, _, credentials = text.strip().partition(" ")
+    if not scheme:
+        raise typer.BadParameter("Write it as 'Bearer …'", param_hint="--webhook-auth")
+    return PushAuthentication((scheme,), credentials.strip() or None)
+
+
+async def _set(how: Calling, task: str, config: PushConfig, *, as_json: bool) -> int:
+    async with how.client() as client:
+        made = await client.create_push_config(CreatePushConfigRequest(task, config))
+    _show(made, console(), as_json=as_json)
+    return DONE
+
+
+def _show(config: PushConfig, to: Console, *, as_json: bool) -> None:
+    if as_json:
+        say_json(DIALECT.encode_result(ops.GET_PUSH_CONFIG, config))
+        return
+    rows = [("id", config.id or "–"), ("calls", config.url)]
+    if config.token:
+        rows.append(("token", "set"))
+    if config.authentication:
+        rows.append(("auth", ", ".join(config.authentication.schemes)))
+    show_rows(to, rows)
+
+
+@app.command("list", epilog=EXIT_CODES)
+def list_webhooks(
+    url: Url,
+    task: TaskId,
+    token: Token = None,
+    header: Headers = None,
+    trust: TrustedOrigins = None,
+    ca: Authorities = None,
+    cert: Certificate = None,
+    key: CertificateKey = None,
+    binding: BindingChoice = None,
+    dialect: DialectChoice = None,
+    allow_private: AllowPrivate = False,
+    timeout: TimeoutSeconds = None,
+    as_json: AsJson = False,
+) -> None:
+    """List a task's webhooks. Their secrets are not shown, except with --json, if the agent tells them.
+
+    \b
+    Example:
+      parley push list http://127.0.0.1:8080 4f2c
+    """
+    how = calling(url, token, header, trust, tls_of(ca, cert, key), binding, dialect, allow_private, timeout)
+    run(_list(how, task, as_json=as_json), as_json=as_json)
+
+
+async def _list(how: Calling, task: str, *, as_json: bool) -> int:
+    to, count = console(), 0
+    async with how.client() as client:
+        page_token: str | None = None
+        while page_token != "":
+            page = await client.list_push_configs(ListPushConfigsRequest(task, page_token=page_token))
+            for config in page.configs:
+                if count and not as_json:
+                    to.print()
+                _show(config, to, as_json=as_json)
+                count += 1
+            page_token = page.next_page_token or ""
+    if not count and not as_json:
+        console(stderr=True).print("The task has no webhooks.")
+    return DONE
+
+
+@app.command("delete", epilog=EXIT_CODES)
+def delete(
+    url: Url,
+    task: TaskId,
+    config_id: Annotated[str, typer.Argument(metavar="ID", help="The webhook's id.")],
+    token: Token = None,
+    header: Headers = None,
+    trust: TrustedOrigins = None,
+    ca: Authorities = None,
+    cert: Certificate = None,
+    key: CertificateKey = None,
+    binding: BindingChoice = None,
+    dialect: DialectChoice = None,
+    allow_private: AllowPrivate = False,
+    timeout: TimeoutSeconds = None,
+    as_json: AsJson = False,
+) -> None:
+    """Delete a webhook of a task.
+
+    \b
+    Example:
+      parley push delete http://127.0.0.1:8080 4f2c ci
+    """
+    how = calling(url, token, header, trust, tls_of(ca, cert, key), binding, dialect, allow_private, timeout)
+    run(_delete(how, task, config_id, as_json=as_json), as_json=as_json)
+
+
+async def _delete(how: Calling, task: str, config_id: str, *, as_json: bool) -> int:
+    async with how.client() as client:
+        await client.delete_push_config(DeletePushConfigRequest(task, config_id))
+    if as_json:
+        say_json(b"{}")
+    else:
+        console(stderr=True).print("Deleted.")
+    return DONE

@@ -1,0 +1,411 @@
+"""A client of one agent: finds its card, chooses how to talk to it, and talks.
+
+    async with Client("https://agents.example/currency") as agent:
+        reply = await agent.send("100 USD")
+        if reply.needs_input:
+            reply = await reply.answer("EUR")
+        print(reply.text)
+
+The engine's verbs (`send_message`, `get_task`, …) take and give canonical values; the short ones are for programs that
+people write. Whatever is safe to repeat is repeated; a stream that breaks is taken up again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, aclosing
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+from uuid import uuid4
+
+from msgspec import structs
+
+from parley.client.calling import Authenticator, Calls, Interceptor
+from parley.client.card_cache import CardCache
+from parley.client.connecting import Connections, Tls
+from parley.client.credentials import ANY_ORIGIN, Credentials
+from parley.client.discovery import Discovery, SignaturePolicy, with_scheme
+from parley.client.errors import TimedOutError
+from parley.client.growing import GrowingTask
+from parley.client.guard import Guard, read_target
+from parley.client.http import HttpChannel
+from parley.client.options import Bounds, Retries, Timeouts
+from parley.client.reply import Reply
+from parley.client.resuming import Following
+from parley.client.selection import interfaces_in_order
+from parley.contents import parts_of
+from parley.protocol import operations as ops
+from parley.protocol import requests as r
+from parley.protocol.cards import AgentCard, AgentInterface, Binding
+from parley.protocol.errors import LocalProtocolError, PeerProtocolError
+from parley.protocol.events import StreamEvent
+from parley.protocol.jsonvalue import JsonObject
+from parley.protocol.messages import Message, Role
+from parley.protocol.operations import Operation
+from parley.protocol.push import PushConfig
+from parley.protocol.tasks import Artifact, Task, TaskState
+from parley.protocol.versions import Version
+
+MOST_EMPTY_PAGES = 20
+"""In a row. An agent that filters after it has paged may have a few; one that means harm has them for ever."""
+
+POLL_SECONDS = 1.0
+"""How often a task is read whose agent does not stream."""
+
+FIRST_POLL_SECONDS = 0.05
+"""After which a task is read first whose agent did not wait for it; most take little longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """An event of a stream, and the task as it has grown by now."""
+
+    event: StreamEvent
+    seen: GrowingTask
+
+    @property
+    def artifact(self) -> Artifact | None:
+        """The whole artifact that the event has added to, if it has."""
+        artifact = getattr(self.event, "artifact", None)
+        return self.seen.artifact(artifact.artifact_id) if artifact is not None else None
+
+
+class Client:
+    """Talks to one agent. `target` is its URL, the URL of its card, or its card."""
+
+    def __init__(
+        self,
+        target: str | AgentCard,
+        *,
+        credentials: Credentials | Authenticator | None = None,
+        bindings: Sequence[Binding] = (),
+        versions: Sequence[Version] = (),
+        extensions: Sequence[str] = (),
+        interceptors: Sequence[Interceptor] = (),
+        timeouts: Timeouts | None = None,
+        retries: Retries | None = None,
+        bounds: Bounds | None = None,
+        guard: Guard | None = None,
+        signatures: SignaturePolicy | None = None,
+        cards: CardCache | None = None,
+        tls: Tls | None = None,
+        app: Any = None,
+    ) -> None:
+        """Nothing is called yet. `bindings` and `versions` are what is accepted, the preferred first.
+
+        `app` is an ASGI application to call in process instead of the network, for tests.
+        """
+        self._target = target
+        self._bindings = bindings
+        self._versions = versions
+        self._timeouts = timeouts or Timeouts()
+        self._retries = retries or Retries()
+        self._extensions = tuple(extensions)
+        self._interceptors = interceptors
+        self._credentials = credentials
+        self._connections = Connections(
+            timeouts=self._timeouts,
+            bounds=bounds or Bounds(),
+            guard=guard or Guard(),
+            app=app,
+            tls=tls or _tls(credentials),
+        )
+        self._signatures = signatures or SignaturePolicy()
+        self._cards = cards
+        self._stack = AsyncExitStack()
+        self._calls: Calls | None = None
+
+    async def __aenter__(self) -> Self:
+        """Find the card and choose an interface.
+
+        Raises:
+            DiscoveryError: there is no card.
+            ForbiddenTargetError: the card points where this client must not go.
+            PeerProtocolError: it is no card, or offers nothing that this client speaks.
+            SignatureInvalidError: it is not signed as the caller demands.
+            UnreachableError: nobody is there.
+        """
+        self._stack.push_async_callback(self._connections.close)
+        try:
+            self._calls = await self._found()
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        self._stack.push_async_callback(self._calls.close)
+        return self
+
+    async def _found(self) -> Calls:
+        """How to call the agent, as its card says."""
+        card = self._target
+        if isinstance(card, str):
+            self._target = with_scheme(card)
+            discovery = Discovery(
+                self._connections, signatures=self._signatures, cache=self._cards, retries=self._retries
+            )
+            card = await discovery.card(self._target)
+        in_order = interfaces_in_order(card, bindings=self._bindings, versions=self._versions)
+        return Calls(
+            card,
+            self._connections.permitted(in_order),
+            self._connections.connect,
+            self._authenticator(card),
+            self._interceptors,
+            self._extensions,
+            self._timeouts,
+            self._retries,
+        )
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the connections."""
+        await self._stack.aclose()
+
+    def _authenticator(self, card: AgentCard) -> Authenticator | None:
+        credentials, connections = self._credentials, self._connections
+        if not isinstance(credentials, Credentials):
+            return credentials
+        given = self._target if isinstance(self._target, str) else None
+        channel = connections.channel
+        if connections.is_in_process:  # all of its calls end in the app, where no authorization server is
+            channel = HttpChannel(timeouts=self._timeouts)
+            self._stack.push_async_callback(channel.close)
+        bound = credentials.bound(
+            card,
+            given=ANY_ORIGIN if connections.is_in_process else given,
+            channel=channel,
+            check=lambda url: connections.guard.check_interface(url, card_url=given),
+            trust=lambda url: connections.trust_address(read_target(url).host),
+        )
+        connections.shows_certificate = bound.may_see
+        return bound
+
+    @property
+    def calls(self) -> Calls:
+        """How calls are made. Raises LocalProtocolError outside `async with`."""
+        if self._calls is None:
+            raise LocalProtocolError("Use the client as `async with Client(…) as client:`")
+        return self._calls
+
+    @property
+    def card(self) -> AgentCard:
+        """The agent's card."""
+        return self.calls.card
+
+    @property
+    def interface(self) -> AgentInterface:
+        """The interface that is in use."""
+        return self.calls.transport.interface
+
+    # --- for programs that people write -------------------------------------------------------------------------------
+
+    async def send(
+        self,
+        *contents: Any,
+        task: Task | str | None = None,
+        context: str | None = None,
+        skill: str | None = None,
+        metadata: JsonObject | None = None,
+        wait: bool = True,
+        message_id: str | None = None,
+        accepts: Sequence[str] = (),
+        push: PushConfig | None = None,
+    ) -> Reply:
+        """Say something (text, data, files) and wait for the answer or a question; with `wait=False`, for neither."""
+        message = self.message(
+            *contents, task=task, context=context, skill=skill, metadata=metadata, message_id=message_id
+        )
+        configuration = r.SendConfiguration(tuple(accepts), push, None, not wait)
+        answer = await self.send_message(r.SendMessageRequest(message, configuration))
+        return Reply(self, await self._settled(answer) if wait else answer)
+
+    async def stream(self, *contents: Any, **options: Any) -> AsyncGenerator[Update]:
+        """Say something and get what happens as it happens; `options` are those of `send`.
+
+        An agent that does not stream is asked again and again, and what is new is told.
+        """
+        push, accepts = options.pop("push", None), options.pop("accepts", ())
+        message = self.message(*contents, **options)
+        request = r.SendMessageRequest(message, r.SendConfiguration(tuple(accepts), push))
+        async with aclosing(self._follow(ops.SEND_STREAMING_MESSAGE, request)) as updates:
+            async for update in updates:
+                yield update
+
+    async def subscribe(self, task: Task | str) -> AsyncGenerator[Update]:
+        """Follow a task that exists already."""
+        request = r.SubscribeToTaskRequest(_id(task), tenant=self._tenant)
+        async with aclosing(self._follow(ops.SUBSCRIBE_TO_TASK, request)) as updates:
+            async for update in updates:
+                yield update
+
+    async def get(self, task: Task | str, *, history: int | None = None) -> Reply:
+        """A task as it stands."""
+        return Reply(self, await self.get_task(r.GetTaskRequest(_id(task), history)))
+
+    async def list(
+        self,
+        *,
+        context: str | None = None,
+        state: TaskState | None = None,
+        artifacts: bool = False,
+        page_size: int = 50,
+    ) -> AsyncGenerator[Task]:
+        """The caller's tasks, newest first, a page at a time."""
+        token: str | None = None
+        empty_pages = 0
+        while token != "":
+            page = await self.list_tasks(
+                r.ListTasksRequest(context, state, page_size, token, None, None, include_artifacts=artifacts)
+            )
+            for task in page.tasks:
+                yield task
+            empty_pages = 0 if page.tasks else empty_pages + 1
+            if empty_pages > MOST_EMPTY_PAGES or (token is not None and token == page.next_page_token):
+                raise PeerProtocolError("The agent's list of tasks has no end")
+            token = page.next_page_token
+
+    async def cancel(self, task: Task | str) -> Reply:
+        """Stop a task."""
+        return Reply(self, await self.cancel_task(r.CancelTaskRequest(_id(task))))
+
+    def message(
+        self,
+        *contents: Any,
+        task: Task | str | None = None,
+        context: str | None = None,
+        skill: str | None = None,
+        metadata: JsonObject | None = None,
+        message_id: str | None = None,
+    ) -> Message:
+        """A message to the agent, with an id of its own."""
+        if isinstance(task, Task):
+            context = context or task.context_id
+        described: JsonObject = {**(metadata or {}), **({"skillId": skill} if skill else {})}
+        task_id = None if task is None else _id(task)
+        return Message(message_id or str(uuid4()), Role.USER, parts_of(contents), context, task_id, described)
+
+    # --- the engine's verbs -------------------------------------------------------------------------------------------
+
+    async def send_message(self, request: r.SendMessageRequest) -> Task | Message:
+        """Send a message and wait for the task or the reply."""
+        return _of(await self._call(ops.SEND_MESSAGE, self._addressed(request)), Task, Message)
+
+    async def send_streaming_message(self, request: r.SendMessageRequest) -> AsyncGenerator[StreamEvent]:
+        """Send a message and follow what happens."""
+        async with aclosing(self._follow(ops.SEND_STREAMING_MESSAGE, self._addressed(request))) as updates:
+            async for update in updates:
+                yield update.event
+
+    async def get_task(self, request: r.GetTaskRequest) -> Task:
+        """Read a task."""
+        return _of(await self._call(ops.GET_TASK, request), Task)
+
+    async def list_tasks(self, request: r.ListTasksRequest) -> r.TaskPage:
+        """Read a page of the caller's tasks."""
+        return _of(await self._call(ops.LIST_TASKS, request), r.TaskPage)
+
+    async def cancel_task(self, request: r.CancelTaskRequest) -> Task:
+        """Stop a task."""
+        return _of(await self._call(ops.CANCEL_TASK, request), Task)
+
+    async def subscribe_to_task(self, request: r.SubscribeToTaskRequest) -> AsyncGenerator[StreamEvent]:
+        """Follow a task that exists already."""
+        async with aclosing(self._follow(ops.SUBSCRIBE_TO_TASK, self._addressed(request))) as updates:
+            async for update in updates:
+                yield update.event
+
+    async def create_push_config(self, request: r.CreatePushConfigRequest) -> PushConfig:
+        """Register a webhook for a task."""
+        return _of(await self._call(ops.CREATE_PUSH_CONFIG, request), PushConfig)
+
+    async def get_push_config(self, request: r.GetPushConfigRequest) -> PushConfig:
+        """Read one webhook of a task."""
+        return _of(await self._call(ops.GET_PUSH_CONFIG, request), PushConfig)
+
+    async def list_push_configs(self, request: r.ListPushConfigsRequest) -> r.PushConfigPage:
+        """Read all webhooks of a task."""
+        return _of(await self._call(ops.LIST_PUSH_CONFIGS, request), r.PushConfigPage)
+
+    async def delete_push_config(self, request: r.DeletePushConfigRequest) -> None:
+        """Remove a webhook of a task."""
+        await self._call(ops.DELETE_PUSH_CONFIG, request)
+
+    async def get_extended_card(self) -> AgentCard:
+        """The card that only authenticated callers see; it is the client's card from then on."""
+        card = _of(await self._call(ops.GET_EXTENDED_CARD, r.GetExtendedCardRequest()), AgentCard)
+        self.calls.card = card
+        return card
+
+    # --- how ----------------------------------------------------------------------------------------------------------
+
+    @property
+    def _tenant(self) -> str | None:
+        return self.interface.tenant
+
+    def _addressed(self, request: Any) -> Any:
+        """The request with the interface's tenant, and with a task's name of our own where 0.1 wants one."""
+        request = structs.replace(request, tenant=request.tenant or self._tenant)
+        if isinstance(request, r.SendMessageRequest) and self.calls.transport.version is Version.V0_1:
+            task_id = request.message.task_id or str(uuid4())
+            message = structs.replace(request.message, task_id=task_id)
+            request = structs.replace(request, message=message, caller_names_task=True)
+        return request
+
+    async def _call(self, operation: Operation, request: Any) -> Any:
+        return await self.calls.call(operation, self._addressed(request))
+
+    async def _follow(self, operation: Operation, request: Any) -> AsyncGenerator[Update]:
+        request = self._addressed(request)
+        following = Following(self.calls, tenant=self._tenant)
+        if self.card.capabilities.streaming is False and operation is ops.SEND_STREAMING_MESSAGE:
+            source = self._poll(request, following)
+        else:
+            source = following.events(operation, request)
+        async with aclosing(source) as events:
+            async for event in events:
+                yield Update(event, following.seen)
+
+    async def _settled(self, answer: Task | Message) -> Task | Message:
+        """The answer once nobody is at work on it: some agents answer at once, although they were asked to wait."""
+        deadline = time.monotonic() + self._timeouts.reply
+        pause = FIRST_POLL_SECONDS
+        while isinstance(answer, Task) and answer.status.state in (TaskState.SUBMITTED, TaskState.WORKING):
+            if time.monotonic() > deadline:
+                raise TimedOutError("The agent is still at work on the task")
+            await self.calls.sleep(pause)
+            pause = min(pause * 2, POLL_SECONDS)
+            answer = await self.get_task(r.GetTaskRequest(answer.id))
+        return answer
+
+    async def _poll(self, request: r.SendMessageRequest, following: Following) -> AsyncGenerator[StreamEvent]:
+        """What happens, found out by reading the task again and again: for agents that do not stream."""
+        configuration = structs.replace(request.configuration, return_immediately=True)
+        answer = await self.send_message(structs.replace(request, configuration=configuration))
+        following.seen.add(answer)
+        yield answer
+        async with aclosing(following.looks()) as events:
+            async for event in events:
+                yield event
+
+
+def _tls(credentials: Credentials | Authenticator | None) -> Tls | None:
+    return credentials.tls if isinstance(credentials, Credentials) else None
+
+
+def _id(task: Task | str) -> str:
+    return task.id if isinstance(task, Task) else task
+
+
+def _of(result: Any, *kinds: type[Any]) -> Any:
+    if not isinstance(result, kinds):
+        raise PeerProtocolError(f"The agent answers with {type(result).__name__}")
+    return result
+
+
+async def ask(url: str, *contents: Any, **options: Any) -> str:
+    """Ask an agent something and get its text: for one-line scripts."""
+    async with Client(url, **options) as client:
+        reply = await client.send(*contents)
+        return reply.question or reply.text

@@ -1,0 +1,230 @@
+"""Opens the ways to an agent's interfaces: guarded, bounded, one pool of connections for all that speak HTTP.
+
+gRPC is imported when a card asks for it and not before, because it is an extra.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import httpcore2
+import httpx2
+
+from parley.client.errors import ForbiddenTargetError
+from parley.client.guard import DialRules, Guard, is_loopback, is_same_host, read_target
+from parley.client.http import HttpChannel
+from parley.client.in_process import AsgiApp, InProcessTransport
+from parley.client.jsonrpc import JsonRpcTransport
+from parley.client.options import Bounds, Timeouts
+from parley.client.rest import RestTransport
+from parley.client.transport import Transport
+from parley.network.pinned import NameResolver, PinnedNetwork, Resolve
+from parley.protocol.cards import AgentInterface, Binding
+from parley.protocol.errors import PeerProtocolError
+from parley.protocol.versions import Version
+
+IDLE_CONNECTIONS = 64
+"""Connections kept open between two calls."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tls:
+    """Whom to trust, and who the caller is, as PEM files. Without `authorities`, those that the machine trusts."""
+
+    authorities: Path | None = None
+    certificate: Path | None = None
+    """The caller's certificate and what leads from it to an authority: for agents that demand mutual TLS."""
+    key: Path | None = None
+
+    def context(self) -> ssl.SSLContext:
+        """The same for HTTP. Raises OSError if a file cannot be read."""
+        if self.authorities is not None:
+            context = ssl.create_default_context(cafile=self.authorities)
+        else:
+            context = httpcore2.default_ssl_context()
+        if self.certificate is not None:
+            context.load_cert_chain(self.certificate, self.key)
+        return context
+
+
+@cache
+def _machine_tls() -> ssl.SSLContext:
+    return Tls().context()  # once: reading the machine's certificates takes a while
+
+
+class GuardedTransport(httpx2.AsyncHTTPTransport):
+    """HTTP over a pinned network."""
+
+    def __init__(self, network: PinnedNetwork, tls: ssl.SSLContext) -> None:
+        # Not the library's own: that has no place for a network.
+        self._pool = httpcore2.AsyncConnectionPool(
+            ssl_context=tls,
+            max_connections=None,  # one client's calls are its own business
+            max_keepalive_connections=IDLE_CONNECTIONS,
+            network_backend=network,
+        )
+
+
+class CertifiedTransport(httpx2.AsyncBaseTransport):
+    """Shows the caller's certificate to those that it is for, and to nobody else."""
+
+    def __init__(
+        self, plain: GuardedTransport, certified: GuardedTransport, shows_certificate: Callable[[str], bool]
+    ) -> None:
+        self._plain = plain
+        self._certified = certified
+        self._shows_certificate = shows_certificate
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Send a request over the right connections."""
+        way = self._certified if self._shows_certificate(str(request.url)) else self._plain
+        return await way.handle_async_request(request)
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._plain.aclose()
+        await self._certified.aclose()
+
+
+class Connections:
+    """The ways to one agent."""
+
+    def __init__(
+        self,
+        *,
+        timeouts: Timeouts | None = None,
+        bounds: Bounds | None = None,
+        guard: Guard | None = None,
+        app: AsgiApp | None = None,
+        tls: Tls | None = None,
+        resolve: Resolve | None = None,
+    ) -> None:
+        """`app` is an ASGI application that is called in process instead of the network."""
+        self.timeouts = timeouts or Timeouts()
+        self.bounds = bounds or Bounds()
+        self.guard = guard or Guard()
+        self.is_in_process = app is not None
+        self._tls = tls
+        self._named: dict[str, None] = {}
+        self.shows_certificate: Callable[[str], bool] = self._is_named
+        """Which URLs get to see the caller's certificate: those of the hosts that the caller named."""
+        self._rules = DialRules(self.guard)
+        self._names = NameResolver()
+        self._network = PinnedNetwork(self._rules, resolve or self._names)
+        transport = InProcessTransport(app) if app is not None else self._guarded(tls)
+        self.channel = HttpChannel(timeouts=self.timeouts, bounds=self.bounds, transport=transport)
+
+    def _guarded(self, tls: Tls | None) -> httpx2.AsyncBaseTransport:
+        if tls is None:
+            return GuardedTransport(self._network, _machine_tls())
+        certified = GuardedTransport(self._network, tls.context())
+        if tls.certificate is None:
+            return certified
+        plain = GuardedTransport(self._network, Tls(authorities=tls.authorities).context())
+        return CertifiedTransport(plain, certified, lambda url: self.shows_certificate(url))
+
+    def _is_named(self, url: str) -> bool:
+        host = read_target(url).host  # at any port: gRPC has another than HTTP
+        return any(is_same_host(read_target(named).host, host) for named in self._named)
+
+    def trust(self, origin: str) -> None:
+        """Take a URL for one that the caller named: its host may be anywhere, and cards may point to it.
+
+        Raises:
+            ForbiddenTargetError: it is none that may be called.
+        """
+        self.guard.check_named(origin)
+        self._named[origin] = None
+        if self.guard.trust_named:
+            self._rules.trust(read_target(origin).host)
+
+    def trust_address(self, host: str) -> None:
+        """Let a host have any address, without letting cards point to it."""
+        self._rules.trust(host)
+
+    def permitted(
+        self, interfaces: Sequence[tuple[AgentInterface, Version]]
+    ) -> Sequence[tuple[AgentInterface, Version]]:
+        """Those of a card's interfaces that may be called, in the same order.
+
+        Raises:
+            ForbiddenTargetError: none of them may; the message says why not the first.
+        """
+        refusal: ForbiddenTargetError | None = None
+        permitted: list[tuple[AgentInterface, Version]] = []
+        for interface, version in interfaces:
+            try:
+                self._check(interface)
+                permitted.append((interface, version))
+            except ForbiddenTargetError as error:
+                refusal = refusal or error
+        if refusal is not None and not permitted:
+            raise refusal
+        return permitted
+
+    def connect(self, interface: AgentInterface, version: Version) -> Transport:
+        """A way to an interface. Nothing is dialled yet.
+
+        Raises:
+            ForbiddenTargetError: the card must not point there.
+            PeerProtocolError: the binding is unknown, or not defined in that version.
+        """
+        self._check(interface)
+        match interface.binding:
+            case Binding.JSONRPC:
+                return JsonRpcTransport(interface, version, self.channel)
+            case Binding.HTTP_JSON:
+                return RestTransport(interface, version, self.channel)
+            case Binding.GRPC if version in (Version.V0_3, Version.V1_0):
+                return self._grpc(interface, version)
+            case _:
+                raise PeerProtocolError(f"A2A {version} has no binding {interface.binding}")
+
+    def _check(self, interface: AgentInterface) -> None:
+        if not self.is_in_process:
+            self.guard.check_interface(interface.url, card_url=self._named_for(interface.url))
+        elif interface.binding == Binding.GRPC:
+            raise ForbiddenTargetError("An app in process is not called over gRPC")
+
+    def _named_for(self, url: str) -> str | None:
+        """The URL that the caller named, with the same host if there are several."""
+        host = read_target(url).host
+        same = [named for named in self._named if is_same_host(read_target(named).host, host)]
+        return next(iter((*same, *self._named)), None)
+
+    def _grpc(self, interface: AgentInterface, version: Version) -> Transport:
+        import grpc
+
+        from parley.client.pinned_grpc import PinnedGrpcTransport
+
+        credentials = None
+        if self.guard.encrypts(interface.url, card_url=self._named_for(interface.url)):
+            tls = self._tls
+            if tls is not None and not self.shows_certificate(interface.url):
+                tls = Tls(authorities=tls.authorities)
+            credentials = grpc.ssl_channel_credentials(*_pem(tls))
+        target = read_target(interface.url)
+        network = None if is_loopback(target.host) else self._network
+        return PinnedGrpcTransport(
+            interface, version, network, credentials=credentials, timeouts=self.timeouts, bounds=self.bounds
+        )
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self.channel.close()
+        self._names.close()
+
+
+def _pem(tls: Tls | None) -> tuple[bytes | None, bytes | None, bytes | None]:
+    """What gRPC wants: authorities, key, certificate."""
+    if tls is None:
+        return None, None, None
+    return _bytes(tls.authorities), _bytes(tls.key or tls.certificate), _bytes(tls.certificate)
+
+
+def _bytes(path: Path | None) -> bytes | None:
+    return path.read_bytes() if path is not None else None

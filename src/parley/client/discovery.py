@@ -1,0 +1,223 @@
+"""Finds an agent's card: at a URL of its own, or at the well-known places of every release.
+
+What comes is bounded in size and time, and its signature is checked as the policy says. A card that is verified is read
+from what was signed and from nothing else. Nothing is followed: a card that has moved is at the URL that its agent's
+owner names. Spec: 1.0 sections 8.2, 8.4 and 8.6; 0.3 section 5.3.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from msgspec import structs
+
+from parley.client.card_cache import CardCache
+from parley.client.connecting import Connections
+from parley.client.errors import DiscoveryError, ForbiddenTargetError, TimedOutError, UnreachableError
+from parley.client.guard import is_loopback, read_target
+from parley.client.http import HttpReply
+from parley.client.options import Retries
+from parley.client.signatures import SignaturePolicy, signature_at, verify
+from parley.client.transport import Sent
+from parley.dialects.cards import decode_any_card
+from parley.protocol.cards import AgentCard
+from parley.protocol.errors import PeerProtocolError, SignatureInvalidError
+from parley.protocol.signing import VerifiedSignature
+from parley.protocol.versions import Version
+
+__all__ = ["WELL_KNOWN", "Discovery", "Found", "SignaturePolicy", "places", "with_scheme"]
+
+WELL_KNOWN = ("/.well-known/agent-card.json", "/.well-known/agent.json")
+"""Where cards are: since 0.3, and before."""
+
+PASSING = frozenset({429, 502, 503, 504})
+"""Answers that may be others a moment later."""
+
+VERSION = "A2A-Version"
+"""By this a server knows that the newest shape is understood; servers of older releases do not look at it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A card, where it was, in which version it is written, and the signature that was verified, if one was."""
+
+    card: AgentCard
+    url: str
+    version: Version
+    signature: VerifiedSignature | None = None
+
+
+class Discovery:
+    """Finds cards. `cache` may be shared by many; without it, every card is fetched."""
+
+    def __init__(
+        self,
+        connections: Connections,
+        signatures: SignaturePolicy | None = None,
+        *,
+        cache: CardCache | None = None,
+        retries: Retries | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._connections = connections
+        self._signatures = signatures or SignaturePolicy()
+        self._cache = cache
+        self._retries = retries or Retries()
+        self._sleep = sleep
+
+    async def card(self, target: str) -> AgentCard:
+        """The card of the agent at a URL, which is the agent's or the card's. Raises as `find` does."""
+        return (await self.find(target)).card
+
+    async def find(self, target: str) -> Found:
+        """The card of the agent at a URL, which is the agent's or the card's, and what is known about it.
+
+        Raises:
+            DiscoveryError: there is none; the message says where it was looked for.
+            PeerProtocolError: what is there is no card.
+            SignatureInvalidError: it is not signed as the policy demands.
+            ForbiddenTargetError: the URL must not be called.
+            UnreachableError: nobody is there, or nothing comes in time.
+        """
+        target = with_scheme(target)
+        self._connections.trust(target)
+        seconds = self._connections.timeouts.card
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._cached(target) or await self._search(target)
+        except TimeoutError as error:
+            raise TimedOutError(f"No card of {read_target(target).origin} within {seconds:g} seconds") from error
+
+    # --- where --------------------------------------------------------------------------------------------------------
+
+    async def _cached(self, target: str) -> Found | None:
+        """The card that is in the cache, if it is fresh, or its server says that it has not changed."""
+        cached = self._cache.get(target) if self._cache is not None else None
+        if self._cache is None or cached is None:
+            return None
+        if self._cache.is_fresh(cached):
+            return await self._read(cached.url, cached.body)
+        self._cache.forget(target)  # until it is seen again
+        try:
+            reply = await self._get(cached.url, {"if-none-match": cached.etag} if cached.etag else {})
+            if reply.status not in (200, 304):
+                return None
+            body = cached.body if reply.status == 304 else reply.body
+            found = await self._read(cached.url, body)
+        except SignatureInvalidError:
+            raise
+        except (ForbiddenTargetError, PeerProtocolError):
+            return None  # it has gone from there
+        etag = {"etag": cached.etag} if cached.etag else {}
+        self._cache.keep(target, cached.url, body, {**etag, **reply.headers})
+        return found
+
+    async def _search(self, target: str) -> Found:
+        failures: list[str] = []
+        broken: PeerProtocolError | None = None
+        for url in places(target):
+            try:
+                reply = await self._get(url, {})
+            except (ForbiddenTargetError, PeerProtocolError) as error:  # it redirects, or is no HTTP, or too long
+                failures.append(str(error))
+                continue
+            if reply.status != 200:
+                failures.append(f"{url} answers {reply.status}")
+                continue
+            try:
+                found = await self._read(url, reply.body)
+            except SignatureInvalidError:
+                raise
+            except PeerProtocolError as error:
+                failures.append(f"{url}: {error}")
+                # Many sites have a page for people at every URL. What is a JSON object was meant for us.
+                is_meant = reply.body.lstrip().startswith(b"{")
+                broken = broken or (error if is_meant else None)
+                continue
+            if self._cache is not None:
+                self._cache.keep(target, url, reply.body, reply.headers)
+            return found
+        if broken is not None:
+            raise broken
+        raise DiscoveryError(f"No agent card was found: {'; '.join(failures)}")
+
+    # --- what ---------------------------------------------------------------------------------------------------------
+
+    async def _read(self, url: str, body: bytes) -> Found:
+        """The card in a document. Raises PeerProtocolError, and SignatureInvalidError as the policy says."""
+        if not self._signatures.applies_to(body):
+            card, version = decode_any_card(body)
+            return Found(card, url, version)
+        verified = await verify(body, self._signatures, self._fetch_keys)
+        card, version = decode_any_card(verified.payload)
+        return Found(structs.replace(card, signatures=(signature_at(body, verified.index),)), url, version, verified)
+
+    async def _fetch_keys(self, url: str) -> bytes:
+        self._connections.trust_address(read_target(url).host)  # the policy allows it by its name
+        reply = await self._get(url, {})
+        if reply.status != 200:
+            raise DiscoveryError(f"The key set at {url} answers {reply.status}")
+        return reply.body
+
+    async def _get(self, url: str, headers: Mapping[str, str]) -> HttpReply:
+        """A small document, asked for again while it is only not there for now."""
+        pause = self._retries.first_pause
+        for _ in range(1, self._retries.attempts):
+            with suppress(UnreachableError):
+                reply = await self._get_once(url, headers)
+                if reply.status not in PASSING:
+                    return reply
+            await self._sleep(pause * random.uniform(0.5, 1.0))
+            pause = min(pause * 2, self._retries.longest_pause)
+        return await self._get_once(url, headers)
+
+    async def _get_once(self, url: str, headers: Mapping[str, str]) -> HttpReply:
+        channel, limit = self._connections.channel, self._connections.bounds.card_bytes
+        seconds = self._connections.timeouts.card
+        # A URL that asks for a version itself is not contradicted.
+        version = {} if VERSION.lower() in urlsplit(url).query.lower() else {VERSION.lower(): Version.V1_0.value}
+        sent = Sent({"accept": "application/json", **version, **headers}, timeout=seconds)
+        async with channel.opened("GET", url, b"", sent, quiet=seconds) as response:
+            body = bytearray()
+            async for chunk in response.aiter_bytes():
+                body += chunk
+                if len(body) > limit:
+                    raise PeerProtocolError(f"The document at {url} has more than {limit} bytes")
+            found = {name.lower(): value for name, value in response.headers.items()}
+            return HttpReply(response.status_code, found, bytes(body))
+
+
+def with_scheme(target: str) -> str:
+    """What a person types, as a URL: `localhost:8080` is http, anything else without a scheme https."""
+    if "://" in target:
+        return target
+    return f"{'http' if is_loopback(read_target(target).host) else 'https'}://{target}"
+
+
+def places(target: str) -> list[str]:
+    """Where the card of a target may be, the likeliest first.
+
+    places("https://a.example/currency") == [
+        "https://a.example/currency/.well-known/agent-card.json", "https://a.example/currency/.well-known/agent.json",
+        "https://a.example/.well-known/agent-card.json", "https://a.example/.well-known/agent.json",
+        "https://a.example/currency",
+    ]
+    """
+    parts = urlsplit(target)
+    if parts.scheme not in ("http", "https"):
+        raise DiscoveryError("Cards are found over HTTP; give the card, or its URL")
+    origin, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
+    for known in WELL_KNOWN:
+        if path.endswith(known):  # the other generation's place is worth a try
+            return [target, *(f"{origin}{path.removesuffix(known)}{other}" for other in WELL_KNOWN if other != known)]
+    if path.endswith(".json"):
+        return [target]
+    bases = dict.fromkeys((f"{origin}{path}", origin))
+    found = [f"{base}{known}" for base in bases for known in WELL_KNOWN]
+    # The target last: a catalog may have cards anywhere.
+    return [*found, target] if path or parts.query else found

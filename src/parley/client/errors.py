@@ -1,0 +1,53 @@
+"""What can go wrong on this side of a call. What the agent reports comes as the errors of `protocol.errors`.
+
+ClientError
+├── UnreachableError        no connection, or it broke; `was_sent` says whether the request may have arrived
+│   └── TimedOutError
+├── StreamTruncatedError    a stream ended before its task did
+├── ForbiddenTargetError    a card or a redirect points where this client must not go
+├── CredentialsError        the agent demands what the caller has not given
+└── DiscoveryError          there is no card
+"""
+
+from __future__ import annotations
+
+from parley.protocol.errors import ParleyError
+
+
+class ClientError(ParleyError):
+    """The call could not be made."""
+
+
+class UnreachableError(ClientError):
+    """The agent cannot be reached.
+
+    `was_sent` says whether the request may have arrived: if not, anything may be tried again.
+    """
+
+    def __init__(self, message: str | None = None, *, was_sent: bool = True) -> None:
+        super().__init__(message)
+        self.was_sent = was_sent
+
+
+class TimedOutError(UnreachableError):
+    """The agent did not answer in time."""
+
+
+class StreamTruncatedError(ClientError):
+    """The stream ended before its task did, and could not be taken up again. The task may still be at work."""
+
+    def __init__(self, message: str | None = None, *, task_id: str | None = None) -> None:
+        super().__init__(message)
+        self.task_id = task_id
+
+
+class ForbiddenTargetError(ClientError):
+    """This address must not be called."""
+
+
+class CredentialsError(ClientError):
+    """The agent demands credentials that were not given."""
+
+
+class DiscoveryError(ClientError):
+    """No agent card was found."""

@@ -1,0 +1,182 @@
+"""A task as a stream's reader has seen it so far, and what a snapshot knows beyond that.
+
+Tolerant on purpose: other people's agents send what no table allows, and what they say is shown as they say it. The one
+rule: after the events of `difference` the task is the snapshot, in its status and in its artifacts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeGuard
+
+from msgspec import structs
+
+from parley.protocol.events import ArtifactUpdate, StatusUpdate, StreamEvent
+from parley.protocol.lifecycle import ends_stream, is_terminal
+from parley.protocol.messages import Message, Part, TextPart
+from parley.protocol.tasks import Artifact, Task, TaskState, TaskStatus
+
+
+class GrowingTask:
+    """What the events of a stream have said of a task."""
+
+    def __init__(self) -> None:
+        self.task_id: str | None = None
+        self.context_id: str | None = None
+        self.status: TaskStatus | None = None
+        self.reply: Message | None = None
+        self._first: Task | None = None
+        self._was_final = False
+        self._is_untouched = False
+        self._artifacts: dict[str, Artifact] = {}
+        self._parts: dict[str, list[Part]] = {}
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the stream has said its last word: a message alone, or a state in which nobody works.
+
+        Agents of 0.x may also say `final` in any other state.
+        """
+        if self.status is None:
+            return self.reply is not None and self.task_id is None
+        return self._was_final or ends_stream(self.status.state)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the task has ended, so that nothing can follow."""
+        return self.status is not None and is_terminal(self.status.state)
+
+    @property
+    def is_untouched(self) -> bool:
+        """Whether a whole task was the last that was seen."""
+        return self._is_untouched
+
+    def add(self, event: StreamEvent) -> None:
+        """Take an event in."""
+        self._is_untouched = isinstance(event, Task)
+        match event:
+            case Message():
+                self.reply = event
+            case Task():
+                self._first, self.status, self._was_final = event, event.status, False
+                self.task_id, self.context_id = event.id, event.context_id
+                self._artifacts = {artifact.artifact_id: artifact for artifact in event.artifacts}
+                self._parts = {artifact.artifact_id: list(artifact.parts) for artifact in event.artifacts}
+            case StatusUpdate():
+                self.task_id, self.context_id, self.status = event.task_id, event.context_id, event.status
+                self._was_final = event.final
+            case ArtifactUpdate():
+                self.task_id, self.context_id = event.task_id, event.context_id
+                self._add_chunk(event)
+
+    def _add_chunk(self, event: ArtifactUpdate) -> None:
+        name = event.artifact.artifact_id
+        if event.append and name in self._parts:
+            self._parts[name].extend(event.artifact.parts)
+            self._artifacts[name] = _described(self._artifacts[name], event.artifact)
+        else:
+            self._artifacts[name] = event.artifact
+            self._parts[name] = list(event.artifact.parts)
+
+    def artifact(self, artifact_id: str) -> Artifact:
+        """An artifact as it has grown. Raises KeyError if there is none."""
+        return structs.replace(self._artifacts[artifact_id], parts=tuple(self._parts[artifact_id]))
+
+    def task(self) -> Task:
+        """The task as it has grown; what no event has said is left empty."""
+        status = self.status or TaskStatus(TaskState.SUBMITTED)
+        artifacts = tuple(self.artifact(name) for name in self._artifacts)
+        if self._first is None:
+            return Task(self.task_id or "", self.context_id, status, artifacts)
+        return structs.replace(self._first, status=status, artifacts=artifacts)
+
+    def has(self, event: ArtifactUpdate) -> bool:
+        """Whether the parts of a chunk are among those that were seen: then it may be an old one."""
+        seen = self._parts.get(event.artifact.artifact_id, ())
+        return all(part in seen or (_is_plain(part) and part.text in _text(seen)) for part in event.artifact.parts)
+
+    def is_ahead_of(self, snapshot: Task) -> bool:
+        """Whether a snapshot is an old one: the task is at work in it, and it has less of each artifact than was seen.
+
+        The last word is never old.
+        """
+        if ends_stream(snapshot.status.state):
+            return False
+        less = False
+        for artifact in snapshot.artifacts:
+            seen = self._parts.get(artifact.artifact_id)
+            if seen is None or _beyond(artifact.parts, seen) is None:
+                return False
+            less = less or bool(_beyond(artifact.parts, seen))
+        return less or len(snapshot.artifacts) < len(self._artifacts)
+
+    def difference(self, snapshot: Task) -> list[StreamEvent]:
+        """The events that lead from what was seen to a snapshot: what was appended, what is new, what was replaced.
+
+        Where no updates lead there, because artifacts are gone or stand in another order, it is the snapshot itself.
+        """
+        names = [artifact.artifact_id for artifact in snapshot.artifacts]
+        if names[: len(self._artifacts)] != list(self._artifacts):
+            return [snapshot]
+        events: list[StreamEvent] = []
+        for artifact in snapshot.artifacts:
+            events.extend(self._steps_to(artifact, snapshot))
+        if self.status is None or not _says_the_same(self.status, snapshot.status):
+            events.append(StatusUpdate(snapshot.id, snapshot.context_id, snapshot.status))
+        return events
+
+    def _steps_to(self, artifact: Artifact, snapshot: Task) -> list[StreamEvent]:
+        replacement = ArtifactUpdate(snapshot.id, snapshot.context_id, artifact)
+        old = self._artifacts.get(artifact.artifact_id)
+        if old is None:
+            return [replacement]
+        missing = _beyond(self._parts[artifact.artifact_id], artifact.parts)
+        if missing is None or not _is_described_alike(_described(old, artifact), artifact):
+            return [replacement]
+        if not missing and _is_described_alike(old, artifact):
+            return []
+        chunk = structs.replace(artifact, parts=tuple(missing))
+        return [ArtifactUpdate(snapshot.id, snapshot.context_id, chunk, append=True)]
+
+
+def _says_the_same(one: TaskStatus, other: TaskStatus) -> bool:
+    return one.state is other.state and one.message == other.message
+
+
+def _described(old: Artifact, new: Artifact) -> Artifact:
+    """An artifact about which a later chunk says more than the first did."""
+    if not (new.name or new.description or new.metadata or new.extensions):
+        return old
+    return structs.replace(
+        old,
+        name=new.name or old.name,
+        description=new.description or old.description,
+        metadata={**old.metadata, **new.metadata},
+        extensions=tuple(dict.fromkeys(old.extensions + new.extensions)),
+    )
+
+
+def _is_described_alike(one: Artifact, other: Artifact) -> bool:
+    return structs.replace(one, parts=(), index=None) == structs.replace(other, parts=(), index=None)
+
+
+def _beyond(seen: Sequence[Part], known: Sequence[Part]) -> list[Part] | None:
+    """The parts after those that were seen, or None if these are others. Texts may be cut differently."""
+    if list(known[: len(seen)]) == list(seen):
+        return list(known[len(seen) :])
+    if not all(_is_plain(part) for part in (*seen, *known)):
+        return None
+    before, after = _text(seen), _text(known)
+    if not after.startswith(before):
+        return None
+    rest = after[len(before) :]
+    return [TextPart(rest)] if rest else []
+
+
+def _is_plain(part: Part) -> TypeGuard[TextPart]:
+    """Whether a part is text and nothing else, so that cutting it elsewhere changes nothing."""
+    return isinstance(part, TextPart) and part == TextPart(part.text)
+
+
+def _text(parts: Sequence[Part]) -> str:
+    return "".join(part.text for part in parts if isinstance(part, TextPart))

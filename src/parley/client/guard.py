@@ -1,0 +1,219 @@
+"""Where a foreign card may send this client: no card makes it talk to its own network.
+
+Whoever uses the client names a host and trusts it, wherever it is. A card is a stranger's text: it may name that host
+again, or a public one over TLS, and nothing else. A URL is looked at twice: its text when an interface is chosen, and
+its addresses when it is dialled (see `parley.network.pinned`). Spec: 1.0 sections 7 and 13.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address
+from urllib.parse import urlsplit
+
+from parley.client.errors import ForbiddenTargetError
+from parley.network.addresses import (
+    Address,
+    OddHostError,
+    check_name,
+    is_listed,
+    is_local_name,
+    is_public,
+    read_address,
+)
+
+MAX_URL = 2_048
+"""Longer URLs are refused by many servers."""
+
+DEFAULT_PORTS = {"http": 80, "https": 443, "grpc": 80, "grpcs": 443}
+"""The schemes that lead to agents. A gRPC target may also have none."""
+
+_FORBIDDEN = re.compile(r"[^\x21-\x7e]|\\")  # spaces, controls, and what is not ASCII; browsers read \ as /
+_PORT = re.compile(r"(:[0-9]{1,5})?")
+_ANY_ADDRESS = IPv4Address("0.0.0.0")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a URL leads. `scheme` is empty for a bare gRPC target, such as `agents.example:443`."""
+
+    scheme: str
+    host: str
+    port: int
+
+    @property
+    def origin(self) -> str:
+        """The same as text, without default ports: all of a URL that may stand in an error."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        port = "" if DEFAULT_PORTS.get(self.scheme) == self.port else f":{self.port}"
+        return f"{self.scheme}{'://' if self.scheme else ''}{host}{port}"
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether the URL says that it is reached over TLS: by its scheme, or by TLS's port if it has none."""
+        return self.scheme in ("https", "grpcs") or (not self.scheme and self.port == 443)
+
+
+def read_target(url: str) -> Target:
+    """Where a URL leads.
+
+    Raises:
+        ForbiddenTargetError: that is not clear, or nothing that a client of agents calls.
+    """
+    if len(url) > MAX_URL:
+        raise ForbiddenTargetError(f"An agent's URL has {MAX_URL} characters at most")
+    if _FORBIDDEN.search(url):
+        raise ForbiddenTargetError("An agent's URL is printable ASCII, other characters encoded")
+    has_scheme = "://" in url
+    try:
+        parts = urlsplit(url if has_scheme else f"//{url}")
+        port, host = parts.port, parts.hostname
+    except ValueError:
+        raise ForbiddenTargetError("An agent's URL names a host, and a port only if it has one") from None
+    if has_scheme and parts.scheme not in DEFAULT_PORTS:
+        raise ForbiddenTargetError(f"An agent's URL begins with https, not with {parts.scheme or 'nothing'}")
+    if "@" in parts.netloc:
+        raise ForbiddenTargetError("An agent's URL names no user; give credentials to the client")
+    # Exactly a host and a port: what else stands there, readers make different things of.
+    rest = parts.netloc.lower().removeprefix(f"[{host}]" if ":" in (host or "") else host or "")
+    if not host or port == 0 or not _PORT.fullmatch(rest):
+        raise ForbiddenTargetError("An agent's URL names a host, and a port only if it has one")
+    _read_host(host)
+    return Target(parts.scheme, host, port if port is not None else DEFAULT_PORTS.get(parts.scheme, 443))
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """What a card may point to. By default: the host that the caller named, and public hosts over TLS."""
+
+    allow_private: bool = False
+    """Whether any address may be called, and without TLS."""
+    allow_other_origins: bool = True
+    """Whether a card may name another host than the one it comes from."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Hosts that may be called whatever their addresses, and without TLS; `.example.com` allows all below it."""
+    trust_named: bool = True
+    """Whether the host that the caller named may be anywhere. Not where the caller passes on what strangers named."""
+
+    def allows(self, host: str) -> bool:
+        """Whether a host is exempt from the checks."""
+        return self.allow_private or is_listed(host, self.allowed_hosts)
+
+    def check_named(self, url: str) -> None:
+        """Make sure that a URL may be called that the caller named. Raises ForbiddenTargetError."""
+        target = read_target(url)
+        if not self.trust_named and not self.allows(target.host):
+            _check_encrypted(target, "The URL leads")
+            _check_public(target, "The URL leads")
+
+    def check_interface(self, url: str, *, card_url: str | None) -> None:
+        """Make sure that a card may point to a URL. `card_url` is what the caller named, or None if it gave a card.
+
+        Raises:
+            ForbiddenTargetError: it may not; the message says why.
+        """
+        target = read_target(url)
+        named = read_target(card_url) if card_url is not None else None
+        if is_listed(target.host, self.allowed_hosts):
+            return
+        is_named = named is not None and is_same_host(named.host, target.host)
+        if not is_named and not self.allow_other_origins:
+            raise ForbiddenTargetError(f"The card points to another host, {target.origin}{_CURE}")
+        is_trusted = is_named and self.trust_named
+        if self.allow_private or (is_trusted and named is not None and not named.is_encrypted):
+            return
+        _check_encrypted(target, "The card points")  # also where the caller named it with TLS: no card turns that off
+        if not is_trusted:
+            _check_public(target, "The card points")
+
+    def encrypts(self, url: str, *, card_url: str | None) -> bool:
+        """Whether TLS is spoken at a URL that has passed: what does not say so is taken to be as its card came."""
+        target = read_target(url)
+        if target.scheme or target.is_encrypted:
+            return target.is_encrypted
+        if card_url is not None and is_same_host((named := read_target(card_url)).host, target.host):
+            return named.is_encrypted
+        return not self.allows(target.host)
+
+
+_CURE = "; if that is right, allow it: Guard(allowed_hosts=…)"
+
+
+def _check_encrypted(target: Target, leads: str) -> None:
+    if target.scheme in ("http", "grpc"):
+        raise ForbiddenTargetError(f"{leads} to {target.origin}, which is not encrypted{_CURE}")
+
+
+def _check_public(target: Target, leads: str) -> None:
+    address = _read_host(target.host)
+    is_local = is_local_name(target.host) if address is None else not is_public(address)
+    if is_local:
+        raise ForbiddenTargetError(f"{leads} to {target.origin}, which is not public{_CURE}")
+
+
+class DialRules:
+    """The guard when a host is dialled, with the hosts that the caller named; see `parley.network.pinned`.
+
+    A named host may be private, but it does not become private: a name that was public and then is not is an attack on
+    whoever dials it.
+    """
+
+    def __init__(self, guard: Guard) -> None:
+        self._guard = guard
+        self._trusted: set[str] = set()
+        self._public: set[str] = set()
+
+    def trust(self, host: str) -> None:
+        """Let a host have any address."""
+        self._trusted.add(host.lower())
+
+    def is_exempt(self, host: str) -> bool:
+        """Whether a host may have any address."""
+        if self._guard.allows(host):
+            return True
+        return host.lower() not in self._public and any(is_same_host(trusted, host) for trusted in self._trusted)
+
+    def check_host(self, host: str) -> Address | None:
+        """The address that a host is, if it is one. Raises ForbiddenTargetError unless it is public or exempt."""
+        address = _read_host(host)
+        if address is None and is_local_name(host.lower()) and not self.is_exempt(host):
+            raise ForbiddenTargetError(f"{host} is not a public name")
+        return address
+
+    def check_addresses(self, host: str, addresses: Sequence[Address]) -> None:
+        """Raises ForbiddenTargetError unless all addresses are public, or the host is exempt."""
+        # All of them: a name with public and private addresses is an attack, or a mistake that looks like one.
+        if all(is_public(address) for address in addresses):
+            if addresses and host.lower() in self._trusted:
+                self._public.add(host.lower())
+        elif not self.is_exempt(host):
+            raise ForbiddenTargetError(f"{host} has an address that is not public")
+
+
+def is_same_host(one: str, other: str) -> bool:
+    """Whether two hosts are one: by their names, or because both are this machine."""
+    return one.lower() == other.lower() or (is_loopback(one) and is_loopback(other))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine. Servers that listen on all addresses call themselves 0.0.0.0."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        address = read_address(host)
+    except OddHostError:
+        return False
+    return address is not None and (address.is_loopback or address == _ANY_ADDRESS)
+
+
+def _read_host(host: str) -> Address | None:
+    """The address that a host is, or None if it is a name. Raises ForbiddenTargetError if it is neither."""
+    try:
+        address = read_address(host)
+        if address is None:
+            check_name(host.lower())
+    except OddHostError as error:
+        raise ForbiddenTargetError(f"An agent's {error}") from None
+    return address

@@ -1,0 +1,105 @@
+"""The JSON-RPC binding for clients, in all four dialects."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from itertools import count
+from urllib.parse import urljoin
+
+from parley.client.http import HttpChannel, HttpReply, is_stream, with_retry_after
+from parley.client.transport import Received, Sent
+from parley.dialects.json_errors import decode_error, decode_rest_error
+from parley.dialects.registry import DIALECTS
+from parley.protocol import operations as ops
+from parley.protocol.cards import AgentCard, AgentInterface
+from parley.protocol.errors import A2AError, PeerProtocolError, UnsupportedOperationError
+from parley.protocol.operations import Operation
+from parley.protocol.requests import Request, Result
+from parley.protocol.versions import Version
+from parley.wire import jsonrpc
+from parley.wire.sse import Frame
+
+
+class JsonRpcTransport:
+    """Calls an agent over JSON-RPC."""
+
+    def __init__(self, interface: AgentInterface, version: Version, channel: HttpChannel) -> None:
+        self.interface = interface
+        self.version = version
+        self._channel = channel
+        self._dialect = DIALECTS[version]
+        self._ids = count(1)
+
+    async def call(self, operation: Operation, request: Request, sent: Sent) -> Result:
+        """Ask once and give the answer; see `Transport`."""
+        if operation is ops.GET_EXTENDED_CARD and self.version is Version.V0_2:
+            return await self._extended_card(sent)
+        id, body = self._encode(operation, request)
+        reply = await self._channel.exchange("POST", self.interface.url, body, _headed(sent, "application/json"))
+        return self._dialect.decode_result(operation, self._result(id, reply))
+
+    async def stream(self, operation: Operation, request: Request, sent: Sent) -> AsyncGenerator[Received]:
+        """Ask once and give the events; see `Transport`."""
+        id, body = self._encode(operation, request)
+        sent = _headed(sent, "text/event-stream")
+        async with self._channel.opened("POST", self.interface.url, body, sent, quiet=sent.quiet) as response:
+            if not is_stream(response):
+                self._result(id, await self._channel.reply_of(response, within=sent.quiet))
+                raise PeerProtocolError("The agent answers a streaming call without a stream")
+            async for frame in self._channel.frames(response):
+                yield self._received(id, frame)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._channel.close()
+
+    async def _extended_card(self, sent: Sent) -> AgentCard:
+        """The card for authenticated callers, for which 0.2 has no method but a place."""
+        url = urljoin(f"{self.interface.url.rstrip('/')}/", "../agent/authenticatedExtendedCard")
+        reply = await self._channel.exchange("GET", url, b"", _headed(sent, "application/json"))
+        if reply.status >= 400:
+            raise decode_rest_error(reply.status, reply.body)
+        return self._dialect.decode_card(reply.body)
+
+    def _encode(self, operation: Operation, request: Request) -> tuple[bytes, bytes]:
+        method = operation.methods.get(self.version)
+        if method is None:
+            raise UnsupportedOperationError(f"A2A {self.version} has no {operation.name} over JSON-RPC")
+        id = b"%d" % next(self._ids)
+        return id, jsonrpc.encode_request(id, method, self._dialect.encode_request(operation, request))
+
+    def _result(self, id: bytes, reply: HttpReply) -> bytes:
+        """The result in a reply. Raises the error that it reports."""
+        try:
+            response = jsonrpc.decode_response(reply.body)
+        except PeerProtocolError:
+            if reply.status >= 400:
+                raise with_retry_after(decode_rest_error(reply.status, reply.body), reply.headers) from None
+            raise
+        if response.error is not None:
+            raise with_retry_after(self._error(response.error), reply.headers)
+        _check_id(id, response)
+        return response.result or jsonrpc.NULL
+
+    def _received(self, id: bytes, frame: Frame) -> Received:
+        response = jsonrpc.decode_response(frame.data)
+        if response.error is not None:
+            raise self._error(response.error)
+        _check_id(id, response)
+        return Received(self._dialect.decode_event(response.result or jsonrpc.NULL), frame.id or None)
+
+    def _error(self, raw: bytes) -> A2AError:
+        return decode_error(self.version, raw)
+
+
+def _check_id(id: bytes, response: jsonrpc.Response) -> None:
+    if response.id not in (id, jsonrpc.NULL):
+        raise PeerProtocolError(f"The reply is to another request: {response.id[:50].decode(errors='replace')}")
+
+
+def _headed(sent: Sent, accept: str) -> Sent:
+    """The same with the headers of the binding."""
+    headers = {"content-type": "application/json", "accept": accept, **sent.headers}
+    if sent.after is not None:
+        headers["last-event-id"] = sent.after
+    return Sent(headers, sent.query, sent.timeout, sent.quiet, sent.after)

@@ -1,0 +1,477 @@
+"""OAuth 2.0 as a client speaks it: where an authorization server is, and the ways to get tokens from it.
+
+Client credentials, device code (RFC 8628), authorization code with PKCE (RFC 7636, always S256), refresh; metadata by
+RFC 8414 and OpenID Connect discovery. A card is a stranger's word: it may name an authorization server, but a client's
+secret goes only where the caller or that server's own metadata says, and a code never to another server than the one
+that the person saw. What goes wrong is a CredentialsError, without any secret in it, or a ForbiddenTargetError.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+import secrets
+import time
+from base64 import b64encode, urlsafe_b64encode
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+from urllib.parse import quote, urlencode, urlsplit
+
+import msgspec
+
+from parley.client.errors import ClientError, CredentialsError, ForbiddenTargetError
+from parley.client.http import HttpChannel
+from parley.client.oauth_client import Flow, OAuthClient
+from parley.client.origins import is_this_machine, may_carry_secrets, origin_of
+from parley.client.token_store import Tokens
+from parley.client.transport import Sent
+from parley.protocol.cards import OAuth2Scheme, OAuthFlow, OpenIdConnectScheme
+from parley.protocol.errors import PeerProtocolError
+from parley.protocol.jsonvalue import JsonObject
+
+TIMEOUT_SECONDS = 30.0
+"""For one exchange with an authorization server."""
+MAX_ANSWER = 512 * 1024
+"""Longest answer; metadata has a few kilobytes."""
+PAUSES = (0.5, 1.5)
+"""Between attempts to reach a server that is in trouble."""
+LONGEST_LIFE = 10 * 365 * 86_400.0
+"""A token that is said to live longer is asked for again after ten years."""
+
+_OIDC = "/.well-known/openid-configuration"
+_RFC_8414 = "/.well-known/oauth-authorization-server"
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoints:
+    """Where an authorization server listens, and how it wants to be asked."""
+
+    token_url: str
+    authorization_url: str | None = None
+    device_url: str | None = None
+    issuer: str | None = None
+    secret_in_body: bool = False
+    names_issuer: bool = False
+    """Whether its redirects carry `iss`: RFC 9207."""
+    scopes_supported: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceCode:
+    """What a person needs to let a device in: the code, to be typed in at the URL."""
+
+    user_code: str
+    verification_url: str
+    complete_url: str | None
+    expires_at: float
+    interval: float
+    device_code: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class AuthorizationRequest:
+    """The URL that a person opens in a browser, and what is needed to redeem the code that comes back."""
+
+    url: str
+    redirect_uri: str
+    state: str = field(repr=False)
+    verifier: str = field(repr=False)
+
+
+class RefusedError(CredentialsError):
+    """The authorization server says no; `error` is its word for it, such as `invalid_grant`."""
+
+    def __init__(self, message: str, *, error: str) -> None:
+        super().__init__(message)
+        self.error = error
+
+
+# --- where it is ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """What an authorization server says of itself, and the origin at which it says so."""
+
+    origin: str
+    issuer: str
+    facts: JsonObject
+
+    def url(self, name: str) -> str | None:
+        """An endpoint."""
+        value = self.facts.get(name)
+        return value if isinstance(value, str) else None
+
+    def words(self, name: str) -> tuple[str, ...]:
+        """A list of words."""
+        value = self.facts.get(name)
+        return tuple(word for word in value if isinstance(word, str)) if isinstance(value, list) else ()
+
+    def lists(self, url: str) -> bool:
+        """Whether the URL is one of its endpoints."""
+        return url in self.facts.values()
+
+
+async def read_metadata(channel: HttpChannel, url: str) -> Metadata:
+    """The metadata at a URL. Raises CredentialsError if there is none, or it is about a server elsewhere."""
+    status, facts = await _exchange(channel, "GET", url, {}, {})
+    issuer = facts.get("issuer")
+    if status != 200 or not isinstance(issuer, str):
+        raise CredentialsError(f"There is no metadata of an authorization server at {_shown(url)} (status {status})")
+    if origin_of(issuer) != origin_of(url):
+        raise CredentialsError(f"The metadata at {_shown(url)} is about another server: {_shown(issuer)}")
+    return Metadata(origin_of(url), issuer, facts)
+
+
+async def discover(channel: HttpChannel, issuer: str) -> Metadata | None:
+    """The metadata of an issuer from its well-known places, or None if it has none there."""
+    parts = urlsplit(issuer)
+    origin, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
+    for url in dict.fromkeys((f"{origin}{_RFC_8414}{path}", f"{origin}{path}{_OIDC}", f"{origin}{_OIDC}{path}")):
+        try:
+            found = await read_metadata(channel, url)
+        except (CredentialsError, ForbiddenTargetError):  # the latter is a redirect, or no place for us
+            continue
+        if found.issuer.rstrip("/") == issuer.rstrip("/"):
+            return found
+    return None
+
+
+def flow_of(scheme: OAuth2Scheme | OpenIdConnectScheme, flow: Flow) -> OAuthFlow | None:
+    """What a card says of a flow."""
+    if isinstance(scheme, OpenIdConnectScheme):
+        return None
+    match flow:
+        case Flow.CLIENT_CREDENTIALS:
+            return scheme.flows.client_credentials
+        case Flow.DEVICE_CODE:
+            return scheme.flows.device_code
+        case Flow.AUTHORIZATION_CODE:
+            return scheme.flows.authorization_code
+
+
+async def find_endpoints(
+    channel: HttpChannel,
+    scheme: OAuth2Scheme | OpenIdConnectScheme,
+    flow: Flow,
+    *,
+    client: OAuthClient,
+    trusted: frozenset[str] = frozenset(),
+    check: Callable[[str], None] = lambda url: None,
+) -> Endpoints:
+    """Where to go for a flow of a scheme.
+
+    `trusted` are the origins that the caller knows: its agent's. `check` refuses URLs that must not be called at all.
+
+    Raises:
+        CredentialsError: the card does not say, or what it says is not safe.
+    """
+    documents: list[Metadata] = []
+    if client.issuer:
+        trusted |= {origin_of(client.issuer)}
+    url = scheme.url if isinstance(scheme, OpenIdConnectScheme) else scheme.metadata_url
+    if url:
+        _check(url, trusted, check)
+        documents.append(await read_metadata(channel, url))
+    if client.issuer and all(found.issuer.rstrip("/") != client.issuer.rstrip("/") for found in documents):
+        _check(client.issuer, trusted, check)
+        documents += filter(None, [await discover(channel, client.issuer)])
+    endpoints = _merged(flow_of(scheme, flow), documents)
+    for url in (endpoints.token_url, endpoints.authorization_url, endpoints.device_url):
+        if url:
+            _check(url, trusted, check)
+    front = {Flow.AUTHORIZATION_CODE: endpoints.authorization_url, Flow.DEVICE_CODE: endpoints.device_url}.get(flow)
+    if flow is not Flow.CLIENT_CREDENTIALS and front is None:
+        raise CredentialsError(f"The authorization server does not say where its {flow} flow begins")
+    if client.client_secret is not None and not _is_vouched(endpoints.token_url, trusted, documents):
+        raise CredentialsError(
+            f"The card has the client's secret sent to {_shown(endpoints.token_url)}. "
+            f"If that is its authorization server, say so with issuer={_shown(endpoints.token_url)!r}"
+        )
+    if front is not None and not await _belongs(endpoints.token_url, front, trusted, documents, channel):
+        raise CredentialsError(
+            f"The card has people log in at {_shown(front)} but the code sent to {_shown(endpoints.token_url)}, "
+            "and the former does not say that the latter is its own"
+        )
+    return endpoints
+
+
+def _merged(declared: OAuthFlow | None, documents: Sequence[Metadata]) -> Endpoints:
+    """What the card says first, then what the server says of itself."""
+    declared = declared or OAuthFlow()
+
+    def pick(own: str | None, name: str) -> str | None:
+        return own or next((url for document in documents if (url := document.url(name))), None)
+
+    token_url = pick(declared.token_url, "token_endpoint")
+    if token_url is None:
+        raise CredentialsError("Neither the card nor its authorization server says where tokens are given")
+    methods = {method for document in documents for method in document.words("token_endpoint_auth_methods_supported")}
+    supported = tuple(scope for document in documents for scope in document.words("scopes_supported"))
+    return Endpoints(
+        token_url,
+        pick(declared.authorization_url, "authorization_endpoint"),
+        pick(declared.device_authorization_url, "device_authorization_endpoint"),
+        documents[0].issuer if documents else None,
+        "client_secret_post" in methods and "client_secret_basic" not in methods,
+        any(doc.facts.get("authorization_response_iss_parameter_supported") is True for doc in documents),
+        supported,
+    )
+
+
+def _is_vouched(url: str, trusted: frozenset[str], documents: Sequence[Metadata]) -> bool:
+    """Whether somebody whom the caller trusts says that secrets go there."""
+    by_document = any(document.origin in trusted and document.lists(url) for document in documents)
+    return origin_of(url) in trusted or by_document
+
+
+async def _belongs(
+    token_url: str, front: str, trusted: frozenset[str], documents: Sequence[Metadata], channel: HttpChannel
+) -> bool:
+    """Whether the token endpoint belongs to the server whose page the person sees: RFC 9700 section 4.4, mix-up."""
+    if origin_of(token_url) == origin_of(front):
+        return True
+    if _is_vouched(token_url, trusted, documents) and _is_vouched(front, trusted, documents):
+        return True
+    own = [document for document in documents if document.origin == origin_of(front)]
+    own = own or list(filter(None, [await discover(channel, origin_of(front))]))
+    return any(document.lists(token_url) for document in own)
+
+
+def _check(url: str, trusted: frozenset[str], check: Callable[[str], None]) -> None:
+    if origin_of(url) in trusted and url.startswith(("http://", "https://")):
+        return  # the caller's own word, also where it is not encrypted
+    if not may_carry_secrets(url):
+        raise CredentialsError(f"{_shown(url)} is not safe for secrets: it must be https")
+    check(url)
+
+
+# --- what it gives ----------------------------------------------------------------------------------------------------
+
+
+class AuthorizationServer:
+    """One authorization server, as one client sees it."""
+
+    def __init__(
+        self,
+        channel: HttpChannel,
+        client: OAuthClient,
+        endpoints: Endpoints,
+        *,
+        now: Callable[[], float] = time.time,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._channel = channel
+        self._client = client
+        self._endpoints = endpoints
+        self._now = now
+        self._sleep = sleep
+
+    async def client_credentials(self, scopes: Sequence[str]) -> Tokens:
+        """A token for the client itself. Raises CredentialsError, as all that follow."""
+        if self._client.client_secret is None:
+            raise CredentialsError("Client credentials need a client_secret")
+        form = {"grant_type": "client_credentials", **_scope(scopes)}
+        for pause in PAUSES:  # alone of all grants it can be asked for twice: the others use something up
+            try:
+                return await self._token(form, scopes)
+            except UnansweredError:
+                await self._sleep(pause)
+        return await self._token(form, scopes)
+
+    async def refresh(self, tokens: Tokens) -> Tokens:
+        """A new token for an old one. The refresh token stays the same if the server gives no other."""
+        if tokens.refresh_token is None:
+            raise CredentialsError("The token cannot be renewed; log in again")
+        form = {"grant_type": "refresh_token", "refresh_token": tokens.refresh_token}
+        fresh = await self._token(form, tokens.scopes)
+        return msgspec.structs.replace(fresh, refresh_token=fresh.refresh_token or tokens.refresh_token)
+
+    async def start_device(self, scopes: Sequence[str]) -> DeviceCode:
+        """Begin a device's login."""
+        assert self._endpoints.device_url is not None, "find_endpoints has seen to it"
+        answer = await self._ask(self._endpoints.device_url, {**_scope(scopes), **self._resource()})
+        device_code, user_code = _text(answer, "device_code"), _text(answer, "user_code")
+        url = _text(answer, "verification_uri") or _text(answer, "verification_url")  # the latter is Google's
+        if not (device_code and user_code and url):
+            raise CredentialsError(f"{_shown(self._endpoints.device_url)} gives no code for the device")
+        return DeviceCode(
+            _printable(user_code),
+            _web_page(url),
+            _web_page(complete) if (complete := _text(answer, "verification_uri_complete")) else None,
+            self._now() + min(_seconds(answer, "expires_in") or 600.0, 3600.0),
+            min(max(_seconds(answer, "interval") or 5.0, 1.0), 60.0),
+            device_code,
+        )
+
+    async def finish_device(self, code: DeviceCode, scopes: Sequence[str]) -> Tokens:
+        """Wait until the person has let the device in."""
+        form = {"grant_type": "urn:ietf:params:oauth:grant-type:device_code", "device_code": code.device_code}
+        interval = code.interval
+        while self._now() < code.expires_at:
+            await self._sleep(interval)
+            try:
+                return await self._token(form, scopes)
+            except RefusedError as error:
+                if error.error == "slow_down":
+                    interval += 5  # RFC 8628 section 3.5
+                elif error.error != "authorization_pending":
+                    raise
+            except UnansweredError:
+                interval = min(interval * 2, 60.0)
+        raise CredentialsError("The code has expired before anybody confirmed it; log in again")
+
+    def start_authorization(self, redirect_uri: str, scopes: Sequence[str]) -> AuthorizationRequest:
+        """What a person is to open in a browser."""
+        assert self._endpoints.authorization_url is not None, "find_endpoints has seen to it"
+        state, verifier = secrets.token_urlsafe(32), secrets.token_urlsafe(64)
+        digest = hashlib.sha256(verifier.encode()).digest()
+        query = {
+            "response_type": "code",
+            "client_id": self._client.client_id,
+            "redirect_uri": redirect_uri,
+            "state": state,
+            "code_challenge": urlsafe_b64encode(digest).rstrip(b"=").decode(),
+            "code_challenge_method": "S256",
+            **_scope(scopes),
+            **self._resource(),
+        }
+        base = self._endpoints.authorization_url
+        url = f"{base}{'&' if urlsplit(base).query else '?'}{urlencode(query)}"
+        return AuthorizationRequest(url, redirect_uri, state, verifier)
+
+    async def finish_authorization(
+        self, request: AuthorizationRequest, answer: Mapping[str, str], scopes: Sequence[str]
+    ) -> Tokens:
+        """The tokens for what came back with the redirect."""
+        if not secrets.compare_digest(answer.get("state", "").encode(), request.state.encode()):
+            raise CredentialsError("The answer is to another login than this one")
+        # RFC 9207: a server that names itself must be the one that was asked. Without metadata nobody knows its name.
+        issuer, expected = answer.get("iss"), self._endpoints.issuer
+        if (issuer is None and self._endpoints.names_issuer) or (issuer and expected and issuer != expected):
+            raise CredentialsError("The answer comes from another authorization server")
+        if "error" in answer:
+            raise _refusal(self._endpoints.authorization_url or "", answer, ())
+        code = answer.get("code")
+        if not code:
+            raise CredentialsError("The authorization server sent the browser back without a code")
+        form = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": request.redirect_uri,
+            "code_verifier": request.verifier,
+        }
+        return await self._token(form, scopes)
+
+    def _resource(self) -> dict[str, str]:
+        return {"resource": self._client.resource} if self._client.resource else {}
+
+    async def _token(self, form: Mapping[str, str], scopes: Sequence[str]) -> Tokens:
+        url = self._endpoints.token_url
+        answer = await self._ask(url, {**form, **self._resource()})
+        token = _text(answer, "access_token")
+        kind = _text(answer, "token_type") or "Bearer"
+        if not token or not token.isascii() or not token.isprintable():
+            raise CredentialsError(f"{_shown(url)} gives no token that can be sent")
+        if kind.lower() != "bearer":
+            raise CredentialsError(f"{_shown(url)} gives a token of the type {_printable(kind)!r}, not Bearer")
+        life = _seconds(answer, "expires_in")
+        granted = tuple((_text(answer, "scope") or "").split()) or tuple(scopes)
+        expires_at = None if life is None else self._now() + life
+        return Tokens(token, expires_at, _text(answer, "refresh_token"), granted)
+
+    async def _ask(self, url: str, form: Mapping[str, str]) -> JsonObject:
+        client = self._client
+        headers: dict[str, str] = {}
+        if client.client_secret is None:
+            form = {**form, "client_id": client.client_id}
+        elif self._endpoints.secret_in_body:
+            form = {**form, "client_id": client.client_id, "client_secret": client.client_secret}
+        else:
+            # RFC 6749 section 2.3.1: both are form-encoded before Basic puts them together.
+            pair = f"{quote(client.client_id, safe='')}:{quote(client.client_secret, safe='')}"
+            headers["authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
+        status, answer = await _exchange(self._channel, "POST", url, form, headers)
+        if status != 200 or "error" in answer:
+            raise _refusal(url, answer, (*form.values(), client.client_secret or ""), status)
+        return answer
+
+
+class UnansweredError(CredentialsError):
+    """The authorization server cannot be reached, or does not make sense; it may later."""
+
+
+async def _exchange(
+    channel: HttpChannel, verb: str, url: str, form: Mapping[str, str], headers: Mapping[str, str]
+) -> tuple[int, JsonObject]:
+    """Status and JSON object that answer a form; whatever is no JSON object counts as an empty one."""
+    headers = {"accept": "application/json", **headers}
+    if verb == "POST":
+        headers["content-type"] = "application/x-www-form-urlencoded"
+    try:
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            sent = Sent(headers, {}, TIMEOUT_SECONDS)
+            reply = await channel.exchange(verb, url, urlencode(form).encode(), sent)
+    except ForbiddenTargetError:
+        raise
+    except (ClientError, PeerProtocolError, TimeoutError) as error:
+        # Not as it came: an agent's call must not go to the next interface because a token server is away.
+        text = f"The authorization server at {_shown(url)} does not answer: {error or 'too slow'}"
+        raise UnansweredError(text) from error
+    if reply.status >= 500 or len(reply.body) > MAX_ANSWER:
+        raise UnansweredError(f"The authorization server at {_shown(url)} is in trouble (status {reply.status})")
+    try:
+        return reply.status, msgspec.json.decode(reply.body, type=JsonObject)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return reply.status, {}
+
+
+def _refusal(
+    url: str, answer: Mapping[str, object], secret_texts: Sequence[str], status: int | None = None
+) -> RefusedError:
+    error = answer.get("error")
+    word = error if isinstance(error, str) and re.fullmatch(r"[\w.:-]{1,60}", error) else f"status {status}"
+    description = answer.get("error_description")
+    text = _printable(description) if isinstance(description, str) else ""
+    for secret in sorted(secret_texts, key=len, reverse=True):
+        if len(secret) > 3:  # a server may quote what it was sent
+            text = text.replace(secret, "…")
+    return RefusedError(f"{_shown(url)} refuses: {word}{f' ({text})' if text else ''}", error=word)
+
+
+def _scope(scopes: Sequence[str]) -> dict[str, str]:
+    return {"scope": " ".join(dict.fromkeys(scopes))} if scopes else {}
+
+
+def _text(answer: JsonObject, name: str) -> str | None:
+    value = answer.get(name)
+    return value if isinstance(value, str) and value else None
+
+
+def _seconds(answer: JsonObject, name: str) -> float | None:
+    """A length of time, also where it is written as text, as some servers do."""
+    value = answer.get(name)
+    try:
+        seconds = float(cast(str, value))
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return min(seconds, LONGEST_LIFE) if seconds >= 0 else None
+
+
+def _printable(text: str) -> str:
+    """Foreign text that may go to a terminal: no control characters, and not long."""
+    return "".join(char if char.isprintable() else " " for char in text[:200])
+
+
+def _web_page(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme == "https" or (parts.scheme == "http" and is_this_machine(parts.hostname or "")):
+        return _printable(url)
+    raise CredentialsError("The authorization server has people log in at a page that is not https")
+
+
+def _shown(url: str) -> str:
+    """A URL as it may stand in an error: without its query."""
+    return _printable(url.partition("?")[0].partition("#")[0])

@@ -1,0 +1,108 @@
+"""gRPC to checked addresses: its name is resolved here, not by gRPC, so that it cannot mean something else later.
+
+This machine itself needs no check, and gRPC resolves its names. It needs the extra `grpc`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+import grpc
+import httpcore2
+
+from parley.client.errors import UnreachableError
+from parley.client.grpc import GrpcTransport
+from parley.client.guard import read_target
+from parley.client.options import Bounds, Timeouts
+from parley.client.transport import Received, Sent
+from parley.network.pinned import PinnedNetwork
+from parley.protocol.cards import AgentInterface
+from parley.protocol.operations import Operation
+from parley.protocol.requests import Request, Result
+from parley.protocol.versions import Version
+
+
+class PinnedGrpcTransport:
+    """Calls an agent over gRPC, at addresses that `network` has checked; without it, at any."""
+
+    def __init__(
+        self,
+        interface: AgentInterface,
+        version: Version,
+        network: PinnedNetwork | None,
+        *,
+        credentials: grpc.ChannelCredentials | None,
+        timeouts: Timeouts,
+        bounds: Bounds,
+    ) -> None:
+        self.interface = interface
+        self.version = version
+        self._network = network
+        self._credentials = credentials
+        self._timeouts = timeouts
+        self._bounds = bounds
+        self._opening = asyncio.Lock()
+        self._transport: GrpcTransport | None = None
+        self._failures = 0
+
+    async def call(self, operation: Operation, request: Request, sent: Sent) -> Result:
+        """Ask once and give the answer; see `Transport`."""
+        transport = await self._opened()
+        try:
+            return await transport.call(operation, request, sent)
+        except UnreachableError as error:
+            await self._forget(transport, error)
+            raise
+
+    async def stream(self, operation: Operation, request: Request, sent: Sent) -> AsyncGenerator[Received]:
+        """Ask once and give the events; see `Transport`."""
+        transport = await self._opened()
+        try:
+            async with aclosing(transport.stream(operation, request, sent)) as events:
+                async for received in events:
+                    yield received
+        except UnreachableError as error:
+            await self._forget(transport, error)
+            raise
+
+    async def close(self) -> None:
+        """Close the connections."""
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            await transport.close()
+
+    async def _opened(self) -> GrpcTransport:
+        async with self._opening:
+            if self._transport is None:
+                self._transport = GrpcTransport(
+                    self.interface,
+                    self.version,
+                    credentials=self._credentials,
+                    bounds=self._bounds,
+                    address=await self._address(),
+                )
+            return self._transport
+
+    async def _address(self) -> str | None:
+        """A gRPC target of checked addresses, of one family as gRPC has it; when nobody is there, of the other next."""
+        if self._network is None:
+            return None
+        target = read_target(self.interface.url)
+        try:
+            found = await self._network.addresses(target.host, target.port, timeout=self._timeouts.connect)
+        except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
+            raise UnreachableError(f"No connection to {target.origin}: {error}", was_sent=False) from error
+        older = [f"{address}:{target.port}" for address in found if ":" not in address]
+        newer = [f"[{address}]:{target.port}" for address in found if ":" in address]
+        families = [f"{family}:{','.join(those)}" for family, those in (("ipv4", older), ("ipv6", newer)) if those]
+        if not families:
+            raise UnreachableError(f"{target.host} has no address", was_sent=False)
+        return families[self._failures % len(families)]
+
+    async def _forget(self, transport: GrpcTransport, error: UnreachableError) -> None:
+        """Resolve the name again next time, if nobody was there."""
+        if not error.was_sent and self._transport is transport:
+            self._failures += 1
+            await self.close()

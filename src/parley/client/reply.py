@@ -1,0 +1,90 @@
+"""What an agent answered, in the words that a caller needs: its text, its data, its files, and whether it asks back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from parley.protocol.jsonvalue import JsonValue
+from parley.protocol.lifecycle import is_interrupted, is_terminal
+from parley.protocol.messages import DataPart, Message, Part, RawPart, TextPart, UrlPart
+from parley.protocol.tasks import Artifact, Task, TaskState
+
+if TYPE_CHECKING:
+    from parley.client.client import Client
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A task as it stands, or a direct message."""
+
+    client: Client
+    content: Task | Message
+
+    @property
+    def task(self) -> Task | None:
+        """The task, unless the agent answered with a message."""
+        return self.content if isinstance(self.content, Task) else None
+
+    @property
+    def message(self) -> Message | None:
+        """The direct answer, or what the agent said with the task's state: a question, or the reason of a failure."""
+        return self.content.status.message if isinstance(self.content, Task) else self.content
+
+    @property
+    def state(self) -> TaskState:
+        """The task's state; a direct message is complete."""
+        return self.content.status.state if isinstance(self.content, Task) else TaskState.COMPLETED
+
+    @property
+    def artifacts(self) -> tuple[Artifact, ...]:
+        """What the task has produced."""
+        return self.content.artifacts if isinstance(self.content, Task) else ()
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """All parts of the artifacts; if there are none, those of the message."""
+        produced = tuple(part for artifact in self.artifacts for part in artifact.parts)
+        return produced or (self.message.parts if self.message else ())
+
+    @property
+    def text(self) -> str:
+        """All text."""
+        return text_of(self.parts)
+
+    @property
+    def data(self) -> JsonValue:
+        """The first piece of data, or None."""
+        return next((part.data for part in self.parts if isinstance(part, DataPart)), None)
+
+    @property
+    def files(self) -> tuple[RawPart | UrlPart, ...]:
+        """All files."""
+        return tuple(part for part in self.parts if isinstance(part, RawPart | UrlPart))
+
+    @property
+    def question(self) -> str:
+        """What the agent asks, if it waits for an answer."""
+        return text_of(self.message.parts) if self.needs_input and self.message else ""
+
+    @property
+    def needs_input(self) -> bool:
+        """Whether the agent waits for an answer, or for the caller to authenticate somewhere."""
+        return isinstance(self.content, Task) and is_interrupted(self.content.status.state)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether nothing more will come of it."""
+        return isinstance(self.content, Message) or is_terminal(self.content.status.state)
+
+    async def answer(self, *contents: Any) -> Reply:
+        """Answer what the agent asked, and wait for what becomes of it."""
+        if not isinstance(self.content, Task):
+            return await self.client.send(*contents, context=self.content.context_id)
+        return await self.client.send(*contents, task=self.content)
+
+
+def text_of(parts: Iterable[Part]) -> str:
+    """All text in parts."""
+    return "".join(part.text for part in parts if isinstance(part, TextPart))

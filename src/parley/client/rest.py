@@ -1,0 +1,90 @@
+"""The HTTP+JSON binding for clients, in 0.3 and 1.0. 0.3 answers are read in both shapes that are in use."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import suppress
+from typing import TypeVar
+
+from parley.client.http import HttpChannel, is_stream, with_retry_after
+from parley.client.transport import Received, Sent
+from parley.dialects import v0_3, v0_3_protojson, v1_0
+from parley.dialects.dialect import JsonDialect
+from parley.dialects.json_errors import decode_rest_error
+from parley.dialects.rest import encode_rest_request
+from parley.protocol.cards import AgentInterface
+from parley.protocol.errors import PeerProtocolError, UnsupportedOperationError
+from parley.protocol.operations import Operation
+from parley.protocol.requests import Request, Result
+from parley.protocol.versions import Version
+from parley.wire.rest import build_path, encode_query
+
+R = TypeVar("R")
+
+
+class RestTransport:
+    """Calls an agent over HTTP+JSON."""
+
+    def __init__(self, interface: AgentInterface, version: Version, channel: HttpChannel) -> None:
+        self.interface = interface
+        self.version = version
+        self._channel = channel
+        self._dialect: JsonDialect = v1_0.REST_DIALECT if version is Version.V1_0 else v0_3_protojson.REST_DIALECT
+
+    async def call(self, operation: Operation, request: Request, sent: Sent) -> Result:
+        """Ask once and give the answer; see `Transport`."""
+        verb, url, body = self._encode(operation, request)
+        reply = await self._channel.exchange(verb, url, body, _headed(sent, self.version, "application/json"))
+        if reply.status >= 400:
+            raise with_retry_after(decode_rest_error(reply.status, reply.body), reply.headers)
+        content = reply.body or b"{}"  # some answer a deletion with nothing
+        return self._read(lambda dialect: dialect.decode_result(operation, content))
+
+    async def stream(self, operation: Operation, request: Request, sent: Sent) -> AsyncGenerator[Received]:
+        """Ask once and give the events; see `Transport`."""
+        verb, url, body = self._encode(operation, request)
+        sent = _headed(sent, self.version, "text/event-stream")
+        async with self._channel.opened(verb, url, body, sent, quiet=sent.quiet) as response:
+            if not is_stream(response) or response.status_code >= 400:
+                reply = await self._channel.reply_of(response, within=sent.quiet)
+                if reply.status >= 400:
+                    raise with_retry_after(decode_rest_error(reply.status, reply.body), reply.headers)
+                raise PeerProtocolError("The agent answers a streaming call without a stream")
+            async for frame in self._channel.frames(response):
+                if frame.event == "error":
+                    raise decode_rest_error(200, frame.data)
+                data = frame.data
+                yield Received(self._read(lambda dialect, data=data: dialect.decode_event(data)), frame.id or None)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._channel.close()
+
+    def _read(self, decode: Callable[[JsonDialect], R]) -> R:
+        """What the agent says: in the shape that is in use, or if that fails, in the shape of 0.3's own text."""
+        try:
+            return decode(self._dialect)
+        except PeerProtocolError:
+            if self.version is not Version.V1_0:
+                with suppress(PeerProtocolError):  # the first problem is the one to tell
+                    return decode(v0_3.REST_DIALECT)
+            raise
+
+    def _encode(self, operation: Operation, request: Request) -> tuple[str, str, bytes]:
+        if self.version not in operation.routes:
+            raise UnsupportedOperationError(f"A2A {self.version} has no {operation.name} over HTTP+JSON")
+        asked = encode_rest_request(self.version, operation, request)
+        verb, path = build_path(operation, self.version, parameters=asked.parameters, tenant=asked.tenant)
+        query = encode_query(asked.query)
+        return verb, f"{self.interface.url.rstrip('/')}{path}{'?' if query else ''}{query}", asked.body
+
+
+def _headed(sent: Sent, version: Version, accept: str) -> Sent:
+    """The same with the headers of the binding. The media type that 1.0 prefers is newer than some of its servers."""
+    kind = "application/json"
+    headers = {"content-type": kind, "accept": accept, **sent.headers}
+    if version is Version.V1_0 and accept == kind:
+        headers["accept"] = "application/a2a+json, application/json"
+    if sent.after is not None:
+        headers["last-event-id"] = sent.after
+    return Sent(headers, sent.query, sent.timeout, sent.quiet, sent.after)

@@ -1,0 +1,268 @@
+"""Streams that survive: one that breaks is taken up again where it broke, and no chunk comes twice.
+
+With an agent that declares cursors, from the last number. No other agent says what it will send after a break: some
+begin with a snapshot, some repeat what is in it, some leave out what happened meanwhile. So from then on what such an
+agent streams is only a hint that there is something new; what it is, a look at the task tells, and the difference to
+what was seen is told as events. Where nobody may subscribe, the task is looked at again and again. A stream that ends
+before its task, and cannot be taken up again, ends in an error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, suppress
+
+from parley.client.calling import CURSOR, Calls
+from parley.client.errors import StreamTruncatedError, UnreachableError
+from parley.client.growing import GrowingTask
+from parley.client.transport import Received
+from parley.protocol import operations as ops
+from parley.protocol.errors import (
+    A2AError,
+    InvalidParamsError,
+    MethodNotFoundError,
+    ParleyError,
+    PeerProtocolError,
+    TaskNotFoundError,
+    UnavailableError,
+    UnsupportedOperationError,
+)
+from parley.protocol.events import ArtifactUpdate, StatusUpdate, StreamEvent
+from parley.protocol.lifecycle import ends_stream
+from parley.protocol.messages import Message
+from parley.protocol.operations import Operation
+from parley.protocol.requests import GetTaskRequest, Request, SubscribeToTaskRequest
+from parley.protocol.tasks import Task
+
+LOOK_SECONDS = 1.0
+"""How often a task is read that nobody may subscribe to."""
+
+LAST_MOMENT = 1.0
+"""Seconds that an agent has to close a stream after its last word, so that the connection can be used again."""
+
+MOST_LATE_EVENTS = 100
+"""What careless agents send after the last word is taken, but not without end."""
+
+MOST_CONNECTIONS = 1_000
+"""Over which one stream may be spread: 16 hours, if something in between cuts it every minute."""
+
+
+class Following:
+    """One stream, over as many connections as it takes. `seen` is the task as it has grown so far."""
+
+    def __init__(self, calls: Calls, *, tenant: str | None = None) -> None:
+        self.seen = GrowingTask()
+        self._calls = calls
+        self._tenant = tenant
+        self._task_id: str | None = None
+        self._has_numbers = calls.declares(CURSOR)
+        self._cursor: str | None = None
+        self._needs_looks = False
+        self._waits = False
+        self._is_continued = False
+        self._looked_at = 0.0
+        self._connections = 1
+        self._failures = 0
+        self._vain_streams = 0
+
+    @property
+    def cursor(self) -> str | None:
+        """From where the stream can be taken up again, if the agent says so."""
+        return self._cursor
+
+    def begin_with(self, task: Task) -> None:
+        """Take a task that was read a moment ago for the first event of a subscription to it."""
+        for step in self._first_steps(task):
+            self._take(step)
+
+    async def events(
+        self, operation: Operation, request: Request, *, after: str | None = None
+    ) -> AsyncGenerator[StreamEvent]:
+        """Every event once, until the stream's last word; those after a cursor, if one is given.
+
+        Raises:
+            StreamTruncatedError: it broke and could not be taken up again.
+            UnreachableError: it broke before anything was known of a task.
+            A2AError: the agent refuses, or reports that it failed.
+            PeerProtocolError: the agent speaks of another task, or not in A2A.
+        """
+        self._cursor = after
+        if isinstance(request, SubscribeToTaskRequest):
+            self._task_id = request.task_id
+            self._needs_looks = not self._has_numbers
+            self._is_continued = after is not None
+        source = self._calls.stream(operation, request, after=after)
+        while True:
+            problem: ParleyError | None = None
+            try:
+                async with aclosing(source):
+                    async for received in source:
+                        for step in await self._steps(received):
+                            self._take(step)
+                            yield step
+                        if self._is_last_word:
+                            break
+                    for received in await self._late(source):
+                        for step in await self._steps(received):
+                            self._take(step)
+                            yield step
+                if self.seen.is_over or (self._is_continued and self.seen.task_id is None):
+                    return  # the end, or there is nothing after the cursor
+                self._vain_streams += 1
+            except (UnreachableError, UnavailableError) as error:
+                if self.seen.task_id is None:
+                    raise
+                problem = error
+            except A2AError as error:
+                if self._connections == 1:
+                    raise
+                raise self._truncated() from error
+            await self._pause(problem)
+            source = self._again()
+
+    async def looks(self) -> AsyncGenerator[StreamEvent]:
+        """What looks at a task find that is known already, until it is over: for agents that do not stream.
+
+        Raises:
+            StreamTruncatedError: there was no news for too long.
+        """
+        if self.seen.is_over:
+            return
+        async with aclosing(self._watch()) as looks:
+            async for received in looks:
+                for step in await self._steps(received):
+                    self._take(step)
+                    yield step
+
+    # --- what is received ---------------------------------------------------------------------------------------------
+
+    async def _steps(self, received: Received) -> list[StreamEvent]:
+        """The events that something received stands for: itself, or what a look at the task knows beyond it."""
+        event = received.event
+        self._check_subject(event)
+        if self._has_numbers and received.cursor is not None:
+            if self._was_received(received):
+                return []
+            self._cursor = received.cursor
+        if self.seen.task_id is None and self._task_id is not None and not self._is_continued:
+            return self._first_steps(event if isinstance(event, Task) else await self._look())
+        if isinstance(event, Task) and self.seen.task_id is not None:
+            return self._news(event)
+        if not self._needs_looks or isinstance(event, Message):
+            return [event]
+        if isinstance(event, StatusUpdate) and not self.seen.is_over and not _ends(event):
+            # A word on how it goes on. If it is an old one, it does no harm while the task is at work.
+            return [] if event.status == self.seen.status else [event]
+        if isinstance(event, ArtifactUpdate) and self.seen.has(event):
+            return []  # probably an old one; if not, the next look finds it
+        return self._news(await self._look())
+
+    def _first_steps(self, task: Task) -> list[StreamEvent]:
+        """What somebody who subscribes gets first. A task that waits is not the end: what comes next is asked for."""
+        self._waits = ends_stream(task.status.state)
+        return [task]
+
+    def _news(self, snapshot: Task) -> list[StreamEvent]:
+        return [] if self.seen.is_ahead_of(snapshot) else self.seen.difference(snapshot)
+
+    def _take(self, step: StreamEvent) -> None:
+        self.seen.add(step)
+        self._waits = self._waits and self.seen.is_over
+        self._failures = self._vain_streams = 0  # only news count: an agent may close each stream after a snapshot
+
+    @property
+    def _is_last_word(self) -> bool:
+        return self.seen.is_over and (self.seen.has_ended or not self._waits)
+
+    def _check_subject(self, event: StreamEvent) -> None:
+        """Refuse what belongs to another task."""
+        expected = self.seen.task_id or self._task_id
+        subject = event.id if isinstance(event, Task) else event.task_id
+        if expected is not None and subject is not None and subject != expected:
+            raise PeerProtocolError(f"The stream of task {expected} speaks of another: {subject[:50]}")
+
+    def _was_received(self, received: Received) -> bool:
+        """Whether an event came before. A task that had ended is told twice under one number: whole, and its status."""
+        number, last = _number(received.cursor), _number(self._cursor)
+        if number is None or last is None or number > last:
+            return False
+        event = received.event
+        is_echo = number == last and isinstance(event, StatusUpdate) and event.status == self.seen.status
+        return not (is_echo and self.seen.is_untouched)
+
+    async def _late(self, source: AsyncGenerator[Received]) -> list[Received]:
+        """What comes after the last word, until the agent closes or has had its time."""
+        late: list[Received] = []
+        with suppress(TimeoutError, ParleyError):
+            async with asyncio.timeout(LAST_MOMENT):
+                async for received in source:
+                    late.append(received)
+                    if len(late) == MOST_LATE_EVENTS:
+                        break
+        return late
+
+    # --- and again ----------------------------------------------------------------------------------------------------
+
+    async def _again(self) -> AsyncGenerator[Received]:
+        """The stream from where it broke, or looks at the task where nobody may subscribe to it."""
+        self._connections += 1
+        if self._vain_streams <= 1:
+            request = SubscribeToTaskRequest(self.seen.task_id or "", tenant=self._tenant)
+            self._needs_looks = self._needs_looks or self._cursor is None
+            try:
+                async with aclosing(self._calls.stream(ops.SUBSCRIBE_TO_TASK, request, after=self._cursor)) as events:
+                    async for received in events:
+                        yield received
+                return
+            except (UnsupportedOperationError, MethodNotFoundError, InvalidParamsError, TaskNotFoundError):
+                pass  # it has ended meanwhile, or the agent does not let anybody subscribe
+        async with aclosing(self._watch()) as looks:
+            async for received in looks:
+                yield received
+
+    async def _watch(self) -> AsyncGenerator[Received]:
+        """The task as it stands, again and again until it is over or has had no news for too long."""
+        self._needs_looks, self._has_numbers, self._cursor = True, False, None
+        without_news = 0.0
+        while without_news < self._calls.timeouts.reply:
+            task = await self._look()
+            without_news = 0.0 if self._news(task) else without_news + LOOK_SECONDS
+            yield Received(task)
+            if self.seen.is_over:
+                return
+            await self._calls.sleep(LOOK_SECONDS)
+        raise self._truncated()
+
+    async def _look(self) -> Task:
+        """The task as it stands now, not more often than makes sense."""
+        now = asyncio.get_running_loop().time
+        pause = self._looked_at + self._calls.retries.first_pause - now()
+        if pause > 0:
+            await self._calls.sleep(pause)
+        task_id = self.seen.task_id or self._task_id or ""
+        task = await self._calls.call(ops.GET_TASK, GetTaskRequest(task_id, tenant=self._tenant))
+        self._looked_at = now()
+        if not isinstance(task, Task):
+            raise PeerProtocolError("The agent has no task where it had one")
+        return task
+
+    async def _pause(self, problem: ParleyError | None) -> None:
+        self._failures += 1
+        is_hopeless = problem is not None and self._failures > self._calls.retries.attempts
+        if is_hopeless or self._connections >= MOST_CONNECTIONS:
+            raise self._truncated() from problem
+        pause = self._calls.retries.first_pause * 2.0 ** min(self._failures - 1, 20)
+        await self._calls.sleep(min(pause, self._calls.retries.longest_pause))
+
+    def _truncated(self) -> StreamTruncatedError:
+        text = "The stream ended before its task did, and could not be taken up again"
+        return StreamTruncatedError(text, task_id=self.seen.task_id)
+
+
+def _ends(event: StatusUpdate) -> bool:
+    return event.final or ends_stream(event.status.state)
+
+
+def _number(cursor: str | None) -> int | None:
+    return int(cursor) if cursor and cursor.isascii() and cursor.isdigit() and len(cursor) < 16 else None

@@ -1,0 +1,145 @@
+"""Whose signatures on cards count, and where their keys come from: pinned, or from hosts that the caller allows.
+
+A key set is fetched only from an allowed host, over TLS, bounded in size, time and number. A pinned key stands for its
+id, whatever a card says about where to find it. Spec: 1.0 section 8.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, cast
+
+import msgspec
+
+from parley.client.guard import is_loopback, read_target
+from parley.network.addresses import is_listed
+from parley.protocol.cards import CardSignature
+from parley.protocol.errors import LocalProtocolError, ParleyError, SignatureInvalidError
+from parley.protocol.signing import (
+    CardKey,
+    ProtectedHeader,
+    VerifiedSignature,
+    load_key,
+    signature_headers,
+    verify_card,
+)
+
+Mode = Literal["if signed", "off", "required"]
+
+MAX_KEY_SETS = 4
+"""Key sets fetched for one card. Each is a request that a stranger's card makes us send."""
+
+MAX_KEYS = 100
+"""Keys looked at in one set."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignaturePolicy:
+    """Which cards are accepted.
+
+    "if signed" verifies every signed card, as soon as the policy knows any key or host to verify with: without, nobody
+    could be told from anybody. "required" accepts verified cards alone.
+    """
+
+    mode: Mode = "if signed"
+    keys: Mapping[str, CardKey | Mapping[str, object] | str | bytes] = field(default_factory=dict[str, Any])
+    """Pinned keys by their ids (`kid`): PEM texts or JWK objects."""
+    jwks_hosts: tuple[str, ...] = ()
+    """Hosts from which a card may name a key set (`jku`); `.example.com` allows all below it."""
+
+    def __post_init__(self) -> None:
+        """Raises LocalProtocolError if a key cannot be read, or if no card could ever be accepted."""
+        object.__setattr__(self, "keys", {key_id: load_key(key) for key_id, key in self.keys.items()})
+        if self.mode == "required" and not self.knows_anybody:
+            raise LocalProtocolError("Signatures are required, but there is no key or host to verify them with")
+
+    @property
+    def knows_anybody(self) -> bool:
+        """Whether there is anything to verify with."""
+        return bool(self.keys or self.jwks_hosts)
+
+    def applies_to(self, card: bytes) -> bool:
+        """Whether a card has to be verified."""
+        if self.mode == "if signed":
+            return self.knows_anybody and _is_signed(card)
+        return self.mode == "required"
+
+    def check_key_set(self, url: str) -> None:
+        """Make sure that a key set may be fetched. Raises ParleyError."""
+        target = read_target(url)
+        if not is_listed(target.host, self.jwks_hosts):
+            raise SignatureInvalidError(f"Keys from {target.origin} are not allowed")
+        if target.scheme != "https" and not (target.scheme == "http" and is_loopback(target.host)):
+            raise SignatureInvalidError(f"Keys from {target.origin} could be anybody's: it is not encrypted")
+
+
+async def verify(card: bytes, policy: SignaturePolicy, fetch: Callable[[str], Awaitable[bytes]]) -> VerifiedSignature:
+    """The signature that verifies, and what it covers. `fetch` gives the bytes at a URL, bounded, or a ParleyError.
+
+    Raises:
+        SignatureInvalidError: none verifies; the message says why for each.
+    """
+    fetched: dict[str, dict[str, CardKey] | ParleyError] = {}
+    for header in signature_headers(card):
+        url = header.jku
+        if url is None or url in fetched or header.key_id in policy.keys or len(fetched) >= MAX_KEY_SETS:
+            continue
+        try:
+            policy.check_key_set(url)
+            fetched[url] = read_key_set(await fetch(url))
+        except ParleyError as error:
+            fetched[url] = error
+
+    def find_key(header: ProtectedHeader) -> CardKey | None:
+        if header.key_id in policy.keys:
+            return cast("CardKey", policy.keys[header.key_id])
+        found = fetched.get(header.jku or "", {})
+        if isinstance(found, ParleyError):
+            raise found
+        return found.get(header.key_id)
+
+    return verify_card(card, find_key)
+
+
+def signature_at(card: bytes, index: int) -> CardSignature:
+    """A signature that was verified, without its open header, which nobody signed."""
+    signature = (msgspec.json.decode(card, type=_Document).signatures or [])[index]
+    return CardSignature(signature["protected"], signature["signature"])
+
+
+def read_key_set(body: bytes) -> dict[str, CardKey]:
+    """The keys of a JSON Web Key Set by their ids; those that sign no cards are left out.
+
+    Raises:
+        SignatureInvalidError: it is no key set.
+    """
+    try:
+        listed = msgspec.json.decode(body, type=_KeySet).keys
+    except (msgspec.DecodeError, RecursionError):
+        raise SignatureInvalidError("The key set cannot be read") from None
+    keys: dict[str, CardKey] = {}
+    for jwk in listed[:MAX_KEYS]:
+        key_id = jwk.get("kid")
+        if not isinstance(key_id, str) or jwk.get("use", "sig") != "sig":
+            continue
+        try:
+            keys.setdefault(key_id, load_key(jwk))
+        except LocalProtocolError:
+            continue  # a key of another kind, for something else
+    return keys
+
+
+class _KeySet(msgspec.Struct):
+    keys: list[dict[str, Any]]
+
+
+class _Document(msgspec.Struct):
+    signatures: list[Any] | None = None
+
+
+def _is_signed(card: bytes) -> bool:
+    try:
+        return bool(msgspec.json.decode(card, type=_Document).signatures)
+    except (msgspec.DecodeError, RecursionError):
+        return True  # whatever it is, it must not get past by being odd

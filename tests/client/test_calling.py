@@ -1,0 +1,396 @@
+"""Attempts at a call: what is repeated and what is not, over which interface, with which headers and credentials."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from anyio import fail_after
+
+from parley.client.calling import CURSOR, IDEMPOTENT_SEND, LONGEST_RETRY_AFTER, Calls, Step
+from parley.client.errors import ForbiddenTargetError, TimedOutError, UnreachableError
+from parley.client.http import with_retry_after
+from parley.client.options import Retries
+from parley.client.transport import Received, Sent, Transport
+from parley.protocol import operations as ops
+from parley.protocol.cards import AgentInterface, Binding
+from parley.protocol.errors import (
+    A2AError,
+    InternalError,
+    PeerProtocolError,
+    RateLimitedError,
+    TaskNotFoundError,
+    UnauthenticatedError,
+    UnavailableError,
+    VersionNotSupportedError,
+)
+from parley.protocol.operations import Operation
+from parley.protocol.requests import (
+    CancelTaskRequest,
+    DeletePushConfigRequest,
+    GetTaskRequest,
+    Request,
+    Result,
+    SubscribeToTaskRequest,
+)
+from parley.protocol.tasks import Task, TaskState, TaskStatus
+from parley.protocol.versions import Version
+from tests.client.scripted_agent import SEND, SUBMITTED, TASK, card_of
+
+pytestmark = pytest.mark.anyio
+
+DONE = Task(TASK, "c", TaskStatus(TaskState.COMPLETED))
+GET = GetTaskRequest(TASK)
+
+FIRST = AgentInterface("http://one.example/", Binding.JSONRPC, Version.V1_0)
+SECOND = AgentInterface("http://two.example/", Binding.HTTP_JSON, Version.V1_0)
+THIRD = AgentInterface("three.example:443", Binding.GRPC, Version.V0_3, "tenant")
+
+Outcome = Result | Exception
+
+
+@dataclass(slots=True)
+class Asked:
+    """One attempt that reached a transport."""
+
+    url: str
+    request: Any
+    sent: Sent
+
+
+class Agents:
+    """Interfaces whose answers are given: by URL one after the other, and the last for ever."""
+
+    def __init__(self, outcomes: dict[str, list[Outcome]], *extensions: str, attempts: int = 3, **options: Any) -> None:
+        self.outcomes = outcomes
+        self.asked: list[Asked] = []
+        self.slept: list[float] = []
+        faces = [face for face in (FIRST, SECOND, THIRD) if face.url in outcomes]
+        self.calls = Calls(
+            card_of(*extensions, interfaces=faces),
+            [(face, Version(face.version)) for face in faces],
+            self.connect,
+            retries=Retries(attempts=attempts, first_pause=0.2, longest_pause=0.5),
+            sleep=self.sleep,
+            **options,
+        )
+
+    def connect(self, interface: AgentInterface, version: Version) -> Transport:
+        return Scripted(self, interface, version)
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+
+    @property
+    def urls(self) -> list[str]:
+        return [asked.url for asked in self.asked]
+
+
+@dataclass(slots=True)
+class Scripted:
+    agents: Agents
+    interface: AgentInterface
+    version: Version
+    is_closed: bool = False
+
+    async def call(self, operation: Operation, request: Request, sent: Sent) -> Result:
+        self.agents.asked.append(Asked(self.interface.url, request, sent))
+        await asyncio.sleep(0)
+        outcomes = self.agents.outcomes[self.interface.url]
+        outcome = outcomes.pop(0) if len(outcomes) > 1 else outcomes[0]
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    async def stream(self, operation: Operation, request: Request, sent: Sent) -> AsyncGenerator[Received]:
+        task = await self.call(operation, request, sent)
+        if task is not None:
+            yield Received(task)  # pyright: ignore[reportArgumentType]
+
+    async def close(self) -> None:
+        self.is_closed = True
+
+
+def agent(*outcomes: Outcome, extensions: tuple[str, ...] = (), **options: Any) -> Agents:
+    return Agents({FIRST.url: list(outcomes)}, *extensions, **options)
+
+
+def lost() -> UnreachableError:
+    return UnreachableError("the answer is lost")
+
+
+def unsent() -> UnreachableError:
+    return UnreachableError("no connection", was_sent=False)
+
+
+def limited(error: A2AError, seconds: int) -> A2AError:
+    return with_retry_after(error, {"retry-after": str(seconds)})
+
+
+# --- what is repeated -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("operation", "request_", "error", "is_repeated"),
+    [
+        (ops.GET_TASK, GET, lost(), True),
+        (ops.GET_TASK, GET, TimedOutError(), True),
+        (ops.GET_TASK, GET, unsent(), True),
+        (ops.GET_TASK, GET, UnavailableError(), True),
+        (ops.GET_TASK, GET, TaskNotFoundError(), False),
+        (ops.GET_TASK, GET, InternalError(), False),
+        (ops.GET_TASK, GET, PeerProtocolError(), False),
+        (ops.DELETE_PUSH_CONFIG, DeletePushConfigRequest(TASK, "w"), lost(), True),
+        (ops.CANCEL_TASK, CancelTaskRequest(TASK), lost(), False),
+        (ops.CANCEL_TASK, CancelTaskRequest(TASK), unsent(), True),
+        (ops.SEND_MESSAGE, SEND, lost(), False),
+        (ops.SEND_MESSAGE, SEND, TimedOutError(), False),
+        (ops.SEND_MESSAGE, SEND, unsent(), True),
+        (ops.SEND_MESSAGE, SEND, RateLimitedError(), True),
+        (ops.SEND_MESSAGE, SEND, UnavailableError(), False),
+        (ops.SEND_MESSAGE, SEND, limited(UnavailableError(), 1), True),
+    ],
+)
+async def test_what_is_safe_is_tried_again_and_nothing_else(
+    operation: Operation, request_: Request, error: Exception, is_repeated: bool
+) -> None:
+    called = agent(error, DONE)
+    if is_repeated:
+        assert await called.calls.call(operation, request_) == DONE
+    else:
+        with pytest.raises(type(error)):
+            await called.calls.call(operation, request_)
+    assert len(called.asked) == 1 + is_repeated
+
+
+@pytest.mark.parametrize("error", [lost(), TimedOutError(), UnavailableError()])
+async def test_a_send_is_repeated_as_it_was_to_an_agent_that_takes_the_same_message_once(error: Exception) -> None:
+    called = agent(error, DONE, extensions=(IDEMPOTENT_SEND,))
+    assert await called.calls.call(ops.SEND_MESSAGE, SEND) == DONE
+    assert [asked.request for asked in called.asked] == [SEND, SEND]
+
+
+async def test_the_last_failure_is_raised_after_pauses_that_grow() -> None:
+    called = agent(lost(), attempts=5)
+    with pytest.raises(UnreachableError, match="the answer is lost"):
+        await called.calls.call(ops.GET_TASK, GET)
+    assert len(called.asked) == 5
+    longest = (0.2, 0.4, 0.5, 0.5)
+    assert all(most / 2 <= slept <= most for slept, most in zip(called.slept, longest, strict=True))
+
+
+async def test_an_agent_that_says_when_to_come_back_is_asked_then() -> None:
+    called = agent(limited(RateLimitedError(), 7), limited(UnavailableError(), 0), DONE)
+    assert await called.calls.call(ops.GET_TASK, GET) == DONE
+    assert called.slept[0] == 7
+    assert 0.2 <= called.slept[1] <= 0.4
+
+
+async def test_an_agent_that_asks_for_too_much_patience_is_not_waited_for() -> None:
+    called = agent(limited(RateLimitedError(), int(LONGEST_RETRY_AFTER) + 1), DONE)
+    with pytest.raises(RateLimitedError):
+        await called.calls.call(ops.GET_TASK, GET)
+    assert called.slept == []
+
+
+@pytest.mark.parametrize("value", ["", "soon", "-1", "1e3", "9" * 20, "Wed, 21 Oct 2026 07:28:00 GMT", "\u0663"])
+async def test_a_retry_after_that_is_no_number_of_seconds_is_left_out(value: str) -> None:
+    assert vars(with_retry_after(RateLimitedError(), {"retry-after": value})).get("retry_after") is None
+
+
+async def test_a_stream_is_asked_for_again_until_it_begins() -> None:
+    called = agent(lost(), lost(), DONE)
+    events = [
+        received.event async for received in called.calls.stream(ops.SUBSCRIBE_TO_TASK, SubscribeToTaskRequest(TASK))
+    ]
+    assert (events, len(called.asked)) == ([DONE], 3)
+
+
+async def test_a_stream_of_nothing_is_an_error_unless_it_goes_on_after_a_cursor() -> None:
+    called = agent(None)
+    request = SubscribeToTaskRequest(TASK)
+    assert [received async for received in called.calls.stream(ops.SUBSCRIBE_TO_TASK, request, after="9")] == []
+    assert called.asked[0].sent.after == "9"
+    with pytest.raises(UnreachableError, match="before its first event"):
+        async for _ in called.calls.stream(ops.SUBSCRIBE_TO_TASK, request):
+            pass
+
+
+@pytest.mark.parametrize("operation", [ops.GET_TASK, ops.CANCEL_TASK])
+async def test_an_answer_about_another_task_is_refused(operation: Operation) -> None:
+    called = agent(Task("other", "c", SUBMITTED))
+    with pytest.raises(PeerProtocolError, match="another task: other"):
+        await called.calls.call(operation, operation.request(TASK))
+
+
+# --- over which interface ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("error", [unsent(), ForbiddenTargetError(), VersionNotSupportedError()])
+async def test_an_interface_that_is_of_no_use_is_left_for_the_next_which_stays(error: Exception) -> None:
+    called = Agents({FIRST.url: [error], SECOND.url: [DONE]})
+    assert await called.calls.call(ops.SEND_MESSAGE, SEND) == DONE
+    assert await called.calls.call(ops.GET_TASK, GET) == DONE
+    assert called.urls == [FIRST.url, SECOND.url, SECOND.url]
+    assert called.slept == []
+
+
+async def test_an_interface_that_may_have_got_a_send_is_not_left() -> None:
+    called = Agents({FIRST.url: [lost()], SECOND.url: [DONE]})
+    with pytest.raises(UnreachableError):
+        await called.calls.call(ops.SEND_MESSAGE, SEND)
+    assert called.urls == [FIRST.url]
+
+
+async def test_when_no_interface_can_be_reached_all_are_tried_again_from_the_first() -> None:
+    called = Agents({FIRST.url: [unsent(), DONE], SECOND.url: [unsent()], THIRD.url: [unsent()]})
+    assert await called.calls.call(ops.SEND_MESSAGE, SEND) == DONE
+    assert called.urls == [FIRST.url, SECOND.url, THIRD.url, FIRST.url]
+    assert len(called.slept) == 1
+
+
+async def test_when_no_interface_can_ever_be_reached_the_last_failure_is_raised() -> None:
+    called = Agents({FIRST.url: [unsent()], SECOND.url: [unsent()]}, attempts=2)
+    with pytest.raises(UnreachableError, match="no connection"):
+        await called.calls.call(ops.SEND_MESSAGE, SEND)
+    assert called.urls == [FIRST.url, SECOND.url] * 2
+
+
+async def test_calls_at_the_same_time_leave_an_interface_once() -> None:
+    called = Agents({FIRST.url: [unsent()], SECOND.url: [DONE], THIRD.url: [InternalError()]})
+    results = await asyncio.gather(*(called.calls.call(ops.GET_TASK, GET) for _ in range(5)))
+    assert results == [DONE] * 5
+    assert THIRD.url not in called.urls
+
+
+async def test_each_interface_gets_its_own_tenant_unless_the_caller_names_another() -> None:
+    called = Agents({FIRST.url: [unsent()], THIRD.url: [DONE]})
+    await called.calls.call(ops.GET_TASK, GET)
+    await called.calls.call(ops.GET_TASK, GetTaskRequest(TASK, tenant="mine"))
+    assert [asked.request.tenant for asked in called.asked] == [None, "tenant", "mine"]
+
+
+async def test_all_connections_are_closed() -> None:
+    called = Agents({FIRST.url: [unsent()], SECOND.url: [DONE]})
+    transports: list[Scripted] = []
+
+    def connect(interface: AgentInterface, version: Version) -> Transport:
+        transports.append(Scripted(called, interface, version))
+        return transports[-1]
+
+    called.calls.connect = connect
+    await called.calls.call(ops.GET_TASK, GET)
+    await called.calls.close()
+    assert [transport.is_closed for transport in transports] == [True, True]
+
+
+# --- with which headers and credentials -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("face", "operation", "declared", "wanted", "headers"),
+    [
+        (FIRST, ops.GET_TASK, (), (), {"a2a-version": "1.0"}),
+        (FIRST, ops.GET_TASK, (), ("urn:x", "urn:y"), {"a2a-version": "1.0", "a2a-extensions": "urn:x, urn:y"}),
+        (FIRST, ops.SUBSCRIBE_TO_TASK, (CURSOR,), (), {"a2a-version": "1.0"}),
+        (THIRD, ops.GET_TASK, (CURSOR,), ("urn:x",), {"x-a2a-extensions": "urn:x"}),
+        (THIRD, ops.SUBSCRIBE_TO_TASK, (CURSOR,), ("urn:x",), {"x-a2a-extensions": f"urn:x, {CURSOR}"}),
+        (THIRD, ops.SUBSCRIBE_TO_TASK, (CURSOR,), (CURSOR,), {"x-a2a-extensions": CURSOR}),
+        (THIRD, ops.SUBSCRIBE_TO_TASK, (), (), {}),
+    ],
+)
+async def test_version_and_extensions_are_said_in_the_words_of_the_dialect(
+    face: AgentInterface,
+    operation: Operation,
+    declared: tuple[str, ...],
+    wanted: tuple[str, ...],
+    headers: dict[str, str],
+) -> None:
+    called = Agents({face.url: [DONE]}, *declared)
+    called.calls.extensions = wanted
+    request = operation.request(TASK)
+    if operation.streams:
+        async for _ in called.calls.stream(operation, request):
+            pass
+    else:
+        await called.calls.call(operation, request)
+    assert called.asked[0].sent.headers == headers
+
+
+class Keys:
+    """Credentials that can be renewed a number of times."""
+
+    def __init__(self, renewals: int) -> None:
+        self.renewals = renewals
+        self.number = 0
+
+    async def apply(self, sent: Sent, interface: AgentInterface) -> Sent:
+        await asyncio.sleep(0)
+        headers = {**sent.headers, "authorization": f"{interface.url} {self.number}"}
+        return replace(sent, headers=headers)
+
+    async def renew(self, error: UnauthenticatedError) -> bool:
+        self.number += 1
+        return self.number <= self.renewals
+
+
+def keys_of(called: Agents) -> list[str]:
+    return [asked.sent.headers["authorization"] for asked in called.asked]
+
+
+async def test_credentials_that_are_refused_are_renewed_once_also_for_what_is_tried_once() -> None:
+    called = agent(UnauthenticatedError(), DONE, authenticator=Keys(1), attempts=1)
+    assert await called.calls.call(ops.SEND_MESSAGE, SEND) == DONE
+    assert keys_of(called) == [f"{FIRST.url} 0", f"{FIRST.url} 1"]
+
+
+@pytest.mark.parametrize(("renewals", "attempts"), [(0, 1), (9, 2)])
+async def test_credentials_that_stay_refused_are_an_error(renewals: int, attempts: int) -> None:
+    called = agent(UnauthenticatedError(), authenticator=Keys(renewals))
+    with pytest.raises(UnauthenticatedError):
+        await called.calls.call(ops.GET_TASK, GET)
+    assert len(called.asked) == attempts
+
+
+async def test_without_credentials_a_refusal_is_an_error() -> None:
+    called = agent(UnauthenticatedError(), DONE)
+    with pytest.raises(UnauthenticatedError):
+        await called.calls.call(ops.GET_TASK, GET)
+
+
+async def test_credentials_never_go_to_another_interface_than_they_were_made_for() -> None:
+    """While one call gets its credentials, another may find out that the interface cannot be reached."""
+    called = Agents({FIRST.url: [unsent()], SECOND.url: [DONE]}, authenticator=Keys(0))
+    with fail_after(5):
+        await asyncio.gather(*(called.calls.call(ops.GET_TASK, GET) for _ in range(8)))
+    assert all(key.startswith(asked.url) for key, asked in zip(keys_of(called), called.asked, strict=True))
+
+
+async def test_interceptors_see_each_attempt_in_turn_and_may_change_what_is_sent() -> None:
+    seen: list[tuple[str, str]] = []
+
+    def mark(name: str) -> Callable[[Step], Any]:
+        async def intercept(step: Step) -> Step:
+            seen.append((name, step.interface.url))
+            trail = step.sent.headers.get("trail", "") + name
+            return replace(step, sent=replace(step.sent, headers={**step.sent.headers, "trail": trail}))
+
+        return intercept
+
+    called = agent(lost(), DONE, interceptors=(mark("a"), mark("b")))
+    await called.calls.call(ops.GET_TASK, GET)
+    assert seen == [("a", FIRST.url), ("b", FIRST.url)] * 2
+    assert [asked.sent.headers["trail"] for asked in called.asked] == ["ab", "ab"]
+
+
+async def test_an_interceptor_may_refuse() -> None:
+    async def refuse(step: Step) -> Step:
+        raise PermissionError(step.operation.name)
+
+    called = agent(DONE, interceptors=(refuse,))
+    with pytest.raises(PermissionError, match="GetTask"):
+        await called.calls.call(ops.GET_TASK, GET)
+    assert called.asked == []

@@ -1,0 +1,167 @@
+"""What other people's servers do that no specification foresees, one habit a test; `test_peers.py` has the servers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from anyio import fail_after
+
+from parley.client.client import Client
+from parley.client.errors import TimedOutError
+from parley.client.options import Timeouts
+from parley.client.selection import interfaces_in_order
+from parley.protocol.cards import AgentCapabilities, AgentCard, AgentInterface, Binding
+from parley.protocol.errors import A2AError, PeerProtocolError, UnauthenticatedError
+from parley.protocol.requests import DeletePushConfigRequest
+from parley.protocol.tasks import TaskState
+from parley.protocol.versions import Version
+
+pytestmark = pytest.mark.anyio
+
+URL = "http://agent.example/a2a"
+App = Callable[[Any, Any, Any], Awaitable[None]]
+
+
+def card_of(*ways: tuple[Binding, str]) -> AgentCard:
+    faces = tuple(AgentInterface(URL, binding, version) for binding, version in ways)
+    return AgentCard("A", "An agent", "1", faces, AgentCapabilities())
+
+
+def answering(*replies: tuple[int, Any]) -> tuple[App, list[str]]:
+    """An application that gives these answers, one after the other, the last for ever; and what it was asked for."""
+    asked: list[str] = []
+    left = list(replies)
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        body = (await receive())["body"]
+        asked.append(f"{scope['method']} {scope['path']}")
+        status, reply = left.pop(0) if len(left) > 1 else left[0]
+        if isinstance(reply, dict) and "result" in reply:
+            reply = {"jsonrpc": "2.0", "id": json.loads(body).get("id"), **reply}
+        if isinstance(reply, str):
+            content, kind = reply.encode(), b"text/event-stream"
+        else:
+            content, kind = b"" if reply is None else json.dumps(reply).encode(), b"application/json"
+        headers = [(b"content-type", kind)] if content else []
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": content})
+
+    return app, asked
+
+
+def task(state: str) -> dict[str, Any]:
+    return {"id": "t", "contextId": "c", "status": {"state": state, "timestamp": "2026-01-02T03:04:05"}}
+
+
+AT_WORK, AT_WORK_STILL, DONE = (
+    {"task": task("TASK_STATE_SUBMITTED")},
+    task("TASK_STATE_WORKING"),
+    task("TASK_STATE_COMPLETED"),
+)
+
+
+async def test_a_send_waits_also_for_an_agent_that_does_not():
+    app, asked = answering((200, {"result": AT_WORK}), (200, {"result": AT_WORK_STILL}), (200, {"result": DONE}))
+    with fail_after(5):
+        async with Client(card_of((Binding.JSONRPC, "1.0")), app=app) as client:
+            reply = await client.send("hello")
+    assert (reply.state, len(asked)) == (TaskState.COMPLETED, 3)
+
+
+async def test_a_send_that_shall_not_wait_does_not():
+    app, asked = answering((200, {"result": AT_WORK}))
+    async with Client(card_of((Binding.JSONRPC, "1.0")), app=app) as client:
+        reply = await client.send("hello", wait=False)
+    assert (reply.state, len(asked)) == (TaskState.SUBMITTED, 1)
+
+
+async def test_nobody_is_waited_for_longer_than_a_reply_may_take():
+    app, _ = answering((200, {"result": AT_WORK}), (200, {"result": AT_WORK_STILL}))
+    with fail_after(5):
+        async with Client(card_of((Binding.JSONRPC, "1.0")), app=app, timeouts=Timeouts(reply=0.1)) as client:
+            with pytest.raises(TimedOutError, match="still at work"):
+                await client.send("hello")
+
+
+async def test_a_deletion_may_be_answered_with_nothing():
+    app, asked = answering((204, None))
+    async with Client(card_of((Binding.HTTP_JSON, "1.0")), app=app) as client:
+        await client.delete_push_config(DeletePushConfigRequest("t", "hook-1"))
+        with pytest.raises(PeerProtocolError):
+            await client.get("t")
+    assert asked == ["DELETE /a2a/tasks/t/pushNotificationConfigs/hook-1", "GET /a2a/tasks/t"]
+
+
+async def test_rest_of_0_3_is_read_in_both_shapes_and_the_first_problem_is_told():
+    in_protobuf = {"id": "t", "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}}
+    in_text = {"kind": "task", "id": "t", "contextId": "c", "status": {"state": "completed"}}
+    in_none = {"id": "t", "contextId": "c", "status": {"state": "TASK_STATE_DREAMING"}}
+    app, _ = answering((200, in_protobuf), (200, in_text), (200, in_none))
+    async with Client(card_of((Binding.HTTP_JSON, "0.3")), app=app) as client:
+        assert [(await client.get("t")).state for _ in range(2)] == [TaskState.WORKING, TaskState.COMPLETED]
+        with pytest.raises(PeerProtocolError, match="TASK_STATE_DREAMING"):
+            await client.get("t")
+
+
+@pytest.mark.parametrize("binding", [Binding.JSONRPC, Binding.HTTP_JSON])
+async def test_a_stream_that_is_none_is_no_answer(binding: Binding):
+    app, _ = answering((200, {"result": {"task": DONE}}))
+    async with Client(card_of((binding, "1.0")), app=app) as client:
+        with pytest.raises(PeerProtocolError, match="without a stream"):
+            await anext(client.stream("hello"))
+
+
+async def test_a_stream_may_end_in_an_error_event():
+    error = {"error": {"code": 404, "status": "NOT_FOUND", "message": "Task not found"}}
+    app, _ = answering((200, f"event: error\ndata: {json.dumps(error)}\n\n"))
+    async with Client(card_of((Binding.HTTP_JSON, "1.0")), app=app) as client:
+        with pytest.raises(A2AError, match="Task not found"):
+            await anext(client.stream("hello"))
+
+
+@pytest.mark.parametrize("reply", [["hello"], {"id": "another", "result": DONE}])
+async def test_the_answer_to_something_else_is_no_answer(reply: Any):
+    app, _ = answering((200, reply))
+    async with Client(card_of((Binding.JSONRPC, "1.0")), app=app) as client:
+        with pytest.raises(PeerProtocolError):
+            await client.get("t")
+
+
+async def test_who_answers_a_message_stays_in_its_conversation():
+    said = {"message": {"messageId": "m", "contextId": "c", "role": "ROLE_AGENT", "parts": [{"text": "Yes?"}]}}
+    app, asked = answering((200, {"result": said}))
+    async with Client(card_of((Binding.JSONRPC, "1.0")), app=app) as client:
+        reply = await (await client.send("hello")).answer("Nothing.")
+    assert (reply.text, reply.is_finished, len(asked)) == ("Yes?", True, 2)
+
+
+OLD_CARD = {
+    "name": "A",
+    "description": "An agent",
+    "version": "1",
+    "url": URL,
+    "capabilities": {},
+    "defaultInputModes": [],
+    "defaultOutputModes": [],
+    "skills": [{"id": "vault", "name": "Vault", "description": "Is for some.", "tags": []}],
+}
+
+
+async def test_the_extended_card_of_0_2_has_a_place_and_no_method():
+    app, asked = answering((200, OLD_CARD), (401, {"detail": "Who are you?"}))
+    async with Client(card_of((Binding.JSONRPC, "0.2")), app=app) as client:
+        assert [skill.id for skill in (await client.get_extended_card()).skills] == ["vault"]
+        with pytest.raises(UnauthenticatedError):
+            await client.get_extended_card()
+    assert asked == ["GET /agent/authenticatedExtendedCard"] * 2
+
+
+async def test_the_dialects_before_0_3_are_spoken_over_json_rpc_only():
+    everything = card_of(*((binding, version) for version in ("0.2.6", "0.3.0") for binding in reversed(Binding)))
+    chosen = [(face.binding, version) for face, version in interfaces_in_order(everything)]
+    assert chosen == [*((binding, Version.V0_3) for binding in reversed(Binding)), (Binding.JSONRPC, Version.V0_2)]
+    with pytest.raises(PeerProtocolError, match=r"No interface fits: the card offers GRPC 0\.2"):
+        interfaces_in_order(card_of((Binding.GRPC, "0.2")))

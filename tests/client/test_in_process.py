@@ -1,0 +1,161 @@
+"""ASGI applications called in process: replies stream, readers that go are noticed, failures are failures."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx2
+import pytest
+from anyio import fail_after
+
+from parley.client import in_process
+from parley.client.client import Client
+from parley.client.errors import ForbiddenTargetError
+from parley.client.in_process import InProcessTransport
+from parley.protocol.cards import Binding
+from parley.protocol.events import StatusUpdate
+from parley.server.app import App
+from tests.server.serving import echo_agent
+
+pytestmark = pytest.mark.anyio
+
+URL = "http://agent.example"
+
+
+async def start(send: Any, status: int = 200) -> None:
+    await send({"type": "http.response.start", "status": status, "headers": [(b"content-type", b"text/plain")]})
+
+
+async def say(send: Any, text: str) -> None:
+    await send({"type": "http.response.body", "body": text.encode(), "more_body": True})
+
+
+def client_of(app: Any) -> httpx2.AsyncClient:
+    return httpx2.AsyncClient(transport=InProcessTransport(app), base_url=URL)
+
+
+async def test_an_app_is_a_whole_agent() -> None:
+    app = App(echo_agent())
+    with fail_after(5):
+        async with app.running(), Client(URL, app=app) as client:
+            assert (await client.send("hello")).text == "hello"
+            updates = [update async for update in client.stream("count 3")]
+            assert (len(updates), updates[-1].seen.is_over) == (6, True)
+            asked = await client.send("ask")
+            assert (asked.question, (await asked.answer("blue")).text) == ("What?", "blue")
+
+
+async def test_a_stream_shows_what_happens_before_it_is_over() -> None:
+    app = App(echo_agent())
+    with fail_after(5):
+        async with app.running(), Client(URL, app=app, bindings=[Binding.HTTP_JSON]) as client:
+            async for update in client.stream("wait"):
+                if isinstance(update.event, StatusUpdate) and update.event.status.message:
+                    break  # the agent waits for ever, and it said so
+            assert update.seen.task_id is not None
+            assert (await client.cancel(update.seen.task_id)).state == "canceled"
+
+
+async def test_a_request_arrives_whole() -> None:
+    seen: list[Any] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        seen.append((scope["method"], scope["path"], scope["raw_path"], scope["query_string"], await receive()))
+        await start(send, 201)
+        await send({"type": "http.response.body", "body": b"made"})
+
+    async with client_of(app) as client:
+        reply = await client.post("/a b?c=d", content=b"body")
+    assert (reply.status_code, reply.text, reply.headers["content-type"]) == (201, "made", "text/plain")
+    body = {"type": "http.request", "body": b"body", "more_body": False}
+    assert seen == [("POST", "/a b", b"/a%20b", b"c=d", body)]
+
+
+async def test_an_app_is_no_faster_than_its_reader_and_notices_when_that_has_gone() -> None:
+    sent: list[int] = []
+    ended = asyncio.Event()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await start(send)
+        try:
+            for number in range(1_000):
+                await say(send, str(number))
+                sent.append(number)
+        except OSError:
+            ended.set()
+
+    with fail_after(5):
+        async with client_of(app) as client, client.stream("GET", "/") as reply:
+            chunks = reply.aiter_bytes()
+            assert [await anext(chunks), await anext(chunks)] == [b"0", b"1"]
+            assert len(sent) < 5
+        await ended.wait()
+
+
+async def test_an_app_that_waits_is_told_that_its_reader_has_gone() -> None:
+    ended = asyncio.Event()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await start(send)
+        await say(send, "first")
+        assert await receive() == {"type": "http.disconnect"}
+        ended.set()
+
+    with fail_after(5):
+        async with client_of(app) as client, client.stream("GET", "/") as reply:
+            assert await anext(reply.aiter_bytes()) == b"first"
+        assert ended.is_set()
+
+
+async def test_an_app_that_does_not_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(in_process, "PATIENCE", 0.01)
+    ended = asyncio.Event()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await start(send)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    with fail_after(5):
+        async with client_of(app) as client, client.stream("GET", "/"):
+            pass
+        assert ended.is_set()
+
+
+async def test_what_an_app_raises_before_it_replies_is_raised() -> None:
+    async def failing(scope: Any, receive: Any, send: Any) -> None:
+        raise ValueError("broken")
+
+    async def silent(scope: Any, receive: Any, send: Any) -> None:
+        """Say nothing."""
+
+    for app, error in (failing, ValueError), (silent, RuntimeError):
+        async with client_of(app) as client:
+            with pytest.raises(error):
+                await client.get("/")
+
+
+async def test_an_app_that_fails_in_the_middle_of_its_reply_breaks_the_connection() -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await start(send)
+        await say(send, "first")
+        raise ValueError("broken")
+
+    async with client_of(app) as client:
+        with pytest.raises(httpx2.ReadError):
+            await client.get("/")
+
+
+async def test_an_app_in_process_has_no_grpc() -> None:
+    app = App(echo_agent())
+    app.announce_grpc(50051)
+    async with app.running():
+        async with Client(URL, app=app, bindings=[Binding.GRPC, Binding.JSONRPC]) as client:
+            assert (client.interface.binding, (await client.send("hello")).text) == (Binding.JSONRPC, "hello")
+        with pytest.raises(ForbiddenTargetError, match="not called over gRPC"):
+            async with Client(URL, app=app, bindings=[Binding.GRPC]):
+                pass

@@ -1,0 +1,589 @@
+"""Tokens from a real authorization server: every flow, renewal, discovery, and what a card cannot have us do."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from typing import Any
+
+import httpx2
+import pytest
+from anyio import fail_after
+from msgspec import structs
+from starlette.responses import JSONResponse, RedirectResponse, Response
+
+from parley.client.calling import Calls
+from parley.client.client import Client
+from parley.client.credentials import BoundCredentials, Credentials
+from parley.client.errors import CredentialsError, ForbiddenTargetError
+from parley.client.http import HttpChannel
+from parley.client.loopback import LoopbackListener
+from parley.client.oauth import (
+    AuthorizationServer,
+    Endpoints,
+    RefusedError,
+    UnansweredError,
+    discover,
+    find_endpoints,
+    read_metadata,
+)
+from parley.client.oauth_client import Flow, OAuthClient
+from parley.client.origins import origin_of
+from parley.client.token_store import Login, MemoryLogins, Tokens
+from parley.client.transport import Sent
+from parley.protocol.cards import (
+    AgentCard,
+    AgentInterface,
+    OAuth2Scheme,
+    OAuthFlow,
+    OAuthFlows,
+    OpenIdConnectScheme,
+    SecurityScheme,
+)
+from parley.protocol.errors import UnauthenticatedError
+from parley.server.app import App
+from parley.server.schemes.jwt_issuer import JwtIssuer
+from parley.server.schemes.openid import OpenIdConnect
+from parley.server.security import Security
+from tests.server.authorization_server import AUDIENCE, CLIENT, PUBLIC_CLIENT, authorization_server
+from tests.server.authorization_server import AuthorizationServer as Issuer
+from tests.server.serving import echo_agent, running
+
+pytestmark = pytest.mark.anyio
+
+AGENT = "https://agents.example"
+SCOPES = ("agent:call",)
+PRIVATE = "https://10.0.0.1/token"
+
+
+@pytest.fixture
+async def issuer() -> AsyncGenerator[Issuer]:
+    with fail_after(20):
+        async with authorization_server() as running_issuer:
+            yield running_issuer
+
+
+@pytest.fixture
+async def channel() -> AsyncGenerator[HttpChannel]:
+    channel = HttpChannel()
+    yield channel
+    await channel.close()
+
+
+def flows_of(url: str) -> OAuthFlows:
+    return OAuthFlows(
+        client_credentials=OAuthFlow(token_url=f"{url}/token"),
+        device_code=OAuthFlow(token_url=f"{url}/token", device_authorization_url=f"{url}/device"),
+        authorization_code=OAuthFlow(token_url=f"{url}/token", authorization_url=f"{url}/authorize"),
+    )
+
+
+def machine(issuer: Issuer) -> OAuthClient:
+    return OAuthClient(*CLIENT, issuer=issuer.url)
+
+
+def server(channel: HttpChannel, issuer: Issuer, client: OAuthClient, **options: Any) -> AuthorizationServer:
+    endpoints = Endpoints(
+        f"{issuer.url}/token", f"{issuer.url}/authorize", f"{issuer.url}/device", issuer.url, names_issuer=True
+    )
+    return AuthorizationServer(channel, client, endpoints, **options)
+
+
+def card(scheme: SecurityScheme, *scopes: str) -> AgentCard:
+    interfaces = (AgentInterface(AGENT, "JSONRPC", "1.0"),)
+    return AgentCard("A", "", "1", interfaces, security_schemes={"company": scheme}, security=({"company": scopes},))
+
+
+async def header(bound: BoundCredentials) -> str:
+    return (await bound.apply(Sent(), AgentInterface(AGENT, "JSONRPC", "1.0"))).headers["authorization"]
+
+
+# --- the whole way ----------------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def agent(issuer: Issuer, scheme: Any) -> AsyncGenerator[str]:
+    app = App(echo_agent(), security=Security({"company": scheme}, [{"company": SCOPES}]), drain_seconds=0)
+    async with running(app) as http:
+        yield str(http.base_url)
+
+
+async def test_a_machine_calls_an_agent_with_tokens_that_it_gets_itself(issuer: Issuer) -> None:
+    scheme = JwtIssuer(issuer.url, AUDIENCE, jwks_url=f"{issuer.url}/keys", flows=flows_of(issuer.url))
+    async with agent(issuer, scheme) as url:
+        # By its kind: 1.0 has one flow for each scheme, so that the card shows the scheme as several.
+        credentials = Credentials({"oauth2": machine(issuer)})
+        async with Client(url, credentials=credentials) as client, Client(url, credentials=credentials) as other:
+            replies = await asyncio.gather(*(caller.send("hello") for caller in (client, other) for _ in range(5)))
+            assert [reply.text for reply in replies] == ["hello"] * 10
+    assert issuer.forms == [{"grant_type": "client_credentials", "scope": "agent:call"}]
+
+
+async def test_a_token_that_the_agent_refuses_is_replaced_within_the_call(issuer: Issuer) -> None:
+    past = int(time.time()) - 600
+    issuer.token_answers = [JSONResponse({"access_token": issuer.sign({"exp": past}), "expires_in": 60})]
+    credentials = Credentials({"company": machine(issuer)})
+    scheme = OpenIdConnect(issuer.url, AUDIENCE)
+    async with agent(issuer, scheme) as url, Client(url, credentials=credentials) as client:
+        assert (await client.send("one")).text == "one"
+        assert (await client.send("two")).text == "two"
+        assert issuer.asked["/token"] == 2
+        updates = [update async for update in client.stream("three")]
+        assert updates[-1].seen.is_over
+
+
+async def test_a_person_who_has_logged_in_with_a_device_calls_an_agent(issuer: Issuer, channel: HttpChannel) -> None:
+    async with agent(issuer, OpenIdConnect(issuer.url, AUDIENCE)) as url:
+        person = OAuthClient(PUBLIC_CLIENT)
+        pauses: list[float] = []
+
+        async def sleep(seconds: float) -> None:
+            pauses.append(seconds)
+
+        issuer.device_answers = ["authorization_pending", "slow_down", "authorization_pending"]
+        asking = server(channel, issuer, person, sleep=sleep)
+        code = await asking.start_device(SCOPES)
+        assert (code.user_code, code.verification_url) == ("WDJB-MJHT", f"{issuer.url}/here")
+        assert code.device_code not in repr(code)
+        tokens = await asking.finish_device(code, SCOPES)
+        assert (pauses, tokens.scopes) == ([1.0, 1.0, 6.0, 6.0], SCOPES)
+        store = MemoryLogins()
+        login = Login(
+            origin=origin_of(url),
+            scheme="company",
+            kind="device-code",
+            tokens=tokens,
+            token_url=f"{issuer.url}/token",
+            client_id=PUBLIC_CLIENT,
+        )
+        store.put(login)
+        async with Client(url, credentials=Credentials(store=store)) as client:
+            assert (await client.send("hello")).text == "hello"
+
+
+async def test_a_person_logs_in_with_a_browser(issuer: Issuer, channel: HttpChannel) -> None:
+    asking = server(channel, issuer, OAuthClient(PUBLIC_CLIENT, resource=AGENT))
+    async with LoopbackListener() as listener, httpx2.AsyncClient(follow_redirects=True) as browser:
+        request = asking.start_authorization(listener.redirect_uri, SCOPES)
+        assert request.state not in repr(request).replace(request.url, "")
+        answering = asyncio.ensure_future(listener.answer(request.state))
+        await asyncio.sleep(0)
+        strangers = [
+            await browser.get(f"{listener.redirect_uri}?code=x&state=y"),
+            await browser.get(listener.redirect_uri.replace("callback", "favicon.ico")),
+            await browser.post(listener.redirect_uri),
+        ]
+        assert [stranger.status_code for stranger in strangers] == [400, 404, 404]
+        page = await browser.get(request.url)
+        again = await browser.get(f"{listener.redirect_uri}?code=later&state={request.state}")
+        assert (page.status_code, again.status_code, "close this window" in page.text) == (200, 200, True)
+        tokens = await asking.finish_authorization(request, await answering, SCOPES)
+    assert tokens.refresh_token is not None
+    assert (issuer.forms[0]["code_verifier"], issuer.forms[0]["resource"]) == (request.verifier, AGENT)
+    with pytest.raises(RefusedError, match="invalid_grant"):  # a code is good once
+        await asking.finish_authorization(request, await answering, SCOPES)
+
+
+async def test_the_listener_survives_those_who_say_nothing_or_too_much() -> None:
+    with fail_after(10):
+        async with LoopbackListener() as listener:
+            port = int(listener.redirect_uri.rpartition(":")[2].partition("/")[0])
+            for words in (b"", b"GET /" + b"x" * 100_000):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(words)
+                writer.write_eof()
+                assert await reader.read() == b""
+                writer.close()
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            while not listener._silent:
+                await asyncio.sleep(0)
+        with suppress(ConnectionResetError):
+            assert await reader.read() == b""
+        writer.close()
+
+
+# --- what comes back with the browser ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "complaint"),
+    [
+        ({"state": "other", "code": "c"}, "another login"),
+        ({"code": "c"}, "another login"),
+        ({"state": "s", "iss": "https://evil.example", "code": "c"}, "another authorization server"),
+        ({"state": "s", "code": "c"}, "another authorization server"),
+        ({"state": "s", "iss": "ISSUER"}, "without a code"),
+        (
+            {"state": "s", "iss": "ISSUER", "error": "access_denied", "error_description": "no\x1b[2J way"},
+            r"refuses: access_denied \(no \[2J way\)",
+        ),
+    ],
+)
+async def test_a_redirect_that_is_not_right_is_refused(
+    answer: dict[str, str], complaint: str, issuer: Issuer, channel: HttpChannel
+) -> None:
+    asking = server(channel, issuer, OAuthClient(PUBLIC_CLIENT))
+    request = replace(asking.start_authorization("http://127.0.0.1:1/callback", ()), state="s")
+    given = {name: value.replace("ISSUER", issuer.url) for name, value in answer.items()}
+    with pytest.raises(CredentialsError, match=complaint):
+        await asking.finish_authorization(request, given, ())
+    assert issuer.asked["/token"] == 0
+
+
+# --- renewal ----------------------------------------------------------------------------------------------------------
+
+
+def logged_in(issuer: Issuer, tokens: Tokens, **facts: Any) -> MemoryLogins:
+    store = MemoryLogins()
+    known = {"token_url": f"{issuer.url}/token", "client_id": PUBLIC_CLIENT, **facts}
+    store.put(Login(origin="https://agents.example:443", scheme="company", kind="x", tokens=tokens, **known))
+    return store
+
+
+async def first_tokens(issuer: Issuer, channel: HttpChannel) -> Tokens:
+    asking = server(channel, issuer, OAuthClient(PUBLIC_CLIENT), sleep=lambda seconds: asyncio.sleep(0))
+    return await asking.finish_device(await asking.start_device(SCOPES), SCOPES)
+
+
+async def test_a_token_is_renewed_before_it_ends_by_one_of_all_who_need_it(
+    issuer: Issuer, channel: HttpChannel
+) -> None:
+    store = logged_in(issuer, await first_tokens(issuer, channel))
+    now = time.time()
+    scheme = OAuth2Scheme(flows_of(issuer.url))
+    bound = Credentials(store=store, now=lambda: now).bound(card(scheme), given=AGENT, channel=channel)
+    first = await header(bound)
+    now += 40  # it has 60 seconds, and the last 30 do not count
+    renewed = await asyncio.gather(*(header(bound) for _ in range(10)))
+    assert (len(set(renewed)), first in renewed, issuer.asked["/token"]) == (1, False, 2)
+    kept = store.get("https://agents.example:443", "company")
+    assert kept is not None
+    assert kept.tokens is not None
+    assert renewed[0] == f"Bearer {kept.tokens.access_token}"
+
+
+async def test_a_refusal_of_an_old_token_renews_nothing_that_is_new(issuer: Issuer, channel: HttpChannel) -> None:
+    scheme = OAuth2Scheme(flows_of(issuer.url))
+    bound = Credentials({"company": machine(issuer)}).bound(card(scheme), given=AGENT, channel=channel)
+
+    async def refused_call() -> str:
+        await header(bound)
+        await both.wait()
+        assert await bound.renew(UnauthenticatedError()) is True
+        return await header(bound)
+
+    both = asyncio.Barrier(2)
+    one, other = await asyncio.gather(refused_call(), refused_call())
+    assert (one == other, issuer.asked["/token"]) == (True, 2)
+
+
+async def test_a_login_that_has_ended_says_so(issuer: Issuer, channel: HttpChannel) -> None:
+    scheme = OAuth2Scheme(flows_of(issuer.url))
+    store = logged_in(issuer, Tokens("t", 0.0, "hush-refresh"))
+    bound = Credentials(store=store).bound(card(scheme), given=AGENT, channel=channel)
+    with pytest.raises(CredentialsError) as caught:
+        await header(bound)
+    assert str(caught.value) == "The login for https://agents.example:443 has ended (invalid_grant); log in again"
+    assert "hush" not in str(caught.value.__cause__)
+    store = logged_in(issuer, Tokens("t", 0.0))
+    bound = Credentials(store=store).bound(card(scheme), given=AGENT, channel=channel)
+    with pytest.raises(CredentialsError, match="The token cannot be renewed; log in again"):
+        await header(bound)
+
+
+async def test_of_two_processes_that_renew_at_once_the_slower_takes_what_the_other_got(
+    issuer: Issuer, channel: HttpChannel
+) -> None:
+    scheme = OAuth2Scheme(flows_of(issuer.url))
+    store = logged_in(issuer, Tokens("old", 0.0, "used-up"))
+    bound = Credentials(store=store).bound(card(scheme), given=AGENT, channel=channel)
+    issuer.gate = asyncio.Event()
+    waiting = asyncio.ensure_future(header(bound))
+    while not issuer.asked["/token"]:
+        await asyncio.sleep(0)
+    store.put(structs.replace(store.all()[0], tokens=Tokens("theirs", time.time() + 60, "next")))
+    issuer.gate.set()
+    assert await waiting == "Bearer theirs"
+
+
+async def test_a_machines_login_gets_another_token_with_its_secret(issuer: Issuer, channel: HttpChannel) -> None:
+    store = logged_in(issuer, Tokens("old", 0.0, scopes=SCOPES), client_id=CLIENT[0], client_secret=CLIENT[1])
+    bound = Credentials(store=store).bound(card(OAuth2Scheme(flows_of(issuer.url))), given=AGENT, channel=channel)
+    assert await header(bound) != "Bearer old"
+    assert issuer.forms == [{"grant_type": "client_credentials", "scope": "agent:call"}]
+    store.forget("https://agents.example:443")
+    with pytest.raises(CredentialsError, match="The agent demands an OAuth"):
+        await header(bound)
+    assert await bound.renew(UnauthenticatedError()) is False
+
+
+async def test_a_login_that_was_forgotten_meanwhile_is_not_renewed(issuer: Issuer, channel: HttpChannel) -> None:
+    store = logged_in(issuer, Tokens("t"))
+    scheme = OAuth2Scheme(flows_of(issuer.url))
+    bound = Credentials(store=store).bound(card(scheme), given=AGENT, channel=channel)
+    assert await header(bound) == "Bearer t"
+    store.forget("https://agents.example:443")
+    assert await bound.renew(UnauthenticatedError()) is False
+
+
+async def test_a_login_that_is_gone_when_it_must_be_renewed_is_missed(issuer: Issuer, channel: HttpChannel) -> None:
+    bound = Credentials(store=logged_in(issuer, Tokens("t", 0.0), token_url=None)).bound(
+        card(OAuth2Scheme(flows_of(issuer.url))), given=AGENT, channel=channel
+    )
+    with pytest.raises(CredentialsError, match="There is no login for “company” any more"):
+        await header(bound)
+
+
+async def test_an_agents_refusal_leads_to_a_new_token_within_one_call(issuer: Issuer, channel: HttpChannel) -> None:
+    """Raw calls, because only they show that the credentials are asked again after a refusal."""
+    bound = Credentials({"company": machine(issuer)}).bound(
+        card(OAuth2Scheme(flows_of(issuer.url))), given=AGENT, channel=channel
+    )
+    seen: list[str] = []
+
+    async def attempt() -> str:
+        seen.append(await header(bound))
+        if len(seen) == 1:
+            raise UnauthenticatedError
+        return "done"
+
+    calls: Any = Calls(card(OAuth2Scheme(flows_of(issuer.url))), [], lambda *_: None, bound)  # type: ignore[arg-type]
+    assert await calls._persist(None, attempt) == "done"
+    assert (len(set(seen)), issuer.asked["/token"]) == (2, 2)
+
+
+# --- where it is ------------------------------------------------------------------------------------------------------
+
+
+async def test_endpoints_come_from_the_card_and_from_the_servers_metadata(issuer: Issuer, channel: HttpChannel) -> None:
+    well_known = f"{issuer.url}/.well-known/openid-configuration"
+    whole = Endpoints(
+        f"{issuer.url}/token",
+        f"{issuer.url}/authorize",
+        f"{issuer.url}/device",
+        issuer.url,
+        scopes_supported=("openid", "offline_access", "agent:call"),
+    )
+    person = OAuthClient(PUBLIC_CLIENT)
+    schemes: list[OAuth2Scheme | OpenIdConnectScheme] = [
+        OpenIdConnectScheme(well_known),
+        OAuth2Scheme(OAuthFlows(), metadata_url=well_known),
+    ]
+    for scheme in schemes:
+        for flow in (Flow.AUTHORIZATION_CODE, Flow.DEVICE_CODE):
+            assert await find_endpoints(channel, scheme, flow, client=person) == whole
+    bare = OAuth2Scheme(OAuthFlows())
+    assert await find_endpoints(channel, bare, Flow.DEVICE_CODE, client=OAuthClient("x", issuer=issuer.url)) == whole
+    declared = await find_endpoints(channel, OAuth2Scheme(flows_of(issuer.url)), Flow.DEVICE_CODE, client=person)
+    assert declared == Endpoints(f"{issuer.url}/token", None, f"{issuer.url}/device")
+    with pytest.raises(CredentialsError, match="where tokens are given"):
+        await find_endpoints(channel, bare, Flow.DEVICE_CODE, client=person)
+    lacking = OAuth2Scheme(OAuthFlows(device_code=OAuthFlow(token_url=f"{issuer.url}/token")))
+    with pytest.raises(CredentialsError, match="does not say where its device-code flow begins"):
+        await find_endpoints(channel, lacking, Flow.DEVICE_CODE, client=person)
+
+
+async def test_metadata_is_believed_about_its_own_server_only(issuer: Issuer, channel: HttpChannel) -> None:
+    url = f"{issuer.url}/.well-known/openid-configuration"
+    issuer.documents["/.well-known/openid-configuration"] = JSONResponse({"issuer": "https://bank.example"})
+    with pytest.raises(CredentialsError, match=r"is about another server: https://bank\.example"):
+        await read_metadata(channel, url)
+    assert await discover(channel, issuer.url) is None
+    issuer.documents["/.well-known/openid-configuration"] = JSONResponse({"issuer": f"{issuer.url}/other"})
+    assert await discover(channel, issuer.url) is None
+    for nothing in (Response(status_code=404), Response(b"[]"), Response(b"{" * 10_000), JSONResponse({"issuer": 1})):
+        issuer.documents["/.well-known/openid-configuration"] = nothing
+        with pytest.raises(CredentialsError, match="There is no metadata"):
+            await read_metadata(channel, url)
+    issuer.documents["/.well-known/openid-configuration"] = Response(b"x" * 600_000)
+    with pytest.raises(UnansweredError, match="is in trouble"):
+        await read_metadata(channel, url)
+
+
+async def test_a_card_cannot_have_a_clients_secret_sent_elsewhere(issuer: Issuer, channel: HttpChannel) -> None:
+    scheme = OAuth2Scheme(flows_of(issuer.url))
+    well_known = OpenIdConnectScheme(f"{issuer.url}/.well-known/openid-configuration")
+    for theirs in (scheme, well_known, OAuth2Scheme(flows_of(issuer.url), metadata_url=well_known.url)):
+        for client in (OAuthClient("parley", "hush"), OAuthClient("parley", "hush", issuer="http://127.0.0.1:9")):
+            bound = Credentials({"company": client}).bound(card(theirs), given=AGENT, channel=channel)
+            with pytest.raises(CredentialsError, match="The card has the client's secret sent to") as caught:
+                await header(bound)
+            assert "hush" not in str(caught.value)
+    assert issuer.asked["/token"] == 0
+    # Where the agent itself gives the tokens, or the caller names the server, it is sent.
+    own = Credentials({"company": OAuthClient(*CLIENT)}).bound(card(scheme), given=issuer.url, channel=channel)
+    assert (await own.apply(Sent(), AgentInterface(issuer.url, "JSONRPC", "1.0"))).headers["authorization"]
+    named = Credentials({"company": machine(issuer)}).bound(card(well_known), given=AGENT, channel=channel)
+    assert await header(named)
+
+
+async def test_a_card_cannot_have_a_code_of_one_server_sent_to_another(issuer: Issuer, channel: HttpChannel) -> None:
+    person = OAuthClient(PUBLIC_CLIENT)
+    async with authorization_server() as evil:
+        mixed = OAuthFlow(token_url=f"{evil.url}/token", authorization_url=f"{issuer.url}/authorize")
+        scheme = OAuth2Scheme(OAuthFlows(authorization_code=mixed))
+        with pytest.raises(CredentialsError, match="does not say that the latter is its own"):
+            await find_endpoints(channel, scheme, Flow.AUTHORIZATION_CODE, client=person)
+        evil.metadata = {"authorization_endpoint": f"{issuer.url}/authorize"}
+        theirs = OpenIdConnectScheme(f"{evil.url}/.well-known/openid-configuration")
+        with pytest.raises(CredentialsError, match="does not say that the latter is its own"):
+            await find_endpoints(channel, theirs, Flow.AUTHORIZATION_CODE, client=person)
+        # A server may have its tokens at another origin if it says so itself, or if the caller knows both.
+        issuer.metadata = {"token_endpoint": f"{evil.url}/token"}
+        found = await find_endpoints(channel, scheme, Flow.AUTHORIZATION_CODE, client=person)
+        assert found.token_url == f"{evil.url}/token"
+        issuer.metadata = {}
+        known = frozenset({origin_of(issuer.url), origin_of(evil.url)})
+        assert await find_endpoints(channel, scheme, Flow.AUTHORIZATION_CODE, client=person, trusted=known)
+
+
+async def test_servers_that_are_not_safe_or_forbidden_are_not_asked(channel: HttpChannel) -> None:
+    for url in ("http://login.example", "ftp://login.example", "https://u@login.example"):
+        with pytest.raises(CredentialsError):
+            await find_endpoints(
+                channel, OAuth2Scheme(flows_of(url)), Flow.DEVICE_CODE, client=OAuthClient(PUBLIC_CLIENT)
+            )
+
+    def forbid(url: str) -> None:
+        raise CredentialsError(f"forbidden: {url}")
+
+    scheme = OpenIdConnectScheme("https://10.0.0.1/.well-known/openid-configuration")
+    with pytest.raises(CredentialsError, match=r"forbidden: https://10\.0\.0\.1"):
+        await find_endpoints(channel, scheme, Flow.DEVICE_CODE, client=OAuthClient(PUBLIC_CLIENT), check=forbid)
+
+
+# --- what it says -----------------------------------------------------------------------------------------------------
+
+
+async def test_a_refusal_shows_no_secret_even_if_the_server_repeats_it(issuer: Issuer, channel: HttpChannel) -> None:
+    asking = server(channel, issuer, OAuthClient(PUBLIC_CLIENT))
+    with pytest.raises(RefusedError) as caught:
+        await asking.refresh(Tokens("t", refresh_token="hush-hush"))
+    assert (caught.value.error, "hush" in str(caught.value), "you sent" in str(caught.value)) == (
+        "invalid_grant",
+        False,
+        True,
+    )
+    body = Endpoints(f"{issuer.url}/token", secret_in_body=True)
+    with pytest.raises(RefusedError, match="invalid_client") as caught:
+        await AuthorizationServer(channel, OAuthClient("parley", "hush-hush"), body).client_credentials(())
+    assert "hush" not in str(caught.value)
+    assert issuer.forms[-1]["client_secret"] == "hush-hush"
+    with pytest.raises(CredentialsError, match="Client credentials need a client_secret"):
+        await asking.client_credentials(())
+    with pytest.raises(RefusedError, match="invalid_client"):
+        await server(channel, issuer, OAuthClient("nobody")).start_device(())
+
+
+@pytest.mark.parametrize(
+    ("answer", "complaint"),
+    [
+        ({}, "gives no token that can be sent"),
+        ({"access_token": "a\nb"}, "gives no token that can be sent"),
+        ({"access_token": "t", "token_type": "DPoP"}, "a token of the type 'DPoP', not Bearer"),
+        ({"error": {"odd": 1}}, "refuses: status 200"),
+    ],
+)
+async def test_an_answer_without_a_token_is_refused(
+    answer: dict[str, Any], complaint: str, issuer: Issuer, channel: HttpChannel
+) -> None:
+    issuer.documents["/token"] = JSONResponse(answer)
+    with pytest.raises(CredentialsError, match=complaint):
+        await server(channel, issuer, OAuthClient(*CLIENT)).client_credentials(())
+
+
+@pytest.mark.parametrize(
+    ("said", "life"),
+    [(60, 60.0), ("60", 60.0), (None, None), ("soon", None), (-1, None), (1e30, 10 * 365 * 86_400.0), ("nan", None)],
+)
+async def test_a_tokens_life_is_taken_as_servers_write_it(
+    said: Any, life: float | None, issuer: Issuer, channel: HttpChannel
+) -> None:
+    issuer.documents["/token"] = JSONResponse({"access_token": "t", "expires_in": said})
+    tokens = await server(channel, issuer, OAuthClient(*CLIENT), now=lambda: 0.0).client_credentials(("a",))
+    assert tokens == Tokens("t", life, None, ("a",))
+
+
+async def test_a_server_in_trouble_is_waited_for_while_a_code_lives(issuer: Issuer, channel: HttpChannel) -> None:
+    now = 0.0
+    pauses: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+        pauses.append(seconds)
+
+    asking = server(channel, issuer, OAuthClient(PUBLIC_CLIENT), sleep=sleep, now=lambda: now)
+    code = await asking.start_device(())
+    issuer.documents["/token"] = Response(status_code=503)
+    with pytest.raises(CredentialsError, match="The code has expired before anybody confirmed it"):
+        await asking.finish_device(code, ())
+    assert pauses == [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0, 60.0, 60.0]
+    del issuer.documents["/token"]
+    issuer.device_answers = ["access_denied"]
+    with pytest.raises(RefusedError, match="access_denied"):
+        await asking.finish_device(await asking.start_device(()), ())
+    for odd in ({}, {"device_code": "d", "user_code": "u", "verification_uri": "javascript:alert(1)"}):
+        issuer.documents["/device"] = JSONResponse(odd)
+        with pytest.raises(CredentialsError, match=r"gives no code|at a page that is not https"):
+            await asking.start_device(())
+
+
+async def test_a_server_that_is_away_is_asked_again_and_is_no_reason_to_try_another_interface(
+    issuer: Issuer, channel: HttpChannel
+) -> None:
+    pauses: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+
+    issuer.token_answers = [Response(status_code=502), Response(status_code=503)]
+    assert (await server(channel, issuer, OAuthClient(*CLIENT), sleep=sleep).client_credentials(())).access_token
+    nobody = AuthorizationServer(channel, OAuthClient(*CLIENT), Endpoints("http://127.0.0.1:9/token"), sleep=sleep)
+    with pytest.raises(
+        UnansweredError, match=r"The authorization server at http://127\.0\.0\.1:9/token does not answer"
+    ):
+        await nobody.client_credentials(())
+    assert pauses == [0.5, 1.5] * 2
+
+
+async def test_a_server_that_redirects_is_not_followed(issuer: Issuer, channel: HttpChannel) -> None:
+    issuer.documents["/token"] = RedirectResponse("https://evil.example/token", 307)
+    issuer.documents["/.well-known/openid-configuration"] = RedirectResponse("https://evil.example/", 307)
+    with pytest.raises(ForbiddenTargetError):
+        await server(channel, issuer, OAuthClient(*CLIENT)).client_credentials(())
+    assert await discover(channel, issuer.url) is None
+
+
+async def test_a_card_cannot_have_the_client_call_private_addresses(issuer: Issuer) -> None:
+    scheme = JwtIssuer(
+        issuer.url,
+        AUDIENCE,
+        jwks_url=f"{issuer.url}/keys",
+        flows=OAuthFlows(client_credentials=OAuthFlow(token_url=PRIVATE)),
+    )
+    credentials = Credentials({"oauth2": OAuthClient("parley", "hush")})
+    async with agent(issuer, scheme) as url, Client(url, credentials=credentials) as client:
+        with pytest.raises(ForbiddenTargetError, match=r"10\.0\.0\.1"):
+            await client.send("hello")
+
+
+async def test_an_app_in_process_gets_tokens_from_a_server_on_the_network(issuer: Issuer) -> None:
+    security = Security({"company": OpenIdConnect(issuer.url, AUDIENCE)}, [{"company": SCOPES}])
+    app = App(echo_agent(), security=security, drain_seconds=0)
+    credentials = Credentials({"company": machine(issuer)})
+    async with app.running(), Client("http://agent.example", app=app, credentials=credentials) as client:
+        assert (await client.send("hello")).text == "hello"
+
+
+async def test_a_refusal_by_another_agent_renews_nothing(issuer: Issuer, channel: HttpChannel) -> None:
+    scheme = OAuth2Scheme(flows_of(issuer.url))
+    one, other = (
+        Credentials({"company": machine(issuer)}).bound(card(scheme), given=AGENT, channel=channel) for _ in range(2)
+    )
+    await header(one)
+    await header(other)
+    assert (await one.renew(UnauthenticatedError()), await other.renew(UnauthenticatedError())) == (False, True)

@@ -1,0 +1,418 @@
+"""Streams that break and are taken up again: whatever the cut points, what was folded is the task."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+import pytest
+from anyio import fail_after
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parley.client import resuming
+from parley.client.calling import CURSOR, Calls
+from parley.client.errors import StreamTruncatedError, UnreachableError
+from parley.client.options import Retries, Timeouts
+from parley.client.resuming import Following
+from parley.client.transport import Received, Sent
+from parley.protocol import operations as ops
+from parley.protocol.errors import (
+    InternalError,
+    PeerProtocolError,
+    TaskNotFoundError,
+    UnavailableError,
+    UnsupportedOperationError,
+)
+from parley.protocol.events import ArtifactUpdate, StatusUpdate, StreamEvent
+from parley.protocol.messages import Message, Role, TextPart
+from parley.protocol.operations import Operation
+from parley.protocol.requests import Request, Result, SubscribeToTaskRequest
+from parley.protocol.tasks import Artifact, Task, TaskState, TaskStatus
+from tests.client.scripted_agent import (
+    PLACE,
+    SEND,
+    SUBMITTED,
+    TASK,
+    Break,
+    Manner,
+    ScriptedAgent,
+    card_of,
+    chunk,
+    parts_by_artifact,
+    status,
+)
+
+S = TaskState
+BEGUN = Task(TASK, "c", SUBMITTED)
+TEXT = (chunk("one ", append=False), chunk("two "), chunk("two "), chunk("three"), status(S.COMPLETED))
+SUBSCRIBE = SubscribeToTaskRequest(TASK)
+
+updates = st.one_of(
+    st.builds(chunk, st.sampled_from(["a", "b", "ab "]), st.sampled_from(["a", "b"]), append=st.booleans()),
+    st.builds(chunk, st.sampled_from(["a", "b", "ab "])),
+    st.builds(status, st.just(S.WORKING), st.sampled_from([None, "one", "two"])),
+)
+scripts = st.tuples(st.lists(updates, max_size=10), st.sampled_from([S.COMPLETED, S.FAILED, S.INPUT_REQUIRED]))
+breaks = st.lists(st.builds(Break, st.integers(0, 8), st.integers(0, 3), st.booleans()), max_size=3)
+
+
+async def followed(agent: ScriptedAgent) -> Following:
+    following = Following(agent.calls())
+    with fail_after(5):
+        async for _ in following.events(ops.SEND_STREAMING_MESSAGE, SEND):
+            pass
+    return following
+
+
+@given(scripts, st.sampled_from(Manner), breaks)
+def test_whatever_the_cut_points_the_folded_result_is_the_task(
+    script: tuple[list[StatusUpdate | ArtifactUpdate], TaskState], manner: Manner, cuts: list[Break]
+) -> None:
+    events, end = script
+    # The first event always comes: before it, nothing is known that could be followed.
+    cuts = [Break(max(cut.after, 1), cut.meanwhile, cut.looks_like_an_end) for cut in cuts]
+    agent = ScriptedAgent([*events, status(end, "the end")], manner, list(cuts))
+    seen = asyncio.run(followed(agent)).seen.task()
+    truth = agent.truth()
+    assert (seen.status, parts_by_artifact(seen)) == (truth.status, parts_by_artifact(truth))
+
+
+@given(scripts, breaks)
+def test_with_numbers_every_event_comes_exactly_once(
+    script: tuple[list[StatusUpdate | ArtifactUpdate], TaskState], cuts: list[Break]
+) -> None:
+    events, end = script
+    cuts = [Break(max(cut.after, 1), cut.meanwhile, cut.looks_like_an_end) for cut in cuts]
+    agent = ScriptedAgent([*events, status(end)], Manner.NUMBERED, list(cuts))
+
+    async def collect() -> list[StreamEvent]:
+        return [event async for event in Following(agent.calls()).events(ops.SEND_STREAMING_MESSAGE, SEND)]
+
+    assert asyncio.run(collect()) == [BEGUN, *agent.script]
+    assert agent.looks == 0
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("manner", [Manner.REPEATS, Manner.SKIPS, Manner.CLOSES, Manner.REFUSES])
+async def test_without_numbers_no_chunk_is_told_twice(manner: Manner) -> None:
+    agent = ScriptedAgent(TEXT, manner, [Break(3, 1)])
+    told = ""
+    async for event in Following(agent.calls()).events(ops.SEND_STREAMING_MESSAGE, SEND):
+        if isinstance(event, ArtifactUpdate):
+            assert event.append or not told
+            told += "".join(part.text for part in event.artifact.parts if isinstance(part, TextPart))
+    assert told == "one two two three"
+
+
+@pytest.mark.anyio
+async def test_a_numbered_stream_is_taken_up_after_the_last_number() -> None:
+    agent = ScriptedAgent(TEXT, Manner.NUMBERED, [Break(2), Break(0), Break(1)])
+    following = await followed(agent)
+    assert agent.subscriptions == ["1", "1", "2"]
+    assert following.cursor == "5"
+
+
+@pytest.mark.anyio
+async def test_numbers_of_an_agent_that_promises_nothing_are_not_relied_on() -> None:
+    """Some agents number their frames and ignore the number that a reader comes back with."""
+    agent = ScriptedAgent(TEXT, Manner.NUMBERED, [Break(2)])
+    calls = agent.calls()
+    calls.card = card_of()
+    following = Following(calls)
+    with fail_after(5):
+        async for _ in following.events(ops.SEND_STREAMING_MESSAGE, SEND):
+            pass
+    assert agent.subscriptions == [None]
+    assert parts_by_artifact(following.seen.task()) == parts_by_artifact(agent.truth())
+
+
+# --- single cases, each told by a few streams -------------------------------------------------------------------------
+
+
+class Streams:
+    """An agent whose streams are given, one after the other; an exception breaks one. `tasks` are what looks find."""
+
+    interface = PLACE
+    version = PLACE.version
+
+    def __init__(self, *streams: list[StreamEvent | Received | Exception], tasks: list[Task | Exception] | None = None):
+        self.streams = list(streams)
+        self.tasks = tasks or []
+        self.waited: list[float] = []
+
+    def following(self, *extensions: str, **options: float) -> Following:
+        timeouts, retries = Timeouts(reply=3.0), Retries(attempts=int(options.get("attempts", 3)), first_pause=0)
+        place = [(self.interface, self.version)]
+        calls = Calls(
+            card_of(*extensions), place, lambda *_: self, timeouts=timeouts, retries=retries, sleep=self.sleep
+        )
+        return Following(calls)
+
+    async def sleep(self, seconds: float) -> None:
+        self.waited.append(seconds)
+
+    async def call(self, operation: Operation, request: Request, sent: Sent) -> Result:
+        found = self.tasks.pop(0) if len(self.tasks) > 1 else self.tasks[0]
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    async def stream(self, operation: Operation, request: Request, sent: Sent) -> AsyncGenerator[Received]:
+        if not self.streams:
+            raise UnsupportedOperationError
+        for event in self.streams.pop(0):
+            if isinstance(event, Exception):
+                raise event
+            yield event if isinstance(event, Received) else Received(event)
+
+    async def close(self) -> None: ...
+
+
+async def told(following: Following, *, subscribes: bool = False) -> list[StreamEvent]:
+    operation, request = (ops.SUBSCRIBE_TO_TASK, SUBSCRIBE) if subscribes else (ops.SEND_STREAMING_MESSAGE, SEND)
+    with fail_after(5):
+        return [event async for event in following.events(operation, request)]
+
+
+BROKEN = UnreachableError("broken")
+WORKING = Task(TASK, "c", TaskStatus(S.WORKING))
+DONE = Task(TASK, "c", TaskStatus(S.COMPLETED), (Artifact("a", (TextPart("one "), TextPart("two"))),))
+ASKS = Task(TASK, "c", TaskStatus(S.INPUT_REQUIRED))
+
+
+@pytest.mark.anyio
+async def test_a_stream_that_breaks_before_anything_is_known_is_unreachable() -> None:
+    with pytest.raises(UnreachableError, match="broken"):
+        await told(Streams([BROKEN]).following())
+
+
+@pytest.mark.anyio
+async def test_a_stream_that_ends_before_its_first_event_is_an_error() -> None:
+    with pytest.raises(UnreachableError, match="before its first event"):
+        await told(Streams([]).following())
+
+
+@pytest.mark.anyio
+async def test_a_stream_that_breaks_after_its_last_word_is_whole() -> None:
+    assert await told(Streams([BEGUN, status(S.COMPLETED), BROKEN]).following()) == [BEGUN, status(S.COMPLETED)]
+
+
+@pytest.mark.anyio
+async def test_an_agent_that_waits_for_an_answer_while_the_stream_is_away_has_said_its_last_word() -> None:
+    """Whoever went on to listen would wait for itself."""
+    agent = Streams([BEGUN, BROKEN], [ASKS, BROKEN])
+    assert await told(agent.following()) == [BEGUN, status(S.INPUT_REQUIRED)]
+
+
+@pytest.mark.anyio
+async def test_whoever_subscribes_to_a_task_that_waits_hears_what_comes_next() -> None:
+    agent = Streams([ASKS, BROKEN], [ASKS, status(S.WORKING), status(S.COMPLETED)], tasks=[WORKING, DONE])
+    assert await told(agent.following(), subscribes=True) == [
+        ASKS,
+        status(S.WORKING),
+        ArtifactUpdate(TASK, "c", DONE.artifacts[0]),
+        status(S.COMPLETED),
+    ]
+
+
+@pytest.mark.anyio
+async def test_a_subscription_that_begins_in_the_middle_begins_with_a_look_at_the_task() -> None:
+    agent = Streams([chunk("two"), status(S.COMPLETED)], tasks=[DONE])
+    assert await told(agent.following(), subscribes=True) == [DONE]
+
+
+@pytest.mark.anyio
+async def test_a_message_alone_is_a_whole_stream() -> None:
+    reply = Message("r", Role.AGENT, (TextPart("hi"),))
+    assert await told(Streams([reply]).following()) == [reply]
+
+
+@pytest.mark.anyio
+async def test_a_message_within_a_task_does_not_end_it() -> None:
+    reply = Message("r", Role.AGENT, (TextPart("hi"),), task_id=TASK)
+    agent = Streams([BEGUN, reply], tasks=[DONE])
+    assert await told(agent.following()) == [
+        BEGUN,
+        reply,
+        ArtifactUpdate(TASK, "c", DONE.artifacts[0]),
+        status(S.COMPLETED),
+    ]
+
+
+@pytest.mark.anyio
+async def test_what_a_careless_agent_says_after_its_last_word_is_told() -> None:
+    late = chunk("late", append=False)
+    events = [BEGUN, status(S.COMPLETED), late]
+    assert await told(Streams(list(events)).following()) == events
+
+
+@pytest.mark.anyio
+async def test_an_agent_that_does_not_close_after_its_last_word_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(resuming, "LAST_MOMENT", 0.01)
+
+    class Open(Streams):
+        async def stream(self, operation: Operation, request: Request, sent: Sent) -> AsyncGenerator[Received]:
+            yield Received(BEGUN)
+            yield Received(status(S.COMPLETED))
+            await asyncio.Event().wait()
+
+    assert await told(Open().following()) == [BEGUN, status(S.COMPLETED)]
+
+
+@pytest.mark.anyio
+async def test_an_agent_that_never_stops_after_its_last_word_is_left() -> None:
+    class Endless(Streams):
+        async def stream(self, operation: Operation, request: Request, sent: Sent) -> AsyncGenerator[Received]:
+            yield Received(BEGUN)
+            while True:
+                yield Received(status(S.COMPLETED))
+
+    events = await told(Endless().following())
+    assert len(events) == 2 + resuming.MOST_LATE_EVENTS
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("foreign", [Task("other", "c", SUBMITTED), StatusUpdate("other", "c", SUBMITTED)])
+async def test_a_stream_that_speaks_of_another_task_is_refused(foreign: StreamEvent) -> None:
+    with pytest.raises(PeerProtocolError, match="speaks of another: other"):
+        await told(Streams([BEGUN, foreign]).following())
+    with pytest.raises(PeerProtocolError, match="speaks of another: other"):
+        await told(Streams([foreign]).following(), subscribes=True)
+
+
+@pytest.mark.anyio
+async def test_a_look_that_finds_another_task_is_refused() -> None:
+    agent = Streams([BEGUN, BROKEN], tasks=[Task("other", "c", SUBMITTED)])
+    with pytest.raises(PeerProtocolError, match="another task: other"):
+        await told(agent.following())
+
+
+@pytest.mark.anyio
+async def test_a_look_that_finds_no_task_is_refused() -> None:
+    agent = Streams([BEGUN, BROKEN], tasks=[Message("m", Role.AGENT, ())])  # pyright: ignore[reportArgumentType]
+    with pytest.raises(PeerProtocolError, match="no task where it had one"):
+        await told(agent.following())
+
+
+@pytest.mark.anyio
+async def test_a_task_that_is_gone_after_a_break_is_a_truncated_stream() -> None:
+    agent = Streams([BEGUN, BROKEN], tasks=[TaskNotFoundError()])
+    with pytest.raises(StreamTruncatedError) as caught:
+        await told(agent.following())
+    assert (caught.value.task_id, type(caught.value.__cause__)) == (TASK, TaskNotFoundError)
+
+
+@pytest.mark.anyio
+async def test_what_an_agent_reports_on_its_first_stream_is_raised_as_it_is() -> None:
+    with pytest.raises(InternalError):
+        await told(Streams([BEGUN, InternalError()]).following())
+
+
+@pytest.mark.anyio
+async def test_an_agent_that_is_going_down_is_asked_again() -> None:
+    agent = Streams([BEGUN, UnavailableError()], [WORKING, status(S.COMPLETED)], tasks=[DONE])
+    assert (await told(agent.following()))[-1] == status(S.COMPLETED)
+
+
+@pytest.mark.anyio
+async def test_breaks_without_news_in_between_end_in_an_error() -> None:
+    broken: list[StreamEvent | Received | Exception] = [BROKEN]
+    agent = Streams([BEGUN, BROKEN], *[broken] * 20)
+    with pytest.raises(StreamTruncatedError) as caught:
+        await told(agent.following(attempts=2))
+    assert caught.value.__cause__ is BROKEN
+
+
+@pytest.mark.anyio
+async def test_a_stream_is_not_spread_over_connections_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resuming, "MOST_CONNECTIONS", 5)
+    agent = Streams([BEGUN, BROKEN], *([status(S.WORKING, str(number)), BROKEN] for number in range(50)))
+    with pytest.raises(StreamTruncatedError):
+        await told(agent.following())
+    assert len(agent.streams) == 46
+
+
+@pytest.mark.anyio
+async def test_a_task_without_news_is_not_looked_at_for_ever() -> None:
+    agent = Streams([BEGUN, BROKEN], tasks=[BEGUN])
+    with pytest.raises(StreamTruncatedError):
+        await told(agent.following())
+    assert agent.waited.count(resuming.LOOK_SECONDS) == 3
+
+
+@pytest.mark.anyio
+async def test_an_agent_that_closes_every_stream_is_looked_at_instead() -> None:
+    agent = Streams([BEGUN], [WORKING], [WORKING], tasks=[WORKING, WORKING, DONE])
+    events = await told(agent.following())
+    assert events == [BEGUN, status(S.WORKING), ArtifactUpdate(TASK, "c", DONE.artifacts[0]), status(S.COMPLETED)]
+
+
+@pytest.mark.anyio
+async def test_a_snapshot_older_than_what_was_seen_takes_nothing_back() -> None:
+    old = Task(TASK, "c", TaskStatus(S.WORKING), (Artifact("a", (TextPart("one "),)),))
+    first: list[StreamEvent | Received | Exception] = [BEGUN, chunk("one ", append=False), chunk("two"), BROKEN]
+    agent = Streams(first, [old, status(S.COMPLETED)], tasks=[DONE])
+    assert await told(agent.following()) == [*first[:3], status(S.COMPLETED)]
+
+
+@pytest.mark.anyio
+async def test_an_end_that_a_look_does_not_confirm_is_not_believed() -> None:
+    """The store of some agents is behind their streams; what it has at the end is what counts."""
+    behind = Task(TASK, "c", TaskStatus(S.WORKING), (Artifact("a", (TextPart("one "),)),))
+    agent = Streams([BEGUN, BROKEN], [BEGUN, status(S.COMPLETED)], tasks=[behind, DONE])
+    events = await told(agent.following())
+    assert events[-1] == status(S.COMPLETED)
+    assert [type(event) for event in events] == [Task, ArtifactUpdate, StatusUpdate, ArtifactUpdate, StatusUpdate]
+
+
+@pytest.mark.anyio
+async def test_numbered_events_that_come_again_are_taken_once() -> None:
+    numbered: list[StreamEvent | Received | Exception] = [
+        Received(BEGUN, "1"),
+        Received(chunk("one", append=False), "2"),
+        Received(chunk("one", append=False), "2"),
+        Received(chunk("two"), "3"),
+        Received(chunk("one", append=False), "2"),
+        Received(status(S.COMPLETED), "4"),
+    ]
+    events = await told(Streams(numbered).following(CURSOR))
+    assert events == [BEGUN, chunk("one", append=False), chunk("two"), status(S.COMPLETED)]
+
+
+@pytest.mark.anyio
+async def test_a_task_that_had_ended_is_told_whole_and_with_its_status_under_one_number() -> None:
+    agent = Streams([Received(DONE, "9"), Received(status(S.COMPLETED), "9"), Received(status(S.COMPLETED), "9")])
+    assert await told(agent.following(CURSOR)) == [DONE, status(S.COMPLETED)]
+
+
+@pytest.mark.anyio
+async def test_a_stream_can_be_taken_up_from_a_cursor_that_was_kept() -> None:
+    agent = ScriptedAgent(TEXT, Manner.NUMBERED, happened=3)
+    following = Following(agent.calls())
+    with fail_after(5):
+        events = [event async for event in following.events(ops.SUBSCRIBE_TO_TASK, SUBSCRIBE, after="2")]
+    assert events == list(TEXT[2:])
+    assert (agent.subscriptions, following.cursor) == (["2"], "5")
+
+
+@pytest.mark.anyio
+async def test_an_agent_that_does_not_stream_is_looked_at_until_the_task_is_over() -> None:
+    agent = Streams(tasks=[WORKING, WORKING, DONE])
+    following = agent.following()
+    following.seen.add(BEGUN)
+    with fail_after(5):
+        events = [event async for event in following.looks()]
+        assert [event async for event in following.looks()] == []
+    assert events == [status(S.WORKING), ArtifactUpdate(TASK, "c", DONE.artifacts[0]), status(S.COMPLETED)]
+
+
+@pytest.mark.anyio
+async def test_a_task_that_was_read_before_is_the_first_event_of_its_subscription() -> None:
+    agent = Streams([ASKS, status(S.WORKING), status(S.COMPLETED)], tasks=[WORKING, DONE])
+    following = agent.following()
+    following.begin_with(ASKS)
+    events = await told(following, subscribes=True)
+    assert events == [status(S.WORKING), ArtifactUpdate(TASK, "c", DONE.artifacts[0]), status(S.COMPLETED)]
