@@ -1,7 +1,7 @@
 """The `parley` command: what it can do, and how it ends.
 
-Exit codes: 0 it did what was asked, 1 it could not, 2 it was asked wrongly. Mistakes are told in a sentence with the
-cure, never with a traceback; a traceback is a mistake of ours.
+Exit codes: 0 it did what was asked, 1 it could not, 2 it was asked wrongly; those of commands that call agents are in
+`calling`. Mistakes are told in a sentence with the cure, never with a traceback; a traceback is a mistake of ours.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from typing import Annotated
 import typer
 
 from parley import __version__
-from parley.cli import serve, token
+from parley.cli import card, chat, check, login, proxy, push, send, serve, tasks, token
+from parley.cli.calling import EXIT_CODES
 
 app = typer.Typer(
     name="parley",
@@ -22,8 +23,16 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("serve")(serve.serve)
+app.command("proxy", epilog=EXIT_CODES)(proxy.proxy)
 app.command("token")(token.token)
 app.command("password")(token.password)
+app.command("login", epilog=EXIT_CODES)(login.login)
+app.command("card", epilog=EXIT_CODES)(card.card)
+app.command("send", epilog=EXIT_CODES)(send.send)
+app.command("chat", epilog=EXIT_CODES)(chat.chat)
+app.command("check")(check.check)
+app.add_typer(tasks.app, name="tasks")
+app.add_typer(push.app, name="push")
 
 
 def _show_version(wanted: bool) -> None:

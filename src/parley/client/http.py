@@ -10,10 +10,10 @@ import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from http.cookiejar import CookieJar, DefaultCookiePolicy
 
 import httpx2
 
+from parley import __version__
 from parley.client.errors import ForbiddenTargetError, TimedOutError, UnreachableError
 from parley.client.options import Bounds, Timeouts
 from parley.client.transport import Sent
@@ -22,6 +22,7 @@ from parley.wire.sse import Decoder, Frame
 
 EVENT_STREAM = "text/event-stream"
 
+USER_AGENT = f"parley/{__version__}"
 NO_COMPRESSION = "identity"
 """What is asked for and taken: a few compressed bytes can spell gigabytes, and a compressed stream may be held back."""
 
@@ -33,31 +34,6 @@ class HttpReply:
     status: int
     headers: Mapping[str, str]
     body: bytes
-
-
-QUERY = "parley.query"
-"""Where a request carries its query until it leaves."""
-
-
-class _LateQuery(httpx2.AsyncBaseTransport):
-    """Adds the query when a request leaves: it may hold an API key, and httpx logs the URLs of its requests."""
-
-    def __init__(self, transport: httpx2.AsyncBaseTransport) -> None:
-        self._transport = transport
-
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        if query := request.extensions.pop(QUERY, None):
-            request = httpx2.Request(
-                request.method,
-                request.url.copy_merge_params(query),
-                headers=request.headers,
-                stream=request.stream,
-                extensions=request.extensions,
-            )
-        return await self._transport.handle_async_request(request)
-
-    async def aclose(self) -> None:
-        await self._transport.aclose()
 
 
 class HttpChannel:
@@ -73,17 +49,12 @@ class HttpChannel:
         """`transport` is what opens connections: a guarded one, or an app in process."""
         self.timeouts = timeouts or Timeouts()
         self.bounds = bounds or Bounds()
-        self._client = httpx2.AsyncClient(
-            transport=_LateQuery(transport or httpx2.AsyncHTTPTransport(trust_env=False)),
-            follow_redirects=False,
-            trust_env=False,
-            cookies=CookieJar(policy=DefaultCookiePolicy(allowed_domains=[])),  # takes none
-            headers={"accept-encoding": NO_COMPRESSION},
-        )
+        # The library's transport without its client, which keeps cookies, logs URLs with their queries, and takes time.
+        self._transport = transport or httpx2.AsyncHTTPTransport(trust_env=False)
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._client.aclose()
+        await self._transport.aclose()
 
     async def exchange(self, verb: str, url: str, body: bytes, sent: Sent) -> HttpReply:
         """Send a request and read the whole reply. Raises as `opened` does."""
@@ -124,17 +95,18 @@ class HttpChannel:
     async def _begin(self, verb: str, url: str, body: bytes, sent: Sent, quiet: float) -> httpx2.Response:
         """The head of a reply. The time for it is bounded as a whole: headers may come a byte at a time."""
         connect = self.timeouts.connect
-        request = self._client.build_request(
+        patience = {"connect": connect, "pool": connect, "read": quiet, "write": quiet}
+        target = httpx2.URL(url)
+        request = httpx2.Request(
             verb,
-            url,
+            target.copy_merge_params(dict(sent.query)) if sent.query else target,
             content=body,
-            headers=dict(sent.headers),
-            extensions={QUERY: dict(sent.query)},
-            timeout=httpx2.Timeout(quiet, connect=connect, pool=connect),
+            headers={"accept-encoding": NO_COMPRESSION, "user-agent": USER_AGENT, **sent.headers},
+            extensions={"timeout": patience},
         )
         try:
             async with asyncio.timeout(connect + quiet):
-                response = await self._client.send(request, stream=True)
+                response = await self._transport.handle_async_request(request)
         except TimeoutError as error:
             raise TimedOutError(f"{_origin(url)} did not begin to answer in time") from error
         if response.is_redirect and response.status_code != 304:

@@ -27,10 +27,10 @@ from parley.protocol.errors import MethodNotFoundError, UnavailableError
 from parley.protocol.versions import Version
 from parley.server.body_room import BodyRoom
 from parley.server.cards import Cards, Signer, host_of
+from parley.server.contracts import Doorkeeper, Operations, RemoteOperations, Tap
 from parley.server.http import HttpRequest, refuse
 from parley.server.limits import ServerLimits
 from parley.server.metrics import Metrics
-from parley.server.security import Security
 from parley.server.service import Service
 from parley.server.site import Site
 from parley.server.streams import Pulse
@@ -58,7 +58,7 @@ class App:
         self,
         *agents: Agent,
         store: str | TaskLog = "memory:",
-        security: Security | None = None,
+        security: Doorkeeper | None = None,
         limits: ServerLimits | None = None,
         engine_limits: Limits | None = None,
         public_url: str | None = None,
@@ -69,8 +69,12 @@ class App:
         webhooks: WebhookPolicy | None = PUBLIC_ONLY,
         retention: timedelta | None = None,
         drain_seconds: float = 10.0,
+        remote: RemoteOperations | None = None,
+        tap: Tap | None = None,
     ) -> None:
         """Assemble the app; nothing is opened yet.
+
+        `remote` does the work instead of an engine, if the one agent is elsewhere; `tap` hears all that is said.
 
         Raises:
             ValueError: there is no agent, one without a handler, or two with one id.
@@ -92,6 +96,7 @@ class App:
         self._public_url = public_url.rstrip("/") if public_url else None
         self._telemetry = telemetry
         self._webhooks = webhooks
+        self._tap = tap
         self._grpc: tuple[str | None, int] | None = None
         self.is_running = False
         self._was_started = False
@@ -107,11 +112,13 @@ class App:
                 security=security,
                 signer=signer,
                 has_push=webhooks is not None,
+                takes_messages_once=(engine_limits or Limits()).idempotency_seconds > 0,
+                is_remote=remote is not None,
                 default_version=card_version,
                 grpc_target=self._grpc_target,
                 grpc_tenant=agent.id if len(agents) > 1 else None,
             )
-            engine = Engine(
+            engine = remote or Engine(
                 agent,
                 self.log,
                 limits=engine_limits,
@@ -120,7 +127,7 @@ class App:
                 observer=telemetry,
                 deliveries=self._deliveries,
             )
-            self.services[agent.id] = self._service(agent, engine, cards)
+            self.services[agent.id] = self._service(agent, engine, cards, remote)
         bodies = BodyRoom(self.limits.bodies_bytes)
         self._sites = {name: Site(service, self.pulse, bodies) for name, service in self.services.items()}
         self._handle: ASGIApp = self._answer
@@ -133,7 +140,7 @@ class App:
                 expose_headers=["A2A-Extensions", "X-A2A-Extensions", "ETag", "Retry-After", "WWW-Authenticate"],
             )
 
-    def _service(self, agent: Agent, engine: Engine, cards: Cards) -> Service:
+    def _service(self, agent: Agent, engine: Operations, cards: Cards, remote: RemoteOperations | None) -> Service:
         if self._telemetry is not None:
             self._telemetry.watch_runs(agent.id, engine.runs)
         policy = self._webhooks or PUBLIC_ONLY
@@ -146,6 +153,8 @@ class App:
             extensions=agent.extensions,
             observer=self._telemetry,
             check_webhook=lambda config, path: check_webhook(config, policy, path=path),
+            find_extended_card=None if remote is None else remote.get_extended_card,
+            tap=self._tap,
         )
 
     def _trace_headers(self, notification: Notification) -> dict[str, str]:

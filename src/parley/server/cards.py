@@ -21,8 +21,9 @@ from parley.dialects.v1_0 import DIALECT as V1_0
 from parley.protocol.cards import AgentCard, AgentInterface, AgentSkill, Binding
 from parley.protocol.signing import CardForm, CardKey, sign_card
 from parley.protocol.versions import Version
+from parley.server.contracts import Doorkeeper
 from parley.server.cursor import CURSOR
-from parley.server.security import Security
+from parley.server.idempotent_send import IDEMPOTENT_SEND
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -61,16 +62,18 @@ class Cards:
     """The cards of one agent, for any URL it is reached by.
 
     `grpc_target` gives the `host:port` of the gRPC server as a caller of some URL can reach it, if there is one;
-    `grpc_tenant` is what callers must say there to reach this agent among several.
+    `grpc_tenant` is what callers must say there to reach this agent among several. `extensions` are the server's own.
     """
 
     def __init__(
         self,
         agent: Agent,
         *,
-        security: Security | None = None,
+        security: Doorkeeper | None = None,
         signer: Signer | None = None,
         has_push: bool = True,
+        takes_messages_once: bool = True,
+        is_remote: bool = False,
         default_version: Version | None = None,
         grpc_target: Callable[[str], str | None] = lambda _: None,
         grpc_tenant: str | None = None,
@@ -83,6 +86,9 @@ class Cards:
         self._grpc_tenant = grpc_tenant
         self.has_streaming = agent.streaming
         self.has_push = has_push
+        # An agent elsewhere has told which extensions it has; nothing can be added to them from here.
+        added = (CURSOR, IDEMPOTENT_SEND) if takes_messages_once else (CURSOR,)
+        self.extensions = () if is_remote else added
         self.has_extended = security is not None and agent.has_private_skills
         self._cards: OrderedDict[tuple[str, str | None, bool], AgentCard] = OrderedDict()
         self._documents: OrderedDict[tuple[str, str | None, str | None], CardDocument] = OrderedDict()
@@ -110,7 +116,18 @@ class Cards:
             extended_card=self.has_extended,
             everything=everything,
         )
-        extensions = (*card.capabilities.extensions, CURSOR)
+        return self._declared(card, base_url)
+
+    def published(self, card: AgentCard, base_url: str) -> AgentCard:
+        """A card that was written elsewhere, as it is for whoever reaches its agent here."""
+        faces = tuple(self._interfaces(base_url, self.grpc_target(base_url)))
+        return self._declared(structs.replace(card, interfaces=faces, signatures=()), base_url)
+
+    def _declared(self, card: AgentCard, base_url: str) -> AgentCard:
+        """The card with what the server adds to every agent: extensions, its security, and its signature."""
+        own = {extension.uri for extension in self.extensions}
+        others = [extension for extension in card.capabilities.extensions if extension.uri not in own]
+        extensions = (*others, *self.extensions)
         card = structs.replace(card, capabilities=structs.replace(card.capabilities, extensions=extensions))
         if self._security is not None:
             card = structs.replace(

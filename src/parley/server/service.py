@@ -8,14 +8,13 @@ read a body; the other gates come when the request is understood.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import AbstractContextManager, aclosing, nullcontext
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from contextlib import AbstractContextManager, aclosing, contextmanager, nullcontext
 from typing import Any
 
 from parley.engine.caller import Caller
-from parley.engine.engine import Engine
 from parley.protocol import operations as ops
-from parley.protocol.cards import AgentExtension, Binding
+from parley.protocol.cards import AgentCard, AgentExtension, Binding
 from parley.protocol.errors import (
     A2AError,
     ExtendedCardNotConfiguredError,
@@ -32,12 +31,13 @@ from parley.protocol.requests import CreatePushConfigRequest, Request, Result, S
 from parley.protocol.tasks import Task
 from parley.protocol.versions import Version
 from parley.server.cards import Cards
+from parley.server.contracts import Doorkeeper, Operations, Tap
 from parley.server.credentials import ANONYMOUS, Credentials, Identity
 from parley.server.cursor import CURSOR, with_cursors
 from parley.server.failures import Header
 from parley.server.limits import ServerLimits
 from parley.server.observer import Call, Observer
-from parley.server.security import Security, was_refused
+from parley.server.security import was_refused
 from parley.server.streams import Batch
 from parley.server.throttle import Throttle
 from parley.wire.rest import RESERVED_TENANTS
@@ -68,32 +68,40 @@ def extension_headers(call: Call) -> tuple[Header, ...]:
 CheckWebhook = Callable[[PushConfig, str], None]
 """Raises InvalidParamsError for a webhook that is not to be called; the text is the JSON path to it."""
 
+FindExtendedCard = Callable[[Caller], Awaitable[AgentCard]]
+"""The card that an agent elsewhere shows to a caller."""
+
 
 class Service:
     """An agent, its engine, and the rules for its callers."""
 
     def __init__(
         self,
-        engine: Engine,
+        engine: Operations,
         cards: Cards,
         *,
-        security: Security | None,
+        security: Doorkeeper | None,
         throttle: Throttle,
         limits: ServerLimits,
         extensions: tuple[AgentExtension, ...] = (),
         observer: Observer | None = None,
         check_webhook: CheckWebhook | None = None,
+        find_extended_card: FindExtendedCard | None = None,
+        tap: Tap | None = None,
     ) -> None:
+        """`find_extended_card` is for agents elsewhere; `tap` listens to everything that is said."""
         self.engine = engine
         self.cards = cards
         self.limits = limits
         self.agent_id = engine.program.id
         self._security = security
         self._throttle = throttle
-        self._extensions = (*extensions, CURSOR)
+        self._extensions = (*extensions, *cards.extensions)
         self._demands_extensions = any(extension.required for extension in extensions)
         self._observer = observer
         self._check_webhook = check_webhook
+        self._find_extended_card = find_extended_card
+        self._tap = tap
         self._verbs: dict[Operation, Callable[[Any, Caller], Awaitable[Result]]] = {
             ops.SEND_MESSAGE: engine.send_message,
             ops.GET_TASK: engine.get_task,
@@ -142,14 +150,26 @@ class Service:
         Raises:
             A2AError: the reason why not.
         """
-        with self._watched(call), self._throttle.admit(call.identity.name, call.address):
+        with (
+            self._watched(call),
+            self._tapped(call, request),
+            self._throttle.admit(call.identity.name, call.address),
+        ):
             caller = self._admit(call, request)
             if call.operation is ops.GET_EXTENDED_CARD:
-                return self.cards.card(call.base_url, everything=True)
-            result = await self._verbs[call.operation](request, caller)
+                result = await self._extended_card(call, caller)
+            else:
+                result = await self._verbs[call.operation](request, caller)
             if isinstance(result, Task):
                 call.task_id, call.context_id = result.id, result.context_id
+            if self._tap is not None:
+                self._tap.answered(call, result)
             return result
+
+    async def _extended_card(self, call: Call, caller: Caller) -> AgentCard:
+        if self._find_extended_card is None:
+            return self.cards.card(call.base_url, everything=True)
+        return self.cards.published(await self._find_extended_card(caller), call.base_url)
 
     async def follow(self, call: Call, request: Any) -> AsyncGenerator[Batch]:
         """Do what is asked and give the events that come of it, from the call's cursor on where it has one.
@@ -157,7 +177,11 @@ class Service:
         Raises:
             A2AError: the reason why not, before the first event; or why the stream was cut.
         """
-        with self._watched(call), self._throttle.admit_stream(call.identity.name, call.address):
+        with (
+            self._watched(call),
+            self._tapped(call, request),
+            self._throttle.admit_stream(call.identity.name, call.address),
+        ):
             with self._throttle.admit(call.identity.name, call.address):
                 caller = self._admit(call, request)
             begin = self.engine.subscribe_to_task
@@ -171,17 +195,29 @@ class Service:
                     call.task_id, call.context_id = task.id, task.context_id
                 marks = CURSOR.uri in call.extensions
                 with self._observer.stream(call) if self._observer else nullcontext():
+                    self._tell(call, first)
                     yield with_cursors(first) if marks else first
                     async for batch in batches:
+                        self._tell(call, batch)
                         yield with_cursors(batch) if marks else batch
 
     def refused(self, binding: Binding, error: A2AError) -> None:
         """Tell who watches of a request that was refused before it was understood."""
         if self._observer is not None:
             self._observer.refused(self.agent_id, binding, error)
+        if self._tap is not None:
+            self._tap.refused(binding, error)
 
     def _watched(self, call: Call) -> AbstractContextManager[None]:
         return nullcontext() if self._observer is None else self._observer.call(call)
+
+    def _tapped(self, call: Call, request: Request) -> AbstractContextManager[None]:
+        return nullcontext() if self._tap is None else _listening(self._tap, call, request)
+
+    def _tell(self, call: Call, batch: Batch) -> None:
+        if self._tap is not None:
+            for _, event in batch:
+                self._tap.told(call, event)
 
     def _admit(self, call: Call, request: Any) -> Caller:
         """The caller, if it may ask this here and now."""
@@ -247,6 +283,16 @@ class Service:
             raise PushNotificationNotSupportedError
         if self._check_webhook is not None:
             self._check_webhook(config, path)
+
+
+@contextmanager
+def _listening(tap: Tap, call: Call, request: Request) -> Generator[None]:
+    tap.asked(call, request)
+    try:
+        yield
+    except Exception as error:
+        tap.failed(call, error)
+        raise
 
 
 def _caller(identity: Identity, version: Version, tenant: str | None) -> Caller:

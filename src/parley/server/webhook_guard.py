@@ -8,71 +8,45 @@ the name stays in TLS and in the Host header. Whoever runs the server may allow 
 
 from __future__ import annotations
 
-import asyncio
-import ipaddress
 import re
-import socket
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import TypeAlias, cast
 from urllib.parse import SplitResult, urlsplit
 
 import httpcore2
 
+from parley.network.addresses import (
+    Address,
+    OddHostError,
+    check_name,
+    is_listed,
+    is_local_name,
+    is_public,
+    read_address,
+)
+from parley.network.pinned import NameResolver, PinnedNetwork, Resolve
 from parley.protocol.errors import InvalidParamsError, ParleyError
 from parley.protocol.push import PushConfig
 
-Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
-Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
-"""The addresses of a name, as text. Raises OSError if there are none."""
+__all__ = [
+    "MAX_SECRET",
+    "MAX_URL",
+    "PUBLIC_ONLY",
+    "GuardedNetwork",
+    "NameResolver",
+    "Resolve",
+    "WebhookForbiddenError",
+    "WebhookPolicy",
+    "authorization_of",
+    "check_webhook",
+    "check_webhook_url",
+    "is_public",
+]
 
 MAX_URL = 2_048
 """Longer URLs are refused by many servers."""
 
-RESOLVER_THREADS = 8
-"""Names resolved at a time; a name whose servers do not answer takes half a minute."""
-
-# https://www.iana.org/assignments/iana-ipv4-special-registry, and what is not in it but no less special.
-_SPECIAL_4 = [
-    ipaddress.IPv4Network(network)
-    for network in (
-        "0.0.0.0/8",
-        "10.0.0.0/8",
-        "100.64.0.0/10",  # shared by carriers; also the metadata of Alibaba, 100.100.100.200
-        "127.0.0.0/8",
-        "168.63.129.16/32",  # Azure's host, within a public range
-        "169.254.0.0/16",  # link-local, and the metadata of most clouds
-        "172.16.0.0/12",
-        "192.0.0.0/24",  # also the metadata of Oracle, 192.0.0.192
-        "192.0.2.0/24",
-        "192.88.99.0/24",  # 6to4 relays
-        "192.168.0.0/16",
-        "198.18.0.0/15",
-        "198.51.100.0/24",
-        "203.0.113.0/24",
-        "224.0.0.0/4",
-        "240.0.0.0/4",
-    )
-]
-# Of IPv6 only the range given out for the Internet is public, which leaves out what is loopback, link-local, unique
-# local, multicast, mapped from IPv4 or translated to it (64:ff9b::/96); and these parts of it are not.
-_PUBLIC_6 = ipaddress.IPv6Network("2000::/3")
-_SPECIAL_6 = [
-    ipaddress.IPv6Network(network)
-    for network in (
-        "2001::/23",  # protocols, among them Teredo, which holds an IPv4 address
-        "2001:db8::/32",
-        "2002::/16",  # 6to4, which holds an IPv4 address
-        "3fff::/20",
-    )
-]
-
-_LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
-_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _FORBIDDEN = re.compile(r"[^\x21-\x7e]|\\")  # spaces, controls, and what is not ASCII; browsers read \ as /
-_LOCAL_NAMES = ("localhost", "local", "localdomain", "internal", "intranet", "lan", "home", "corp", "private", "arpa")
 MAX_SECRET = 8 * 1024
 """What most servers take in one header."""
 
@@ -97,22 +71,11 @@ class WebhookPolicy:
 
     def allows(self, host: str) -> bool:
         """Whether a host is exempt from the checks."""
-        host = host.lower()
-        return self.allow_private or any(
-            host.endswith(allowed) if allowed.startswith(".") else host == allowed
-            for allowed in (allowed.lower() for allowed in self.allowed_hosts)
-        )
+        return self.allow_private or is_listed(host, self.allowed_hosts)
 
 
 PUBLIC_ONLY = WebhookPolicy()
 """The policy of a server whose owner has not said otherwise."""
-
-
-def is_public(address: Address) -> bool:
-    """Whether an address belongs to the public Internet and to nothing special."""
-    if isinstance(address, ipaddress.IPv4Address):
-        return not any(address in network for network in _SPECIAL_4)
-    return address in _PUBLIC_6 and not any(address in network for network in _SPECIAL_6)
 
 
 # --- when a webhook is registered -------------------------------------------------------------------------------------
@@ -186,55 +149,29 @@ def _split(url: str) -> tuple[SplitResult, str]:
 
 
 def _read_address(host: str) -> Address | None:
-    """The address that a host is, or None if it is a name; what only some would read as an address is neither."""
-    if ":" in host:
-        try:
-            address = ipaddress.IPv6Address(host)
-        except ValueError:
-            raise WebhookForbiddenError("A webhook's address is not valid") from None
-        if address.scope_id is not None:
-            raise WebhookForbiddenError("A webhook's address has no zone")
-        return address
-    last = host.removesuffix(".").rpartition(".")[2]
-    if not _NUMBER.fullmatch(last):
-        return None
     try:
-        return ipaddress.IPv4Address(host)  # four decimal numbers without leading zeros, nothing else
-    except ValueError:
-        raise WebhookForbiddenError("A webhook's address is four decimal numbers") from None
+        return read_address(host)
+    except OddHostError as error:
+        raise WebhookForbiddenError(f"A webhook's {error}") from None
 
 
 def _check_name(host: str, *, is_allowed: bool) -> None:
-    labels = host.split(".")
-    if len(host) > 253 or not all(_LABEL.fullmatch(label) for label in labels):
-        raise WebhookForbiddenError("A webhook's host is a name of letters, digits and hyphens")
-    if not is_allowed and (len(labels) == 1 or labels[-1] in _LOCAL_NAMES):
+    try:
+        check_name(host)
+    except OddHostError as error:
+        raise WebhookForbiddenError(f"A webhook's {error}") from None
+    if not is_allowed and is_local_name(host):
         raise WebhookForbiddenError("A webhook has a public host name")
 
 
 # --- when a webhook is called -----------------------------------------------------------------------------------------
 
 
-class NameResolver:
-    """The addresses of names, as this machine resolves them."""
+class GuardedNetwork(PinnedNetwork):
+    """A network that connects to checked addresses only, and to those themselves.
 
-    def __init__(self) -> None:
-        # Threads of its own: names that take long to resolve must not hold up what else is done in threads.
-        self._threads = ThreadPoolExecutor(RESOLVER_THREADS, thread_name_prefix="parley-webhook-names")
-
-    async def __call__(self, host: str, port: int) -> Sequence[str]:
-        """The addresses of a name, as text. Raises OSError if there are none."""
-        question = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
-        found = await asyncio.get_running_loop().run_in_executor(self._threads, question)
-        return list(dict.fromkeys(str(address[0]) for *_, address in found))
-
-    def close(self) -> None:
-        """Let the threads go."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
-
-
-class GuardedNetwork(httpcore2.AsyncNetworkBackend):
-    """A network that connects to checked addresses only, and to those themselves."""
+    An address that is not to be called is a WebhookForbiddenError.
+    """
 
     def __init__(
         self,
@@ -244,49 +181,22 @@ class GuardedNetwork(httpcore2.AsyncNetworkBackend):
         network: httpcore2.AsyncNetworkBackend | None = None,
     ) -> None:
         """`network` makes the connections; without it, the machine's own does."""
-        self._policy = policy
-        self._resolve = resolve
-        self._network = network or cast("httpcore2.AsyncNetworkBackend", httpcore2.AnyIOBackend())
+        super().__init__(_DialRules(policy), resolve, network=network)
 
-    async def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
-    ) -> httpcore2.AsyncNetworkStream:
-        """A connection to a host, which the caller then tells by its name whom it wants to talk to.
 
-        Raises:
-            WebhookForbiddenError: one of its addresses is not to be called.
-            httpcore2.ConnectError, httpcore2.ConnectTimeout: nobody answers at any of them.
-        """
-        failure: Exception = httpcore2.ConnectError("The name has no address")
-        try:
-            async with asyncio.timeout(timeout):
-                addresses = await self._addresses(host, port)
-        except TimeoutError as error:
-            raise httpcore2.ConnectTimeout("The name was not resolved in time") from error
-        for address in addresses:
-            try:
-                return await self._network.connect_tcp(address, port, timeout, local_address, socket_options)
-            except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
-                failure = error
-        raise failure
+@dataclass(frozen=True, slots=True)
+class _DialRules:
+    """The policy, as a pinned network asks for it."""
 
-    async def _addresses(self, host: str, port: int) -> Sequence[str]:
-        is_allowed = self._policy.allows(host)
+    policy: WebhookPolicy
+
+    def check_host(self, host: str) -> Address | None:
         address = _read_address(host)
-        if address is not None:
-            found = [str(address)]
-        else:
-            _check_name(host.lower(), is_allowed=is_allowed)
-            try:
-                found = await self._resolve(host, port)
-            except OSError as error:
-                raise httpcore2.ConnectError("The name has no address") from error
+        if address is None:
+            _check_name(host.lower(), is_allowed=self.policy.allows(host))
+        return address
+
+    def check_addresses(self, host: str, addresses: Sequence[Address]) -> None:
         # All of them: a name with public and private addresses is an attack, or a mistake that looks like one.
-        if not is_allowed and not all(is_public(ipaddress.ip_address(address)) for address in found):
+        if not self.policy.allows(host) and not all(is_public(address) for address in addresses):
             raise WebhookForbiddenError("The host has an address that is not public")
-        return found

@@ -1,0 +1,167 @@
+"""Cases about versions, extensions, authentication and the extended card."""
+
+from __future__ import annotations
+
+from parley.check.cases import Cases
+from parley.check.envelope import absent
+from parley.check.probe import SAYS_NOTHING, Probe, expect
+from parley.check.verdict import Broken, Undecided
+from parley.client.transport import Sent
+from parley.protocol import operations as ops
+from parley.protocol import requests as r
+from parley.protocol.cards import Binding
+from parley.protocol.errors import (
+    A2AError,
+    ExtensionSupportRequiredError,
+    PermissionDeniedError,
+    TaskNotFoundError,
+    UnauthenticatedError,
+    UnsupportedOperationError,
+    VersionNotSupportedError,
+)
+from parley.protocol.negotiation import read_extensions
+from parley.protocol.versions import Version
+
+CASES = Cases()
+UNKNOWN_EXTENSION = "urn:parley:check:unknown"
+DENIALS = (UnauthenticatedError, PermissionDeniedError)
+
+
+async def _ask(probe: Probe, sent: Sent) -> A2AError | None:
+    """Read an unknown task: the cheapest question that shows whether a request is let in."""
+    return await probe.refusal(ops.GET_TASK, r.GetTaskRequest(absent(), tenant=probe.tenant), sent)
+
+
+@CASES.case("The interface answers as the card says", v1_0="G1.53", v0_3="G2.2", v0_2="G3.4", v0_1="A1.1")
+async def truthful(probe: Probe) -> str:
+    error = await _ask(probe, probe.sent())
+    if error is None:
+        raise Broken("an unknown task is found")
+    if isinstance(error, (TaskNotFoundError, *SAYS_NOTHING)):
+        return f"The interface answers with {type(error).__name__}"
+    if isinstance(error, VersionNotSupportedError):
+        raise Broken(f"the card declares {probe.version} here, and the interface does not speak it: {error}")
+    return f"The interface answers in its way: {type(error).__name__}"
+
+
+# --- versions ---------------------------------------------------------------------------------------------------------
+
+
+@CASES.case("A version that is not offered is refused", v1_0="G1.43")
+async def unknown_version(probe: Probe) -> str:
+    for version in ("99.0", "1.99"):
+        error = await _ask(probe, probe.sent(a2a_version=version))
+        expect(probe, error, VersionNotSupportedError, what=f"The version {version}")
+    return "99.0 and 1.99 are refused"
+
+
+@CASES.case("A patch number changes nothing", v1_0="G1.43")
+async def patch(probe: Probe) -> str:
+    error = await _ask(probe, probe.sent(a2a_version="1.0.1"))
+    if isinstance(error, VersionNotSupportedError):
+        raise Broken("1.0.1 is refused where 1.0 is spoken", must=False)
+    return expect(probe, error, TaskNotFoundError, what="An unknown task asked for in 1.0.1", must=False)
+
+
+# --- extensions -------------------------------------------------------------------------------------------------------
+
+
+@CASES.case("Unknown extensions are ignored", v1_0="G1.39", v0_3="G2.15")
+async def unknown_extension(probe: Probe) -> str:
+    listed = ", ".join((*probe.required, UNKNOWN_EXTENSION))
+    error = await _ask(probe, probe.sent(extensions=listed))
+    said = expect(probe, error, TaskNotFoundError, what="An unknown task, asked for with an unknown extension")
+    if UNKNOWN_EXTENSION in probe.recorder.exchanges[-1].headers.get(probe.extension_header, ""):
+        raise Broken("the server claims to have activated an extension that nobody knows")
+    return said
+
+
+@CASES.case("Active extensions are echoed", v1_0="G1.39", bindings=(Binding.JSONRPC, Binding.HTTP_JSON))
+async def echoed(probe: Probe) -> str:
+    declared = [extension.uri for extension in probe.card.capabilities.extensions]
+    if not declared:
+        raise Undecided("the card declares no extensions")
+    await probe.sample()
+    await probe.call(ops.SEND_MESSAGE, probe.request(), probe.sent(extensions=", ".join(declared)))
+    active = read_extensions([probe.recorder.exchanges[-1].headers.get("a2a-extensions", "")])
+    if not set(declared) & set(active):
+        raise Broken("none of the declared extensions that were listed is echoed in A2A-Extensions", must=False)
+    return f"Echoed are {', '.join(active)}"
+
+
+@CASES.case("A required extension must be listed", v1_0="G1.40", v0_3="G2.15")
+async def required(probe: Probe) -> str:
+    if not probe.required:
+        raise Undecided("the card requires no extension")
+    await probe.sample()
+    error = await probe.refusal(ops.SEND_MESSAGE, probe.request(), probe.sent(extensions=""))
+    is_new = probe.version is Version.V1_0
+    what = "A message that does not list the required extension"
+    return expect(probe, error, ExtensionSupportRequiredError, what=what, must=is_new, any_error=not is_new)
+
+
+# --- authentication ---------------------------------------------------------------------------------------------------
+
+
+def _secured(probe: Probe) -> None:
+    if not probe.card.security or any(not requirement for requirement in probe.card.security):
+        raise Undecided("the card demands no authentication")
+
+
+def _denied(probe: Probe, error: A2AError | None, what: str) -> str:
+    if error is None or not isinstance(error, DENIALS):
+        raise Broken(f"{what} is let in: it is answered with {type(error).__name__ if error else 'a result'}")
+    challenge = probe.recorder.exchanges[-1].headers.get("www-authenticate")
+    if probe.binding is not Binding.GRPC and isinstance(error, UnauthenticatedError) and not challenge:
+        raise Broken(f"{what} is refused, but not told how to authenticate (WWW-Authenticate)", must=False)
+    return f"{what} is refused: {type(error).__name__}"
+
+
+@CASES.case("A caller without credentials is refused", v1_0="G1.48", v0_3="G2.13")
+async def anonymous(probe: Probe) -> str:
+    _secured(probe)
+    error = await probe.refusal(ops.SEND_MESSAGE, probe.request(), probe.sent(anonymous=True))
+    return _denied(probe, error, "A message without credentials")
+
+
+@CASES.case("A caller with wrong credentials is refused", v1_0="G1.48", v0_3="G2.13")
+async def impostor(probe: Probe) -> str:
+    _secured(probe)
+    error = await _ask(probe, probe.sent(anonymous=True, authorization="Bearer parley-check-wrong"))
+    return _denied(probe, error, "A wrong token")
+
+
+@CASES.case("Strangers cannot tell which tasks exist", v1_0="G1.49")
+async def leak(probe: Probe) -> str:
+    _secured(probe)
+    error = await _ask(probe, probe.sent(anonymous=True))
+    return _denied(probe, error, "A reader without credentials")
+
+
+@CASES.case("The extended card is for those who authenticate", v1_0="G1.54", v0_3="G2.5")
+async def extended_card(probe: Probe) -> str:
+    if probe.version is Version.V0_2:
+        raise Undecided("0.2 has no method for it")
+    if not probe.card.capabilities.extended_card:
+        raise Undecided("the card declares no extended card")
+    error = await probe.refusal(
+        ops.GET_EXTENDED_CARD, r.GetExtendedCardRequest(probe.tenant), probe.sent(anonymous=True)
+    )
+    if error is None:
+        raise Broken("the extended card is given to a caller without credentials")
+    if not isinstance(error, DENIALS):
+        raise Undecided(f"without credentials the extended card is answered with {type(error).__name__}: {error}")
+    return f"A caller without credentials is refused: {type(error).__name__}"
+
+
+@CASES.case("Without the capability there is no extended card", v1_0="G1.54", v0_3="G2.5")
+async def no_extended_card(probe: Probe) -> str:
+    if probe.version is Version.V0_2:
+        raise Undecided("0.2 has no method for it")
+    if probe.card.capabilities.extended_card:
+        raise Undecided("the card declares an extended card")
+    error = await probe.refusal(ops.GET_EXTENDED_CARD, r.GetExtendedCardRequest(probe.tenant))
+    is_new = probe.version is Version.V1_0
+    if error is None and not is_new and probe.binding is not Binding.JSONRPC:
+        raise Undecided("0.3 has one route for both cards over HTTP+JSON and gRPC")
+    return expect(probe, error, UnsupportedOperationError, what="The extended card", any_error=not is_new)

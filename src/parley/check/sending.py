@@ -1,0 +1,204 @@
+"""Cases about sending messages."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from uuid import uuid4
+
+import msgspec
+
+from parley.check.cases import Cases
+from parley.check.envelope import absent
+from parley.check.probe import SAYS_NOTHING, Probe, expect
+from parley.check.verdict import Broken, Undecided
+from parley.protocol import operations as ops
+from parley.protocol import requests as r
+from parley.protocol.errors import (
+    A2AError,
+    ContentTypeNotSupportedError,
+    InvalidParamsError,
+    InvalidRequestError,
+    ParleyError,
+    TaskNotFoundError,
+    UnsupportedOperationError,
+)
+from parley.protocol.lifecycle import is_interrupted, is_terminal
+from parley.protocol.messages import Message, RawPart, Role
+from parley.protocol.negotiation import accepts
+from parley.protocol.tasks import Task, TaskState
+from parley.protocol.versions import Version
+
+CASES = Cases()
+UNKNOWN_TYPE = "application/x-parley-check"
+
+
+@CASES.case("The answer to a message is a task or a message", v1_0="G1.7", v0_3="G2.4", v0_1="A1.2")
+async def answer(probe: Probe) -> str:
+    try:
+        sample = await probe.sample()
+    except Undecided as error:
+        if probe.is_unreadable:  # this rule's business; it leaves the others undecided
+            raise Broken(error.message) from error
+        raise
+    if isinstance(sample, Task):
+        return f"The answer is a task in the state {sample.status.state}"
+    if not sample.parts or sample.role is not Role.AGENT:
+        raise Broken("the message has no parts, or is not the agent's")
+    return "The answer is a message"
+
+
+@CASES.case("Task ids are the agent's own and unique", v1_0="G1.3", v0_3="G2.7")
+async def unique_ids(probe: Probe) -> str:
+    first = await probe.task()
+    second = await probe.call(ops.SEND_MESSAGE, probe.request())
+    if not isinstance(second, Task):
+        raise Undecided("the second message was not answered with a task")
+    if first.id == second.id:
+        raise Broken("two messages that name no task got one task id")
+    return "Two tasks have two ids"
+
+
+@CASES.case("A message to an unknown task is refused", v1_0="G1.2", v0_3="G2.7")
+async def unknown_task(probe: Probe) -> str:
+    await probe.sample()
+    chosen = absent()
+    try:
+        result = await probe.call(ops.SEND_MESSAGE, probe.request(probe.message(task_id=chosen)))
+    except A2AError as error:
+        return expect(probe, error, TaskNotFoundError, what="A message to an unknown task")
+    if isinstance(result, Task) and result.id == chosen:
+        raise Broken("the server made a task with the id that its caller chose")
+    got = "a new task" if isinstance(result, Task) else "a message"
+    raise Broken(f"the task id is ignored: the answer is {got}", must=probe.version is Version.V1_0)
+
+
+@CASES.case("A message to a finished task is refused", v1_0="G1.1", v0_3="G2.6")
+async def finished_task(probe: Probe) -> str:
+    task = await probe.finished()
+    error = await probe.refusal(ops.SEND_MESSAGE, probe.request(probe.message(task_id=task.id)))
+    wanted = (UnsupportedOperationError,) if probe.version is Version.V1_0 else ()
+    return expect(probe, error, *wanted, what=f"A message to a {task.status.state} task", any_error=not wanted)
+
+
+@CASES.case("A task and a context that do not belong together are refused", v1_0="G1.4")
+async def mismatch(probe: Probe) -> str:
+    task = await probe.interrupted()
+    message = probe.message(task_id=task.id, context_id=f"check-other-{uuid4()}")
+    error = await probe.refusal(ops.SEND_MESSAGE, probe.request(message))
+    what = "A message to a task in another context"
+    return expect(probe, error, InvalidParamsError, InvalidRequestError, what=what, any_error=True)
+
+
+@CASES.case("A context id that is given is kept", v1_0="G1.5", v0_3="G2.7", v0_1="G3.1")
+async def context(probe: Probe) -> str:
+    sample = await probe.sample()
+    chosen = f"check-{uuid4()}"
+    try:
+        result = await probe.call(ops.SEND_MESSAGE, probe.request(probe.message(context_id=chosen)))
+    except A2AError as error:
+        if isinstance(error, SAYS_NOTHING):
+            raise Undecided(f"the message is answered with {error}") from error
+        return f"A context id of the caller's is refused: {type(error).__name__}"
+    if result.context_id == chosen:
+        return "The context id came back"
+    if result.context_id is None and isinstance(sample, Message):
+        raise Undecided("the agent's message names no context")
+    raise Broken(f"the context id {chosen} was replaced by {result.context_id}")
+
+
+@CASES.case("A context id that is made is returned", v1_0="G1.5", v0_3="G2.7", v0_1="G3.1")
+async def made_context(probe: Probe) -> str:
+    task = await probe.task()
+    if task.context_id:
+        return "The task has a context id"
+    if probe.version is Version.V1_0:
+        raise Undecided("the task has no context id; perhaps the agent made none")
+    raise Broken("the task has no context id")
+
+
+@CASES.case("A send waits for the end or for a question", v1_0="G1.8", v0_3="G2.16")
+async def waits(probe: Probe) -> str:
+    await probe.task()
+    context_id = f"check-{uuid4()}"
+    try:
+        request = probe.request(probe.message(context_id=context_id), return_immediately=False)
+        task = await probe.call(ops.SEND_MESSAGE, request)
+    except Undecided:
+        await _find_again(probe, context_id)
+        raise
+    if not isinstance(task, Task):
+        raise Undecided("this time the answer is a message")
+    if is_terminal(task.status.state) or is_interrupted(task.status.state):
+        return f"The task came back {task.status.state}"
+    raise Broken(f"the task came back {task.status.state}", must=probe.version is Version.V1_0)
+
+
+async def _find_again(probe: Probe, context_id: str) -> None:
+    """A send that was not waited for has left a task behind; find it, so that it can be cancelled."""
+    if probe.version is Version.V1_0:
+        with suppress(ParleyError):
+            page = await probe.call(ops.LIST_TASKS, r.ListTasksRequest(context_id, tenant=probe.tenant))
+            for task in page.tasks:
+                if task.context_id == context_id:
+                    probe.remember(task)
+
+
+@CASES.case("A send that is to return immediately does", v1_0="G1.8", v0_3="G2.16")
+async def returns(probe: Probe) -> str:
+    task = await probe.running()
+    return f"The task came back {task.status.state}"
+
+
+@CASES.case("The caller's task id is kept", v0_1="G3.1")
+async def callers_id(probe: Probe) -> str:
+    chosen = f"check-{uuid4()}"
+    await probe.sample()
+    result = await probe.call(ops.SEND_MESSAGE, probe.request(probe.message(task_id=chosen)))
+    if not isinstance(result, Task) or result.id != chosen:
+        raise Broken(f"the task {chosen} came back as another")
+    return "The task has the caller's id"
+
+
+@CASES.case("A media type that the agent does not take is refused", v1_0="G1.10")
+async def media_type(probe: Probe) -> str:
+    await probe.sample()
+    modes = (*probe.card.default_input_modes, *(mode for skill in probe.card.skills for mode in skill.input_modes))
+    if accepts(modes, UNKNOWN_TYPE):
+        raise Undecided("the agent takes all media types")
+    message = msgspec.structs.replace(probe.message(), parts=(RawPart(b"check", UNKNOWN_TYPE),))
+    error = await probe.refusal(ops.SEND_MESSAGE, probe.request(message))
+    return expect(probe, error, ContentTypeNotSupportedError, what=f"A part of the type {UNKNOWN_TYPE}", must=False)
+
+
+@CASES.case("Results are artifacts", v1_0="G1.12", v0_3="G2.14")
+async def artifacts(probe: Probe) -> str:
+    task = await probe.task()
+    if task.status.state is not TaskState.COMPLETED:
+        raise Undecided(f"the task is {task.status.state}")
+    if task.artifacts:
+        return f"The task has {len(task.artifacts)} artifact(s)"
+    if task.status.message is not None or any(message.role is Role.AGENT for message in task.history):
+        raise Broken("the completed task has a message of the agent's and no artifacts", must=False)
+    raise Undecided("the agent had nothing to say")
+
+
+@CASES.case("Authentication within a task is explained", v1_0="G1.50", v0_3="G2.12")
+async def authentication(probe: Probe) -> str:
+    task = await probe.interrupted()
+    if task.status.state is not TaskState.AUTH_REQUIRED:
+        raise Undecided("the agent asks for no authentication within a task")
+    if task.status.message is None or not task.status.message.parts:
+        raise Broken("the task does not explain what it needs", must=probe.version is Version.V1_0)
+    return "The status message explains it"
+
+
+@CASES.case("What follows in a task is that task", v1_0="G1.14", v0_3="G2.7")
+async def follow_up(probe: Probe) -> str:
+    """It is the last of this module because it uses the interrupted task up."""
+    task = await probe.interrupted()
+    result = await probe.call(ops.SEND_MESSAGE, probe.request(probe.message(task_id=task.id)))
+    if not isinstance(result, Task) or result.id != task.id:
+        raise Broken("the answer to a message within a task is not that task")
+    if result.context_id != task.context_id:
+        raise Broken(f"the task changed its context from {task.context_id} to {result.context_id}")
+    return f"The task went on and is {result.status.state}"

@@ -1,0 +1,189 @@
+"""Who calls through a proxy, and what of their request goes on to the agent behind.
+
+Without a door of its own the proxy lets everybody in and hands the caller's credentials to the agent, which alone can
+judge them: the `Authorization` header, and the keys that the agent's card declares, and nothing else. They go into
+calls of that agent only. With a door of its own (`--auth`), what callers bring is for the proxy, and goes nowhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Iterable, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from itertools import count
+
+from parley.client.calling import Step
+from parley.client.errors import CredentialsError
+from parley.client.origins import origin_of
+from parley.client.transport import Sent
+from parley.protocol.cards import (
+    AgentCard,
+    AgentInterface,
+    ApiKeyLocation,
+    ApiKeyScheme,
+    SecurityRequirement,
+    SecurityScheme,
+)
+from parley.protocol.errors import UnauthenticatedError
+from parley.protocol.negotiation import read_extensions
+from parley.protocol.versions import Version
+from parley.server.contracts import Doorkeeper
+from parley.server.credentials import ANONYMOUS, Credentials, Identity
+from parley.server.cursor import CURSOR
+
+_numbers = count(1)
+_secret = secrets.token_bytes(32)  # names of callers tell nothing about their credentials
+
+
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """What a request brought that concerns the agent behind; `number` is how the trace calls the request."""
+
+    number: int = 0
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    query: Mapping[str, str] = field(default_factory=dict[str, str])
+    extensions: tuple[str, ...] = ()
+
+
+_NOTHING = Brought()
+_brought: ContextVar[Brought] = ContextVar("parley.proxy.brought")
+
+
+def brought() -> Brought:
+    """What the request brought that is being served in this context: each has a task of its own."""
+    return _brought.get(_NOTHING)
+
+
+class Forwarding:
+    """The proxy's door. `own` decides who comes in, if there is one; `forwards` is for doors that let everybody in."""
+
+    def __init__(self, card: AgentCard, *, own: Doorkeeper | None = None, forwards: bool = True) -> None:
+        self._card = card
+        self._own = own
+        self._forwards = forwards and own is None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether anybody could use the agent through this door, without any credentials."""
+        return self._own is None and not (self._forwards and self._card.security)
+
+    @property
+    def schemes(self) -> Mapping[str, SecurityScheme]:
+        """The schemes as the card shows them: the proxy's, or the agent's."""
+        if self._own is not None:
+            return self._own.schemes
+        return self._card.security_schemes if self._forwards else {}
+
+    @property
+    def requirements(self) -> tuple[SecurityRequirement, ...]:
+        """The requirements as the card shows them."""
+        if self._own is not None:
+            return self._own.requirements
+        return self._card.security if self._forwards else ()
+
+    def requirements_for(self, scopes: Iterable[str]) -> tuple[SecurityRequirement, ...]:
+        """The requirements with these scopes added."""
+        return self._own.requirements_for(scopes) if self._own is not None else self.requirements
+
+    async def authenticate(self, credentials: Credentials) -> Identity:
+        """Who the request comes from: whoever the proxy's own door knows, or whoever has the same credentials."""
+        headers = credentials.headers
+        asked = read_extensions(headers[name] for name in ("a2a-extensions", "x-a2a-extensions") if name in headers)
+        given, query = self._secrets(credentials) if self._forwards else ({}, {})
+        _brought.set(Brought(next(_numbers), given, query, asked))
+        if self._own is not None:
+            return await self._own.authenticate(credentials)
+        return Identity(_name_of(given, query)) if given or query else ANONYMOUS
+
+    def demand(self) -> UnauthenticatedError:
+        """The error for a stranger who asks for what strangers never get."""
+        return self._own.demand() if self._own is not None else UnauthenticatedError()
+
+    async def open(self) -> None:
+        """Get ready."""
+        if self._own is not None:
+            await self._own.open()
+
+    async def close(self) -> None:
+        """Let go of what is held."""
+        if self._own is not None:
+            await self._own.close()
+
+    def _secrets(self, credentials: Credentials) -> tuple[dict[str, str], dict[str, str]]:
+        """The headers and query parameters that prove to the agent who the caller is."""
+        given = {name: credentials.headers[name] for name in ("authorization",) if name in credentials.headers}
+        query: dict[str, str] = {}
+        cookies: list[str] = []
+        for scheme in self._card.security_schemes.values():
+            if not isinstance(scheme, ApiKeyScheme):
+                continue
+            match scheme.location:
+                case ApiKeyLocation.HEADER if (value := credentials.headers.get(scheme.name.lower())) is not None:
+                    given[scheme.name.lower()] = value
+                case ApiKeyLocation.QUERY if values := credentials.query.get(scheme.name):
+                    query[scheme.name] = values[0]
+                case ApiKeyLocation.COOKIE if (value := _cookie(credentials, scheme.name)) is not None:
+                    cookies.append(f"{scheme.name}={value}")
+                case _:
+                    pass
+        if cookies:
+            given["cookie"] = "; ".join(cookies)
+        return given, query
+
+
+class ForwardedCredentials:
+    """Proves to the agent who the proxy's caller is, with the credentials that it brought.
+
+    They go to these origins, and to no other that the agent's card may name.
+    """
+
+    def __init__(self, origins: Iterable[str]) -> None:
+        self._origins = frozenset(map(origin_of, origins))
+
+    async def apply(self, sent: Sent, interface: AgentInterface) -> Sent:
+        """The same request with the caller's credentials.
+
+        Raises:
+            CredentialsError: there are some, and the interface is elsewhere.
+        """
+        asked = brought()
+        if not asked.headers and not asked.query:
+            return sent
+        if not self._may_see(interface.url):
+            raise CredentialsError(f"The proxy is not told to trust {interface.url} with its callers' credentials")
+        return replace(sent, headers={**sent.headers, **asked.headers}, query={**sent.query, **asked.query})
+
+    async def renew(self, error: UnauthenticatedError) -> bool:
+        """Nothing better is known than what the caller brought."""
+        return False
+
+    def _may_see(self, url: str) -> bool:
+        # A bare gRPC target does not say whether it is encrypted; the guard sees to it that it is where it must be.
+        spellings = [url] if "://" in url else [f"http://{url}", f"https://{url}"]
+        return any(origin_of(spelling) in self._origins for spelling in spellings)
+
+
+async def pass_extensions(step: Step) -> Step:
+    """Activate at the agent what its caller activates here; the cursor is a matter between the client and the agent."""
+    wanted = [uri for uri in brought().extensions if uri != CURSOR.uri]
+    if not wanted:
+        return step
+    name = "a2a-extensions" if step.version is Version.V1_0 else "x-a2a-extensions"
+    asked = read_extensions([step.sent.headers.get(name, ""), *wanted])
+    return replace(step, sent=replace(step.sent, headers={**step.sent.headers, name: ", ".join(asked)}))
+
+
+def _cookie(credentials: Credentials, name: str) -> str | None:
+    for pair in credentials.headers.get("cookie", "").split(";"):
+        key, equals, value = pair.strip().partition("=")
+        if key == name and equals:
+            return value
+    return None
+
+
+def _name_of(headers: Mapping[str, str], query: Mapping[str, str]) -> str:
+    text = repr((sorted(headers.items()), sorted(query.items()))).encode()
+    return f"caller:{hmac.digest(_secret, text, hashlib.sha256).hex()[:32]}"

@@ -1,0 +1,173 @@
+"""How a value is written in a dialect and a binding, for people to read: as JSON, with secrets masked.
+
+What is shown is what was understood, written again by the same codecs that the wire uses. Protobuf is shown in its own
+JSON form.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Mapping
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import structs
+
+from parley.dialects import v0_3_protojson, v1_0
+from parley.dialects.json_errors import encode_error, encode_rest_error
+from parley.dialects.registry import DIALECTS
+from parley.dialects.rest import encode_rest_request
+from parley.protocol import requests as r
+from parley.protocol.cards import Binding
+from parley.protocol.errors import A2AError, ParleyError
+from parley.protocol.events import StreamEvent
+from parley.protocol.jsonvalue import JsonValue
+from parley.protocol.operations import Operation
+from parley.protocol.push import PushConfig
+from parley.protocol.requests import Request, Result
+from parley.protocol.versions import Version
+from parley.wire.rest import build_path, encode_query
+
+if TYPE_CHECKING:
+    from parley.dialects.protobuf_dialect import ProtobufDialect
+
+MASK = "••••"
+
+SECRET_HEADERS = re.compile(r"authorization|cookie|token|secret|key|password|signature|credential", re.IGNORECASE)
+
+REST = {Version.V0_3: v0_3_protojson.REST_DIALECT, Version.V1_0: v1_0.REST_DIALECT}
+
+UNTOLD_HEADERS = frozenset({"accept", "accept-encoding", "connection", "content-length", "content-type", "host", "te"})
+"""Headers that say nothing about the conversation."""
+
+
+def show_headers(headers: Mapping[str, str], secrets: Container[str] = ()) -> dict[str, str]:
+    """Headers without what is no part of the conversation, and without secrets; a scheme's name is none.
+
+    `secrets` are headers that hold one, whatever they are called; all names are in lower case.
+    """
+    return {
+        name: _masked_header(name, value) if name in secrets or SECRET_HEADERS.search(name) else value
+        for name, value in headers.items()
+        if name not in UNTOLD_HEADERS
+    }
+
+
+def _masked_header(name: str, value: str) -> str:
+    scheme, space, _ = value.partition(" ")
+    return f"{scheme} {MASK}" if space and name.endswith("authorization") else MASK
+
+
+def show_request(
+    operation: Operation, request: Request, version: Version, binding: Binding | str
+) -> tuple[str, JsonValue]:
+    """What is called, and what with: the method, the route, or the rpc."""
+    request = _masked_request(request)
+    try:
+        if binding == Binding.GRPC:
+            dialect = _protobuf(version)
+            return dialect.rpc(operation).path, _shown(dialect.encode_request(operation, request))
+        if binding == Binding.HTTP_JSON:
+            asked = encode_rest_request(version, operation, request)
+            verb, path = build_path(operation, version, parameters=asked.parameters, tenant=asked.tenant)
+            query = encode_query(asked.query)
+            return f"{verb} {path}{'?' if query else ''}{query}", _json(asked.body) if asked.body else None
+        return operation.methods.get(version, operation.name), _json(
+            DIALECTS[version].encode_request(operation, request)
+        )
+    except ParleyError as error:
+        return operation.name, f"cannot be said in A2A {version}: {error}"
+
+
+def show_result(operation: Operation, result: Result, version: Version, binding: Binding | str) -> JsonValue:
+    """An answer."""
+    result = _masked_result(result)
+    try:
+        if binding == Binding.GRPC:
+            return _shown(_protobuf(version).encode_result(operation, result))
+        dialect = REST[version] if binding == Binding.HTTP_JSON else DIALECTS[version]
+        return _json(dialect.encode_result(operation, result))
+    except ParleyError as error:
+        return f"cannot be said in A2A {version}: {error}"
+
+
+def show_event(event: StreamEvent, version: Version, binding: Binding | str) -> JsonValue:
+    """An event of a stream. In 0.1 a snapshot is several, and then a list."""
+    try:
+        if binding == Binding.GRPC:
+            return _shown(_protobuf(version).encode_event(event))
+        dialect = REST[version] if binding == Binding.HTTP_JSON else DIALECTS[version]
+        frames = [_json(frame) for frame in dialect.encode_event(event)]
+        return frames[0] if len(frames) == 1 else frames
+    except ParleyError as error:
+        return f"cannot be said in A2A {version}: {error}"
+
+
+def show_error(error: BaseException, version: Version, binding: Binding | str) -> JsonValue:
+    """An error, or what has happened to the connection."""
+    if not isinstance(error, A2AError):
+        return f"{type(error).__name__}: {error}"
+    if binding == Binding.GRPC:
+        return {"code": error.row.grpc if version is Version.V1_0 else error.row.grpc_0_3, "message": str(error)}
+    if binding == Binding.HTTP_JSON:
+        return _json(encode_rest_error(version, error)[1])
+    return _json(encode_error(version, error))
+
+
+# --- secrets ----------------------------------------------------------------------------------------------------------
+
+
+def _masked_request(request: Request) -> Request:
+    match request:
+        case r.SendMessageRequest(configuration=r.SendConfiguration(push_config=PushConfig() as config)):
+            configuration = structs.replace(request.configuration, push_config=_masked(config))
+            return structs.replace(request, configuration=configuration)
+        case r.CreatePushConfigRequest():
+            return structs.replace(request, config=_masked(request.config))
+        case _:
+            return request
+
+
+def _masked_result(result: Result) -> Result:
+    match result:
+        case PushConfig():
+            return _masked(result)
+        case r.PushConfigPage():
+            return structs.replace(result, configs=tuple(map(_masked, result.configs)))
+        case _:
+            return result
+
+
+def _masked(config: PushConfig) -> PushConfig:
+    """A webhook without what it proves itself with, and without the query of its URL, where many put their keys."""
+    authentication = config.authentication
+    if authentication is not None:
+        credentials = authentication.credentials and MASK
+        extra = dict.fromkeys(authentication.extra, MASK)
+        authentication = structs.replace(authentication, credentials=credentials, extra=extra)
+    parts = urlsplit(config.url)
+    place = parts._replace(netloc=parts.netloc.rpartition("@")[2], query=MASK if parts.query else "", fragment="")
+    return structs.replace(config, url=place.geturl(), token=config.token and MASK, authentication=authentication)
+
+
+# --- JSON -------------------------------------------------------------------------------------------------------------
+
+
+def _json(text: bytes) -> JsonValue:
+    return msgspec.json.decode(text)
+
+
+def _protobuf(version: Version) -> ProtobufDialect:
+    # Importing protobuf takes a while, and only who speaks gRPC has it.
+    from parley.dialects import protobuf_v0_3, protobuf_v1_0
+
+    return protobuf_v1_0.DIALECT if version is Version.V1_0 else protobuf_v0_3.DIALECT
+
+
+def _shown(message: object) -> JsonValue:
+    from google.protobuf.json_format import MessageToDict
+    from google.protobuf.message import Message
+
+    assert isinstance(message, Message)
+    return MessageToDict(message)

@@ -1,0 +1,229 @@
+"""The conversation as it happens, on both sides of a proxy: what each said, in the dialect that it speaks.
+
+Each line belongs to an exchange, which has a number: a caller's request and all that came of it. Between the caller's
+request and its answer stand the calls of the agent, translated. Secrets are masked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import aclosing
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import TextIO
+
+import msgspec
+from msgspec import Struct
+
+from parley.client.transport import Received, Sent, Transport
+from parley.protocol.cards import AgentInterface, ApiKeyScheme, Binding, SecurityScheme
+from parley.protocol.errors import A2AError, wire_name
+from parley.protocol.events import StreamEvent
+from parley.protocol.jsonvalue import JsonValue
+from parley.protocol.operations import Operation
+from parley.protocol.requests import Request, Result
+from parley.protocol.versions import Version
+from parley.proxy.forwarding import brought
+from parley.proxy.spelling import show_error, show_event, show_headers, show_request, show_result
+from parley.server.observer import Call
+
+
+class Way(StrEnum):
+    """From whom to whom."""
+
+    ASKED = "caller → proxy"
+    CALLED = "proxy → agent"
+    HEARD = "agent → proxy"
+    ANSWERED = "proxy → caller"
+
+
+class Line(Struct, frozen=True, omit_defaults=True):
+    """One thing that was said."""
+
+    time: str
+    exchange: int
+    way: Way
+    kind: str
+    operation: str
+    version: str
+    binding: str
+    what: str
+    headers: dict[str, str] = {}
+    body: JsonValue = None
+
+
+Write = Callable[[Line], None]
+Clock = Callable[[], datetime]
+
+
+def text_writer(out: TextIO) -> Write:
+    """Writes lines for people, with bodies indented."""
+
+    def write(line: Line) -> None:
+        head = (
+            f"{line.time[11:23]}  #{line.exchange}  {line.way:<14}  {line.kind:<7}  A2A {line.version} {line.binding}"
+        )
+        lines = [f"{head}  {line.what}"]
+        lines += [f"    {name}: {value}" for name, value in line.headers.items()]
+        if line.body is not None:
+            body = line.body
+            text = body if isinstance(body, str) else msgspec.json.format(msgspec.json.encode(body), indent=2).decode()
+            lines += [f"    {row}" for row in text.splitlines()]
+        out.write("\n".join(lines).translate(HARMLESS) + "\n")
+        out.flush()
+
+    return write
+
+
+HARMLESS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if code != 10}
+"""What strangers say must not steer the terminal."""
+
+
+def json_writer(out: TextIO) -> Write:
+    """Writes one JSON object a line."""
+
+    def write(line: Line) -> None:
+        out.write(msgspec.json.encode(line).decode() + "\n")
+        out.flush()
+
+    return write
+
+
+class Trace:
+    """Tells writers of everything that is said. It is the tap of the server, and listens at the client's transports."""
+
+    def __init__(self, *writers: Write, now: Clock = lambda: datetime.now(UTC)) -> None:
+        self._writers = writers
+        self._now = now
+        self._secrets: set[str] = set()
+
+    def mask(self, schemes: Iterable[SecurityScheme]) -> None:
+        """Show no values of the headers that these schemes put keys into."""
+        self._secrets.update(scheme.name.lower() for scheme in schemes if isinstance(scheme, ApiKeyScheme))
+
+    # --- the caller's side --------------------------------------------------------------------------------------------
+
+    def asked(self, call: Call, request: Request) -> None:
+        """A caller asks."""
+        what, body = show_request(call.operation, request, call.version, call.binding)
+        self._say(Way.ASKED, "request", call, what, body, dict(call.headers))
+
+    def answered(self, call: Call, result: Result) -> None:
+        """It is answered."""
+        body = show_result(call.operation, result, call.version, call.binding)
+        self._say(Way.ANSWERED, "reply", call, call.operation.name, body)
+
+    def told(self, call: Call, event: StreamEvent) -> None:
+        """It is told of an event."""
+        body = show_event(event, call.version, call.binding)
+        self._say(Way.ANSWERED, "event", call, type(event).__name__, body)
+
+    def failed(self, call: Call, error: BaseException) -> None:
+        """It is refused."""
+        body = show_error(error, call.version, call.binding)
+        self._say(Way.ANSWERED, "error", call, _name(error), body)
+
+    def refused(self, binding: Binding, error: A2AError) -> None:
+        """A request is refused that was not understood, so nobody knows what it was."""
+        body = show_error(error, Version.V1_0, binding)
+        self._tell(Line(self._time, brought().number, Way.ANSWERED, "error", "", "?", binding, _name(error), {}, body))
+
+    def _say(
+        self, way: Way, kind: str, call: Call, what: str, body: JsonValue, headers: dict[str, str] | None = None
+    ) -> None:
+        self.write(way, kind, call.operation, call.version, call.binding, what, body, headers)
+
+    # --- the agent's side ---------------------------------------------------------------------------------------------
+
+    def listening(
+        self, connect: Callable[[AgentInterface, Version], Transport]
+    ) -> Callable[[AgentInterface, Version], Transport]:
+        """The same way to connect, with an ear on the line."""
+        return lambda interface, version: TracedTransport(connect(interface, version), self)
+
+    def write(
+        self,
+        way: Way,
+        kind: str,
+        operation: Operation,
+        version: Version,
+        binding: Binding | str,
+        what: str,
+        body: JsonValue,
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        """Tell the writers of one thing."""
+        shown = show_headers(headers or {}, self._secrets)
+        number = brought().number
+        self._tell(Line(self._time, number, way, kind, operation.name, version, str(binding), what, shown, body))
+
+    @property
+    def _time(self) -> str:
+        return self._now().isoformat(timespec="milliseconds")
+
+    def _tell(self, line: Line) -> None:
+        for write in self._writers:
+            write(line)
+
+
+def _name(error: BaseException) -> str:
+    return wire_name(error) if isinstance(error, A2AError) else type(error).__name__
+
+
+class TracedTransport:
+    """A transport that tells a trace of what goes over it."""
+
+    def __init__(self, inner: Transport, trace: Trace) -> None:
+        self._inner = inner
+        self._trace = trace
+
+    @property
+    def interface(self) -> AgentInterface:
+        """Where the agent is."""
+        return self._inner.interface
+
+    @property
+    def version(self) -> Version:
+        """The dialect that is spoken."""
+        return self._inner.version
+
+    async def call(self, operation: Operation, request: Request, sent: Sent) -> Result:
+        """Ask once and give the answer; see `Transport`."""
+        self._asked(operation, request, sent)
+        try:
+            result = await self._inner.call(operation, request, sent)
+        except Exception as error:
+            self._failed(operation, error)
+            raise
+        body = show_result(operation, result, self.version, self.interface.binding)
+        self._heard("reply", operation, operation.name, body)
+        return result
+
+    async def stream(self, operation: Operation, request: Request, sent: Sent) -> AsyncGenerator[Received]:
+        """Ask once and give the events; see `Transport`."""
+        self._asked(operation, request, sent)
+        try:
+            async with aclosing(self._inner.stream(operation, request, sent)) as events:
+                async for received in events:
+                    body = show_event(received.event, self.version, self.interface.binding)
+                    self._heard("event", operation, type(received.event).__name__, body)
+                    yield received
+        except Exception as error:
+            self._failed(operation, error)
+            raise
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._inner.close()
+
+    def _asked(self, operation: Operation, request: Request, sent: Sent) -> None:
+        what, body = show_request(operation, request, self.version, self.interface.binding)
+        headers = dict(sent.headers)
+        self._trace.write(Way.CALLED, "request", operation, self.version, self.interface.binding, what, body, headers)
+
+    def _heard(self, kind: str, operation: Operation, what: str, body: JsonValue) -> None:
+        self._trace.write(Way.HEARD, kind, operation, self.version, self.interface.binding, what, body)
+
+    def _failed(self, operation: Operation, error: Exception) -> None:
+        body = show_error(error, self.version, self.interface.binding)
+        self._heard("error", operation, _name(error), body)

@@ -1,0 +1,146 @@
+"""What is said about cards, and where a check does not go."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from parley.check.card import FoundCard, cached, complete, consistent, encrypted, public, signed, versioned
+from parley.check.probe import Options
+from parley.check.run import check
+from parley.check.verdict import Broken, Exchange, Undecided, Verdict
+from parley.client.errors import DiscoveryError, UnreachableError
+from parley.dialects.cards import decode_any_card
+from tests.server.serving import serving
+
+CARD: dict[str, Any] = {
+    "name": "Agent",
+    "description": "An agent",
+    "version": "1",
+    "supportedInterfaces": [{"url": "https://agent.example", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}],
+    "capabilities": {},
+    "defaultInputModes": ["text/plain"],
+    "defaultOutputModes": ["text/plain"],
+    "skills": [{"id": "a", "name": "A", "description": "Does A", "tags": ["a"]}],
+}
+OLD: dict[str, Any] = {
+    **{name: member for name, member in CARD.items() if name != "supportedInterfaces"},
+    "protocolVersion": "0.3.0",
+    "url": "https://agent.example/",
+    "preferredTransport": "JSONRPC",
+}
+
+
+def found(*, at: str = "https://agent.example/card.json", base: dict[str, Any] = CARD, **members: Any) -> FoundCard:
+    document = {**base, **members}
+    card, version = decode_any_card(json.dumps(document).encode())
+    return FoundCard(card, version, at, Exchange("GET /", status=200), document)
+
+
+def face(url: str, version: str = "1.0") -> dict[str, Any]:
+    return {"url": url, "protocolBinding": "JSONRPC", "protocolVersion": version}
+
+
+def test_a_good_card_is_complete_encrypted_and_versioned() -> None:
+    assert complete(found()) == "The card has all required members"
+    assert encrypted(found()) == "All interfaces with a scheme are https"
+    assert versioned(found()) == "All interfaces declare Major.Minor"
+    assert consistent(found(base=OLD)) == "Every URL has one transport"
+
+
+@pytest.mark.parametrize(
+    ("trial", "card", "must", "detail"),
+    [
+        (complete, found(version=""), True, "the card lacks version"),
+        (complete, found(supportedInterfaces=[]), True, "the card declares no interface"),
+        (complete, found(skills=[]), False, "the card has no skill"),
+        (cached, found(), False, "the card comes without cache-control and etag"),
+        (encrypted, found(supportedInterfaces=[face("http://agent.example")]), True, "not encrypted: http://agent"),
+        (public, found(supportedInterfaces=[face("https://10.0.0.1")]), True, "the card names internal addresses"),
+        (versioned, found(supportedInterfaces=[face("https://agent.example", "1.0.1")]), False, "not Major.Minor"),
+        (
+            consistent,
+            found(base=OLD, additionalInterfaces=[{"url": "https://agent.example/", "transport": "GRPC"}]),
+            True,
+            "more than one transport",
+        ),
+        (
+            consistent,
+            found(base=OLD, additionalInterfaces=[{"url": "https://agent.example:1", "transport": "GRPC"}]),
+            False,
+            "does not list the main url",
+        ),
+        (signed, found(signatures=[{"protected": "!", "signature": "x"}]), True, "no base64url of JSON"),
+        (signed, found(signatures=[{"protected": "e30", "signature": "x"}]), True, "has no alg"),
+    ],
+)
+def test_a_bad_card_is_told_what_is_wrong(trial: Any, card: FoundCard, must: bool, detail: str) -> None:
+    with pytest.raises(Broken, match=detail) as broken:
+        trial(card)
+    assert broken.value.must is must
+
+
+@pytest.mark.parametrize(
+    ("trial", "card", "reason"),
+    [
+        (signed, found(), "not signed"),
+        (signed, found(signatures=[{"protected": "eyJhbGciOiJFUzI1NiIsImtpZCI6ImsifQ", "signature": "x"}]), "key"),
+        (encrypted, found(at="http://127.0.0.1:80/card.json"), "private address"),
+        (public, found(at="http://localhost/card.json"), "private address"),
+        (public, found(), "only its owner knows"),
+    ],
+)
+def test_what_a_card_does_not_show_is_undecided(trial: Any, card: FoundCard, reason: str) -> None:
+    with pytest.raises(Undecided, match=reason):
+        trial(card)
+
+
+def document(card: dict[str, Any] | bytes, status: int = 200) -> Any:
+    """An app that has this at every path."""
+    body = card if isinstance(card, bytes) else json.dumps(card).encode()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": status, "headers": [(b"content-type", b"text/json")]})
+        await send({"type": "http.response.body", "body": body})
+
+    return app
+
+
+@pytest.mark.anyio
+async def test_a_card_that_points_into_the_network_of_its_reader_is_not_followed() -> None:
+    faces = [face("http://10.0.0.1/"), face("https://127.0.0.1.example.internal/"), face("http://[bad")]
+    async with serving(document({**CARD, "supportedInterfaces": faces})) as client:
+        report = await check(str(client.base_url), Options(timeout=5))
+    places = [found for found in report.findings if found.case == "The interface answers as the card says"]
+    assert [finding.verdict for finding in places] == [Verdict.UNDECIDED] * 3
+    assert "which is not encrypted" in places[0].detail
+
+
+@pytest.mark.anyio
+async def test_an_interface_that_answers_nothing_of_a2a_fails_and_an_unknown_binding_is_left_out() -> None:
+    async with serving(document(b"")) as elsewhere:
+        url = str(elsewhere.base_url)
+        other = {"url": url, "protocolBinding": "urn:other", "protocolVersion": "1.0"}
+        faces = [{**face(url), "protocolBinding": "HTTP+JSON"}, other, face(url, "7.0"), face(url, "0.1")]
+        async with serving(document({**CARD, "supportedInterfaces": faces})) as client:
+            report = await check(f"{client.base_url}/card.json", Options(timeout=5))
+    assert [place.split(" ")[:2] for place in report.places] == [["1.0", "HTTP+JSON"], ["0.1", "JSONRPC"]]
+    assert {"G1.7", "G1.53", "A1.2"} <= {finding.rule for finding in report.findings if finding.verdict == "failed"}
+
+
+@pytest.mark.anyio
+async def test_without_a_card_there_is_no_check() -> None:
+    for app in (document(b"", 404), document(b"nonsense")):
+        async with serving(app) as client:
+            with pytest.raises(DiscoveryError, match="There is no agent card at"):
+                await check(f"{client.base_url}/agents/one", Options(timeout=5))
+
+
+@pytest.mark.anyio
+async def test_without_a_server_there_is_no_check() -> None:
+    async with serving(document(b"")) as client:
+        url = str(client.base_url)
+    with pytest.raises(UnreachableError):
+        await check(url, Options(timeout=5))

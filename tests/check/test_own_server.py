@@ -1,0 +1,160 @@
+"""Our own server breaks no rule: every dialect, every binding, and agents of every temper."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from parley import Agent
+from parley.check.probe import Options
+from parley.check.run import check
+from parley.check.verdict import Report, Verdict
+from parley.protocol.cards import AgentExtension, Binding
+from parley.protocol.tasks import TaskState
+from parley.protocol.versions import Version
+from parley.server.app import App
+from parley.server.grpc_server import GrpcServer
+from parley.server.schemes.stored_secrets import StoredSecret, hash_secret
+from parley.server.schemes.tokens import BearerTokens
+from parley.server.security import Security
+from tests.server.serving import echo_agent, running
+
+pytestmark = pytest.mark.anyio
+
+TOKEN = "a-token-that-nobody-guesses"
+REQUIRED = "https://extensions.example/required"
+
+
+@asynccontextmanager
+async def everywhere(app: App) -> AsyncGenerator[str]:
+    """An app over HTTP and gRPC."""
+    async with running(app, seconds=60) as client:
+        url = str(client.base_url)
+        grpc_server = GrpcServer(app, http_url=url)
+        await grpc_server.start("127.0.0.1", 0)
+        try:
+            yield url
+        finally:
+            await grpc_server.stop()
+
+
+def broken(report: Report) -> list[tuple[str, str, str]]:
+    """What is not as it should be, warnings included."""
+    bad = (Verdict.FAILED, Verdict.WARNED)
+    return [(found.rule, found.place, found.detail) for found in report.findings if found.verdict in bad]
+
+
+def decided(report: Report) -> set[str]:
+    return {found.rule for found in report.findings if found.verdict is Verdict.PASSED}
+
+
+ALL_PLACES = [
+    "1.0 JSONRPC",
+    "1.0 HTTP+JSON",
+    "1.0 GRPC",
+    "0.3 JSONRPC",
+    "0.3 HTTP+JSON",
+    "0.3 GRPC",
+    "0.2 JSONRPC",
+    "0.1 JSONRPC",
+]
+
+
+@pytest.mark.parametrize("text", ["hello", "ask", "count 5"])
+async def test_no_rule_is_broken_in_any_dialect_over_any_binding(text: str) -> None:
+    async with everywhere(App(echo_agent())) as url:
+        report = await check(url, Options(timeout=10, text=text), versions=list(Version))
+    assert broken(report) == []
+    assert [place.rpartition(" ")[0] for place in report.places] == ALL_PLACES
+    assert {"G1.2", "G1.16", "G1.19", "G1.22", "G1.29", "G1.36", "G1.44", "G1.59"} <= decided(report)
+    assert {"G2.4", "G2.9", "G2.18", "G2.19", "G2.20"} <= decided(report)
+    assert {"G3.1", "A1.1", "A1.2", "A1.7"} <= decided(report)
+    assert ({"G1.4", "G1.14"} <= decided(report)) == (text == "ask")
+
+
+async def test_an_agent_that_answers_with_messages_breaks_no_rule() -> None:
+    agent = Agent("Direct", description="Answers at once", replies_directly=True)
+
+    @agent.on_message
+    async def answer(turn: Any) -> str:
+        return "Hello yourself"
+
+    async with everywhere(App(agent)) as url:
+        report = await check(url, Options(timeout=10))
+    assert broken(report) == []
+    undecided = {found.detail for found in report.findings if found.verdict is Verdict.UNDECIDED}
+    assert "the agent answers with a message and makes no task" in undecided
+
+
+async def test_an_agent_without_streams_and_webhooks_that_requires_an_extension_breaks_no_rule() -> None:
+    agent = echo_agent(
+        streaming=False, input_modes=["text/plain"], extensions=[AgentExtension(REQUIRED, required=True)]
+    )
+    async with everywhere(App(agent, webhooks=None)) as url:
+        report = await check(url, Options(timeout=10))
+    assert broken(report) == []
+    assert {"G1.10", "G1.24", "G1.32", "G1.40", "G2.5", "G2.15"} <= decided(report)
+
+
+def secured() -> App:
+    agent = echo_agent()
+
+    @agent.skill(id="vault", tags=["secret"], public=False)
+    async def vault(turn: Any) -> str:
+        """Opens the vault."""
+        return "gold"
+
+    tokens = BearerTokens([StoredSecret(name="alice", hash=hash_secret(TOKEN))])
+    return App(agent, security=Security({"token": tokens}))
+
+
+async def test_with_credentials_authentication_is_checked_and_the_credentials_are_not_reported() -> None:
+    options = Options(timeout=10, headers={"Authorization": f"Bearer {TOKEN}"})
+    async with everywhere(secured()) as url:
+        report = await check(url, options)
+    assert broken(report) == []
+    assert {"G1.1", "G1.48", "G1.49", "G1.54", "G2.13"} <= decided(report)
+    assert TOKEN not in repr(report)
+    assert "authorization: (not shown)" in repr(report)
+
+
+async def test_without_credentials_what_needs_them_is_undecided() -> None:
+    async with everywhere(secured()) as url:
+        report = await check(url, Options(timeout=10))
+    assert broken(report) == []
+    assert {"G1.48", "G1.49", "G1.54", "G2.13"} <= decided(report)
+    assert not {"G1.1", "G1.2", "G1.8", "G1.16", "G1.25"} & decided(report)
+
+
+async def test_a_slow_agent_leaves_rules_undecided_and_nothing_behind() -> None:
+    async with everywhere(App(echo_agent())) as url:
+        options = Options(timeout=0.5, text="wait")
+        report = await check(url, options, bindings=[Binding.JSONRPC], versions=[Version.V1_0])
+        assert broken(report) == []
+        assert {"G1.1", "G1.23", "G1.28", "G1.29", "G1.31"} <= decided(report)
+        assert "nothing came within 0.5 seconds" in {found.detail for found in report.findings}
+        async with running_client(url) as client:
+            body = {"jsonrpc": "2.0", "id": 1, "method": "ListTasks", "params": {"pageSize": 100}}
+            page = (await client.post("/", json=body)).json()["result"]
+    states = {task["status"]["state"] for task in page["tasks"]}
+    assert states == {f"TASK_STATE_{TaskState.CANCELED.name}"}
+
+
+@asynccontextmanager
+async def running_client(url: str) -> AsyncGenerator[Any]:
+    import httpx2
+
+    async with httpx2.AsyncClient(base_url=url) as client:
+        yield client
+
+
+async def test_the_number_of_requests_is_bounded() -> None:
+    async with everywhere(App(echo_agent())) as url:
+        options = Options(timeout=10, max_requests=12)
+        report = await check(url, options, bindings=[Binding.JSONRPC], versions=[Version.V1_0])
+    assert broken(report) == []
+    assert report.requests < 30
+    assert "the check has sent as many requests as it allows itself" in {found.detail for found in report.findings}

@@ -1,0 +1,122 @@
+"""Reports: what a server sent is shown in every form and obeyed in none."""
+
+from __future__ import annotations
+
+import io
+import json
+from xml.etree import ElementTree
+
+from rich.console import Console
+
+from parley.check.report import as_html, as_json, as_junit, print_text
+from parley.check.rules import RULES
+from parley.check.run import CASES
+from parley.check.verdict import MAX_SHOWN, Exchange, Finding, Report, Verdict
+from parley.protocol.versions import Version
+
+EVIL = "<script>alert(1)</script>\x1b[31m\x00 [bold]&amp;\ud800"
+
+
+def report() -> Report:
+    place = "1.0 JSONRPC http://agent.example/"
+    return Report(
+        "http://agent.example",
+        EVIL,
+        (place,),
+        (
+            Finding("G1.16", "A good case", place, Verdict.PASSED, "as it should be"),
+            Finding("G1.1", "A bad case", place, Verdict.FAILED, f"it said {EVIL}", (("POST /", EVIL),)),
+            Finding("G1.36", "A warned case", place, Verdict.WARNED, "it should not", (("POST /", "HTTP 200"),)),
+            Finding("G1.6", "An undecided case", place, Verdict.UNDECIDED, "nobody knows"),
+        ),
+        requests=4,
+        seconds=1.25,
+    )
+
+
+def test_text_shows_what_is_wrong_with_its_rule_and_what_was_said() -> None:
+    out = io.StringIO()
+    print_text(report(), Console(file=out, width=200))
+    text = out.getvalue()
+    assert "✗ G1.1 failed A bad case" in text
+    assert f"The rule: {RULES['G1.1'].says}" in text
+    assert "→ POST /" in text
+    assert "← <script>alert(1)</script>�[31m� [bold]&amp;�" in text
+    assert "! G1.36 warned" in text
+    assert "A good case" not in text
+    assert "1 passed, 1 warned, 1 failed, 1 undecided; 4 requests in 1.2 s" in text
+    assert "\x1b" not in text
+
+
+def test_text_shows_everything_if_wanted() -> None:
+    out = io.StringIO()
+    print_text(report(), Console(file=out, width=200), everything=True)
+    assert "✓ G1.16 passed A good case" in out.getvalue()
+    assert "? G1.6 undecided An undecided case" in out.getvalue()
+
+
+def test_json_has_every_finding_with_its_rule_and_evidence() -> None:
+    found = json.loads(as_json(report()))
+    assert found["counts"] == {"passed": 1, "warned": 1, "failed": 1, "undecided": 1}
+    assert found["findings"][2] == {
+        "rule": "G1.36",
+        "says": RULES["G1.36"].says,
+        "case": "A warned case",
+        "place": "1.0 JSONRPC http://agent.example/",
+        "verdict": "warned",
+        "detail": "it should not",
+        "exchanges": [{"sent": "POST /", "received": "HTTP 200"}],
+    }
+
+
+def test_junit_is_xml_with_a_failure_per_failure() -> None:
+    root = ElementTree.fromstring(as_junit(report()))
+    (suite,) = root
+    assert {name: suite.get(name) for name in ("tests", "failures", "skipped")} == {
+        "tests": "4",
+        "failures": "1",
+        "skipped": "1",
+    }
+    (failure,) = suite.iter("failure")
+    assert failure.text is not None
+    assert failure.text.startswith(f"The rule: {RULES['G1.1'].says}")
+    assert "<script>alert(1)</script>" in failure.text
+    assert [skipped.get("message") for skipped in suite.iter("skipped")] == ["nobody knows"]
+    assert len(list(suite.iter("system-out"))) == 1
+
+
+def test_the_page_needs_nothing_and_runs_nothing() -> None:
+    page = as_html(report()).decode()
+    assert "<script" not in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;�[31m� [bold]&amp;amp;�" in page
+    assert "default-src 'none'" in page
+    assert "src=" not in page
+    assert "href=" not in page
+    assert RULES["G1.1"].says in page
+
+
+def test_long_bodies_are_cut_and_silence_is_told() -> None:
+    assert Exchange("POST /", status=200, body=b"x" * 10_000).shown.endswith(f"{'x' * 10}… (10000 characters)")
+    assert len(Exchange("POST /", status=200, body=b"x" * 10_000).shown) < MAX_SHOWN + 100
+    assert Exchange("POST /").shown == "(nothing)"
+    challenged = Exchange("POST /", status=401, headers={"www-authenticate": "Bearer"})
+    assert challenged.shown == "HTTP 401\nwww-authenticate: Bearer\n\n"
+
+
+def test_every_rule_has_a_case_or_a_reason_why_not() -> None:
+    about_cards = {"G1.52", "G1.53", "G1.55", "G1.56", "G1.57", "G2.1", "G2.2", "G3.4"}
+    between_places = {"G1.44", "G2.19"}
+    tried = {rule for case in CASES for rule in case.rules.values()} | about_cards | between_places
+    assert {id for id, rule in RULES.items() if not rule.unseen} == tried
+    assert not {id for id, rule in RULES.items() if rule.unseen} & tried
+
+
+def test_a_case_tries_a_rule_of_the_version_it_runs_in() -> None:
+    wrong = [
+        (case.name, version, rule)
+        for case in CASES
+        for version, rule in case.rules.items()
+        if version not in RULES[rule].versions
+    ]
+    assert wrong == []
+    assert set(Version) == {version for rule in RULES.values() for version in rule.versions}

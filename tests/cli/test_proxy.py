@@ -1,0 +1,132 @@
+"""`parley proxy` as people use it: real processes, real ports, what they say and how they end."""
+
+from __future__ import annotations
+
+import json
+import socket
+import stat
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from parley.cli.main import app
+from parley.server.schemes.stored_secrets import hash_secret
+from tests.cli.served import SECONDS, Served, call, message, running, served
+
+ECHO = """
+from parley import Agent
+
+agent = Agent("Echo", description="Says it's you.")
+
+@agent.skill
+async def echo(turn):
+    return turn.text
+"""
+
+FREE = ("--port", "0", "--grpc-port", "0")
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Generator[str]:
+    """The URL of an agent."""
+    (tmp_path / "echo.py").write_text(ECHO)
+    with served("echo.py:agent", "--port", "0", "--grpc-port", "off", "--store", "memory:", cwd=tmp_path) as server:
+        yield server.until_ready()
+
+
+@contextmanager
+def proxying(*arguments: str, cwd: Path) -> Generator[Served]:
+    with running(sys.executable, "-m", "parley.cli.main", "proxy", *arguments, cwd=cwd) as command:
+        yield command
+
+
+def test_an_agent_is_put_behind_every_binding_and_what_is_said_is_shown(agent: str, tmp_path: Path) -> None:
+    file = tmp_path / "trace.jsonl"
+    with proxying(agent, "--dialect", "0.3", *FREE, "--trace", "--trace-file", str(file), cwd=tmp_path) as proxy:
+        url = proxy.until_ready()
+        reply = call(url, "SendMessage", message("hello"))
+        assert reply["result"]["task"]["artifacts"][0]["parts"] == [{"text": "hello"}]
+        proxy.until_said("proxy → caller")
+        assert proxy.end() == 0
+    said = "\n".join(proxy.said)
+    assert f"Parley puts Echo at {agent} behind" in said
+    assert "Open: whoever reaches the proxy may use the agent." in said
+    assert "  gRPC       127.0.0.1:" in said
+    assert "proxy → agent   request  A2A 0.3 JSONRPC  message/send" in said
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [line["way"] for line in lines] == ["caller → proxy", "proxy → agent", "agent → proxy", "proxy → caller"]
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_a_door_of_its_own(agent: str, tmp_path: Path) -> None:
+    secret = "alice-token-0123456789abcdef"
+    hashed = hash_secret(secret)
+    entry = f'[schemes.token]\ntype = "bearer"\ntokens = [{{ name = "alice", hash = "{hashed}" }}]\n'
+    (tmp_path / "auth.toml").write_text(entry)
+    with proxying(agent, *FREE, "--auth", "auth.toml", "--header", "X-Team: red", cwd=tmp_path) as proxy:
+        url = proxy.until_ready()
+        assert "Callers must authenticate at the proxy (--auth)." in proxy.said
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            call(url, "SendMessage", message("hello"))
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": message("hello")}).encode()
+        headers = {"content-type": "application/json", "authorization": f"Bearer {secret}"}
+        with urllib.request.urlopen(urllib.request.Request(f"{url}/", body, headers), timeout=SECONDS) as reply:
+            assert json.load(reply)["result"]["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
+        assert proxy.end() == 0
+
+
+def test_callers_credentials_are_handed_on_to_an_agent_that_asks_for_some(tmp_path: Path) -> None:
+    hashed = hash_secret("alice-token-0123456789abcdef")
+    entry = f'[schemes.token]\ntype = "bearer"\ntokens = [{{ name = "alice", hash = "{hashed}" }}]\n'
+    (tmp_path / "auth.toml").write_text(entry)
+    (tmp_path / "echo.py").write_text(ECHO)
+    options = ("--port", "0", "--grpc-port", "off", "--store", "memory:", "--auth", "auth.toml")
+    with (
+        served("echo.py:agent", *options, cwd=tmp_path) as server,
+        proxying(server.until_ready(), "--port", "0", "--grpc-port", "off", cwd=tmp_path) as proxy,
+    ):
+        proxy.until_ready()
+        assert "Callers' credentials are handed on to the agent: token." in proxy.said
+        assert proxy.end() == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["ftp://x"], 2, "no URL"),
+        (["localhost:1", "--grpc-port", "many"], 2, "no port"),
+        (["localhost:1", "--tls-cert", "cert.pem"], 2, "TLS needs both files"),
+        (["localhost:1", "--grpc-port", "off"], 3, "No connection"),
+        (["localhost:1", "--auth", "absent.toml"], 2, "absent.toml"),
+    ],
+    ids=["url", "port", "tls", "nobody", "auth"],
+)
+def test_mistakes_are_told_in_a_sentence(arguments: list[str], code: int, words: str) -> None:
+    done = CliRunner().invoke(app, ["proxy", *arguments])
+    assert (done.exit_code, words in done.output, "Traceback" in done.output) == (code, True, False), done.output
+
+
+def test_what_cannot_be_served_is_told(agent: str) -> None:
+    done = CliRunner().invoke(app, ["proxy", agent, "--host", "0.0.0.0", "--grpc-port", "off"])
+    assert (done.exit_code, "--allow-anonymous" in done.output) == (2, True)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = CliRunner().invoke(app, ["proxy", agent, "--port", port, "--grpc-port", "off"])
+    assert (done.exit_code, "in use" in done.output) == (1, True)
+    files = ["--tls-cert", "absent.pem", "--tls-key", "absent.key"]
+    done = CliRunner().invoke(app, ["proxy", agent, *files, "--port", "0", "--grpc-port", "off"])
+    assert (done.exit_code, "absent" in done.output, "Traceback" in done.output) == (1, True, False), done.output
+
+
+def test_grpc_that_is_not_installed_is_told_only_to_who_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("parley.cli.proxy.GRPC_MODULES", ("there_is_no_such_module",))
+    done = CliRunner().invoke(app, ["proxy", "localhost:1", "--grpc-port", "0"])
+    assert (done.exit_code, "gRPC is not installed" in done.output) == (2, True)
+    done = CliRunner().invoke(app, ["proxy", "localhost:1"])
+    assert (done.exit_code, "No connection" in done.output) == (3, True)

@@ -1,0 +1,310 @@
+"""What a proxy does with streams, names, extensions and agents that misbehave."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack, aclosing
+from typing import Any
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+import pytest
+from anyio import fail_after
+
+from parley.client.errors import DiscoveryError
+from parley.engine.caller import Caller
+from parley.protocol import operations as ops
+from parley.protocol import requests as r
+from parley.protocol.cards import AgentCapabilities, AgentCard, AgentInterface, Binding
+from parley.protocol.errors import (
+    ContentTypeNotSupportedError,
+    ExtensionSupportRequiredError,
+    InvalidAgentResponseError,
+    InvalidParamsError,
+    PushNotificationNotSupportedError,
+    TaskNotFoundError,
+    UnavailableError,
+    UnsupportedOperationError,
+)
+from parley.protocol.messages import Message, RawPart, TextPart
+from parley.protocol.tasks import Task, TaskState
+from parley.proxy.ledger import Ledger
+from parley.proxy.listing import list_remembered
+from parley.proxy.proxied import proxied
+from parley.server.app import App
+from tests.conformance.matrix import GRPC, JSONRPC, REST, V0_1, V0_2, V0_3, V1_0
+from tests.conformance.serve import REQUIRED, apps, conformance_agent, direct_agent
+from tests.conformance.test_streaming import texts
+from tests.proxy.proxies import caller, card_at, on_ports, proxy_of
+from tests.server.serving import serving
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize("behind", [JSONRPC, GRPC], ids=str)
+@pytest.mark.parametrize("before", [JSONRPC, GRPC], ids=str)
+async def test_the_agents_cursors_are_the_proxys(behind: Binding, before: Binding) -> None:
+    with fail_after(20):
+        async with (
+            on_ports(App(conformance_agent("Open"))) as place,
+            proxy_of(place["url"], bindings=[behind]) as proxy,
+            caller(proxy, V1_0, before, **{"a2a-extensions": "urn:parley:cursor:1"}) as peer,
+        ):
+            events = await peer.stream_of("count 4")
+            numbers = [event.metadata["urn:parley:cursor:1"] for event in events]
+            assert numbers == sorted(set(numbers))
+            rest = [event async for event in peer.subscribe(events[0].id, after=str(numbers[-3]))]
+            assert texts(rest) == "3 "
+            assert rest[-1].status.state is TaskState.COMPLETED
+            assert [event async for event in peer.subscribe(events[0].id, after=str(numbers[-1]))] == []
+
+
+async def test_numbers_of_events_stay_out_of_metadata_unless_they_are_asked_for() -> None:
+    with fail_after(20):
+        async with (
+            on_ports(App(conformance_agent("Open"))) as place,
+            proxy_of(place["url"], bindings=[GRPC]) as proxy,
+            caller(proxy, V1_0, GRPC) as peer,
+        ):
+            assert [event.metadata for event in await peer.stream_of("count 2")] == [{}] * 5
+
+
+async def test_streams_end_with_an_error_when_the_proxy_is_stopped() -> None:
+    with fail_after(20):
+        async with (
+            on_ports(App(conformance_agent("Open"), drain_seconds=0.1)) as place,
+            proxied(place["url"]) as app,
+            on_ports(app) as proxy,
+            caller(proxy, V1_0, JSONRPC) as peer,
+        ):
+            request = peer.request(peer.message("hold", context_id=f"context-{uuid4()}"))
+            async with aclosing(peer.stream(ops.SEND_STREAMING_MESSAGE, request)) as events:
+                task = await anext(events)
+                await app.drain()
+                with pytest.raises(UnavailableError, match="stopped"):
+                    [event async for event in events]
+            with pytest.raises(UnavailableError, match="stopped"):
+                await peer.get(task.id)
+
+
+@pytest.mark.parametrize("binding", [JSONRPC, REST, GRPC], ids=str)
+async def test_a_direct_reply_stays_one(binding: Binding) -> None:
+    with fail_after(20):
+        async with on_ports(App(direct_agent())) as place, proxy_of(place["url"]) as proxy:
+            async with caller(proxy, V1_0, binding) as peer:
+                reply = await peer.send("hello")
+                assert isinstance(reply, Message)
+                assert reply.parts == (TextPart("You said hello"),)
+                (event,) = await peer.stream_of("hello")
+                assert isinstance(event, Message)
+            async with caller(proxy, V0_1, JSONRPC) as old:
+                task = await old.send("hello", task_id="mine")
+                assert (task.id, task.status.state) == ("mine", TaskState.COMPLETED)
+
+
+async def test_what_the_agent_cannot_do_the_proxy_does_not_promise() -> None:
+    with fail_after(20):
+        async with on_ports(apps("memory:")["strict"]) as place, proxy_of(place["url"]) as proxy:
+            async with caller(proxy, V1_0, GRPC) as peer:
+                with pytest.raises(ExtensionSupportRequiredError):
+                    await peer.send("hello")
+            headers = {"a2a-extensions": REQUIRED, "x-a2a-extensions": REQUIRED}
+            async with caller(proxy, V0_3, JSONRPC, **headers) as peer:
+                assert (await peer.send("hello")).status.state is TaskState.COMPLETED
+                with pytest.raises(UnsupportedOperationError):
+                    await peer.stream_of("hello")
+                with pytest.raises(PushNotificationNotSupportedError):
+                    await peer.register("any")
+                with pytest.raises(ContentTypeNotSupportedError):
+                    await peer.send(RawPart(b"GIF89a", "image/gif"))
+
+
+async def test_a_name_of_0_1_is_its_callers_own_and_tells_the_dialect() -> None:
+    """Raw, because real callers of 0.1 name no version."""
+    with fail_after(20):
+        async with (
+            on_ports(App(conformance_agent("Open"))) as place,
+            proxy_of(place["url"]) as proxy,
+            caller(proxy, V0_1, JSONRPC) as peer,
+        ):
+            await peer.send("hello", task_id="mine", context_id="session-1")
+            body = {"jsonrpc": "2.0", "id": 1, "method": "tasks/get", "params": {"id": "mine"}}
+            mine = (await peer.http.post("/", json=body)).json()["result"]
+            assert (mine["id"], mine["sessionId"], "kind" in mine) == ("mine", "session-1", False)
+            task = await peer.send("ask", task_id="other", history_length=9)
+            assert [message.task_id for message in task.history] == ["other"]
+            events = [event async for event in peer.stream(ops.SEND_STREAMING_MESSAGE, answering(peer, "other"))]
+            assert {event.task_id for event in events} == {"other"}
+            again = [event async for event in peer.stream(ops.SEND_STREAMING_MESSAGE, answering(peer, "other"))]
+            assert again[-1].status.state is TaskState.COMPLETED
+
+
+def answering(peer: Any, name: str) -> r.SendMessageRequest:
+    return peer.request(peer.message("blue", task_id=name))
+
+
+async def test_a_task_that_the_agent_has_forgotten_begins_anew_for_0_1() -> None:
+    with fail_after(30):
+        async with AsyncExitStack() as stack:
+            async with on_ports(App(conformance_agent("One"))) as place:
+                proxy = await stack.enter_async_context(proxy_of(place["url"], bindings=[JSONRPC]))
+                old = await stack.enter_async_context(caller(proxy, V0_1, JSONRPC))
+                new = await stack.enter_async_context(caller(proxy, V1_0, JSONRPC))
+                await old.send("ask", task_id="mine")
+                task = await new.send("ask")
+            with pytest.raises(UnavailableError, match="agent behind the proxy"):
+                await new.send("hello")
+            port = urlsplit(place["url"]).port or 0
+            await stack.enter_async_context(on_ports(App(conformance_agent("One")), port=port))
+            again = await old.send("hello", task_id="mine")
+            assert (again.id, again.artifacts[0].parts) == ("mine", (TextPart("hello"),))
+            with pytest.raises(TaskNotFoundError):
+                await new.send("yes", task=task)
+
+
+async def test_an_agent_that_is_not_there_is_told_from_one_that_speaks_nonsense() -> None:
+    async def nonsense(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"application/json")]})
+        await send({"type": "http.response.body", "body": b"[]"})
+
+    with fail_after(30):
+        async with serving(nonsense) as http:
+            url = str(http.base_url)
+            card = AgentCard("Odd", "", "1", (AgentInterface(url, JSONRPC, "1.0"),), AgentCapabilities(streaming=True))
+            async with proxy_of(card) as proxy, caller(proxy, V1_0, JSONRPC) as peer:
+                with pytest.raises(InvalidAgentResponseError):
+                    await peer.send("hello")
+                with pytest.raises(InvalidAgentResponseError):
+                    await peer.stream_of("hello")
+            with pytest.raises(DiscoveryError):
+                async with proxy_of(url):
+                    pass
+
+
+async def test_an_extended_card_that_is_none_is_the_agents_fault() -> None:
+    async def nothing(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"application/json")]})
+        await send({"type": "http.response.body", "body": b'{"jsonrpc":"2.0","id":1,"result":null}'})
+
+    with fail_after(20):
+        async with serving(nothing) as http:
+            faces = (AgentInterface(str(http.base_url), JSONRPC, "1.0"),)
+            card = AgentCard("Odd", "", "1", faces, AgentCapabilities(extended_card=True))
+            async with proxy_of(card) as proxy, caller(proxy, V1_0, JSONRPC, authorization="Bearer x") as peer:
+                with pytest.raises(InvalidAgentResponseError):
+                    await peer.call(ops.GET_EXTENDED_CARD, r.GetExtendedCardRequest())
+
+
+async def test_the_webhook_without_an_id_is_found_at_an_agent_that_gives_ids() -> None:
+    with fail_after(20):
+        async with (
+            on_ports(apps("memory:")["open"]) as place,
+            proxy_of(place["url"], versions=[V1_0]) as proxy,
+            caller(proxy, V0_3, JSONRPC) as peer,
+        ):
+            task = await peer.start("wait")
+            with pytest.raises(TaskNotFoundError):
+                await peer.call(ops.GET_PUSH_CONFIG, r.GetPushConfigRequest(task.id))
+            await peer.register(task.id, id="one")
+            assert (await peer.call(ops.GET_PUSH_CONFIG, r.GetPushConfigRequest(task.id))).id == "one"
+            await peer.register(task.id)
+            await peer.register(task.id, id="two")
+            assert (await peer.call(ops.GET_PUSH_CONFIG, r.GetPushConfigRequest(task.id))).id == task.id
+            await peer.cancel(task.id)
+
+
+async def test_many_callers_at_once_do_not_mix() -> None:
+    with fail_after(30):
+        async with (
+            on_ports(App(conformance_agent("Open"))) as place,
+            proxy_of(place["url"]) as proxy,
+            caller(proxy, V1_0, JSONRPC) as one,
+            caller(proxy, V0_3, GRPC) as two,
+        ):
+            said = await asyncio.gather(*(peer.stream_of(f"count {n}") for n in range(1, 9) for peer in (one, two)))
+            for number, events in enumerate(said):
+                assert isinstance(events[0], Task)
+                assert texts(events) == "".join(f"{n} " for n in range(number // 2 + 1))
+
+
+def test_the_ledger_forgets_the_oldest_and_keeps_owners_apart() -> None:
+    ledger = Ledger(size=2)
+    alice, bob = Caller("alice", version=V0_1), Caller("bob", version=V0_2)
+    ledger.write(alice, "mine", "r1")
+    ledger.write(bob, "mine", "r2")
+    entry = ledger.find(alice, "mine")
+    assert entry is not None
+    assert (entry.remote_id, entry.created_in, ledger.name_of(bob, "r1")) == ("r1", V0_1, "r1")
+    ledger.write(alice, "mine", "r3")
+    assert (ledger.name_of(alice, "r3"), ledger.owns(alice, "r1"), ledger.owns(bob, "r3")) == ("mine", False, False)
+    ledger.write(bob, "r4", "r4")
+    assert (ledger.find(bob, "mine"), ledger.owns(bob, "r2"), ledger.owns(alice, "r3")) == (None, False, True)
+
+
+async def test_tasks_that_went_through_are_listed_where_the_agents_dialect_has_no_list() -> None:
+    with fail_after(30):
+        async with (
+            on_ports(App(conformance_agent("Open"))) as place,
+            proxy_of(place["url"], versions=[V0_3], bindings=[JSONRPC]) as proxy,
+            caller(proxy, V1_0, JSONRPC) as peer,
+        ):
+            context = f"context-{uuid4()}"
+            tasks = [await peer.send(text, context_id=context) for text in ("one", "ask", "three")]
+            await peer.send("elsewhere")
+            page = await peer.list(context_id=context, page_size=2)
+            assert [task.id for task in page.tasks] == [tasks[2].id, tasks[1].id]
+            assert (page.total_size, page.page_size, page.tasks[0].artifacts) == (3, 2, ())
+            page = await peer.list(context_id=context, page_size=2, page_token=page.next_page_token)
+            assert ([task.id for task in page.tasks], page.next_page_token) == ([tasks[0].id], "")
+            page = await peer.list(state=TaskState.INPUT_REQUIRED, include_artifacts=True)
+            assert [task.id for task in page.tasks] == [tasks[1].id]
+            since = tasks[2].status.timestamp
+            page = await peer.list(context_id=context, status_timestamp_after=since, include_artifacts=True)
+            assert page.tasks[0].artifacts == tasks[2].artifacts
+            with pytest.raises(InvalidParamsError):
+                await peer.list(page_size=1_000)
+            with pytest.raises(InvalidParamsError):
+                await peer.list(page_token="nonsense")
+
+
+async def test_a_list_leaves_out_what_the_agent_has_forgotten() -> None:
+    async def read(remote_id: str) -> Task:
+        raise TaskNotFoundError.for_task(remote_id)
+
+    assert await list_remembered(["r-1"], read, r.ListTasksRequest()) == r.TaskPage((), "", 50, 0)
+
+
+async def test_a_page_size_out_of_range_is_refused() -> None:
+    async def read(remote_id: str) -> Task:
+        raise AssertionError(remote_id)
+
+    with pytest.raises(InvalidParamsError, match="between 1 and 100"):
+        await list_remembered([], read, r.ListTasksRequest(page_size=101))
+
+
+async def test_what_the_agent_refuses_for_another_reason_is_refused_for_that_reason() -> None:
+    with fail_after(20):
+        async with (
+            on_ports(App(conformance_agent("Open"))) as place,
+            proxy_of(place["url"]) as proxy,
+            caller(proxy, V1_0, JSONRPC) as peer,
+        ):
+            task = await peer.send("ask")
+            with pytest.raises(InvalidParamsError):
+                await peer.send("yes", task=task, context_id="another")
+
+
+async def test_an_agent_of_0_1_goes_on_with_a_task_for_newer_callers() -> None:
+    """It streams no snapshot, and its sends cannot be cut short: the last one still waits when the proxy ends."""
+    with fail_after(20):
+        async with on_ports(App(conformance_agent("Open"))) as place:
+            async with proxy_of(card_at(place, V0_1, JSONRPC)) as proxy, caller(proxy, V1_0, JSONRPC) as peer:
+                task = await peer.send("ask")
+                request = peer.request(peer.message("blue", task_id=task.id))
+                first, *updates = [event async for event in peer.stream(ops.SEND_STREAMING_MESSAGE, request)]
+                assert isinstance(first, Task)
+                assert (first.id, first.status.state) == (task.id, TaskState.INPUT_REQUIRED)
+                assert texts(updates) == "blue"
+                waiting = await peer.send("wait", return_immediately=True)
+            async with caller(place, V0_1, JSONRPC) as old:
+                assert (await old.cancel(waiting.id)).status.state is TaskState.CANCELED

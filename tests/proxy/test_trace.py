@@ -1,0 +1,180 @@
+"""What a trace shows: both sides of a conversation, each in its own dialect, and no secrets."""
+
+from __future__ import annotations
+
+import io
+from contextlib import aclosing
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+from anyio import fail_after
+
+from parley.protocol import operations as ops
+from parley.protocol import requests as r
+from parley.protocol.cards import ApiKeyLocation, ApiKeyScheme, Binding
+from parley.protocol.errors import TaskNotFoundError, UnavailableError
+from parley.protocol.messages import Message, Role, TextPart
+from parley.protocol.push import PushAuthentication, PushConfig
+from parley.protocol.versions import Version
+from parley.proxy import spelling
+from parley.proxy.trace import Line, Trace, Way, json_writer, text_writer
+from parley.server.app import App
+from parley.server.webhook_guard import WebhookPolicy
+from tests.conformance.matrix import GRPC, JSONRPC, REST, V0_1, V0_3, V1_0
+from tests.conformance.serve import conformance_agent
+from tests.proxy.proxies import caller, on_ports, proxy_of
+
+pytestmark = pytest.mark.anyio
+
+NOON = datetime(2026, 1, 2, 12, 0, 0, 5000, tzinfo=UTC)
+
+
+async def test_both_sides_are_shown_in_their_own_dialects() -> None:
+    lines: list[Line] = []
+    with fail_after(20):
+        async with (
+            on_ports(App(conformance_agent("Open"))) as place,
+            proxy_of(place["url"], versions=[V0_3], bindings=[JSONRPC], trace=Trace(lines.append)) as proxy,
+            caller(proxy, V1_0, GRPC, authorization="Bearer secret-1") as peer,
+        ):
+            task = await peer.send("hello")
+            with pytest.raises(TaskNotFoundError):
+                await peer.get("absent")
+    assert [(line.way, line.kind, line.version, line.binding, line.what) for line in lines] == [
+        (Way.ASKED, "request", "1.0", "GRPC", "/lf.a2a.v1.A2AService/SendMessage"),
+        (Way.CALLED, "request", "0.3", "JSONRPC", "message/send"),
+        (Way.HEARD, "reply", "0.3", "JSONRPC", "SendMessage"),
+        (Way.ANSWERED, "reply", "1.0", "GRPC", "SendMessage"),
+        (Way.ASKED, "request", "1.0", "GRPC", "/lf.a2a.v1.A2AService/GetTask"),
+        (Way.CALLED, "request", "0.3", "JSONRPC", "tasks/get"),
+        (Way.HEARD, "error", "0.3", "JSONRPC", "TaskNotFoundError"),
+        (Way.ANSWERED, "error", "1.0", "GRPC", "TaskNotFoundError"),
+    ]
+    first, last = lines[0].exchange, lines[-1].exchange
+    assert [line.exchange for line in lines] == [first] * 4 + [last] * 4
+    assert lines[0].headers["authorization"] == lines[1].headers["authorization"] == "Bearer ••••"
+    body = msgspec.to_builtins(lines[2].body)
+    assert (body["id"], body["kind"], body["status"]["state"]) == (task.id, "task", "completed")
+    assert msgspec.to_builtins(lines[3].body)["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
+
+
+@pytest.mark.parametrize(("version", "binding"), [(V0_1, JSONRPC), (V1_0, REST)], ids=str)
+async def test_streams_are_shown_event_by_event(version: Version, binding: Binding) -> None:
+    lines: list[Line] = []
+    with fail_after(20):
+        async with (
+            on_ports(App(conformance_agent("Open"))) as place,
+            proxy_of(place["url"], bindings=[GRPC], trace=Trace(lines.append)) as proxy,
+            caller(proxy, version, binding) as peer,
+        ):
+            await peer.stream_of("count 2")
+    kinds = ["Task", "StatusUpdate", "ArtifactUpdate", "ArtifactUpdate", "StatusUpdate"]
+    for way in (Way.HEARD, Way.ANSWERED):
+        assert [line.what for line in lines if line.way is way and line.kind == "event"] == kinds
+
+
+async def test_what_is_not_understood_or_breaks_is_shown_too() -> None:
+    lines: list[Line] = []
+    with fail_after(30):
+        async with on_ports(App(conformance_agent("Open"))) as place:
+            proxying = proxy_of(place["url"], bindings=[REST], trace=Trace(lines.append))
+            proxy = await proxying.__aenter__()
+        try:
+            async with caller(proxy, V1_0, REST) as peer:
+                assert (await peer.http.post("/", content=b"{", headers=peer.http_headers())).json()["error"]
+                with pytest.raises(UnavailableError):
+                    await peer.send("hello")
+                with pytest.raises(UnavailableError):
+                    async with aclosing(peer.stream(ops.SEND_STREAMING_MESSAGE, peer.request(peer.message("x")))) as s:
+                        await anext(s)
+        finally:
+            await proxying.__aexit__(None, None, None)
+    shown = [(line.way, line.kind, line.version, line.what) for line in lines]
+    assert shown[0] == (Way.ANSWERED, "error", "?", "ParseError")
+    assert shown[1] == (Way.ASKED, "request", "1.0", "POST /message:send")
+    assert (Way.HEARD, "error", "1.0", "UnreachableError") in shown
+    assert (Way.ANSWERED, "error", "1.0", "UnavailableError") in shown
+
+
+async def test_webhooks_are_shown_without_their_secrets() -> None:
+    lines: list[Line] = []
+    app = App(conformance_agent("Open"), webhooks=WebhookPolicy(allow_private=True))
+    config = PushConfig(
+        "http://127.0.0.1:9/hook?key=secret-1",
+        id="one",
+        token="secret-2",
+        authentication=PushAuthentication(("Bearer",), "secret-3"),
+    )
+    with fail_after(20):
+        async with (
+            on_ports(app) as place,
+            proxy_of(place["url"], bindings=[JSONRPC], trace=Trace(lines.append)) as proxy,
+            caller(proxy, V1_0, REST) as peer,
+        ):
+            message = Message("m-1", Role.USER, (TextPart("hello"),))
+            task = await peer.call(ops.SEND_MESSAGE, r.SendMessageRequest(message, r.SendConfiguration((), config)))
+            kept = await peer.call(ops.CREATE_PUSH_CONFIG, r.CreatePushConfigRequest(task.id, config))
+            assert (kept.url, kept.token) == (config.url, "secret-2")
+            await peer.call(ops.GET_PUSH_CONFIG, r.GetPushConfigRequest(task.id, "one"))
+            page = await peer.call(ops.LIST_PUSH_CONFIGS, r.ListPushConfigsRequest(task.id))
+            assert page.configs == (kept,)
+            await peer.call(ops.DELETE_PUSH_CONFIG, r.DeletePushConfigRequest(task.id, "one"))
+    shown = msgspec.json.encode(lines).decode()
+    assert "secret" not in shown
+    assert "http://127.0.0.1:9/hook?••••" in shown
+
+
+def line(**fields: object) -> Line:
+    given = {"way": Way.ASKED, "kind": "request", "operation": "GetTask", "version": "1.0", "binding": "JSONRPC"}
+    return msgspec.convert({"time": NOON.isoformat(), "exchange": 7, "what": "GetTask", **given, **fields}, Line)
+
+
+def test_people_get_indented_text_that_cannot_steer_their_terminal() -> None:
+    out = io.StringIO()
+    text_writer(out)(line(headers={"x-a": "1"}, body={"id": "\u009b31m"}))
+    text_writer(out)(line(body="cannot\x1b[2J"))
+    assert out.getvalue().splitlines() == [
+        "12:00:00.005  #7  caller → proxy  request  A2A 1.0 JSONRPC  GetTask",
+        "    x-a: 1",
+        "    {",
+        '      "id": "\\x9b31m"',
+        "    }",
+        "12:00:00.005  #7  caller → proxy  request  A2A 1.0 JSONRPC  GetTask",
+        "    cannot\\x1b[2J",
+    ]
+
+
+def test_programs_get_a_json_object_a_line() -> None:
+    out = io.StringIO()
+    json_writer(out)(line(body={"id": "t-1"}))
+    assert msgspec.json.decode(out.getvalue(), type=Line) == line(body={"id": "t-1"})
+
+
+def test_headers_of_a_cards_keys_are_masked_whatever_they_are_called() -> None:
+    lines: list[Line] = []
+    trace = Trace(lines.append, now=lambda: NOON)
+    trace.mask([ApiKeyScheme(ApiKeyLocation.HEADER, "X-Agent")])
+    headers = {"x-agent": "a", "cookie": "b", "proxy-authorization": "Basic c", "host": "d", "x-request-id": "e"}
+    trace.write(Way.CALLED, "request", ops.GET_TASK, V1_0, JSONRPC, "GetTask", None, headers)
+    assert lines[0].headers == {
+        "x-agent": "••••",
+        "cookie": "••••",
+        "proxy-authorization": "Basic ••••",
+        "x-request-id": "e",
+    }
+
+
+def test_what_a_dialect_cannot_say_is_said_to_be_so() -> None:
+    what, body = spelling.show_request(ops.LIST_TASKS, r.ListTasksRequest(), V0_3, JSONRPC)
+    assert what == "ListTasks"
+    assert str(body).startswith("cannot be said in A2A 0.3: ")
+    page = r.TaskPage((), "", 50, 0)
+    assert str(spelling.show_result(ops.LIST_TASKS, page, V0_3, JSONRPC)).startswith("cannot be said in A2A 0.3: ")
+    half = Message("m", Role.AGENT, (TextPart("\ud800"),))
+    assert str(spelling.show_event(half, V1_0, JSONRPC)).startswith("cannot be said in A2A 1.0: ")
+    assert spelling.show_error(TaskNotFoundError("x"), V0_3, GRPC) == {"code": "NOT_FOUND", "message": "x"}
+    assert spelling.show_request(ops.GET_TASK, r.GetTaskRequest("t", 3), V0_3, REST) == (
+        "GET /v1/tasks/t?historyLength=3",
+        None,
+    )
