@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 import httpx2
 
-from parley import __version__
 from parley.client.errors import ForbiddenTargetError, TimedOutError, UnreachableError
 from parley.client.options import Bounds, Timeouts
 from parley.client.transport import Sent
@@ -22,7 +21,7 @@ from parley.wire.sse import Decoder, Frame
 
 EVENT_STREAM = "text/event-stream"
 
-USER_AGENT = f"parley/{__version__}"
+USER_AGENT = "parley"
 NO_COMPRESSION = "identity"
 """What is asked for and taken: a few compressed bytes can spell gigabytes, and a compressed stream may be held back."""
 
