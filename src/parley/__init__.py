@@ -5,6 +5,8 @@ each release spells it), `wire` (how bytes carry it), `stores` (where tasks are 
 time), `agents` (what authors write). ARCHITECTURE.md has the picture.
 """
 
+from typing import Any
+
 from parley.agents.agent import Agent
 from parley.agents.turn import Answer, Turn
 from parley.contents import File
@@ -12,4 +14,14 @@ from parley.engine.program import Recovery
 
 __version__ = "0.1.0"
 
-__all__ = ["Agent", "Answer", "File", "Recovery", "Turn", "__version__"]
+__all__ = ["Agent", "Answer", "File", "Recovery", "Turn", "__version__", "ask"]
+
+
+async def ask(url: str, *contents: Any, **options: Any) -> str:
+    """Ask an agent something and get its text, or what it asks back: `await parley.ask(url, "100 USD in EUR")`.
+
+    `options` are those of `parley.client.client.Client`.
+    """
+    from parley.client.client import ask as ask_agent  # not above: agents that call nobody need no HTTP client
+
+    return await ask_agent(url, *contents, **options)

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 from anyio import fail_after
+from opentelemetry.sdk.trace import TracerProvider
 
+import parley
 from parley import Agent, File
 from parley.client.client import Client, ask
 from parley.client.options import Retries
@@ -195,9 +197,28 @@ async def test_the_extended_card_replaces_the_public_one() -> None:
         assert [skill.id for skill in client.card.skills] == ["vault"]
 
 
+async def test_the_trace_that_a_caller_is_in_goes_along() -> None:
+    seen: list[str] = []
+
+    async def look(step: Any) -> Any:
+        seen.append(step.sent.headers.get("traceparent", ""))
+        return step
+
+    async with (
+        App(talker(), drain_seconds=0).running() as app,
+        serving(app) as http,
+        Client(str(http.base_url), interceptors=[look]) as client,
+    ):
+        await client.send("hello")
+        with TracerProvider().get_tracer("test").start_as_current_span("outer") as span:
+            await client.send("hello")
+    assert seen[0] == ""
+    assert seen[1].split("-")[1] == f"{span.get_span_context().trace_id:032x}"
+
+
 async def test_one_line_is_enough() -> None:
     async with App(talker(), drain_seconds=0).running() as app, serving(app) as http:
-        assert await ask(str(http.base_url), "hello") == "hello"
+        assert await parley.ask(str(http.base_url), "hello") == "hello"
         assert await ask(str(http.base_url), "ask") == "What?"
 
 

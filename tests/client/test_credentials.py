@@ -354,7 +354,8 @@ def test_secrets_are_in_no_text() -> None:
 
 
 async def test_a_key_in_the_query_is_in_no_log(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG)
+    for name in (None, "httpcore2", "httpx2"):  # which the command line quietens
+        caplog.set_level(logging.DEBUG, logger=name)
     keys = ApiKeys(
         [StoredSecret(name="ada", hash=hash_secret("hush-hush"))], location=ApiKeyLocation.QUERY, parameter="key"
     )

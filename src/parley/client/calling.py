@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from msgspec import structs
+from opentelemetry import propagate
 
 from parley.client.errors import ClientError, ForbiddenTargetError, UnreachableError
 from parley.client.http import retry_after_of
@@ -181,6 +182,7 @@ class Calls:
 
     def _headers(self, transport: Transport, operation: Operation) -> dict[str, str]:
         headers: dict[str, str] = {}
+        propagate.inject(headers)  # the trace that the caller is in, if it is in one
         is_1_0 = transport.version is Version.V1_0
         if is_1_0:
             headers["a2a-version"] = transport.version.value
