@@ -47,6 +47,22 @@ class Terminal:
         start, self._read_to = self._read_to, found + len(words)
         return self.shown[start : self._read_to]
 
+    def interrupt(self, words: str) -> None:
+        """Press Ctrl+C until these words are shown.
+
+        A key pressed while Python sets a prompt up may be noticed with the next key only; a person presses again.
+        """
+        for _ in range(int(SECONDS)):
+            self.press(b"\x03")
+            deadline = time.monotonic() + 1
+            while (found := self.shown.find(words, self._read_to)) < 0 and time.monotonic() < deadline:
+                if select.select([self._ours], [], [], 0.1)[0]:
+                    self._take_more()
+            if found >= 0:
+                self._read_to = found + len(words)
+                return
+        raise AssertionError(f"{words!r} is never shown: {self.shown!r}")
+
     def type(self, text: str) -> None:
         """Type a line."""
         os.write(self._ours, f"{text}\n".encode())

@@ -173,11 +173,9 @@ def test_ctrl_c_cancels_what_waits_for_an_answer_or_a_form(url: str, tmp_path: P
             chat.until("> ")
             chat.type(said)
             chat.until(prompt)
-            chat.press(CTRL_C)
-            chat.until("Canceled.\n")
+            chat.interrupt("Canceled.\n")
         chat.until("> ")
-        chat.press(CTRL_C)
-        chat.until("Ctrl+D or /quit ends the chat.\n> ")
+        chat.interrupt("Ctrl+D or /quit ends the chat.\n> ")
         chat.type("/quit")
         assert chat.ended() == 0
 
@@ -190,8 +188,7 @@ def test_what_cannot_be_canceled_is_told_and_the_chat_goes_on(url: str, tmp_path
         chat.type("/ids")
         task = chat.until("answer> ").split("task ")[1].split()[0]
         assert parley("tasks", "cancel", url, task).exit_code == 0
-        chat.press(CTRL_C)
-        chat.until("The task could not be canceled: Task cannot be canceled")
+        chat.interrupt("The task could not be canceled: Task cannot be canceled")
         chat.until("> ")
         chat.press(CTRL_D)
         assert chat.ended() == 0
