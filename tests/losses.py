@@ -154,8 +154,8 @@ def webhooks_by_name(result: Any) -> Any:
         return structs.replace(result, configs=tuple(map(webhooks_by_name, result.configs)))
     if not isinstance(result, PushConfig):
         return result
-    name = result.id or result.task_id
-    return structs.replace(result, id=None if name == "None" else name)
+    by_name = None if result.task_id == "None" else result.task_id
+    return structs.replace(result, id=result.id or by_name)
 
 
 # --- 0.1 --------------------------------------------------------------------------------------------------------------
