@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
 
-from parley.client.calling import CURSOR, IDEMPOTENT_SEND, Calls
+from parley.client.calling import Calls
 from parley.client.errors import UnreachableError
 from parley.client.options import Retries, Timeouts
 from parley.client.transport import Received, Sent
@@ -18,6 +18,7 @@ from parley.protocol import operations as ops
 from parley.protocol.cards import AgentCapabilities, AgentCard, AgentExtension, AgentInterface, Binding
 from parley.protocol.errors import UnsupportedOperationError
 from parley.protocol.events import ArtifactUpdate, StatusUpdate, StreamEvent, TaskCreated
+from parley.protocol.extensions import CURSOR, IDEMPOTENT_SEND
 from parley.protocol.lifecycle import ends_stream, fold
 from parley.protocol.messages import Message, Part, Role, TextPart
 from parley.protocol.operations import Operation

@@ -12,7 +12,6 @@ import grpc.aio
 import pytest
 from anyio import fail_after
 
-from parley.client.calling import CURSOR
 from parley.client.errors import UnreachableError
 from parley.client.grpc import GrpcTransport
 from parley.client.http import HttpChannel, retry_after_of
@@ -32,6 +31,7 @@ from parley.protocol.errors import (
     UnsupportedOperationError,
 )
 from parley.protocol.events import StatusUpdate
+from parley.protocol.extensions import CURSOR
 from parley.protocol.requests import GetTaskRequest, ListTasksRequest, SubscribeToTaskRequest
 from parley.protocol.tasks import Task, TaskState, TaskStatus
 from parley.protocol.versions import Version

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from anyio import fail_after
 
-from parley.client.calling import CURSOR, IDEMPOTENT_SEND, LONGEST_RETRY_AFTER, Calls, Step
+from parley.client.calling import LONGEST_RETRY_AFTER, Calls, Step
 from parley.client.errors import ForbiddenTargetError, TimedOutError, UnreachableError
 from parley.client.http import with_retry_after
 from parley.client.options import Retries
@@ -27,6 +27,7 @@ from parley.protocol.errors import (
     UnavailableError,
     VersionNotSupportedError,
 )
+from parley.protocol.extensions import CURSOR, IDEMPOTENT_SEND
 from parley.protocol.operations import Operation
 from parley.protocol.requests import (
     CancelTaskRequest,

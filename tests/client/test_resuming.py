@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parley.client import resuming
-from parley.client.calling import CURSOR, Calls
+from parley.client.calling import Calls
 from parley.client.errors import StreamTruncatedError, UnreachableError
 from parley.client.options import Retries, Timeouts
 from parley.client.resuming import Following
@@ -25,6 +25,7 @@ from parley.protocol.errors import (
     UnsupportedOperationError,
 )
 from parley.protocol.events import ArtifactUpdate, StatusUpdate, StreamEvent
+from parley.protocol.extensions import CURSOR
 from parley.protocol.messages import Message, Role, TextPart
 from parley.protocol.operations import Operation
 from parley.protocol.requests import Request, Result, SubscribeToTaskRequest

@@ -32,18 +32,13 @@ from parley.protocol.errors import (
     UnavailableError,
     VersionNotSupportedError,
 )
+from parley.protocol.extensions import CURSOR, IDEMPOTENT_SEND
 from parley.protocol.operations import Operation
 from parley.protocol.requests import Request, Result
 from parley.protocol.tasks import Task
 from parley.protocol.versions import Version
 
 R = TypeVar("R")
-
-IDEMPOTENT_SEND = "urn:parley:idempotent-send:1"
-"""The extension by which an agent says that the same message twice is one task."""
-
-CURSOR = "urn:parley:cursor:1"
-"""The extension by which an agent says that a stream can be taken up after the number of any event."""
 
 LONGEST_RETRY_AFTER = 60.0
 """Seconds. An agent that asks for more patience is not waited for; the caller gets its error."""

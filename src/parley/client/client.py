@@ -33,7 +33,7 @@ from parley.client.guard import Guard, read_target
 from parley.client.http import HttpChannel
 from parley.client.options import Bounds, Retries, Timeouts
 from parley.client.reply import Reply
-from parley.client.resuming import Following
+from parley.client.resuming import LOOK_SECONDS, Following
 from parley.client.selection import interfaces_in_order
 from parley.contents import parts_of
 from parley.protocol import operations as ops
@@ -50,9 +50,6 @@ from parley.protocol.versions import Version
 
 MOST_EMPTY_PAGES = 20
 """In a row. An agent that filters after it has paged may have a few; one that means harm has them for ever."""
-
-POLL_SECONDS = 1.0
-"""How often a task is read whose agent does not stream."""
 
 FIRST_POLL_SECONDS = 0.05
 """After which a task is read first whose agent did not wait for it; most take little longer."""
@@ -375,7 +372,7 @@ class Client:
             if time.monotonic() > deadline:
                 raise TimedOutError("The agent is still at work on the task")
             await self.calls.sleep(pause)
-            pause = min(pause * 2, POLL_SECONDS)
+            pause = min(pause * 2, LOOK_SECONDS)
             answer = await self.get_task(r.GetTaskRequest(answer.id))
         return answer
 

@@ -15,7 +15,6 @@ import grpc
 import grpc.aio
 from msgspec import structs
 
-from parley.client.calling import CURSOR
 from parley.client.errors import TimedOutError, UnreachableError
 from parley.client.http import with_retry_after
 from parley.client.options import Bounds
@@ -28,6 +27,7 @@ from parley.dialects.protobuf_v1_0 import DIALECT as V1_0
 from parley.protocol.cards import AgentInterface
 from parley.protocol.errors import ParleyError, PeerProtocolError
 from parley.protocol.events import StreamEvent
+from parley.protocol.extensions import CURSOR
 from parley.protocol.operations import Operation
 from parley.protocol.requests import Request, Result
 from parley.protocol.versions import Version

@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 
-from parley.client.calling import CURSOR, Calls
+from parley.client.calling import Calls
 from parley.client.errors import StreamTruncatedError, UnreachableError
 from parley.client.growing import GrowingTask
 from parley.client.transport import Received
@@ -29,6 +29,7 @@ from parley.protocol.errors import (
     UnsupportedOperationError,
 )
 from parley.protocol.events import ArtifactUpdate, StatusUpdate, StreamEvent
+from parley.protocol.extensions import CURSOR
 from parley.protocol.lifecycle import ends_stream
 from parley.protocol.messages import Message
 from parley.protocol.operations import Operation
@@ -36,7 +37,7 @@ from parley.protocol.requests import GetTaskRequest, Request, SubscribeToTaskReq
 from parley.protocol.tasks import Task
 
 LOOK_SECONDS = 1.0
-"""How often a task is read that nobody may subscribe to."""
+"""How often a task is read that cannot be followed: its agent does not stream, or lets nobody subscribe."""
 
 LAST_MOMENT = 1.0
 """Seconds that an agent has to close a stream after its last word, so that the connection can be used again."""

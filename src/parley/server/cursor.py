@@ -9,13 +9,14 @@ from __future__ import annotations
 from msgspec import structs
 
 from parley.engine.views import Numbered
+from parley.protocol import extensions
 from parley.protocol.cards import AgentExtension
 from parley.protocol.events import StreamEvent
 from parley.protocol.messages import Message
 from parley.server.streams import Batch
 
 CURSOR = AgentExtension(
-    "urn:parley:cursor:1",
+    extensions.CURSOR,
     description="Every event of a stream has its number in its metadata; last-event-id resumes after it.",
 )
 

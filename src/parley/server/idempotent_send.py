@@ -6,9 +6,10 @@ this word a caller whose reply got lost cannot know whether sending again would 
 
 from __future__ import annotations
 
+from parley.protocol import extensions
 from parley.protocol.cards import AgentExtension
 
 IDEMPOTENT_SEND = AgentExtension(
-    "urn:parley:idempotent-send:1",
+    extensions.IDEMPOTENT_SEND,
     description="A message that is sent again, with the same id and content, gets the same task.",
 )

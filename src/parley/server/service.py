@@ -115,11 +115,6 @@ class Service:
 
     # --- who asks -----------------------------------------------------------------------------------------------------
 
-    @property
-    def is_open(self) -> bool:
-        """Whether anybody may call without credentials."""
-        return self._security is None
-
     async def authenticate(self, credentials: Callable[[], Credentials], address: str) -> Identity:
         """Who asks.
 
