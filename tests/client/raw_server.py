@@ -9,15 +9,14 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from anyio import fail_after
-from httpx2 import AsyncHTTPTransport
 
 from parley.client.calling import Calls
-from parley.client.http import HttpChannel
 from parley.client.jsonrpc import JsonRpcTransport
 from parley.client.options import Bounds, Retries, Timeouts
 from parley.client.rest import RestTransport
 from parley.protocol.cards import AgentInterface, Binding
 from parley.protocol.versions import Version
+from tests.client.open_channel import open_channel
 from tests.client.scripted_agent import card_of
 
 BOUNDS = Bounds(reply_bytes=100_000, frame_bytes=20_000, stream_bytes=200_000)
@@ -68,7 +67,7 @@ class RawServer:
     @asynccontextmanager
     async def calls(self, binding: Binding = Binding.JSONRPC, version: Version = Version.V1_0) -> AsyncGenerator[Calls]:
         """Calls of this server."""
-        channel = HttpChannel(timeouts=TIMEOUTS, bounds=BOUNDS, transport=AsyncHTTPTransport(verify=False))
+        channel = open_channel(timeouts=TIMEOUTS, bounds=BOUNDS)
         kind = JsonRpcTransport if binding is Binding.JSONRPC else RestTransport
         face = AgentInterface(self.url, binding, version)
         calls = Calls(

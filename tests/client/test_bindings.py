@@ -14,7 +14,7 @@ from anyio import fail_after
 
 from parley.client.errors import UnreachableError
 from parley.client.grpc import GrpcTransport
-from parley.client.http import HttpChannel, retry_after_of
+from parley.client.http import retry_after_of
 from parley.client.transport import Received, Sent
 from parley.dialects.protobuf_status import encode_status
 from parley.dialects.protobuf_v1_0 import DIALECT
@@ -35,6 +35,7 @@ from parley.protocol.extensions import CURSOR
 from parley.protocol.requests import GetTaskRequest, ListTasksRequest, SubscribeToTaskRequest
 from parley.protocol.tasks import Task, TaskState, TaskStatus
 from parley.protocol.versions import Version
+from tests.client.open_channel import open_channel
 from tests.client.raw_server import STREAM, frame, raw_server, reply, rpc, says
 from tests.client.scripted_agent import TASK, status
 
@@ -163,7 +164,7 @@ async def test_what_a_dialect_has_no_word_for_is_not_sent(binding: Binding, vers
 
 
 async def test_where_nobody_listens_nothing_was_sent() -> None:
-    channel = HttpChannel()
+    channel = open_channel()
     with fail_after(5), pytest.raises(UnreachableError) as caught:
         await channel.exchange("POST", "http://127.0.0.1:1/?key=secret", b"", Sent(timeout=2))
     await channel.close()

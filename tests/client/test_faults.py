@@ -16,14 +16,12 @@ from uuid import uuid4
 
 import pytest
 from anyio import fail_after
-from httpx2 import AsyncHTTPTransport
 
 from parley import Agent
 from parley.client.calling import Calls
 from parley.client.client import Client
 from parley.client.errors import ClientError, StreamTruncatedError, UnreachableError
 from parley.client.grpc import GrpcTransport
-from parley.client.http import HttpChannel
 from parley.client.jsonrpc import JsonRpcTransport
 from parley.client.options import Retries, Timeouts
 from parley.client.rest import RestTransport
@@ -41,6 +39,7 @@ from parley.server.app import App
 from parley.server.grpc_server import GrpcServer
 from tests.client.faulty_proxy import Fault, FaultyProxy, Kind, faulty_proxy, points_of
 from tests.client.forgetful_agent import ForgetfulAgent, Manner
+from tests.client.open_channel import open_channel
 from tests.server.serving import running, serving
 
 pytestmark = pytest.mark.anyio
@@ -79,7 +78,7 @@ def _connector(timeouts: Timeouts) -> Callable[[AgentInterface, Version], Transp
             return GrpcTransport(interface, version)
         kind = JsonRpcTransport if interface.binding == Binding.JSONRPC else RestTransport
         # Without TLS: reading the machine's certificates takes longer than everything else here.
-        return kind(interface, version, HttpChannel(timeouts=timeouts, transport=AsyncHTTPTransport(verify=False)))
+        return kind(interface, version, open_channel(timeouts=timeouts))
 
     return connect
 

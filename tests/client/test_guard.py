@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from ipaddress import ip_address
 
-import httpcore2
-import httpx2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from parley.client.errors import ForbiddenTargetError
-from parley.client.guard import DEFAULT_PORTS, DialRules, Guard, Target, read_target
-from parley.network.pinned import PinnedNetwork
+from parley.client.guard import DialRules, Guard, Target, read_target
+from parley.network.http import place_of
+from tests.network.wire import Wire
 
 HERE = "https://agents.example/currency"
 LOCAL = "http://localhost:8080"
@@ -229,10 +228,10 @@ async def test_a_name_that_is_rebound_between_two_connections_is_not_followed() 
 
     rules = DialRules(Guard())
     rules.trust("rebinding.example")
-    network = PinnedNetwork(rules, rebinding, network=httpcore2.AsyncMockBackend([]))
-    await network.connect_tcp("rebinding.example", 80)
+    wire = Wire(rules, rebinding)
+    await wire.call("rebinding.example", 80)
     with pytest.raises(ForbiddenTargetError):
-        await network.connect_tcp("rebinding.example", 6379)
+        await wire.call("rebinding.example", 6379)
     assert answers == []
 
 
@@ -246,16 +245,11 @@ async def test_a_name_that_is_rebound_between_two_connections_is_not_followed() 
         st.sampled_from(["", "agents.example", ":443", "/a2a", "@evil.example", "#@evil.example/", "?@10.0.0.1"]),
     )
 )
-def test_whatever_passes_leads_the_http_library_to_the_same_place(url: str) -> None:
+def test_whatever_passes_leads_a_connection_to_the_same_place(url: str) -> None:
     """Two readers of one URL that disagree are how guards are got round."""
     try:
         target = read_target(url)
     except ForbiddenTargetError:
         return
-    if target.scheme:
-        read = httpx2.URL(url)
-        assert (read.scheme, read.host, read.port or DEFAULT_PORTS[read.scheme]) == (
-            target.scheme,
-            target.host,
-            target.port,
-        )
+    if target.scheme in ("http", "https"):
+        assert place_of(url).server == (target.scheme, target.host, target.port)

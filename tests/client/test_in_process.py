@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Any
 
-import httpx2
 import pytest
 from anyio import fail_after
 
 from parley.client import in_process
 from parley.client.client import Client
 from parley.client.errors import ForbiddenTargetError
-from parley.client.in_process import InProcessTransport
+from parley.client.in_process import InProcess
+from parley.network.errors import BrokenConnectionError, SilentConnectionError
+from parley.network.http import HttpRequest, HttpResponse, place_of
 from parley.protocol.cards import Binding
 from parley.protocol.events import StatusUpdate
 from parley.server.app import App
@@ -31,8 +34,23 @@ async def say(send: Any, text: str) -> None:
     await send({"type": "http.response.body", "body": text.encode(), "more_body": True})
 
 
-def client_of(app: Any) -> httpx2.AsyncClient:
-    return httpx2.AsyncClient(transport=InProcessTransport(app), base_url=URL)
+NEVER = float("inf")
+
+
+@asynccontextmanager
+async def reply_of(app: Any, verb: str = "GET", path: str = "/", body: bytes = b"") -> AsyncGenerator[HttpResponse]:
+    reply = await InProcess(app).send(HttpRequest(verb, place_of(URL + path), {}, body), NEVER)
+    try:
+        yield reply
+    finally:
+        await reply.close()
+
+
+async def all_of(reply: HttpResponse) -> bytes:
+    body = b""
+    while chunk := await reply.read(NEVER):
+        body += chunk
+    return body
 
 
 async def test_an_app_is_a_whole_agent() -> None:
@@ -65,9 +83,8 @@ async def test_a_request_arrives_whole() -> None:
         await start(send, 201)
         await send({"type": "http.response.body", "body": b"made"})
 
-    async with client_of(app) as client:
-        reply = await client.post("/a b?c=d", content=b"body")
-    assert (reply.status_code, reply.text, reply.headers["content-type"]) == (201, "made", "text/plain")
+    async with reply_of(app, "POST", "/a%20b?c=d", b"body") as reply:
+        assert (reply.status, await all_of(reply), reply.headers["content-type"]) == (201, b"made", "text/plain")
     body = {"type": "http.request", "body": b"body", "more_body": False}
     assert seen == [("POST", "/a b", b"/a%20b", b"c=d", body)]
 
@@ -86,9 +103,8 @@ async def test_an_app_is_no_faster_than_its_reader_and_notices_when_that_has_gon
             ended.set()
 
     with fail_after(5):
-        async with client_of(app) as client, client.stream("GET", "/") as reply:
-            chunks = reply.aiter_bytes()
-            assert [await anext(chunks), await anext(chunks)] == [b"0", b"1"]
+        async with reply_of(app) as reply:
+            assert [await reply.read(NEVER), await reply.read(NEVER)] == [b"0", b"1"]
             assert len(sent) < 5
         await ended.wait()
 
@@ -104,8 +120,8 @@ async def test_an_app_that_waits_is_told_that_its_reader_has_gone() -> None:
         ended.set()
 
     with fail_after(5):
-        async with client_of(app) as client, client.stream("GET", "/") as reply:
-            assert await anext(reply.aiter_bytes()) == b"first"
+        async with reply_of(app) as reply:
+            assert await reply.read(NEVER) == b"first"
         assert ended.is_set()
 
 
@@ -121,7 +137,7 @@ async def test_an_app_that_does_not_end_is_ended(monkeypatch: pytest.MonkeyPatch
             ended.set()
 
     with fail_after(5):
-        async with client_of(app) as client, client.stream("GET", "/"):
+        async with reply_of(app):
             pass
         assert ended.is_set()
 
@@ -134,9 +150,9 @@ async def test_what_an_app_raises_before_it_replies_is_raised() -> None:
         """Say nothing."""
 
     for app, error in (failing, ValueError), (silent, RuntimeError):
-        async with client_of(app) as client:
-            with pytest.raises(error):
-                await client.get("/")
+        with pytest.raises(error):
+            async with reply_of(app):
+                pass
 
 
 async def test_an_app_that_fails_in_the_middle_of_its_reply_breaks_the_connection() -> None:
@@ -145,9 +161,20 @@ async def test_an_app_that_fails_in_the_middle_of_its_reply_breaks_the_connectio
         await say(send, "first")
         raise ValueError("broken")
 
-    async with client_of(app) as client:
-        with pytest.raises(httpx2.ReadError):
-            await client.get("/")
+    async with reply_of(app) as reply:
+        with pytest.raises(BrokenConnectionError):
+            await all_of(reply)
+
+
+async def test_an_app_that_says_nothing_is_not_waited_for_for_ever() -> None:
+    async def silent(scope: Any, receive: Any, send: Any) -> None:
+        await start(send)
+        await receive()
+        await receive()
+
+    async with reply_of(silent) as reply:
+        with pytest.raises(SilentConnectionError):
+            await reply.read(asyncio.get_running_loop().time())
 
 
 async def test_an_app_in_process_has_no_grpc() -> None:

@@ -48,6 +48,7 @@ from parley.server.app import App
 from parley.server.schemes.jwt_issuer import JwtIssuer
 from parley.server.schemes.openid import OpenIdConnect
 from parley.server.security import Security
+from tests.client.open_channel import open_channel
 from tests.server.authorization_server import AUDIENCE, CLIENT, PUBLIC_CLIENT, authorization_server
 from tests.server.authorization_server import AuthorizationServer as Issuer
 from tests.server.serving import echo_agent, running
@@ -68,7 +69,7 @@ async def issuer() -> AsyncGenerator[Issuer]:
 
 @pytest.fixture
 async def channel() -> AsyncGenerator[HttpChannel]:
-    channel = HttpChannel()
+    channel = open_channel()
     yield channel
     await channel.close()
 

@@ -149,6 +149,7 @@ async def cancel(client: Client) -> Seen:
 async def list_tasks(client: Client) -> Seen:
     first = task_of(await client.send("echo one"))
     for text in ("echo two", "echo three"):
+        await asyncio.sleep(0.002)  # some sort by timestamps of a millisecond
         await client.send(text, context=first.context_id)
     listed = [task async for task in client.list(context=first.context_id, page_size=2)]
     page = await client.list_tasks(r.ListTasksRequest(first.context_id, page_size=2, include_artifacts=True))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-import httpcore2
 import pytest
 
 from parley.network.addresses import Address, is_public, read_address
-from parley.network.pinned import NameResolver, PinnedNetwork
+from parley.network.errors import NotConnectedError, NotConnectedInTimeError
+from parley.network.pinned import NameResolver
+from tests.network.wire import Names, Wire
 
 pytestmark = pytest.mark.anyio
 
@@ -32,74 +32,44 @@ class PublicOnly:
             raise RefusedError(addresses)
 
 
-class Wire(httpcore2.AsyncNetworkBackend):
-    """A network that notes who is called; nobody is at the addresses in `dead`."""
-
-    def __init__(self, *dead: str) -> None:
-        self.called: list[str] = []
-        self.dead = dead
-
-    async def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Iterable[Any] | None = None,
-    ) -> httpcore2.AsyncNetworkStream:
-        self.called.append(host)
-        if host in self.dead:
-            raise httpcore2.ConnectError("nobody")
-        return httpcore2.AsyncMockStream([])
-
-
-class Names:
-    """A resolver under an attacker's control: every question gets the next answer."""
-
-    def __init__(self, *answers: list[str]) -> None:
-        self.answers = list(answers)
-
-    async def __call__(self, host: str, port: int) -> Sequence[str]:
-        return self.answers.pop(0)
-
-
 async def test_a_name_is_resolved_once_and_the_checked_address_is_called() -> None:
-    names, wire = Names(["8.8.8.8"], ["127.0.0.1"]), Wire()
-    await PinnedNetwork(PublicOnly(), names, network=wire).connect_tcp("agents.example", 443)
-    assert (wire.called, names.answers) == (["8.8.8.8"], [["127.0.0.1"]])
+    names = Names(["8.8.8.8"], ["127.0.0.1"])
+    wire = Wire(PublicOnly(), names)
+    await wire.call("agents.example")
+    assert (wire.called, list(names.answers)) == (["8.8.8.8"], [["127.0.0.1"]])
 
 
 async def test_an_address_needs_no_resolving() -> None:
-    wire = Wire()
-    await PinnedNetwork(PublicOnly(), Names(), network=wire).connect_tcp("8.8.8.8", 443)
+    wire = Wire(PublicOnly(), Names())
+    await wire.call("8.8.8.8")
     assert wire.called == ["8.8.8.8"]
 
 
 @pytest.mark.parametrize("found", [["127.0.0.1"], ["8.8.8.8", "10.0.0.1"], ["::1"]])
 async def test_a_name_with_one_refused_address_is_not_called_at_all(found: list[str]) -> None:
-    wire = Wire()
+    wire = Wire(PublicOnly(), Names(found))
     with pytest.raises(RefusedError):
-        await PinnedNetwork(PublicOnly(), Names(found), network=wire).connect_tcp("agents.example", 443)
+        await wire.call("agents.example")
     assert wire.called == []
 
 
 async def test_a_refused_host_is_not_even_resolved() -> None:
     names = Names(["8.8.8.8"])
     with pytest.raises(RefusedError):
-        await PinnedNetwork(PublicOnly(), names, network=Wire()).connect_tcp("agents.bad", 443)
-    assert names.answers == [["8.8.8.8"]]
+        await Wire(PublicOnly(), names).call("agents.bad")
+    assert list(names.answers) == [["8.8.8.8"]]
 
 
 async def test_the_next_address_is_tried_when_nobody_is_at_one() -> None:
-    wire = Wire("8.8.8.8")
-    await PinnedNetwork(PublicOnly(), Names(["8.8.8.8", "8.8.4.4"]), network=wire).connect_tcp("agents.example", 443)
+    wire = Wire(PublicOnly(), Names(["8.8.8.8", "8.8.4.4"]), "8.8.8.8")
+    await wire.call("agents.example")
     assert wire.called == ["8.8.8.8", "8.8.4.4"]
 
 
 async def test_a_host_without_an_address_and_one_with_nobody_there_cannot_be_connected_to() -> None:
-    for found, text in ([], "The name has no address"), (["8.8.8.8"], "nobody"):
-        with pytest.raises(httpcore2.ConnectError, match=text):
-            await PinnedNetwork(PublicOnly(), Names(found), network=Wire("8.8.8.8")).connect_tcp("a.example", 443)
+    for found, text in ([], "the name has no address"), (["8.8.8.8"], "nobody"):
+        with pytest.raises(NotConnectedError, match=text):
+            await Wire(PublicOnly(), Names(found), "8.8.8.8").call("a.example")
 
 
 async def test_a_name_that_cannot_be_resolved_in_time_or_at_all_cannot_be_connected_to() -> None:
@@ -110,10 +80,10 @@ async def test_a_name_that_cannot_be_resolved_in_time_or_at_all_cannot_be_connec
     async def fail(host: str, port: int) -> Sequence[str]:
         raise OSError("no such name")
 
-    with pytest.raises(httpcore2.ConnectTimeout):
-        await PinnedNetwork(PublicOnly(), hang, network=Wire()).connect_tcp("a.example", 443, timeout=0.01)
-    with pytest.raises(httpcore2.ConnectError):
-        await PinnedNetwork(PublicOnly(), fail, network=Wire()).connect_tcp("a.example", 443)
+    with pytest.raises(NotConnectedInTimeError):
+        await Wire(PublicOnly(), hang).call("a.example", timeout=0.01)
+    with pytest.raises(NotConnectedError, match="no address"):
+        await Wire(PublicOnly(), fail).call("a.example")
 
 
 async def test_names_are_resolved_as_the_machine_does() -> None:

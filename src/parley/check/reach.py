@@ -6,8 +6,8 @@ sections 7 and 13.
 
 from __future__ import annotations
 
-from parley.check.recording import Recorder, RecordingTransport
-from parley.client.connecting import Connections, GuardedTransport, Tls
+from parley.check.recording import RecordedNetwork, Recorder
+from parley.client.connecting import Connections, Tls
 from parley.client.guard import DialRules, is_same_host, read_target
 from parley.client.http import HttpChannel
 from parley.client.jsonrpc import JsonRpcTransport
@@ -15,6 +15,7 @@ from parley.client.options import Timeouts
 from parley.client.rest import RestTransport
 from parley.client.transport import Transport
 from parley.network.pinned import NameResolver, PinnedNetwork
+from parley.network.pool import ConnectionPool
 from parley.protocol.cards import AgentInterface, Binding
 from parley.protocol.versions import Version
 
@@ -39,8 +40,8 @@ class Reach:
 
     def channel(self, recorder: Recorder) -> HttpChannel:
         """HTTP that is written down."""
-        network = GuardedTransport(self._network, self._tls)
-        return HttpChannel(timeouts=self._timeouts, transport=RecordingTransport(network, recorder))
+        pool = ConnectionPool(self._network, self._tls, connect_seconds=self._timeouts.connect)
+        return HttpChannel(RecordedNetwork(pool, recorder), timeouts=self._timeouts)
 
     def connect(self, interface: AgentInterface, version: Version, channel: HttpChannel) -> Transport:
         """A way to an interface. Raises ForbiddenTargetError if the card must not point there."""

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
-from typing import cast
-
-import httpx2
+from collections.abc import Iterable, Mapping
 
 from parley.check.verdict import Exchange, Undecided, cut
+from parley.network.http import HttpNetwork, HttpRequest, HttpResponse
 
 MAX_RECORDED = 16 * 1024 * 1024
 """Bytes of a body that are kept for cases to look at."""
@@ -33,51 +31,59 @@ class Recorder:
         self.exchanges.append(exchange)
         return exchange
 
-    def begin_http(self, request: httpx2.Request, body: bytes) -> Exchange:
+    def begin_http(self, request: HttpRequest) -> Exchange:
         """Record a request over HTTP; values of the caller's own headers are not shown."""
         wanted = ("content-type", "accept", "a2a-version", "a2a-extensions", "x-a2a-extensions", "authorization")
+        headers = {name.lower(): value for name, value in request.headers.items()}
         lines = [
-            f"{name}: {'(not shown)' if name in self._secret else request.headers[name]}"
+            f"{name}: {'(not shown)' if name in self._secret else headers[name]}"
             for name in (*wanted, *sorted(self._secret - set(wanted)))
-            if name in request.headers
+            if name in headers
         ]
-        head = "\n".join([f"{request.method} {request.url}", *lines])
-        return self.begin(f"{head}\n\n{cut(body.decode(errors='replace'))}".strip())
+        head = "\n".join([f"{request.verb} {request.place.url}", *lines])
+        return self.begin(f"{head}\n\n{cut(request.body.decode(errors='replace'))}".strip())
 
 
-class _Tee(httpx2.AsyncByteStream):
-    def __init__(self, stream: httpx2.AsyncByteStream, exchange: Exchange) -> None:
-        self._stream = stream
+class _Tee:
+    """A reply that is written down as it is read."""
+
+    def __init__(self, response: HttpResponse, exchange: Exchange) -> None:
+        self._response = response
         self._exchange = exchange
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for chunk in self._stream:
-            if len(self._exchange.body) < MAX_RECORDED:
-                self._exchange.body += chunk
-            yield chunk
+    @property
+    def status(self) -> int:
+        return self._response.status
 
-    async def aclose(self) -> None:
-        await self._stream.aclose()
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return self._response.headers
+
+    async def read(self, until: float) -> bytes:
+        chunk = await self._response.read(until)
+        if len(self._exchange.body) < MAX_RECORDED:
+            self._exchange.body += chunk
+        return chunk
+
+    async def close(self) -> None:
+        await self._response.close()
 
 
-class RecordingTransport(httpx2.AsyncBaseTransport):
-    """Sends over the network and writes down what passes."""
+class RecordedNetwork:
+    """Sends over a network and writes down what passes."""
 
-    def __init__(self, network: httpx2.AsyncBaseTransport, recorder: Recorder) -> None:
+    def __init__(self, network: HttpNetwork, recorder: Recorder) -> None:
         self._network = network
         self._recorder = recorder
 
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+    async def send(self, request: HttpRequest, until: float) -> HttpResponse:
         """Send a request; the reply's body is recorded as it is read."""
-        exchange = self._recorder.begin_http(request, await request.aread())
-        response = await self._network.handle_async_request(request)
-        exchange.status = response.status_code
-        exchange.headers = {name.lower(): value for name, value in response.headers.items()}
-        stream = _Tee(cast(httpx2.AsyncByteStream, response.stream), exchange)
-        return httpx2.Response(
-            response.status_code, headers=response.headers, stream=stream, extensions=response.extensions
-        )
+        exchange = self._recorder.begin_http(request)
+        response = await self._network.send(request, until)
+        exchange.status = response.status
+        exchange.headers = dict(response.headers)
+        return _Tee(response, exchange)
 
-    async def aclose(self) -> None:
+    async def close(self) -> None:
         """Close the connections."""
-        await self._network.aclose()
+        await self._network.close()

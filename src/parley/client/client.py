@@ -15,12 +15,11 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, aclosing
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 from uuid import uuid4
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from parley.client.calling import Authenticator, Calls, Interceptor
 from parley.client.card_cache import CardCache
@@ -30,7 +29,6 @@ from parley.client.discovery import Discovery, SignaturePolicy, with_scheme
 from parley.client.errors import TimedOutError
 from parley.client.growing import GrowingTask
 from parley.client.guard import Guard, read_target
-from parley.client.http import HttpChannel
 from parley.client.options import Bounds, Retries, Timeouts
 from parley.client.reply import Reply
 from parley.client.resuming import LOOK_SECONDS, Following
@@ -55,8 +53,7 @@ FIRST_POLL_SECONDS = 0.05
 """After which a task is read first whose agent did not wait for it; most take little longer."""
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
+class Update(Struct, frozen=True):
     """An event of a stream, and the task as it has grown by now."""
 
     event: StreamEvent
@@ -165,16 +162,16 @@ class Client:
         if not isinstance(credentials, Credentials):
             return credentials
         given = self._target if isinstance(self._target, str) else None
-        channel = connections.channel
+        outside = connections
         if connections.is_in_process:  # all of its calls end in the app, where no authorization server is
-            channel = HttpChannel(timeouts=self._timeouts)
-            self._stack.push_async_callback(channel.close)
+            outside = Connections(timeouts=self._timeouts, guard=connections.guard)
+            self._stack.push_async_callback(outside.close)
         bound = credentials.bound(
             card,
             given=ANY_ORIGIN if connections.is_in_process else given,
-            channel=channel,
-            check=lambda url: connections.guard.check_interface(url, card_url=given),
-            trust=lambda url: connections.trust_address(read_target(url).host),
+            channel=outside.channel,
+            check=lambda url: outside.guard.check_interface(url, card_url=given),
+            trust=lambda url: outside.trust_address(read_target(url).host),
         )
         connections.shows_certificate = bound.may_see
         return bound

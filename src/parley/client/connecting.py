@@ -12,23 +12,21 @@ from functools import cache
 from pathlib import Path
 
 import httpcore2
-import httpx2
 
 from parley.client.errors import ForbiddenTargetError
 from parley.client.guard import DialRules, Guard, is_loopback, is_same_host, read_target
 from parley.client.http import HttpChannel
-from parley.client.in_process import AsgiApp, InProcessTransport
+from parley.client.in_process import AsgiApp, InProcess
 from parley.client.jsonrpc import JsonRpcTransport
 from parley.client.options import Bounds, Timeouts
 from parley.client.rest import RestTransport
 from parley.client.transport import Transport
+from parley.network.http import HttpNetwork, HttpRequest, HttpResponse
 from parley.network.pinned import NameResolver, PinnedNetwork, Resolve
+from parley.network.pool import ConnectionPool
 from parley.protocol.cards import AgentInterface, Binding
 from parley.protocol.errors import PeerProtocolError
 from parley.protocol.versions import Version
-
-IDLE_CONNECTIONS = 64
-"""Connections kept open between two calls."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,38 +54,23 @@ def _machine_tls() -> ssl.SSLContext:
     return Tls().context()  # once: reading the machine's certificates takes a while
 
 
-class GuardedTransport(httpx2.AsyncHTTPTransport):
-    """HTTP over a pinned network."""
-
-    def __init__(self, network: PinnedNetwork, tls: ssl.SSLContext) -> None:
-        # Not the library's own: that has no place for a network.
-        self._pool = httpcore2.AsyncConnectionPool(
-            ssl_context=tls,
-            max_connections=None,  # one client's calls are its own business
-            max_keepalive_connections=IDLE_CONNECTIONS,
-            network_backend=network,
-        )
-
-
-class CertifiedTransport(httpx2.AsyncBaseTransport):
+class Certified:
     """Shows the caller's certificate to those that it is for, and to nobody else."""
 
-    def __init__(
-        self, plain: GuardedTransport, certified: GuardedTransport, shows_certificate: Callable[[str], bool]
-    ) -> None:
+    def __init__(self, plain: HttpNetwork, certified: HttpNetwork, shows_certificate: Callable[[str], bool]) -> None:
         self._plain = plain
         self._certified = certified
         self._shows_certificate = shows_certificate
 
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+    async def send(self, request: HttpRequest, until: float) -> HttpResponse:
         """Send a request over the right connections."""
-        way = self._certified if self._shows_certificate(str(request.url)) else self._plain
-        return await way.handle_async_request(request)
+        way = self._certified if self._shows_certificate(request.place.url) else self._plain
+        return await way.send(request, until)
 
-    async def aclose(self) -> None:
+    async def close(self) -> None:
         """Close all connections."""
-        await self._plain.aclose()
-        await self._certified.aclose()
+        await self._plain.close()
+        await self._certified.close()
 
 
 class Connections:
@@ -115,17 +98,20 @@ class Connections:
         self._rules = DialRules(self.guard)
         self._names = NameResolver()
         self._network = PinnedNetwork(self._rules, resolve or self._names)
-        transport = InProcessTransport(app) if app is not None else self._guarded(tls)
-        self.channel = HttpChannel(timeouts=self.timeouts, bounds=self.bounds, transport=transport)
+        network = InProcess(app) if app is not None else self._guarded(tls)
+        self.channel = HttpChannel(network, timeouts=self.timeouts, bounds=self.bounds)
 
-    def _guarded(self, tls: Tls | None) -> httpx2.AsyncBaseTransport:
+    def _guarded(self, tls: Tls | None) -> HttpNetwork:
         if tls is None:
-            return GuardedTransport(self._network, _machine_tls())
-        certified = GuardedTransport(self._network, tls.context())
+            return self._pool(_machine_tls())
+        certified = self._pool(tls.context())
         if tls.certificate is None:
             return certified
-        plain = GuardedTransport(self._network, Tls(authorities=tls.authorities).context())
-        return CertifiedTransport(plain, certified, lambda url: self.shows_certificate(url))
+        plain = self._pool(Tls(authorities=tls.authorities).context())
+        return Certified(plain, certified, lambda url: self.shows_certificate(url))
+
+    def _pool(self, tls: ssl.SSLContext) -> ConnectionPool:
+        return ConnectionPool(self._network, tls, connect_seconds=self.timeouts.connect)
 
     def _is_named(self, url: str) -> bool:
         host = read_target(url).host  # at any port: gRPC has another than HTTP

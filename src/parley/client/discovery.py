@@ -182,14 +182,7 @@ class Discovery:
         # A URL that asks for a version itself is not contradicted.
         version = {} if VERSION.lower() in urlsplit(url).query.lower() else {VERSION.lower(): Version.V1_0.value}
         sent = Sent({"accept": "application/json", **version, **headers}, timeout=seconds)
-        async with channel.opened("GET", url, b"", sent, quiet=seconds) as response:
-            body = bytearray()
-            async for chunk in response.aiter_bytes():
-                body += chunk
-                if len(body) > limit:
-                    raise PeerProtocolError(f"The document at {url} has more than {limit} bytes")
-            found = {name.lower(): value for name, value in response.headers.items()}
-            return HttpReply(response.status_code, found, bytes(body))
+        return await channel.exchange("GET", url, b"", sent, limit=limit)
 
 
 def with_scheme(target: str) -> str:

@@ -10,20 +10,32 @@ import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from urllib.parse import urlencode
 
-import httpx2
+from msgspec import structs
 
 from parley.client.errors import ForbiddenTargetError, TimedOutError, UnreachableError
 from parley.client.options import Bounds, Timeouts
 from parley.client.transport import Sent
+from parley.network.errors import (
+    NetworkError,
+    NotConnectedError,
+    NotConnectedInTimeError,
+    SilentConnectionError,
+)
+from parley.network.http import HttpNetwork, HttpRequest, HttpResponse, place_of
 from parley.protocol.errors import A2AError, PeerProtocolError
 from parley.wire.sse import Decoder, Frame
 
 EVENT_STREAM = "text/event-stream"
 
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+
 USER_AGENT = "parley"
 NO_COMPRESSION = "identity"
 """What is asked for and taken: a few compressed bytes can spell gigabytes, and a compressed stream may be held back."""
+
+ALWAYS_SENT = {"accept-encoding": NO_COMPRESSION, "user-agent": USER_AGENT}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,32 +50,34 @@ class HttpReply:
 class HttpChannel:
     """Sends requests and reads replies."""
 
-    def __init__(
-        self,
-        *,
-        timeouts: Timeouts | None = None,
-        bounds: Bounds | None = None,
-        transport: httpx2.AsyncBaseTransport | None = None,
-    ) -> None:
-        """`transport` is what opens connections: a guarded one, or an app in process."""
+    def __init__(self, network: HttpNetwork, *, timeouts: Timeouts | None = None, bounds: Bounds | None = None) -> None:
+        """`network` is what carries requests: guarded connections, or an app in process."""
+        self.network = network
         self.timeouts = timeouts or Timeouts()
         self.bounds = bounds or Bounds()
-        # The library's transport without its client, which keeps cookies, logs URLs with their queries, and takes time.
-        self._transport = transport or httpx2.AsyncHTTPTransport(trust_env=False)
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._transport.aclose()
+        await self.network.close()
 
-    async def exchange(self, verb: str, url: str, body: bytes, sent: Sent) -> HttpReply:
-        """Send a request and read the whole reply. Raises as `opened` does."""
-        async with self.opened(verb, url, body, sent, quiet=sent.timeout) as response:
-            return await self.reply_of(response, within=sent.timeout)
+    async def exchange(self, verb: str, url: str, body: bytes, sent: Sent, *, limit: int | None = None) -> HttpReply:
+        """Send a request and read the whole reply, if it comes in time and has `limit` bytes at most.
+
+        Raises as `opened` does, and:
+            PeerProtocolError: the reply is longer than allowed.
+        """
+        until = asyncio.get_running_loop().time() + sent.timeout
+        try:
+            response = await self._begin(verb, url, body, sent, until)
+            try:
+                return await self._whole(response, until, limit or self.bounds.reply_bytes)
+            finally:
+                await response.close()
+        except NetworkError as error:
+            raise _translated(error, url) from error
 
     @asynccontextmanager
-    async def opened(
-        self, verb: str, url: str, body: bytes, sent: Sent, *, quiet: float
-    ) -> AsyncGenerator[httpx2.Response]:
+    async def opened(self, verb: str, url: str, body: bytes, sent: Sent) -> AsyncGenerator[HttpResponse]:
         """A reply whose body is still to be read; within the block, what happens to the connection is translated.
 
         Raises:
@@ -73,60 +87,41 @@ class HttpChannel:
             PeerProtocolError: what comes is no HTTP.
         """
         try:
-            response = await self._begin(verb, url, body, sent, quiet)
+            response = await self._begin(verb, url, body, sent, asyncio.get_running_loop().time() + sent.quiet)
             try:
                 yield response
             finally:
-                await response.aclose()
-        except (httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
-            raise TimedOutError(f"No connection to {_origin(url)} in time", was_sent=False) from error
-        except httpx2.TimeoutException as error:
-            raise TimedOutError(f"{_origin(url)} was silent for too long") from error
-        except httpx2.ConnectError as error:
-            raise UnreachableError(f"No connection to {_origin(url)}: {error}", was_sent=False) from error
-        except httpx2.RemoteProtocolError as error:
-            raise UnreachableError(f"The connection to {_origin(url)} broke: {error}") from error
-        except httpx2.TransportError as error:
-            raise UnreachableError(f"The connection to {_origin(url)} broke: {type(error).__name__}") from error
-        except (httpx2.InvalidURL, httpx2.DecodingError) as error:
-            raise PeerProtocolError(f"{_origin(url)} sends what cannot be read: {error}") from error
+                await response.close()
+        except NetworkError as error:
+            raise _translated(error, url) from error
 
-    async def _begin(self, verb: str, url: str, body: bytes, sent: Sent, quiet: float) -> httpx2.Response:
+    async def _begin(self, verb: str, url: str, body: bytes, sent: Sent, until: float) -> HttpResponse:
         """The head of a reply. The time for it is bounded as a whole: headers may come a byte at a time."""
-        connect = self.timeouts.connect
-        patience = {"connect": connect, "pool": connect, "read": quiet, "write": quiet}
-        target = httpx2.URL(url)
-        request = httpx2.Request(
-            verb,
-            target.copy_merge_params(dict(sent.query)) if sent.query else target,
-            content=body,
-            headers={"accept-encoding": NO_COMPRESSION, "user-agent": USER_AGENT, **sent.headers},
-            extensions={"timeout": patience},
-        )
-        try:
-            async with asyncio.timeout(connect + quiet):
-                response = await self._transport.handle_async_request(request)
-        except TimeoutError as error:
-            raise TimedOutError(f"{_origin(url)} did not begin to answer in time") from error
-        if response.is_redirect and response.status_code != 304:
-            await response.aclose()
+        place = place_of(url)
+        if sent.query:
+            query = urlencode(sent.query)
+            place = structs.replace(place, query=f"{place.query}&{query}" if place.query else query)
+        response = await self.network.send(HttpRequest(verb, place, {**ALWAYS_SENT, **sent.headers}, body), until)
+        if response.status in REDIRECTS:
+            await response.close()
             raise ForbiddenTargetError(f"The agent at {_origin(url)} redirects; give its real URL")
         if response.headers.get("content-encoding", NO_COMPRESSION).strip().lower() != NO_COMPRESSION:
-            await response.aclose()
+            await response.close()
             raise PeerProtocolError(f"{_origin(url)} compresses its reply, which was not asked for")
         return response
 
-    async def frames(self, response: httpx2.Response) -> AsyncGenerator[Frame]:
+    async def frames(self, response: HttpResponse, *, quiet: float) -> AsyncGenerator[Frame]:
         """The frames of an event stream.
 
         Raises:
             PeerProtocolError: a frame, or the stream, is longer than allowed.
+            TimedOutError: nothing came for too long, or too little.
             UnreachableError: the stream ended within a frame.
         """
         decoder = Decoder(max_frame_bytes=self.bounds.frame_bytes)
         now = asyncio.get_running_loop().time
         size, begun = 0, None
-        async for chunk in response.aiter_raw():
+        while chunk := await response.read(now() + quiet):
             size += len(chunk)
             if size > self.bounds.stream_bytes:
                 raise PeerProtocolError(f"The stream has more than {self.bounds.stream_bytes} bytes")
@@ -142,32 +137,23 @@ class HttpChannel:
         if decoder.pending:
             raise UnreachableError("The stream ended in the middle of a frame")
 
-    async def reply_of(self, response: httpx2.Response, *, within: float) -> HttpReply:
-        """The whole of a reply, if it comes in time.
+    async def reply_of(self, response: HttpResponse, *, within: float) -> HttpReply:
+        """The whole of a reply that has begun. Raises as `exchange` does."""
+        until = asyncio.get_running_loop().time() + within
+        return await self._whole(response, until, self.bounds.reply_bytes)
 
-        Raises:
-            PeerProtocolError: it is longer than allowed.
-            TimedOutError: it takes too long.
-        """
-        try:
-            async with asyncio.timeout(within):
-                return await self._read(response, self.bounds.reply_bytes)
-        except TimeoutError as error:
-            raise TimedOutError("The reply took too long") from error
-
-    async def _read(self, response: httpx2.Response, limit: int) -> HttpReply:
+    async def _whole(self, response: HttpResponse, until: float, limit: int) -> HttpReply:
         chunks: list[bytes] = []
         size = 0
-        async for chunk in response.aiter_raw():
+        while chunk := await response.read(until):
             size += len(chunk)
             if size > limit:
                 raise PeerProtocolError(f"The reply has more than {limit} bytes")
             chunks.append(chunk)
-        headers = {name.lower(): value for name, value in response.headers.items()}
-        return HttpReply(response.status_code, headers, b"".join(chunks))
+        return HttpReply(response.status, response.headers, b"".join(chunks))
 
 
-def is_stream(response: httpx2.Response) -> bool:
+def is_stream(response: HttpResponse) -> bool:
     """Whether a reply is an event stream."""
     return response.headers.get("content-type", "").partition(";")[0].strip().lower() == EVENT_STREAM
 
@@ -185,10 +171,20 @@ def retry_after_of(error: Exception) -> float:
     return vars(error).get("retry_after", 0.0)
 
 
+def _translated(error: NetworkError, url: str) -> UnreachableError:
+    origin = _origin(url)
+    match error:
+        case NotConnectedInTimeError():
+            return TimedOutError(f"No connection to {origin} in time: {error}", was_sent=False)
+        case NotConnectedError():
+            return UnreachableError(f"No connection to {origin}: {error}", was_sent=False)
+        case SilentConnectionError():
+            return TimedOutError(f"{origin} did not answer in time")
+        case _:
+            return UnreachableError(f"The connection to {origin} broke: {error}")
+
+
 def _origin(url: str) -> str:
     """The part of a URL that may stand in an error: queries may hold keys."""
-    try:
-        parsed = httpx2.URL(url)
-    except httpx2.InvalidURL:
-        return "What is no URL"
-    return f"{parsed.scheme}://{parsed.netloc.decode()}"
+    place = place_of(url)
+    return f"{place.scheme}://{place.netloc}"

@@ -1,66 +1,80 @@
 """An ASGI application called in process, as if it were on the network; replies stream as they are sent.
 
-For tests. The HTTP library has a transport of this kind, but it keeps a whole reply until its end, so that a stream
-would show nothing before it is over.
+For tests.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
-from typing import Any, TypeAlias
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, TypeAlias, TypeVar
+from urllib.parse import unquote
 
-import httpx2
+from parley.network.errors import BrokenConnectionError, SilentConnectionError
+from parley.network.http import HttpRequest
 
 Message: TypeAlias = MutableMapping[str, Any]
 AsgiApp: TypeAlias = Callable[
     [Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]
 ]
 
+T = TypeVar("T")
 
 PATIENCE = 5.0
 """Seconds for an application to notice that its caller has gone; then it is canceled."""
 
 
-class InProcessTransport(httpx2.AsyncBaseTransport):
+class InProcess:
     """Hands requests to an ASGI application."""
 
     def __init__(self, app: AsgiApp) -> None:
         self._app = app
 
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+    async def send(self, request: HttpRequest, until: float) -> _Exchange:
         """The application's reply, as soon as it has begun. What the application raises before that is raised."""
-        exchange = _Exchange(self._app, _scope(request), await request.aread())
+        exchange = _Exchange(self._app, _scope(request), request.body)
         try:
-            status, headers = await exchange.head()
+            await exchange.begun(until)
         except BaseException:
-            await exchange.aclose()
+            await exchange.close()
             raise
-        return httpx2.Response(status, headers=headers, stream=exchange, request=request)
+        return exchange
+
+    async def close(self) -> None:
+        """Nothing is open between two requests."""
 
 
-class _Exchange(httpx2.AsyncByteStream):
+class _Exchange:
     """One request and its reply. The queue holds one chunk: an application is no faster than its reader."""
 
     def __init__(self, app: AsgiApp, scope: Message, body: bytes) -> None:
+        self.status = 0
+        self.headers: dict[str, str] = {}
         self._body: bytes | None = body
         self._closed = asyncio.Event()
-        self._head: asyncio.Future[tuple[int, list[tuple[bytes, bytes]]]] = asyncio.get_running_loop().create_future()
+        self._head: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._chunks: asyncio.Queue[bytes | None] = asyncio.Queue(1)
+        self._is_read = False
         self._failure: Exception | None = None
         self._task = asyncio.create_task(self._run(app, scope))
 
-    async def head(self) -> tuple[int, list[tuple[bytes, bytes]]]:
-        """The status and the headers, as soon as they are there."""
-        return await self._head
+    async def begun(self, until: float) -> None:
+        """Wait for the status and the headers."""
+        await _in_time(self._head, until)
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        while (chunk := await self._chunks.get()) is not None:
-            yield chunk
+    async def read(self, until: float) -> bytes:
+        """The next piece of the body; nothing at its end."""
+        if self._is_read:
+            return b""
+        chunk = await _in_time(self._chunks.get(), until)
+        if chunk is not None:
+            return chunk
+        self._is_read = True
         if self._failure is not None:  # the server would drop the connection
-            raise httpx2.ReadError("The application failed in the middle of its reply") from self._failure
+            raise BrokenConnectionError("the application failed in the middle of its reply") from self._failure
+        return b""
 
-    async def aclose(self) -> None:
+    async def close(self) -> None:
         """Tell the application that nobody reads any more, and wait until it has noticed."""
         self._closed.set()
         if not self._chunks.empty():
@@ -94,23 +108,37 @@ class _Exchange(httpx2.AsyncByteStream):
         if self._closed.is_set():
             raise OSError("The client has gone")
         if message["type"] == "http.response.start":
-            self._head.set_result((message["status"], list(message.get("headers", ()))))
+            self.status = message["status"]
+            for name, value in message.get("headers", ()):
+                key, text = name.decode("latin-1").lower(), value.decode("latin-1")
+                self.headers[key] = f"{self.headers[key]}, {text}" if key in self.headers else text
+            self._head.set_result(None)
         elif message.get("body"):
             await self._chunks.put(bytes(message["body"]))
 
 
-def _scope(request: httpx2.Request) -> Message:
+async def _in_time(awaitable: Awaitable[T], until: float) -> T:
+    try:
+        async with asyncio.timeout_at(until):
+            return await awaitable
+    except TimeoutError as error:
+        raise SilentConnectionError("nothing came for too long") from error
+
+
+def _scope(request: HttpRequest) -> Message:
+    place = request.place
+    headers = {"host": place.netloc, **request.headers, "content-length": str(len(request.body))}
     return {
         "type": "http",
         "asgi": {"version": "3.0", "spec_version": "2.4"},
         "http_version": "1.1",
-        "method": request.method,
-        "headers": [(name.lower(), value) for name, value in request.headers.raw],
-        "scheme": request.url.scheme,
-        "path": request.url.path,
-        "raw_path": request.url.raw_path.partition(b"?")[0],
-        "query_string": request.url.query,
-        "server": (request.url.host, request.url.port),
+        "method": request.verb,
+        "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
+        "scheme": place.scheme,
+        "path": unquote(place.path),
+        "raw_path": place.path.encode(),
+        "query_string": place.query.encode(),
+        "server": (place.host, place.port),
         "client": ("127.0.0.1", 0),
         "root_path": "",
     }

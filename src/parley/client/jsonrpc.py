@@ -42,11 +42,11 @@ class JsonRpcTransport:
         """Ask once and give the events; see `Transport`."""
         id, body = self._encode(operation, request)
         sent = _headed(sent, "text/event-stream")
-        async with self._channel.opened("POST", self.interface.url, body, sent, quiet=sent.quiet) as response:
+        async with self._channel.opened("POST", self.interface.url, body, sent) as response:
             if not is_stream(response):
                 self._result(id, await self._channel.reply_of(response, within=sent.quiet))
                 raise PeerProtocolError("The agent answers a streaming call without a stream")
-            async for frame in self._channel.frames(response):
+            async for frame in self._channel.frames(response, quiet=sent.quiet):
                 yield self._received(id, frame)
 
     async def close(self) -> None:

@@ -10,13 +10,13 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 import grpc
-import httpcore2
 
 from parley.client.errors import UnreachableError
 from parley.client.grpc import GrpcTransport
 from parley.client.guard import read_target
 from parley.client.options import Bounds, Timeouts
 from parley.client.transport import Received, Sent
+from parley.network.errors import NotConnectedError
 from parley.network.pinned import PinnedNetwork
 from parley.protocol.cards import AgentInterface
 from parley.protocol.operations import Operation
@@ -92,7 +92,7 @@ class PinnedGrpcTransport:
         target = read_target(self.interface.url)
         try:
             found = await self._network.addresses(target.host, target.port, timeout=self._timeouts.connect)
-        except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
+        except NotConnectedError as error:
             raise UnreachableError(f"No connection to {target.origin}: {error}", was_sent=False) from error
         older = [f"{address}:{target.port}" for address in found if ":" not in address]
         newer = [f"[{address}]:{target.port}" for address in found if ":" in address]

@@ -44,13 +44,13 @@ class RestTransport:
         """Ask once and give the events; see `Transport`."""
         verb, url, body = self._encode(operation, request)
         sent = _headed(sent, self.version, "text/event-stream")
-        async with self._channel.opened(verb, url, body, sent, quiet=sent.quiet) as response:
-            if not is_stream(response) or response.status_code >= 400:
+        async with self._channel.opened(verb, url, body, sent) as response:
+            if not is_stream(response) or response.status >= 400:
                 reply = await self._channel.reply_of(response, within=sent.quiet)
                 if reply.status >= 400:
                     raise with_retry_after(decode_rest_error(reply.status, reply.body), reply.headers)
                 raise PeerProtocolError("The agent answers a streaming call without a stream")
-            async for frame in self._channel.frames(response):
+            async for frame in self._channel.frames(response, quiet=sent.quiet):
                 if frame.event == "error":
                     raise decode_rest_error(200, frame.data)
                 data = frame.data

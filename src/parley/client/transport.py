@@ -11,6 +11,8 @@ from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from msgspec import Struct
+
 from parley.protocol.cards import AgentInterface
 from parley.protocol.events import StreamEvent
 from parley.protocol.operations import Operation
@@ -30,8 +32,7 @@ class Sent:
     """The cursor of the last event that was received; a stream goes on after it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Received:
+class Received(Struct, frozen=True):
     """An event of a stream, and the cursor from which its reader can come back, if the agent gives one."""
 
     event: StreamEvent

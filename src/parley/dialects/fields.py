@@ -54,7 +54,8 @@ class OneOf(msgspec.Struct, rename="camel", omit_defaults=True):
     """A wrapper that says what it holds by the one member it has, such as `{"task": …}`."""
 
     def __post_init__(self) -> None:
-        if sum(getattr(self, name) is not None for name in self.__struct_fields__) != 1:
+        values = msgspec.structs.astuple(self)
+        if values.count(None) != len(values) - 1:
             *names, last = self.__struct_encode_fields__
             raise ValueError(f"Expected exactly one of {', '.join(names)} and {last}")
 

@@ -7,16 +7,19 @@ mean something else a moment later; the name stays in TLS and in the Host header
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+import ssl
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from ipaddress import ip_address
-from typing import Protocol, TypeAlias, cast
-
-import httpcore2
+from typing import Protocol, TypeAlias, TypeVar
 
 from parley.network.addresses import Address
+from parley.network.errors import NotConnectedError, NotConnectedInTimeError
+
+P = TypeVar("P", bound=asyncio.Protocol)
 
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 """The addresses of a name, as text. Raises OSError if there are none."""
@@ -55,40 +58,34 @@ class NameResolver:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-class PinnedNetwork(httpcore2.AsyncNetworkBackend):
+class PinnedNetwork:
     """A network that connects to checked addresses only, and to those themselves."""
 
-    def __init__(
-        self, rules: HostRules, resolve: Resolve, *, network: httpcore2.AsyncNetworkBackend | None = None
-    ) -> None:
-        """`network` makes the connections; without it, the machine's own does."""
+    def __init__(self, rules: HostRules, resolve: Resolve) -> None:
         self._rules = rules
         self._resolve = resolve
-        self._network = network or cast("httpcore2.AsyncNetworkBackend", httpcore2.AnyIOBackend())
 
-    async def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
-    ) -> httpcore2.AsyncNetworkStream:
-        """A connection to a host, which the caller then tells by its name whom it wants to talk to.
+    async def connect(
+        self, factory: Callable[[], P], host: str, port: int, *, tls: ssl.SSLContext | None, timeout: float
+    ) -> P:
+        """A connection to a host, at the first of its addresses where somebody answers in time.
 
         Raises what the rules raise, and:
-            httpcore2.ConnectError, httpcore2.ConnectTimeout: nobody answers at any of its addresses.
+            NotConnectedError: nobody answers at any of its addresses.
         """
-        failure: Exception = httpcore2.ConnectError("The name has no address")
+        failure = NotConnectedError("the name has no address")
         for address in await self.addresses(host, port, timeout=timeout):
             try:
-                return await self._network.connect_tcp(address, port, timeout, local_address, socket_options)
-            except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
-                failure = error
+                async with asyncio.timeout(timeout):
+                    return await self.dial(factory, address, port, tls, host)
+            except TimeoutError:
+                failure = NotConnectedInTimeError("nobody answers")
+            except OSError as error:
+                failure = NotConnectedError(_reason(error))
         raise failure
 
-    async def addresses(self, host: str, port: int, *, timeout: float | None = None) -> Sequence[str]:
-        """The checked addresses of a host, as text. Raises as `connect_tcp` does."""
+    async def addresses(self, host: str, port: int, *, timeout: float) -> Sequence[str]:
+        """The checked addresses of a host, as text. Raises as `connect` does."""
         address = self._rules.check_host(host)
         if address is not None:
             found: Sequence[str] = [str(address)]
@@ -97,8 +94,23 @@ class PinnedNetwork(httpcore2.AsyncNetworkBackend):
                 async with asyncio.timeout(timeout):
                     found = await self._resolve(host, port)
             except TimeoutError as error:
-                raise httpcore2.ConnectTimeout("The name was not resolved in time") from error
+                raise NotConnectedInTimeError("the name was not resolved in time") from error
             except OSError as error:
-                raise httpcore2.ConnectError("The name has no address") from error
+                raise NotConnectedError("the name has no address") from error
         self._rules.check_addresses(host, [ip_address(address) for address in found])
         return found
+
+    async def dial(self, factory: Callable[[], P], address: str, port: int, tls: ssl.SSLContext | None, host: str) -> P:
+        """A connection to a checked address; with TLS, to whoever can prove to be the host. Raises OSError."""
+        name = host if tls is not None else None
+        loop = asyncio.get_running_loop()
+        _, protocol = await loop.create_connection(factory, address, port, ssl=tls, server_hostname=name)
+        return protocol
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate cannot be trusted: {error.verify_message}"
+    if isinstance(error, ssl.SSLError):
+        return f"TLS fails: {error.reason or type(error).__name__}"
+    return os.strerror(error.errno).lower() if error.errno else str(error)

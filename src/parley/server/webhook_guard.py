@@ -13,8 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
-import httpcore2
-
 from parley.network.addresses import (
     Address,
     OddHostError,
@@ -24,7 +22,7 @@ from parley.network.addresses import (
     is_public,
     read_address,
 )
-from parley.network.pinned import NameResolver, PinnedNetwork, Resolve
+from parley.network.pinned import NameResolver, Resolve
 from parley.protocol.errors import InvalidParamsError, ParleyError
 from parley.protocol.push import PushConfig
 
@@ -32,11 +30,11 @@ __all__ = [
     "MAX_SECRET",
     "MAX_URL",
     "PUBLIC_ONLY",
-    "GuardedNetwork",
     "NameResolver",
     "Resolve",
     "WebhookForbiddenError",
     "WebhookPolicy",
+    "WebhookRules",
     "authorization_of",
     "check_webhook",
     "check_webhook_url",
@@ -167,36 +165,21 @@ def _check_name(host: str, *, is_allowed: bool) -> None:
 # --- when a webhook is called -----------------------------------------------------------------------------------------
 
 
-class GuardedNetwork(PinnedNetwork):
-    """A network that connects to checked addresses only, and to those themselves.
-
-    An address that is not to be called is a WebhookForbiddenError.
-    """
-
-    def __init__(
-        self,
-        policy: WebhookPolicy,
-        resolve: Resolve,
-        *,
-        network: httpcore2.AsyncNetworkBackend | None = None,
-    ) -> None:
-        """`network` makes the connections; without it, the machine's own does."""
-        super().__init__(_DialRules(policy), resolve, network=network)
-
-
 @dataclass(frozen=True, slots=True)
-class _DialRules:
-    """The policy, as a pinned network asks for it."""
+class WebhookRules:
+    """The policy, as a pinned network asks for it. Raises WebhookForbiddenError."""
 
     policy: WebhookPolicy
 
     def check_host(self, host: str) -> Address | None:
+        """The address that a host is, or None if it is a name that may be resolved."""
         address = _read_address(host)
         if address is None:
             _check_name(host.lower(), is_allowed=self.policy.allows(host))
         return address
 
     def check_addresses(self, host: str, addresses: Sequence[Address]) -> None:
+        """Make sure that a host may be called."""
         # All of them: a name with public and private addresses is an attack, or a mistake that looks like one.
         if not self.policy.allows(host) and not all(is_public(address) for address in addresses):
             raise WebhookForbiddenError("The host has an address that is not public")

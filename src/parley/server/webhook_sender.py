@@ -12,22 +12,26 @@ import ssl
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Self, TypeAlias
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import httpcore2
 
 from parley import __version__
 from parley.dialects.registry import DIALECTS
 from parley.engine.deliveries import DeliveryError, DeliveryRefusedError, Notification
-from parley.protocol.errors import InvalidParamsError, LocalProtocolError
+from parley.network.errors import NetworkError
+from parley.network.http import HttpRequest, place_of
+from parley.network.pinned import PinnedNetwork
+from parley.network.pool import ConnectionPool
+from parley.protocol.errors import InvalidParamsError, LocalProtocolError, PeerProtocolError
 from parley.protocol.versions import Version
 from parley.server.webhook_guard import (
     PUBLIC_ONLY,
-    GuardedNetwork,
     NameResolver,
     Resolve,
     WebhookForbiddenError,
     WebhookPolicy,
+    WebhookRules,
     authorization_of,
     check_webhook,
 )
@@ -43,14 +47,6 @@ READ_BYTES = 4_096
 
 CONNECT_TIMEOUT = 5.0
 """Seconds for one address of a host; then the next is tried."""
-
-IDLE_CONNECTIONS = 64
-"""Connections kept open between two calls."""
-
-IDLE_SECONDS = 15.0
-"""How long each of them is kept."""
-
-_TIMEOUTS = {"timeout": {"connect": CONNECT_TIMEOUT}}
 
 _FINAL = frozenset({400, 405, 410, 411, 413, 414, 415, 422, 431, 501})
 """Answers to what was sent, which will not be another when it is sent again. All others may pass: also 401, 403 and 404
@@ -76,19 +72,16 @@ class WebhookSender:
         self._resolve = resolve
         self._extra_headers = extra_headers
         self._names: NameResolver | None = None
-        self._pool: httpcore2.AsyncConnectionPool | None = None
+        self._pool: ConnectionPool | None = None
 
-    def _open(self) -> httpcore2.AsyncConnectionPool:
+    def _open(self) -> ConnectionPool:
         """The pool of connections, made for the first call: reading the machine's certificates takes a while."""
         if self._pool is None:
             self._names = NameResolver()
-            # The pool of the HTTP library, without its client: that would keep cookies and listen to the environment.
-            self._pool = httpcore2.AsyncConnectionPool(
-                ssl_context=self._tls or httpcore2.default_ssl_context(),
-                max_connections=None,  # whoever delivers bounds the calls
-                max_keepalive_connections=IDLE_CONNECTIONS,
-                keepalive_expiry=IDLE_SECONDS,
-                network_backend=GuardedNetwork(self._policy, self._resolve or self._names),
+            self._pool = ConnectionPool(
+                PinnedNetwork(WebhookRules(self._policy), self._resolve or self._names),
+                self._tls or httpcore2.default_ssl_context(),
+                connect_seconds=CONNECT_TIMEOUT,
             )
         return self._pool
 
@@ -97,7 +90,7 @@ class WebhookSender:
         pool, self._pool = self._pool, None
         names, self._names = self._names, None
         if pool is not None:
-            await pool.aclose()
+            await pool.close()
         if names is not None:
             names.close()
 
@@ -122,36 +115,36 @@ class WebhookSender:
             # Once more, because a policy may have become stricter since the webhook was registered.
             check_webhook(notification.config, self._policy)
             body = DIALECTS[notification.version].pushes.encode(notification.event)
-        except (InvalidParamsError, LocalProtocolError) as error:
+            request = HttpRequest("POST", place_of(notification.config.url), self._headers(notification), body)
+        except (InvalidParamsError, LocalProtocolError, PeerProtocolError) as error:
             raise DeliveryRefusedError(error.message) from None
-        headers: list[tuple[bytes | str, bytes | str]] = list(self._headers(notification).items())
         try:
             async with asyncio.timeout(self._timeout):
-                status, retry_after = await self._post(notification.config.url, headers, body)
-        except WebhookForbiddenError as error:
+                status, retry_after = await self._post(request)
+        except (WebhookForbiddenError, LocalProtocolError) as error:
             raise DeliveryRefusedError(error.message) from None
         except TimeoutError:
             raise DeliveryError(f"It did not answer within {self._timeout:g} seconds") from None
-        except (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.TimeoutException) as error:
-            raise DeliveryError(f"It could not be called: {type(error).__name__}") from None
+        except NetworkError as error:
+            raise DeliveryError(f"It could not be called: {error}") from None
         _judge(status, retry_after)
 
-    async def _post(self, url: str, headers: list[tuple[bytes | str, bytes | str]], body: bytes) -> tuple[int, str]:
+    async def _post(self, request: HttpRequest) -> tuple[int, str]:
         """The status of the answer, and its Retry-After."""
-        async with self._open().stream("POST", url, headers=headers, content=body, extensions=_TIMEOUTS) as response:
+        until = asyncio.get_running_loop().time() + self._timeout
+        response = await self._open().send(request, until)
+        try:
             size = 0
-            async for chunk in response.aiter_stream():
+            while size <= READ_BYTES and (chunk := await response.read(until)):
                 size += len(chunk)
-                if size > READ_BYTES:
-                    break
-            found = [value for name, value in response.headers if name.lower() == b"retry-after"]
-            return response.status, found[0].decode("latin-1") if found else ""
+            return response.status, response.headers.get("retry-after", "")
+        finally:
+            await response.close()
 
     def _headers(self, notification: Notification) -> dict[str, str]:
         config = notification.config
         is_1_0 = notification.version is Version.V1_0
         headers = {
-            "Host": urlsplit(config.url).netloc,  # the pool would write an IPv6 address without its brackets
             "Content-Type": "application/a2a+json" if is_1_0 else "application/json",
             "User-Agent": f"parley/{__version__}",
             "Accept-Encoding": "identity",
