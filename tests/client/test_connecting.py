@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -98,6 +99,19 @@ async def test_interfaces_that_may_not_be_called_are_left_out() -> None:
         with pytest.raises(ForbiddenTargetError, match=r"^The card points to http://10\.0\.0\.1, which is not"):
             ways.permitted(bad)
         assert ways.permitted([]) == []
+
+
+async def test_without_grpc_the_other_interfaces_are_called_and_the_error_says_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "grpc", None)  # as if it were not installed
+    over_grpc, over_http = face("a.example:443", Binding.GRPC), face("https://a.example/")
+    async with connections() as ways:
+        ways.trust("https://a.example")
+        both = [(over_grpc, Version.V1_0), (over_http, Version.V1_0)]
+        assert ways.permitted(both) == [(over_http, Version.V1_0)]
+        with pytest.raises(ForbiddenTargetError, match=r"parley-a2a\[grpc\]"):
+            ways.permitted(both[:1])
 
 
 async def test_a_card_that_was_given_is_no_more_trusted_than_one_that_was_found() -> None:

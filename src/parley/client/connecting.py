@@ -9,6 +9,7 @@ import ssl
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 import httpcore2
@@ -175,6 +176,8 @@ class Connections:
             self.guard.check_interface(interface.url, card_url=self._named_for(interface.url))
         elif interface.binding == Binding.GRPC:
             raise ForbiddenTargetError("An app in process is not called over gRPC")
+        if interface.binding == Binding.GRPC and find_spec("grpc") is None:
+            raise ForbiddenTargetError("gRPC is not installed here: pip install 'parley-a2a[grpc]'")
 
     def _named_for(self, url: str) -> str | None:
         """The URL that the caller named, with the same host if there are several."""

@@ -104,25 +104,30 @@ class Decoder:
                 raises; the stream cannot be read further.
         """
         frames: list[Frame] = []
-        if not self._after_carriage_return and not self.pending:
-            chunk = chunk[self._take_plain(chunk, frames) :]
-        for piece in self._pieces(chunk):
-            if self._is_too_long():
-                break
-            content = piece.rstrip(b"\r\n")
-            self._line += content
-            if len(content) < len(piece) and not self._is_too_long():
-                self._end_line(frames)
+        end = b"\r\n\r\n" if b"\r" in chunk else b"\n\n"
+        if not self._is_between_frames:
+            rest, found, chunk = chunk.partition(end)
+            self._take_lines(rest + found, frames)
+        if self._is_between_frames:
+            chunk = chunk[self._take_plain(chunk, end, frames) :]
+        self._take_lines(chunk, frames)
         if self._is_too_long() and not frames:
             raise PeerProtocolError(f"A frame of the stream is longer than {self._max_frame_bytes} bytes")
         return frames
 
-    def _take_plain(self, chunk: bytes, frames: list[Frame]) -> int:
+    def flush(self) -> None:
+        """End the stream: an unfinished frame is discarded, and the next chunk begins a new connection's stream."""
+        self._start_stream()
+
+    @property
+    def _is_between_frames(self) -> bool:
+        return not self._after_carriage_return and not self.pending
+
+    def _take_plain(self, chunk: bytes, end: bytes, frames: list[Frame]) -> int:
         """Take the frames with which a chunk begins, as long as they are what nearly all are: an id and a line of data.
 
         They are read at once instead of line by line, in a fifth of the time.
         """
-        end = b"\r\n\r\n" if b"\r" in chunk else b"\n\n"
         taken = 0
         *whole, _ = chunk.split(end)
         for text in whole:
@@ -138,9 +143,15 @@ class Decoder:
             taken += len(text) + len(end)
         return taken
 
-    def flush(self) -> None:
-        """End the stream: an unfinished frame is discarded, and the next chunk begins a new connection's stream."""
-        self._start_stream()
+    def _take_lines(self, chunk: bytes, frames: list[Frame]) -> None:
+        """Take anything, line by line, unless a frame is too long."""
+        for piece in self._pieces(chunk):
+            if self._is_too_long():
+                break
+            content = piece.rstrip(b"\r\n")
+            self._line += content
+            if len(content) < len(piece) and not self._is_too_long():
+                self._end_line(frames)
 
     def _pieces(self, chunk: bytes) -> list[bytes]:
         """The chunk's lines with their ends; the last may have none. The second half of a split CRLF is left out."""
