@@ -11,6 +11,7 @@ def options() -> argparse.Namespace:
     """How the benchmark starts a client."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--url", required=True)
+    parser.add_argument("--binding", default="JSONRPC")
     parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--senders", type=int, default=4)
     parser.add_argument("--chunks", type=int, default=4_000)

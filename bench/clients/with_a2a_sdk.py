@@ -1,4 +1,4 @@
-"""The measured client of a2a-sdk 1.3.0: sends over JSON-RPC, or one stream."""
+"""The measured client of a2a-sdk 1.3.0: sends, or one stream."""
 
 import uuid
 
@@ -21,7 +21,7 @@ async def main() -> None:
         card = await A2ACardResolver(http, chosen.url).get_agent_card()
 
         def client(*, streaming: bool):
-            config = ClientConfig(streaming=streaming, httpx_client=http, supported_protocol_bindings=["JSONRPC"])
+            config = ClientConfig(streaming=streaming, httpx_client=http, supported_protocol_bindings=[chosen.binding])
             return ClientFactory(config).create(card, [])
 
         sender, streamer = client(streaming=False), client(streaming=True)

@@ -1,4 +1,4 @@
-"""The measured client of Parley: sends over JSON-RPC, or one stream."""
+"""The measured client of Parley: sends, or one stream."""
 
 import uvloop
 from measuring import measured, options
@@ -10,7 +10,7 @@ from parley.protocol.events import ArtifactUpdate
 
 async def main() -> None:
     chosen = options()
-    async with Client(chosen.url, bindings=[Binding.JSONRPC]) as client:
+    async with Client(chosen.url, bindings=[Binding(chosen.binding)]) as client:
 
         async def send() -> None:
             reply = await client.send("echo hello")
