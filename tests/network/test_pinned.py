@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Sequence
 
 import pytest
+from anyio import fail_after
 
+from parley.network import pinned
 from parley.network.addresses import Address, is_public, read_address
+from parley.network.connection import Connection
 from parley.network.errors import NotConnectedError, NotConnectedInTimeError
-from parley.network.pinned import NameResolver
-from tests.network.wire import Names, Wire
+from parley.network.pinned import Factory, NameResolver, PinnedNetwork
+from tests.network.wire import Anywhere, Names, Wire, unconnected
 
 pytestmark = pytest.mark.anyio
 
@@ -84,6 +88,67 @@ async def test_a_name_that_cannot_be_resolved_in_time_or_at_all_cannot_be_connec
         await Wire(PublicOnly(), hang).call("a.example", timeout=0.01)
     with pytest.raises(NotConnectedError, match="no address"):
         await Wire(PublicOnly(), fail).call("a.example")
+
+
+class Slow(Wire):
+    """A network in which nobody answers at the addresses in `dead`, and nobody says so."""
+
+    async def dial(
+        self, factory: Factory, address: str, port: int, tls: ssl.SSLContext | None, host: str
+    ) -> Connection:
+        self.called.append(address)
+        if address in self.dead:
+            await asyncio.Event().wait()
+        return factory()
+
+
+async def test_an_address_that_leads_nowhere_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pinned, "HEAD_START", 0.01)
+    slow = Slow(PublicOnly(), Names(["2606:4700::1", "8.8.8.8", "8.8.4.4"]), "2606:4700::1")
+    with fail_after(5):
+        await slow.call("agents.example", timeout=60)
+    assert slow.called == ["2606:4700::1", "8.8.8.8"]
+    with pytest.raises(NotConnectedInTimeError):
+        await Slow(PublicOnly(), Names(["8.8.8.8", "8.8.4.4"]), "8.8.8.8", "8.8.4.4").call("a.example", timeout=0.05)
+
+
+async def test_a_connection_that_stands_too_late_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pinned, "HEAD_START", 0.0)
+    accepted: list[asyncio.StreamReader] = []
+    both = asyncio.Event()
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        accepted.append(reader)
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(accept, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+
+    class Together(PinnedNetwork):
+        """A network in which two connections stand at the same moment."""
+
+        async def dial(
+            self, factory: Factory, address: str, port: int, tls: ssl.SSLContext | None, host: str
+        ) -> Connection:
+            connection = await super().dial(factory, "127.0.0.1", port, tls, host)
+            if address == "127.0.0.2":
+                both.set()
+            await both.wait()
+            return connection
+
+    network = Together(Anywhere(), Names(["127.0.0.1", "127.0.0.2"]))
+    with fail_after(5):
+        first = await network.connect(unconnected, "a.example", port, tls=None, timeout=5)
+        while len(accepted) < 2:
+            await asyncio.sleep(0.01)
+        for left in (1, 0):
+            while sum(not reader.at_eof() for reader in accepted) > left:
+                await asyncio.sleep(0.01)
+            assert sum(not reader.at_eof() for reader in accepted) == left
+            first.close()
+    server.close()
+    await server.wait_closed()
 
 
 async def test_names_are_resolved_as_the_machine_does() -> None:

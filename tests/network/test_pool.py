@@ -12,13 +12,13 @@ import trustme
 from anyio import fail_after
 
 from parley.network import pool as pools
-from parley.network.addresses import Address, read_address
 from parley.network.connection import MOST_OVERHEAD, MOST_UNREAD
 from parley.network.errors import BrokenConnectionError, NotConnectedError, SilentConnectionError
 from parley.network.http import HttpRequest, HttpResponse, place_of
 from parley.network.pinned import PinnedNetwork
 from parley.network.pool import ConnectionPool
 from parley.protocol.errors import LocalProtocolError, PeerProtocolError
+from tests.network.wire import Anywhere
 
 pytestmark = pytest.mark.anyio
 
@@ -32,16 +32,6 @@ OK = b"HTTP/1.1 200 OK\r\n"
 HELLO = OK + b"content-length: 5\r\n\r\nhello"
 
 Talk = Callable[["Door", asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
-
-
-class Anywhere:
-    """Rules that allow every address."""
-
-    def check_host(self, host: str) -> Address | None:
-        return read_address(host)
-
-    def check_addresses(self, host: str, addresses: Sequence[Address]) -> None:
-        """Allow them."""
 
 
 class Door:

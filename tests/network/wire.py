@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import ssl
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
 
-from parley.network.pinned import HostRules, PinnedNetwork, Resolve
+from parley.network.addresses import Address, read_address
+from parley.network.connection import Connection
+from parley.network.pinned import Factory, HostRules, PinnedNetwork, Resolve
 
-P = TypeVar("P")
+
+class Anywhere:
+    """Rules that allow every address."""
+
+    def check_host(self, host: str) -> Address | None:
+        return read_address(host)
+
+    def check_addresses(self, host: str, addresses: Sequence[Address]) -> None:
+        """Allow them."""
 
 
 class Wire(PinnedNetwork):
@@ -20,15 +29,21 @@ class Wire(PinnedNetwork):
         self.called: list[str] = []
         self.dead = dead
 
-    async def dial(self, factory: Callable[[], P], address: str, port: int, tls: ssl.SSLContext | None, host: str) -> P:
+    async def dial(
+        self, factory: Factory, address: str, port: int, tls: ssl.SSLContext | None, host: str
+    ) -> Connection:
         self.called.append(address)
         if address in self.dead:
             raise ConnectionRefusedError("nobody")
         return factory()
 
-    async def call(self, host: str, port: int = 443, *, timeout: float = 5.0) -> Any:
+    async def call(self, host: str, port: int = 443, *, timeout: float = 5.0) -> Connection:
         """Connect to a host."""
-        return await self.connect(object, host, port, tls=None, timeout=timeout)  # type: ignore[type-var]
+        return await self.connect(unconnected, host, port, tls=None, timeout=timeout)
+
+
+def unconnected() -> Connection:
+    return Connection(("https", "a.example", 443), on_free=lambda _: None, on_lost=lambda _: None)
 
 
 class Names:

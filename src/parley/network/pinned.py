@@ -10,19 +10,25 @@ import asyncio
 import os
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from ipaddress import ip_address
-from typing import Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias
 
 from parley.network.addresses import Address
+from parley.network.connection import Connection
 from parley.network.errors import NotConnectedError, NotConnectedInTimeError
 
-P = TypeVar("P", bound=asyncio.Protocol)
+Factory: TypeAlias = Callable[[], Connection]
+Attempt: TypeAlias = Callable[[], Coroutine[Any, Any, Connection]]
 
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 """The addresses of a name, as text. Raises OSError if there are none."""
+
+HEAD_START = 0.25
+"""Seconds after which the next address is tried too, while one has not answered; as RFC 8305 recommends."""
 
 RESOLVER_THREADS = 8
 """Names resolved at a time; a name whose servers do not answer takes half a minute."""
@@ -66,23 +72,29 @@ class PinnedNetwork:
         self._resolve = resolve
 
     async def connect(
-        self, factory: Callable[[], P], host: str, port: int, *, tls: ssl.SSLContext | None, timeout: float
-    ) -> P:
-        """A connection to a host, at the first of its addresses where somebody answers in time.
+        self, factory: Factory, host: str, port: int, *, tls: ssl.SSLContext | None, timeout: float
+    ) -> Connection:
+        """A connection to a host, at the address where somebody answers first.
 
         Raises what the rules raise, and:
             NotConnectedError: nobody answers at any of its addresses.
         """
-        failure = NotConnectedError("the name has no address")
-        for address in await self.addresses(host, port, timeout=timeout):
-            try:
-                async with asyncio.timeout(timeout):
-                    return await self.dial(factory, address, port, tls, host)
-            except TimeoutError:
-                failure = NotConnectedInTimeError("nobody answers")
-            except OSError as error:
-                failure = NotConnectedError(_reason(error))
-        raise failure
+        addresses = await self.addresses(host, port, timeout=timeout)
+        attempts = [partial(self._attempt, factory, address, port, tls, host, timeout) for address in addresses]
+        if len(attempts) == 1:
+            return await attempts[0]()
+        return await _first_to_answer(attempts)
+
+    async def _attempt(
+        self, factory: Factory, address: str, port: int, tls: ssl.SSLContext | None, host: str, timeout: float
+    ) -> Connection:
+        try:
+            async with asyncio.timeout(timeout):
+                return await self.dial(factory, address, port, tls, host)
+        except TimeoutError:
+            raise NotConnectedInTimeError("nobody answers") from None
+        except OSError as error:
+            raise NotConnectedError(_reason(error)) from error
 
     async def addresses(self, host: str, port: int, *, timeout: float) -> Sequence[str]:
         """The checked addresses of a host, as text. Raises as `connect` does."""
@@ -100,12 +112,46 @@ class PinnedNetwork:
         self._rules.check_addresses(host, [ip_address(address) for address in found])
         return found
 
-    async def dial(self, factory: Callable[[], P], address: str, port: int, tls: ssl.SSLContext | None, host: str) -> P:
+    async def dial(
+        self, factory: Factory, address: str, port: int, tls: ssl.SSLContext | None, host: str
+    ) -> Connection:
         """A connection to a checked address; with TLS, to whoever can prove to be the host. Raises OSError."""
         name = host if tls is not None else None
         loop = asyncio.get_running_loop()
         _, protocol = await loop.create_connection(factory, address, port, ssl=tls, server_hostname=name)
         return protocol
+
+
+async def _first_to_answer(attempts: Sequence[Attempt]) -> Connection:
+    """The first connection that stands, each attempt beginning a moment after the one before, or when that has failed.
+
+    Many names have addresses of two families of which one leads nowhere from here. RFC 8305.
+    """
+    waiting = deque(attempts)
+    running: set[asyncio.Task[Connection]] = set()
+    failure: BaseException = NotConnectedError("the name has no address")
+    try:
+        while waiting or running:
+            if waiting:
+                running.add(asyncio.create_task(waiting.popleft()()))
+            patience = HEAD_START if waiting else None
+            done, _ = await asyncio.wait(running, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                running.discard(task)
+                if (error := task.exception()) is None:
+                    return task.result()
+                failure = error
+        raise failure
+    finally:
+        for late in running:
+            late.cancel()
+            late.add_done_callback(_hang_up)
+
+
+def _hang_up(late: asyncio.Task[Connection]) -> None:
+    """Close a connection that came too late."""
+    if not late.cancelled() and late.exception() is None:
+        late.result().close()
 
 
 def _reason(error: OSError) -> str:
