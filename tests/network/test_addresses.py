@@ -35,6 +35,8 @@ def test_addresses_of_the_internet_are_public(text: str) -> None:
         "::ffff:127.0.0.1",
         "::ffff:8.8.8.8",
         "64:ff9b::7f00:1",
+        "64:ff9b::a9fe:a9fe",
+        "64:ff9b:1::808:808",
         "fe80::1",
         "fd00:ec2::254",
         "ff02::1",

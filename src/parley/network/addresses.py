@@ -35,7 +35,7 @@ _SPECIAL_4 = [
     )
 ]
 # Of IPv6 only the range given out for the Internet is public, which leaves out what is loopback, link-local, unique
-# local, multicast, mapped from IPv4 or translated to it (64:ff9b::/96); and these parts of it are not.
+# local, multicast or mapped from IPv4; and these parts of it are not.
 _PUBLIC_6 = ipaddress.IPv6Network("2000::/3")
 _SPECIAL_6 = [
     ipaddress.IPv6Network(network)
@@ -46,6 +46,9 @@ _SPECIAL_6 = [
         "3fff::/20",
     )
 ]
+
+# How machines that have only IPv6 see all others; RFC 6052. It is as public as the address that it stands for.
+_TRANSLATED = ipaddress.IPv6Network("64:ff9b::/96")
 
 _LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
@@ -60,6 +63,8 @@ def is_public(address: Address) -> bool:
     """Whether an address belongs to the public Internet and to nothing special."""
     if isinstance(address, ipaddress.IPv4Address):
         return not any(address in network for network in _SPECIAL_4)
+    if address in _TRANSLATED:
+        return is_public(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
     return address in _PUBLIC_6 and not any(address in network for network in _SPECIAL_6)
 
 
