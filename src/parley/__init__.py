@@ -5,16 +5,27 @@ each release spells it), `wire` (how bytes carry it), `stores` (where tasks are 
 time), `agents` (what authors write). ARCHITECTURE.md has the picture.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from parley.agents.agent import Agent
 from parley.agents.turn import Answer, Turn
 from parley.contents import File
 from parley.engine.program import Recovery
 
+if TYPE_CHECKING:
+    from parley.client.client import Client
+
 __version__ = "0.1.0"
 
-__all__ = ["Agent", "Answer", "File", "Recovery", "Turn", "__version__", "ask"]
+__all__ = ["Agent", "Answer", "Client", "File", "Recovery", "Turn", "__version__", "ask"]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "Client":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from parley.client.client import Client  # not above: agents that call nobody need no HTTP client
+
+    return Client
 
 
 async def ask(url: str, *contents: Any, **options: Any) -> str:
@@ -22,6 +33,6 @@ async def ask(url: str, *contents: Any, **options: Any) -> str:
 
     `options` are those of `parley.client.client.Client`.
     """
-    from parley.client.client import ask as ask_agent  # not above: agents that call nobody need no HTTP client
+    from parley.client.client import ask as ask_agent
 
     return await ask_agent(url, *contents, **options)

@@ -65,16 +65,18 @@ class RawServer:
         return f"http://127.0.0.1:{self.port}/"
 
     @asynccontextmanager
-    async def calls(self, binding: Binding = Binding.JSONRPC, version: Version = Version.V1_0) -> AsyncGenerator[Calls]:
+    async def calls(
+        self, binding: Binding = Binding.JSONRPC, version: Version = Version.V1_0, timeouts: Timeouts = TIMEOUTS
+    ) -> AsyncGenerator[Calls]:
         """Calls of this server."""
-        channel = open_channel(timeouts=TIMEOUTS, bounds=BOUNDS)
+        channel = open_channel(timeouts=timeouts, bounds=BOUNDS)
         kind = JsonRpcTransport if binding is Binding.JSONRPC else RestTransport
         face = AgentInterface(self.url, binding, version)
         calls = Calls(
             card_of(),
             [(face, version)],
             lambda interface, version: kind(interface, version, channel),
-            timeouts=TIMEOUTS,
+            timeouts=timeouts,
             retries=Retries(attempts=1),
         )
         with fail_after(5):

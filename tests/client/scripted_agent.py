@@ -19,6 +19,7 @@ from parley.protocol.cards import AgentCapabilities, AgentCard, AgentExtension, 
 from parley.protocol.errors import UnsupportedOperationError
 from parley.protocol.events import ArtifactUpdate, StatusUpdate, StreamEvent, TaskCreated
 from parley.protocol.extensions import CURSOR, IDEMPOTENT_SEND
+from parley.protocol.jsonvalue import JsonObject
 from parley.protocol.lifecycle import ends_stream, fold
 from parley.protocol.messages import Message, Part, Role, TextPart
 from parley.protocol.operations import Operation
@@ -38,10 +39,12 @@ def card_of(*extensions: str, interfaces: Sequence[AgentInterface] = (PLACE,)) -
     return AgentCard("A", "An agent", "1", tuple(interfaces), AgentCapabilities(streaming=True, extensions=declared))
 
 
-def status(state: TaskState, text: str | None = None, *, final: bool = False) -> StatusUpdate:
+def status(
+    state: TaskState, text: str | None = None, *, final: bool = False, metadata: JsonObject | None = None
+) -> StatusUpdate:
     """A change of the task's status."""
     message = None if text is None else Message(text, Role.AGENT, (TextPart(text),))
-    return StatusUpdate(TASK, "c", TaskStatus(state, message), final=final)
+    return StatusUpdate(TASK, "c", TaskStatus(state, message), metadata or {}, final)
 
 
 def chunk(text: str, name: str = "a", *, append: bool = True) -> ArtifactUpdate:
@@ -50,11 +53,13 @@ def chunk(text: str, name: str = "a", *, append: bool = True) -> ArtifactUpdate:
 
 
 def parts_by_artifact(task: Task) -> dict[str, list[Part]]:
-    """What a task has produced; texts that follow each other count as one, however they were cut."""
+    """What a task has produced; texts in a row count as one, however they were cut, and empty ones as nothing."""
     found: dict[str, list[Part]] = {}
     for artifact in task.artifacts:
         parts: list[Part] = found.setdefault(artifact.artifact_id, [])
         for part in artifact.parts:
+            if part == TextPart(""):
+                continue
             last = parts[-1] if parts else None
             if isinstance(part, TextPart) and isinstance(last, TextPart):
                 parts[-1] = TextPart(last.text + part.text)

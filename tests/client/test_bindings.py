@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -12,7 +13,8 @@ import grpc.aio
 import pytest
 from anyio import fail_after
 
-from parley.client.errors import UnreachableError
+from parley.client import grpc as grpc_binding
+from parley.client.errors import TimedOutError, UnreachableError
 from parley.client.grpc import GrpcTransport
 from parley.client.http import retry_after_of
 from parley.client.transport import Received, Sent
@@ -35,6 +37,7 @@ from parley.protocol.extensions import CURSOR
 from parley.protocol.requests import GetTaskRequest, ListTasksRequest, SubscribeToTaskRequest
 from parley.protocol.tasks import Task, TaskState, TaskStatus
 from parley.protocol.versions import Version
+from tests.client.faulty_proxy import Fault, Kind, faulty_proxy
 from tests.client.open_channel import open_channel
 from tests.client.raw_server import STREAM, frame, raw_server, reply, rpc, says
 from tests.client.scripted_agent import TASK, status
@@ -101,7 +104,8 @@ async def test_an_error_within_a_stream_is_raised_after_what_came_before(binding
         seen.append(await anext(events))
         with pytest.raises(InternalError, match="Broken"):
             await anext(events)
-    assert seen == [Received(status(TaskState.WORKING), "5")]
+    assert [(each.event, each.cursor) for each in seen] == [(status(TaskState.WORKING), "5")]
+    assert all(each.size > 50 for each in seen)
 
 
 @pytest.mark.parametrize("binding", HTTP_BINDINGS)
@@ -237,7 +241,13 @@ async def test_the_number_of_an_event_over_grpc_is_its_cursor_and_not_a_part_of_
     async with grpc_server(None, follow) as transport:
         sent = Sent({"A2A-Version": "1.0"}, after="4", timeout=3)
         received = [each async for each in transport.stream(ops.SUBSCRIBE_TO_TASK, SUBSCRIBE, sent)]
-    assert received == [Received(StatusUpdate(TASK, "c", working, {"own": "kept"}), "5"), Received(events[1])]
+    assert [(each.event, each.cursor) for each in received] == [
+        (StatusUpdate(TASK, "c", working, {"own": "kept"}), "5"),
+        (events[1], None),
+    ]
+    assert [each.size for each in received] == [
+        len(DIALECT.encode_event(event).SerializeToString()) for event in events
+    ]
     assert {("a2a-version", "1.0"), ("last-event-id", "4")} <= {(name, value) for name, value in seen}
 
 
@@ -254,3 +264,45 @@ async def test_a_grpc_server_that_came_back_is_reached_at_once() -> None:
         with pytest.raises(UnreachableError):
             await transport.call(ops.GET_TASK, GET, Sent(timeout=3))
         assert await transport.call(ops.GET_TASK, GET, Sent(timeout=3)) == DONE
+
+
+async def test_a_silent_grpc_stream_lives_as_long_as_its_server_answers_anything() -> None:
+    """This server knows nothing of health checks, and says so."""
+    may_speak = asyncio.Event()
+
+    async def follow(request: bytes, context: Any) -> AsyncGenerator[bytes]:
+        yield DIALECT.encode_event(DONE).SerializeToString()
+        await may_speak.wait()
+        yield DIALECT.encode_event(DONE).SerializeToString()
+
+    async with grpc_server(None, follow) as transport:
+        events = transport.stream(ops.SUBSCRIBE_TO_TASK, SUBSCRIBE, Sent(timeout=4, quiet=0.02))
+        await anext(events)
+        asyncio.get_running_loop().call_later(0.2, may_speak.set)
+        assert [received.event async for received in events] == [DONE]
+
+
+async def test_a_grpc_stream_from_which_nothing_can_come_any_more_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connection stays open, and nothing passes: nobody is told."""
+    monkeypatch.setattr(grpc_binding, "HEALTH_SECONDS", 0.1)
+
+    async def follow(request: bytes, context: Any) -> AsyncGenerator[bytes]:
+        yield DIALECT.encode_event(DONE).SerializeToString()
+        await asyncio.Event().wait()
+
+    async with grpc_server(None, follow) as direct, faulty_proxy(int(direct.interface.url.partition(":")[2])) as proxy:
+        face = AgentInterface(f"127.0.0.1:{proxy.port}", Binding.GRPC, Version.V1_0)
+        sent = Sent(timeout=600, quiet=0.1)
+        transport = GrpcTransport(face, Version.V1_0)
+        whole = transport.stream(ops.SUBSCRIBE_TO_TASK, SUBSCRIBE, sent)
+        await anext(whole)
+        until_first_event = len(proxy.replies[0])
+        await whole.aclose()
+        await transport.close()
+        proxy.plan(Fault(Kind.STALL, until_first_event - 5))
+        transport, before = GrpcTransport(face, Version.V1_0), asyncio.all_tasks()
+        with pytest.raises(TimedOutError, match="silent"):
+            async for _ in transport.stream(ops.SUBSCRIBE_TO_TASK, SUBSCRIBE, sent):
+                pass
+        assert not [task for task in asyncio.all_tasks() - before if "_watch_silence" in str(task)]
+        await transport.close()

@@ -9,17 +9,19 @@ from typing import Any
 
 import pytest
 from anyio import fail_after
+from msgspec import structs
 
-from parley.client.calling import LONGEST_RETRY_AFTER, Calls, Step
+from parley.client.calling import COME_BACK_SECONDS, LONGEST_RETRY_AFTER, REMEMBERED_SECONDS, Calls, Step
 from parley.client.errors import ForbiddenTargetError, TimedOutError, UnreachableError
 from parley.client.http import with_retry_after
-from parley.client.options import Retries
+from parley.client.options import Retries, Timeouts
 from parley.client.transport import Received, Sent, Transport
 from parley.protocol import operations as ops
-from parley.protocol.cards import AgentInterface, Binding
+from parley.protocol.cards import AgentCapabilities, AgentExtension, AgentInterface, Binding
 from parley.protocol.errors import (
     A2AError,
     InternalError,
+    LocalProtocolError,
     PeerProtocolError,
     RateLimitedError,
     TaskNotFoundError,
@@ -28,6 +30,7 @@ from parley.protocol.errors import (
     VersionNotSupportedError,
 )
 from parley.protocol.extensions import CURSOR, IDEMPOTENT_SEND
+from parley.protocol.jsonvalue import JsonObject
 from parley.protocol.operations import Operation
 from parley.protocol.requests import (
     CancelTaskRequest,
@@ -49,6 +52,9 @@ GET = GetTaskRequest(TASK)
 FIRST = AgentInterface("http://one.example/", Binding.JSONRPC, Version.V1_0)
 SECOND = AgentInterface("http://two.example/", Binding.HTTP_JSON, Version.V1_0)
 THIRD = AgentInterface("three.example:443", Binding.GRPC, Version.V0_3, "tenant")
+OLDEST = AgentInterface("http://four.example/", Binding.JSONRPC, Version.V0_1)
+
+FACES = (FIRST, SECOND, THIRD, OLDEST)
 
 Outcome = Result | Exception
 
@@ -69,7 +75,7 @@ class Agents:
         self.outcomes = outcomes
         self.asked: list[Asked] = []
         self.slept: list[float] = []
-        faces = [face for face in (FIRST, SECOND, THIRD) if face.url in outcomes]
+        faces = [next(face for face in FACES if face.url == url) for url in outcomes]
         self.calls = Calls(
             card_of(*extensions, interfaces=faces),
             [(face, Version(face.version)) for face in faces],
@@ -174,6 +180,45 @@ async def test_a_send_is_repeated_as_it_was_to_an_agent_that_takes_the_same_mess
     assert [asked.request for asked in called.asked] == [SEND, SEND]
 
 
+@pytest.mark.parametrize(
+    ("params", "seconds", "is_repeated"),
+    [
+        ({}, 500, True),
+        ({}, 599, False),
+        ({"seconds": 60}, 30, True),
+        ({"seconds": 60}, 59, False),
+        ({"seconds": "?"}, 0, False),
+    ],
+)
+async def test_a_send_is_not_repeated_to_an_agent_that_may_have_forgotten_it(
+    params: JsonObject, seconds: float, is_repeated: bool
+) -> None:
+    """A reply may take as long as an agent remembers messages: after that, the same message would be a second one."""
+    called = agent(lost(), DONE)
+    declared = AgentExtension(IDEMPOTENT_SEND, params=params)
+    called.calls.card = structs.replace(card_of(), capabilities=AgentCapabilities(extensions=(declared,)))
+    times = iter([0.0, seconds, seconds])
+    called.calls.clock = lambda: next(times)
+    if is_repeated:
+        assert await called.calls.call(ops.SEND_MESSAGE, SEND) == DONE
+    else:
+        with pytest.raises(UnreachableError):
+            await called.calls.call(ops.SEND_MESSAGE, SEND)
+    assert len(called.asked) == 1 + is_repeated
+
+
+async def test_a_reply_may_take_long_only_where_somebody_works_for_it() -> None:
+    called = agent(DONE, timeouts=Timeouts(reply=500, read=50))
+    await called.calls.call(ops.SEND_MESSAGE, SEND)
+    await called.calls.call(ops.CANCEL_TASK, CancelTaskRequest(TASK))
+    await called.calls.call(ops.GET_TASK, GET)
+    async for _ in called.calls.stream(ops.SUBSCRIBE_TO_TASK, SubscribeToTaskRequest(TASK)):
+        pass
+    called.calls.timeouts = Timeouts(reply=5, read=50)
+    await called.calls.call(ops.GET_TASK, GET)
+    assert [asked.sent.timeout for asked in called.asked] == [500, 500, 50, 500, 5]
+
+
 async def test_the_last_failure_is_raised_after_pauses_that_grow() -> None:
     called = agent(lost(), attempts=5)
     with pytest.raises(UnreachableError, match="the answer is lost"):
@@ -246,6 +291,53 @@ async def test_an_interface_that_may_have_got_a_send_is_not_left() -> None:
     assert called.urls == [FIRST.url]
 
 
+@pytest.mark.parametrize("error", [lost(), UnavailableError()])
+async def test_what_is_safe_is_tried_there_again_and_then_over_the_next_interface(error: Exception) -> None:
+    """Which stays with that call: one answer that got lost is no reason to leave the best interface."""
+    called = Agents({FIRST.url: [error, error, DONE], SECOND.url: [DONE]})
+    assert await called.calls.call(ops.GET_TASK, GET) == DONE
+    assert called.urls == [FIRST.url, FIRST.url, SECOND.url]
+    assert len(called.slept) == 2
+    assert await called.calls.call(ops.GET_TASK, GET) == DONE
+    assert called.urls[3:] == [FIRST.url]
+
+
+async def test_a_call_that_went_aside_goes_on_where_nobody_is() -> None:
+    called = Agents({FIRST.url: [lost()], SECOND.url: [unsent()], THIRD.url: [DONE]})
+    assert await called.calls.call(ops.GET_TASK, GET) == DONE
+    assert called.urls == [FIRST.url, FIRST.url, SECOND.url, THIRD.url]
+
+
+@pytest.mark.parametrize("then", [lost(), unsent(), RateLimitedError(), UnavailableError()])
+async def test_a_send_that_may_have_arrived_is_repeated_there_and_nowhere_else(then: Exception) -> None:
+    """Another dialect or tenant would make another message of it."""
+    called = Agents({FIRST.url: [lost(), then, DONE], SECOND.url: [DONE]}, IDEMPOTENT_SEND)
+    assert await called.calls.call(ops.SEND_MESSAGE, SEND) == DONE
+    assert called.urls == [FIRST.url] * 3
+
+
+async def test_a_send_that_may_have_arrived_is_forgotten_in_time_whatever_came_then() -> None:
+    called = Agents({FIRST.url: [lost(), unsent(), DONE], SECOND.url: [DONE]}, IDEMPOTENT_SEND)
+    times = iter([0.0, 1.0, REMEMBERED_SECONDS])
+    called.calls.clock = lambda: next(times)
+    with pytest.raises(UnreachableError, match="no connection"):
+        await called.calls.call(ops.SEND_MESSAGE, SEND)
+    assert called.urls == [FIRST.url] * 2
+
+
+async def test_an_interface_that_was_left_is_tried_again_after_a_while() -> None:
+    """The others may offer less: no list of tasks before 1.0, no streams that survive."""
+    called = Agents({FIRST.url: [unsent(), DONE], SECOND.url: [DONE]})
+    now = 1_000.0
+    called.calls.clock = lambda: now
+    await called.calls.call(ops.GET_TASK, GET)
+    now += COME_BACK_SECONDS
+    await called.calls.call(ops.GET_TASK, GET)
+    now += 1
+    await called.calls.call(ops.GET_TASK, GET)
+    assert called.urls == [FIRST.url, SECOND.url, SECOND.url, FIRST.url]
+
+
 async def test_when_no_interface_can_be_reached_all_are_tried_again_from_the_first() -> None:
     called = Agents({FIRST.url: [unsent(), DONE], SECOND.url: [unsent()], THIRD.url: [unsent()]})
     assert await called.calls.call(ops.SEND_MESSAGE, SEND) == DONE
@@ -272,6 +364,34 @@ async def test_each_interface_gets_its_own_tenant_unless_the_caller_names_anothe
     await called.calls.call(ops.GET_TASK, GET)
     await called.calls.call(ops.GET_TASK, GetTaskRequest(TASK, tenant="mine"))
     assert [asked.request.tenant for asked in called.asked] == [None, "tenant", "mine"]
+
+
+async def test_a_task_is_named_for_0_1_and_for_nobody_else() -> None:
+    called = Agents({OLDEST.url: [unsent()], FIRST.url: [DONE]})
+    assert await called.calls.call(ops.SEND_MESSAGE, SEND) == DONE
+    first, second = (asked.request for asked in called.asked)
+    assert (bool(first.message.task_id), first.caller_names_task) == (True, True)
+    assert second == SEND
+
+
+async def test_a_send_that_is_tried_again_in_0_1_keeps_the_name_of_its_task() -> None:
+    called = Agents({FIRST.url: [unsent()], OLDEST.url: [RateLimitedError(), DONE]})
+    assert await called.calls.call(ops.SEND_MESSAGE, SEND) == DONE
+    assert await called.calls.call(ops.SEND_MESSAGE, SEND) == DONE
+    names = [asked.request.message.task_id for asked in called.asked]
+    assert names[0] is None
+    assert names[1] == names[2] != names[3]
+    answer = structs.replace(SEND, message=structs.replace(SEND.message, task_id=TASK))
+    assert await called.calls.call(ops.SEND_MESSAGE, answer) == DONE
+    assert called.asked[-1].request.message.task_id == TASK
+
+
+async def test_what_is_closed_calls_nobody() -> None:
+    called = agent(DONE)
+    await called.calls.close()
+    with pytest.raises(LocalProtocolError, match="closed"):
+        await called.calls.call(ops.GET_TASK, GET)
+    assert called.asked == []
 
 
 async def test_all_connections_are_closed() -> None:
@@ -301,6 +421,7 @@ async def test_all_connections_are_closed() -> None:
         (THIRD, ops.SUBSCRIBE_TO_TASK, (CURSOR,), ("urn:x",), {"x-a2a-extensions": f"urn:x, {CURSOR}"}),
         (THIRD, ops.SUBSCRIBE_TO_TASK, (CURSOR,), (CURSOR,), {"x-a2a-extensions": CURSOR}),
         (THIRD, ops.SUBSCRIBE_TO_TASK, (), (), {}),
+        (OLDEST, ops.SUBSCRIBE_TO_TASK, (), ("urn:x",), {"a2a-version": "0.1", "x-a2a-extensions": "urn:x"}),
     ],
 )
 async def test_version_and_extensions_are_said_in_the_words_of_the_dialect(

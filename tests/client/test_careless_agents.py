@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 from anyio import fail_after
+from msgspec import structs
 
 from parley.client.client import Client
 from parley.client.errors import TimedOutError
@@ -112,6 +114,59 @@ async def test_a_stream_that_is_none_is_no_answer(binding: Binding):
     async with Client(card_of((binding, "1.0")), app=app) as client:
         with pytest.raises(PeerProtocolError, match="without a stream"):
             await anext(client.stream("hello"))
+
+
+@pytest.mark.parametrize("code", [-32004, -32601])
+async def test_an_agent_that_refuses_to_stream_is_asked_without(code: int):
+    """Its card does not say so, or is wrong. The message keeps its id: it is the same one."""
+    refusal = {"jsonrpc": "2.0", "id": 1, "error": {"code": code, "message": "No"}}
+    done = {**DONE, "artifacts": [{"artifactId": "a", "parts": [{"text": "hi"}]}]}
+    app, _ = answering((200, refusal), (200, {"result": AT_WORK}), (200, {"result": done}))
+    seen: list[Any] = []
+
+    async def look(step: Any) -> Any:
+        seen.append((step.operation.name, getattr(step.request, "message", None)))
+        return step
+
+    with fail_after(5):
+        async with Client(card_of((Binding.JSONRPC, "1.0")), app=app, interceptors=[look]) as client:
+            updates = [update async for update in client.stream("hello")]
+    assert [type(update.event).__name__ for update in updates] == ["Task", "ArtifactUpdate", "StatusUpdate"]
+    assert [name for name, _ in seen] == ["SendStreamingMessage", "SendMessage", "GetTask"]
+    assert seen[0][1] == seen[1][1]
+
+
+@pytest.mark.parametrize("code", [-32001, -32004, -32601, -32602])
+async def test_where_nobody_may_subscribe_the_task_is_read(code: int):
+    """Also one that has ended: in 1.0 it is an unsupported operation to follow it, elsewhere wrong or unknown."""
+    refusal = {"jsonrpc": "2.0", "id": 1, "error": {"code": code, "message": "No"}}
+    app, asked = answering((200, refusal), (200, {"result": DONE}))
+    async with Client(card_of((Binding.JSONRPC, "1.0")), app=app) as client:
+        updates = [update async for update in client.subscribe("t")]
+    assert [update.seen.task().status.state for update in updates] == [TaskState.COMPLETED]
+    assert len(asked) == 2
+
+
+async def test_who_does_not_stream_is_not_asked_for_a_subscription():
+    card = structs.replace(card_of((Binding.JSONRPC, "1.0")), capabilities=AgentCapabilities(streaming=False))
+    app, asked = answering((200, {"result": AT_WORK_STILL}), (200, {"result": DONE}))
+    with fail_after(5):
+        async with Client(card, app=app) as client:
+            client.calls.sleep = lambda _: asyncio.sleep(0)
+            updates = [update async for update in client.subscribe("t")]
+    assert [type(update.event).__name__ for update in updates] == ["Task", "StatusUpdate"]
+    assert len(asked) == 2
+
+
+@pytest.mark.parametrize("tokens", ["aa", "abab", "abcabc"])
+async def test_a_list_that_repeats_itself_has_an_end(tokens: str):
+    pages = [{"tasks": [DONE], "nextPageToken": token, "pageSize": 1, "totalSize": 9} for token in tokens]
+    app, asked = answering(*((200, {"result": page}) for page in pages))
+    async with Client(card_of((Binding.JSONRPC, "1.0")), app=app) as client:
+        with fail_after(5), pytest.raises(PeerProtocolError, match="no end"):
+            async for _ in client.list():
+                pass
+    assert len(asked) == len(set(tokens)) + 1
 
 
 async def test_a_stream_may_end_in_an_error_event():

@@ -10,14 +10,18 @@ from typing import Any
 
 import pytest
 from anyio import fail_after
+from joserfc.jwk import ECKey
 from opentelemetry.sdk.trace import TracerProvider
 
 import parley
 from parley import Agent, File
 from parley.client.client import Client, ask
+from parley.client.errors import TaskFailedError
 from parley.client.options import Retries
+from parley.client.reply import Reply
+from parley.client.signatures import SignaturePolicy
 from parley.protocol.cards import Binding
-from parley.protocol.errors import LocalProtocolError, TaskNotFoundError
+from parley.protocol.errors import LocalProtocolError, TaskNotFoundError, UnsupportedOperationError
 from parley.protocol.messages import TextPart
 from parley.protocol.push import PushConfig
 from parley.protocol.requests import (
@@ -29,6 +33,7 @@ from parley.protocol.requests import (
 from parley.protocol.tasks import TaskState
 from parley.protocol.versions import Version
 from parley.server.app import App
+from parley.server.cards import Signer
 from parley.server.grpc_server import GrpcServer
 from parley.server.schemes.stored_secrets import StoredSecret, hash_secret
 from parley.server.schemes.tokens import BearerTokens
@@ -117,6 +122,8 @@ async def test_a_stream(version: Version, binding: Binding) -> None:
         assert artifact.parts == tuple(TextPart(f"{number} ") for number in range(5))
         task = updates[-1].seen.task()
         assert (task.status.state, task.artifacts) == (TaskState.COMPLETED, (artifact,))
+        assert "".join(update.text for update in updates) == "0 1 2 3 4 "
+        assert "".join([update.text async for update in client.subscribe(task)]) == "0 1 2 3 4 "
 
 
 @pytest.mark.parametrize(("version", "binding"), WAYS)
@@ -153,6 +160,20 @@ async def test_webhooks(version: Version, binding: Binding) -> None:
         assert (await client.list_push_configs(ListPushConfigsRequest(task.id))).configs == ()
 
 
+async def test_a_webhook_in_0_1_has_no_name_and_is_there_for_good() -> None:
+    async with reached(Version.V0_1, Binding.JSONRPC) as client:
+        task = (await client.send("ask")).task
+        assert task is not None
+        config = PushConfig("http://127.0.0.1:9/", token="t")
+        made = await client.create_push_config(CreatePushConfigRequest(task.id, config))
+        assert await client.get_push_config(GetPushConfigRequest(task.id)) == made
+        assert (made.url, made.token, made.task_id) == ("http://127.0.0.1:9/", "t", task.id)
+        with pytest.raises(UnsupportedOperationError, match=r"0\.1 has no List"):
+            await client.list_push_configs(ListPushConfigsRequest(task.id))
+        with pytest.raises(UnsupportedOperationError, match=r"0\.1 has no Delete"):
+            await client.delete_push_config(DeletePushConfigRequest(task.id, "one"))
+
+
 @pytest.mark.parametrize("binding", list(Binding))
 async def test_lists_come_a_page_at_a_time(binding: Binding) -> None:
     async with reached(Version.V1_0, binding) as client:
@@ -172,7 +193,12 @@ async def test_an_agent_that_does_not_stream_is_polled() -> None:
         assert text == "0 1 2 "
 
 
-async def test_the_extended_card_replaces_the_public_one() -> None:
+@pytest.mark.parametrize("are_signatures_required", [False, True])
+async def test_the_extended_card_replaces_the_public_one_unless_cards_must_be_signed(
+    are_signatures_required: bool,
+) -> None:
+    key = ECKey.generate_key("P-256")
+    policy = SignaturePolicy("required", keys={"k": key.as_dict(private=False)}) if are_signatures_required else None
     agent = talker()
 
     @agent.skill(public=False, tags=["x"])
@@ -188,13 +214,14 @@ async def test_the_extended_card_replaces_the_public_one() -> None:
         return dataclasses.replace(step, sent=dataclasses.replace(step.sent, headers=headers))
 
     async with (
-        App(agent, security=security).running() as app,
+        App(agent, security=security, signer=Signer(key, "k")).running() as app,
         serving(app) as http,
-        Client(str(http.base_url), interceptors=[prove]) as client,
+        Client(str(http.base_url), interceptors=[prove], signatures=policy) as client,
     ):
         assert [skill.id for skill in client.card.skills] == ["talker"]
-        await client.get_extended_card()
-        assert [skill.id for skill in client.card.skills] == ["vault"]
+        extended = await client.get_extended_card()
+        assert [skill.id for skill in extended.skills] == ["vault"]
+        assert [skill.id for skill in client.card.skills] == (["talker"] if are_signatures_required else ["vault"])
 
 
 async def test_the_trace_that_a_caller_is_in_goes_along() -> None:
@@ -218,10 +245,84 @@ async def test_the_trace_that_a_caller_is_in_goes_along() -> None:
 
 async def test_one_line_is_enough() -> None:
     async with App(talker(), drain_seconds=0).running() as app, serving(app) as http:
+        assert parley.Client is Client
         assert await parley.ask(str(http.base_url), "hello") == "hello"
         assert await ask(str(http.base_url), "ask") == "What?"
+
+
+async def test_what_an_agent_did_not_do_is_no_answer() -> None:
+    agent = Agent("Failing", description="Fails")
+
+    @agent.on_message
+    async def refuse(turn: Any) -> None:
+        await turn.reject("Not today.")
+
+    async with App(agent, drain_seconds=0).running() as app, serving(app) as http:
+        with pytest.raises(TaskFailedError, match="rejected: Not today") as caught:
+            await parley.ask(str(http.base_url), "hello")
+    assert (caught.value.reply.has_failed, caught.value.reply.reason) == (True, "Not today.")
 
 
 async def test_a_client_is_used_within_its_block() -> None:
     with pytest.raises(LocalProtocolError, match="async with"):
         await Client("http://127.0.0.1:1").send("hello")
+
+
+async def test_a_client_that_is_closed_calls_nobody_and_is_not_opened_again() -> None:
+    async with App(talker(), drain_seconds=0).running() as app, serving(app) as http:
+        async with Client(str(http.base_url)) as client:
+            stream = client.stream("wait")
+            await anext(stream)
+        with pytest.raises(LocalProtocolError, match="async with"):
+            await client.send("hello")
+        with fail_after(5), pytest.raises(LocalProtocolError, match="closed"):
+            async for _ in stream:
+                pass
+        with pytest.raises(LocalProtocolError, match="once"):
+            async with client:
+                pass
+
+
+@pytest.mark.parametrize("binding", list(Binding))
+async def test_a_stream_goes_on_after_a_cursor_that_was_kept(binding: Binding) -> None:
+    """Also in another process: nothing else must be remembered."""
+    async with reached(Version.V1_0, binding) as client:
+        updates = [update async for update in client.stream("count 5")]
+        middle = updates[3]
+        task_id = middle.seen.task_id or ""
+        rest = [update.event async for update in client.subscribe(task_id, after=middle.cursor)]
+        assert rest == [update.event for update in updates[4:]]
+        whole = [update async for update in client.subscribe(task_id)]
+        assert whole[-1].seen.task() == (await client.get(task_id)).task
+
+
+async def test_many_calls_share_a_client() -> None:
+    async with reached(Version.V1_0, Binding.JSONRPC) as client:
+
+        async def converse(number: int) -> str:
+            asked = await client.send("ask")
+            updates = [update async for update in client.stream(f"it is {number}", task=asked.task)]
+            return Reply(client, updates[-1].seen.task()).text
+
+        assert await asyncio.gather(*map(converse, range(20))) == [f"You said it is {number}" for number in range(20)]
+
+
+@pytest.mark.parametrize(("version", "binding"), [WAYS[0], *WAYS[5:]])
+async def test_a_caller_that_gives_up_leaves_nothing_behind(version: Version, binding: Binding) -> None:
+    async with reached(version, binding) as client:
+        before = asyncio.all_tasks()
+
+        async def follow() -> None:
+            async for _ in client.stream("wait"):
+                pass
+
+        for ticks in (0, 1, 2, 5, 10, 30, 100):  # at every await that there is
+            for call in (client.send("wait"), follow()):
+                calling = asyncio.create_task(call)
+                for _ in range(ticks):
+                    await asyncio.sleep(0)
+                calling.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await calling
+        assert (await client.send("hello")).text == "hello"
+        assert {task for task in asyncio.all_tasks() - before if "parley/client" in str(task)} == set()

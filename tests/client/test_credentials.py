@@ -8,16 +8,18 @@ from pathlib import Path
 
 import pytest
 from anyio import fail_after
+from rich.pretty import pretty_repr
 
 from parley.client.client import Client
 from parley.client.connecting import Tls
 from parley.client.credentials import ANY_ORIGIN, Credentials, Secret, Wanted
-from parley.client.errors import CredentialsError
+from parley.client.errors import CredentialsError, ForbiddenTargetError
 from parley.client.http import HttpChannel
 from parley.client.oauth_client import OAuthClient
-from parley.client.origins import is_this_machine, may_carry_secrets, origin_of
+from parley.client.origins import may_carry_secrets, origin_of
 from parley.client.token_store import Login, MemoryLogins, Tokens
 from parley.client.transport import Sent
+from parley.network.http import HttpRequest, place_of
 from parley.protocol.cards import (
     AgentCard,
     AgentInterface,
@@ -171,6 +173,15 @@ async def test_two_secrets_for_one_header_cannot_be_sent(channel: HttpChannel) -
     assert await applied(some, card({"oauth": (), "token": ()}), channel) == ({"authorization": "Bearer t"}, {})
 
 
+@pytest.mark.parametrize("name", ["X!Key", "X-Key-Bin", "grpc-timeout"])
+async def test_grpc_has_no_place_for_some_names(name: str, channel: HttpChannel) -> None:
+    odd = card({"key": ()}, schemes={"key": ApiKeyScheme(ApiKeyLocation.HEADER, name)})
+    some = Credentials({"key": "k"})
+    assert await applied(some, odd, channel) == ({name.lower(): "k"}, {})
+    with pytest.raises(CredentialsError, match="which gRPC cannot carry"):
+        await applied(some, odd, channel, binding=Binding.GRPC, to="agents.example:443")
+
+
 async def test_grpc_carries_headers_and_cookies_but_no_query(channel: HttpChannel) -> None:
     some = Credentials({"api-key": "k"})
     target = "agents.example:443"
@@ -199,6 +210,12 @@ async def test_a_secret_that_cannot_travel_is_refused_without_being_shown(
     with pytest.raises(CredentialsError) as caught:
         await applied(Credentials({scheme: secret}), card({scheme: ()}), channel)
     assert "sec" not in str(caught.value).replace("secret", "", 1)
+
+
+@pytest.mark.parametrize("secret", ["ada", ":", ("a:b", "pw"), ("ada", "p\nw"), ("ada", "\ud800")])
+async def test_what_is_no_name_and_password_is_refused(secret: Secret, channel: HttpChannel) -> None:
+    with pytest.raises(CredentialsError, match=r"^What was given for “basic” is no name and password$"):
+        await applied(Credentials({"basic": secret}), card({"basic": ()}), channel)
 
 
 async def test_a_secret_of_the_wrong_kind_is_refused(channel: HttpChannel) -> None:
@@ -255,18 +272,26 @@ async def test_a_caller_that_gives_a_card_vouches_for_its_first_interface(channe
     ("url", "origin"),
     [
         ("https://Agents.Example/x?y", "https://agents.example:443"),
-        ("http://agents.example.:8080", "http://agents.example:8080"),
+        ("http://agents.example:8080", "http://agents.example:8080"),
         ("grpcs://agents.example", "https://agents.example:443"),
         ("grpc://[::1]:50051", "http://[::1]:50051"),
         ("agents.example:443", "https://agents.example:443"),
         ("agents.example:50051", "http://agents.example:50051"),
+        ("agents.example", "https://agents.example:443"),
     ],
 )
 def test_origins_are_compared_with_their_ports(url: str, origin: str) -> None:
     assert origin_of(url) == origin
 
 
-@pytest.mark.parametrize("url", ["ftp://agents.example", "https://", "https://a:99999", "https://[::1", ""])
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("ftp://agents.example", "https://", "https://a:99999", "https://[::1", "", "https://u@a.example"),
+        # What two readers would take for two hosts is bound to none.
+        *("https://a.example\\@b.example/", "https://b.example\t@a.example/", "https://127.1/", "https://a.example./"),
+    ],
+)
 def test_what_has_no_origin_gets_no_secret(url: str) -> None:
     with pytest.raises(CredentialsError):
         origin_of(url)
@@ -280,7 +305,6 @@ def test_secrets_travel_encrypted_or_within_this_machine() -> None:
         [True] * 4,
         [False] * 4,
     )
-    assert not is_this_machine("agents.example")
 
 
 # --- from elsewhere ---------------------------------------------------------------------------------------------------
@@ -304,6 +328,45 @@ async def test_a_function_gives_secrets_from_elsewhere_and_is_told_when_one_was_
         Wanted("oauth", OAUTH, ("read",), origin, False),
         Wanted("key", SCHEMES["key"], (), origin, True),
     ]
+    await bound.apply(Sent(), interface)  # that of before has helped, or nobody would ask again
+    assert asked[-1].was_refused is False
+
+
+async def test_a_function_is_told_where_its_secret_goes_and_may_give_a_client(channel: HttpChannel) -> None:
+    asked: list[Wanted] = []
+
+    async def source(wanted: Wanted) -> OAuthClient:
+        asked.append(wanted)
+        return OAuthClient("parley", "hush")
+
+    machines = OAuth2Scheme(OAuthFlows(client_credentials=OAuthFlow(token_url="https://login.example/token")))
+    demanding = card({"oauth": ()}, schemes={"oauth": machines})
+    some = Credentials(source=source, origins=["https://a.example", "https://z.example"])
+    with pytest.raises(
+        CredentialsError, match=r"The card has the client's secret sent to https://login\.example/token"
+    ):
+        await applied(some, demanding, channel, to="https://z.example")
+    assert [wanted.origin for wanted in asked] == ["https://z.example:443"]
+
+
+async def test_an_alternative_that_fails_leaves_the_next(channel: HttpChannel) -> None:
+    """The card names a place that must not be called, and a key will do as well."""
+    flow = OAuthFlow(token_url="https://agents.example/token")
+    machines: dict[str, SecurityScheme] = {
+        **SCHEMES,
+        "oauth": OAuth2Scheme(OAuthFlows(client_credentials=flow), metadata_url="https://10.0.0.1/metadata"),
+    }
+
+    def forbid(url: str) -> None:
+        raise ForbiddenTargetError(f"not {url}")
+
+    some = Credentials({"oauth": OAuthClient("parley", "hush"), "key": "k"})
+    interface = AgentInterface(URL, "JSONRPC", "1.0")
+    both = some.bound(card({"oauth": ()}, {"key": ()}, schemes=machines), given=URL, channel=channel, check=forbid)
+    assert (await both.apply(Sent(), interface)).headers == {"x-key": "k"}
+    one = some.bound(card({"oauth": ()}, schemes=machines), given=URL, channel=channel, check=forbid)
+    with pytest.raises(ForbiddenTargetError, match="not https://10"):
+        await one.apply(Sent(), interface)
 
 
 async def test_a_fixed_secret_that_was_refused_is_not_tried_again(channel: HttpChannel) -> None:
@@ -337,6 +400,8 @@ async def test_headers_go_along_and_stand_in_for_what_is_demanded(channel: HttpC
     assert await applied(some, card({"tls": ()}), channel) == ({"x-own": "h"}, {})
     with pytest.raises(CredentialsError, match="The secret for “X-Own” is empty"):
         Credentials(headers={"X-Own": "a\nb"})
+    with pytest.raises(CredentialsError, match="That is no name of a header"):
+        Credentials(headers={"X-Own: x": "a"})
 
 
 # --- nobody sees them -------------------------------------------------------------------------------------------------
@@ -348,10 +413,12 @@ def test_secrets_are_in_no_text() -> None:
     some = Credentials({"key": "hush", "oauth": client, "basic": ("ada", "hush")}, headers={"x": "hush"}, store=store)
     bound = some.bound(card(), given=URL, channel=open_channel())
     login = Login(origin="o", scheme="s", kind="k", secret="hush", tokens=Tokens("hush", refresh_token="hush"))
-    texts = [repr(thing) for thing in (some, bound, client, login, login.tokens)]
+    sent = Sent({"authorization": "hush"}, {"key": "hush"})
+    request = HttpRequest("GET", place_of(f"{URL}?key=hush"), {"authorization": "hush"})
+    things = (some, bound, client, login, login.tokens, sent, request)
+    texts = [text for thing in things for text in (repr(thing), pretty_repr(thing))]  # rich reads structs by itself
     assert [text for text in texts if "hush" in text] == []
     assert texts[0] == "Credentials(['basic', 'key', 'oauth'])"
-    assert some.issuers == ("https://login.example",)
 
 
 async def test_a_key_in_the_query_is_in_no_log(caplog: pytest.LogCaptureFixture) -> None:

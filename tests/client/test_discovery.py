@@ -16,6 +16,7 @@ from joserfc.jwk import ECKey
 from parley.client.card_cache import CardCache
 from parley.client.client import Client
 from parley.client.connecting import Connections
+from parley.client.credentials import Credentials
 from parley.client.discovery import Discovery, Found, places, with_scheme
 from parley.client.errors import DiscoveryError, ForbiddenTargetError, TimedOutError, UnreachableError
 from parley.client.guard import Guard
@@ -166,6 +167,18 @@ async def test_the_newest_shape_is_asked_for_unless_the_url_asks_for_another() -
     assert [headers.get("a2a-version") for headers in site.headers] == ["1.0", None]
 
 
+@pytest.mark.parametrize("version", list(Version))
+async def test_who_speaks_older_versions_only_gets_the_card_of_that_version(version: Version) -> None:
+    """Our own server's newest card does not list what only 0.1 and 0.2 call."""
+    cards = CardCache()
+    async with running(App(echo_agent())) as http:
+        url = f"http://{http.base_url.netloc.decode()}"
+        for accepted, spoken in (([], "1.0"), ([version], version), ([], "1.0")):
+            async with Client(url, versions=accepted, cards=cards) as client:
+                assert client.interface.version.startswith(spoken)
+                assert (await client.send("hello")).text == "hello"
+
+
 async def test_where_it_was_looked_for_is_said_when_there_is_no_card() -> None:
     site = Site({"/.well-known/agent.json": b"<html>Welcome</html>"})
     async with looking(site) as find:
@@ -301,6 +314,65 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
+
+
+class Gate:
+    """A site whose pages are for those alone who have the token."""
+
+    def __init__(self, site: Site, token: str) -> None:
+        self.site = site
+        self.expected = f"Bearer {token}"
+        self.proofs: list[str | None] = []
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        proof = dict(scope["headers"]).get(b"authorization")
+        self.proofs.append(None if proof is None else proof.decode())
+        if self.proofs[-1] == self.expected:
+            await self.site(scope, receive, send)
+            return
+        await send({"type": "http.response.start", "status": 401, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+
+@pytest.mark.parametrize(
+    "credentials",
+    [
+        Credentials({"bearer": "sesame"}),
+        Credentials(headers={"authorization": "Bearer sesame"}),
+    ],
+)
+async def test_a_card_that_is_not_for_everybody_is_asked_for_with_what_the_caller_has(credentials: Credentials) -> None:
+    cards = CardCache()
+    private = {**JSON, "cache-control": "max-age=60", "etag": '"1"'}
+    gate = Gate(Site({}), "sesame")
+    async with serving(gate) as http:
+        body = document(url=str(http.base_url))
+        gate.site.pages["/.well-known/agent-card.json"] = (200, private, body)
+        async with Client(str(http.base_url), credentials=credentials, cards=cards) as client:
+            assert client.card.name == "Found"
+        assert gate.proofs == [None, "Bearer sesame"]
+        with pytest.raises(DiscoveryError, match="401"):  # what only some may see is not kept for all
+            await Client(str(http.base_url), cards=cards).__aenter__()
+
+
+async def test_a_card_for_everybody_is_asked_for_without_credentials() -> None:
+    gate = Gate(Site({}), "sesame")
+    async with serving(gate.site) as http:
+        gate.site.pages["/.well-known/agent-card.json"] = document(url=str(http.base_url))
+        async with Client(str(http.base_url), credentials=Credentials({"bearer": "sesame"})):
+            pass
+    assert all("authorization" not in headers for headers in gate.site.headers)
+
+
+async def test_credentials_that_open_no_card_are_told_from_none() -> None:
+    gate = Gate(Site({}), "sesame")
+    async with serving(gate) as http:
+        with pytest.raises(DiscoveryError, match="401 to the credentials"):
+            async with Client(str(http.base_url), credentials=Credentials({"bearer": "wrong"})):
+                pass
+        with pytest.raises(DiscoveryError, match=r"401$"):
+            async with Client(str(http.base_url)):
+                pass
 
 
 async def test_a_card_is_fetched_again_only_when_it_has_changed() -> None:

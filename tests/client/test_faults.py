@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -18,7 +19,7 @@ import pytest
 from anyio import fail_after
 
 from parley import Agent
-from parley.client.calling import Calls
+from parley.client.calling import Calls, Step
 from parley.client.client import Client
 from parley.client.errors import ClientError, StreamTruncatedError, UnreachableError
 from parley.client.grpc import GrpcTransport
@@ -263,7 +264,7 @@ async def test_a_send_whose_reply_is_cut_anywhere_is_repeated_and_is_one_run(bin
 async def test_a_stream_that_can_never_be_taken_up_again_is_an_error_with_its_task(binding: Binding) -> None:
     async with parley_agent(binding) as bad:
         middle = (await points(bad))[-1] * 3 // 4
-        bad.proxy.plan(Fault(Kind.RESET, middle), always=Fault(Kind.RESET, 0))
+        bad.proxy.plan(Fault(Kind.CLOSE, middle), always=Fault(Kind.RESET, 0))  # a reset would swallow the first events
         async with bad.calls() as calls:
             following = Following(calls)
             with fail_after(10), pytest.raises(StreamTruncatedError) as caught:
@@ -271,6 +272,45 @@ async def test_a_stream_that_can_never_be_taken_up_again_is_an_error_with_its_ta
                     pass
         assert following.seen.task_id is not None
         assert caught.value.task_id == following.seen.task_id
+
+
+async def noted(versions: list[Version], step: Step) -> Step:
+    """Write down in which version an attempt is made."""
+    versions.append(step.version)
+    return step
+
+
+@pytest.mark.parametrize(
+    ("version", "binding"),
+    [
+        (Version.V1_0, Binding.HTTP_JSON),
+        (Version.V0_3, Binding.HTTP_JSON),
+        (Version.V0_3, Binding.JSONRPC),
+        (Version.V0_2, Binding.JSONRPC),
+        (Version.V0_1, Binding.JSONRPC),
+    ],
+)
+async def test_a_stream_whose_interface_is_gone_goes_on_over_another(version: Version, binding: Binding) -> None:
+    async with parley_agent(Binding.JSONRPC) as bad:
+        cuts = (await points(bad))[::20]
+        for point in cuts:
+            bad.proxy.plan(Fault(Kind.CLOSE, point), always=Fault(Kind.RESET, 0))
+            async with bad.calls() as calls:
+                elsewhere = AgentInterface(f"http://127.0.0.1:{bad.proxy.target}/", binding, version.value)
+                calls.interfaces = [*calls.interfaces, (elsewhere, version)]
+                used: list[Version] = []
+                calls.interceptors = [partial(noted, used)]
+                following = Following(calls)
+                with fail_after(10):
+                    try:
+                        async for _ in following.events(ops.SEND_STREAMING_MESSAGE, said(f"cut at {point}")):
+                            pass
+                    except UnreachableError:
+                        assert following.seen.task_id is None  # nothing was known that could be followed elsewhere
+                        continue
+                assert (point, text_of(following.seen.task())) == (point, "".join(CHUNKS))
+                assert used[-1] is version or bad.proxy.connections == 1
+        assert set(bad.runs.values()) == {1}
 
 
 # --- agents that have neither cursors nor idempotent sends ------------------------------------------------------------

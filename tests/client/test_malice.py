@@ -21,13 +21,14 @@ from parley.client.client import Client
 from parley.client.errors import ForbiddenTargetError, TimedOutError, UnreachableError
 from parley.client.grpc import GrpcTransport
 from parley.client.guard import Guard
+from parley.client.options import Timeouts
 from parley.client.resuming import Following
 from parley.client.transport import Sent
 from parley.dialects.protobuf_v1_0 import DIALECT
 from parley.protocol import operations as ops
 from parley.protocol.cards import AgentInterface, Binding
 from parley.protocol.errors import PeerProtocolError
-from parley.protocol.requests import GetTaskRequest
+from parley.protocol.requests import GetTaskRequest, SubscribeToTaskRequest
 from parley.protocol.tasks import TaskState
 from parley.protocol.versions import Version
 from tests.client.open_channel import open_channel
@@ -141,6 +142,22 @@ async def test_a_stream_that_shows_signs_of_life_is_waited_for() -> None:
     async with raw_server(behave) as agent, agent.calls() as calls:
         events = [event async for event in Following(calls).events(ops.SEND_STREAMING_MESSAGE, SEND)]
     assert events == [status(TaskState.WORKING), status(TaskState.COMPLETED)]
+
+
+async def test_a_stream_may_take_long_to_begin_but_a_subscription_may_not() -> None:
+    """Some agents have no heartbeats, and say nothing at all before their first event."""
+    done = {"statusUpdate": {**WORKING["statusUpdate"], "status": {"state": "TASK_STATE_COMPLETED"}}}
+
+    async def behave(writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(0.3)
+        writer.write(STREAM + frame(rpc(result=done)))
+
+    timeouts = Timeouts(connect=1, reply=4, quiet=0.1)
+    async with raw_server(behave) as agent, agent.calls(timeouts=timeouts) as calls:
+        events = [received.event async for received in calls.stream(ops.SEND_STREAMING_MESSAGE, SEND)]
+        assert events == [status(TaskState.COMPLETED)]
+        with pytest.raises(TimedOutError):
+            await anext(calls.stream(ops.SUBSCRIBE_TO_TASK, SubscribeToTaskRequest(TASK)))
 
 
 @pytest.mark.parametrize("binding", [Binding.JSONRPC, Binding.HTTP_JSON])

@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -15,7 +16,9 @@ from anyio import fail_after
 from msgspec import structs
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
-from parley.client.calling import Calls
+from parley import Agent
+from parley.client import oauth
+from parley.client.challenges import with_missing_scope
 from parley.client.client import Client
 from parley.client.credentials import BoundCredentials, Credentials
 from parley.client.errors import CredentialsError, ForbiddenTargetError
@@ -32,26 +35,29 @@ from parley.client.oauth import (
 )
 from parley.client.oauth_client import Flow, OAuthClient
 from parley.client.origins import origin_of
-from parley.client.token_store import Login, MemoryLogins, Tokens
+from parley.client.token_store import FileLogins, Login, MemoryLogins, Tokens
 from parley.client.transport import Sent
 from parley.protocol.cards import (
     AgentCard,
     AgentInterface,
+    Binding,
+    HttpAuthScheme,
     OAuth2Scheme,
     OAuthFlow,
     OAuthFlows,
     OpenIdConnectScheme,
     SecurityScheme,
 )
-from parley.protocol.errors import UnauthenticatedError
+from parley.protocol.errors import PermissionDeniedError, UnauthenticatedError
 from parley.server.app import App
+from parley.server.grpc_server import GrpcServer
 from parley.server.schemes.jwt_issuer import JwtIssuer
 from parley.server.schemes.openid import OpenIdConnect
 from parley.server.security import Security
 from tests.client.open_channel import open_channel
 from tests.server.authorization_server import AUDIENCE, CLIENT, PUBLIC_CLIENT, authorization_server
 from tests.server.authorization_server import AuthorizationServer as Issuer
-from tests.server.serving import echo_agent, running
+from tests.server.serving import echo_agent, running, serving
 
 pytestmark = pytest.mark.anyio
 
@@ -170,8 +176,7 @@ async def test_a_person_logs_in_with_a_browser(issuer: Issuer, channel: HttpChan
     async with LoopbackListener() as listener, httpx2.AsyncClient(follow_redirects=True) as browser:
         request = asking.start_authorization(listener.redirect_uri, SCOPES)
         assert request.state not in repr(request).replace(request.url, "")
-        answering = asyncio.ensure_future(listener.answer(request.state))
-        await asyncio.sleep(0)
+        listener.expect(request.state)
         strangers = [
             await browser.get(f"{listener.redirect_uri}?code=x&state=y"),
             await browser.get(listener.redirect_uri.replace("callback", "favicon.ico")),
@@ -181,11 +186,11 @@ async def test_a_person_logs_in_with_a_browser(issuer: Issuer, channel: HttpChan
         page = await browser.get(request.url)
         again = await browser.get(f"{listener.redirect_uri}?code=later&state={request.state}")
         assert (page.status_code, again.status_code, "close this window" in page.text) == (200, 200, True)
-        tokens = await asking.finish_authorization(request, await answering, SCOPES)
+        tokens = await asking.finish_authorization(request, await listener.answer(), SCOPES)
     assert tokens.refresh_token is not None
     assert (issuer.forms[0]["code_verifier"], issuer.forms[0]["resource"]) == (request.verifier, AGENT)
     with pytest.raises(RefusedError, match="invalid_grant"):  # a code is good once
-        await asking.finish_authorization(request, await answering, SCOPES)
+        await asking.finish_authorization(request, await listener.answer(), SCOPES)
 
 
 async def test_the_listener_survives_those_who_say_nothing_or_too_much() -> None:
@@ -239,8 +244,8 @@ async def test_a_redirect_that_is_not_right_is_refused(
 
 def logged_in(issuer: Issuer, tokens: Tokens, **facts: Any) -> MemoryLogins:
     store = MemoryLogins()
-    known = {"token_url": f"{issuer.url}/token", "client_id": PUBLIC_CLIENT, **facts}
-    store.put(Login(origin="https://agents.example:443", scheme="company", kind="x", tokens=tokens, **known))
+    known = {"token_url": f"{issuer.url}/token", "client_id": PUBLIC_CLIENT, "kind": Flow.DEVICE_CODE, **facts}
+    store.put(Login(origin="https://agents.example:443", scheme="company", tokens=tokens, **known))
     return store
 
 
@@ -264,6 +269,20 @@ async def test_a_token_is_renewed_before_it_ends_by_one_of_all_who_need_it(
     assert kept is not None
     assert kept.tokens is not None
     assert renewed[0] == f"Bearer {kept.tokens.access_token}"
+
+
+async def test_a_token_with_a_short_life_is_not_fetched_for_every_request(issuer: Issuer, channel: HttpChannel) -> None:
+    issuer.token_seconds = 20
+    scheme = OAuth2Scheme(flows_of(issuer.url))
+    store = logged_in(issuer, await first_tokens(issuer, channel))
+    now = time.time()
+    both = [Credentials({"company": machine(issuer)}, now=lambda: now), Credentials(store=store, now=lambda: now)]
+    for some in both:
+        bound = some.bound(card(scheme), given=AGENT, channel=channel)
+        first = await header(bound)
+        assert [await header(bound) for _ in range(3)] == [first] * 3
+        now += 11
+        assert await header(bound) != first
 
 
 async def test_a_refusal_of_an_old_token_renews_nothing_that_is_new(issuer: Issuer, channel: HttpChannel) -> None:
@@ -311,7 +330,13 @@ async def test_of_two_processes_that_renew_at_once_the_slower_takes_what_the_oth
 
 
 async def test_a_machines_login_gets_another_token_with_its_secret(issuer: Issuer, channel: HttpChannel) -> None:
-    store = logged_in(issuer, Tokens("old", 0.0, scopes=SCOPES), client_id=CLIENT[0], client_secret=CLIENT[1])
+    store = logged_in(
+        issuer,
+        Tokens("old", 0.0, scopes=SCOPES),
+        kind=Flow.CLIENT_CREDENTIALS,
+        client_id=CLIENT[0],
+        client_secret=CLIENT[1],
+    )
     bound = Credentials(store=store).bound(card(OAuth2Scheme(flows_of(issuer.url))), given=AGENT, channel=channel)
     assert await header(bound) != "Bearer old"
     assert issuer.forms == [{"grant_type": "client_credentials", "scope": "agent:call"}]
@@ -326,8 +351,11 @@ async def test_a_login_that_was_forgotten_meanwhile_is_not_renewed(issuer: Issue
     scheme = OAuth2Scheme(flows_of(issuer.url))
     bound = Credentials(store=store).bound(card(scheme), given=AGENT, channel=channel)
     assert await header(bound) == "Bearer t"
+    assert await bound.renew(UnauthenticatedError()) is True
     store.forget("https://agents.example:443")
-    assert await bound.renew(UnauthenticatedError()) is False
+    with pytest.raises(CredentialsError, match="The agent demands an OAuth"):
+        await header(bound)
+    assert issuer.asked["/token"] == 0
 
 
 async def test_a_login_that_is_gone_when_it_must_be_renewed_is_missed(issuer: Issuer, channel: HttpChannel) -> None:
@@ -336,24 +364,6 @@ async def test_a_login_that_is_gone_when_it_must_be_renewed_is_missed(issuer: Is
     )
     with pytest.raises(CredentialsError, match="There is no login for “company” any more"):
         await header(bound)
-
-
-async def test_an_agents_refusal_leads_to_a_new_token_within_one_call(issuer: Issuer, channel: HttpChannel) -> None:
-    """Raw calls, because only they show that the credentials are asked again after a refusal."""
-    bound = Credentials({"company": machine(issuer)}).bound(
-        card(OAuth2Scheme(flows_of(issuer.url))), given=AGENT, channel=channel
-    )
-    seen: list[str] = []
-
-    async def attempt() -> str:
-        seen.append(await header(bound))
-        if len(seen) == 1:
-            raise UnauthenticatedError
-        return "done"
-
-    calls: Any = Calls(card(OAuth2Scheme(flows_of(issuer.url))), [], lambda *_: None, bound)  # type: ignore[arg-type]
-    assert await calls._persist(None, attempt) == "done"
-    assert (len(set(seen)), issuer.asked["/token"]) == (2, 2)
 
 
 # --- where it is ------------------------------------------------------------------------------------------------------
@@ -400,7 +410,7 @@ async def test_metadata_is_believed_about_its_own_server_only(issuer: Issuer, ch
         with pytest.raises(CredentialsError, match="There is no metadata"):
             await read_metadata(channel, url)
     issuer.documents["/.well-known/openid-configuration"] = Response(b"x" * 600_000)
-    with pytest.raises(UnansweredError, match="is in trouble"):
+    with pytest.raises(UnansweredError, match="has more than 524288 bytes"):
         await read_metadata(channel, url)
 
 
@@ -408,9 +418,12 @@ async def test_a_card_cannot_have_a_clients_secret_sent_elsewhere(issuer: Issuer
     scheme = OAuth2Scheme(flows_of(issuer.url))
     well_known = OpenIdConnectScheme(f"{issuer.url}/.well-known/openid-configuration")
     for theirs in (scheme, well_known, OAuth2Scheme(flows_of(issuer.url), metadata_url=well_known.url)):
-        for client in (OAuthClient("parley", "hush"), OAuthClient("parley", "hush", issuer="http://127.0.0.1:9")):
+        for client, complaint in (
+            (OAuthClient("parley", "hush"), "The card has the client's secret sent to"),
+            (OAuthClient("parley", "hush", issuer="http://127.0.0.1:9"), "127.0.0.1:9.* does not answer"),
+        ):
             bound = Credentials({"company": client}).bound(card(theirs), given=AGENT, channel=channel)
-            with pytest.raises(CredentialsError, match="The card has the client's secret sent to") as caught:
+            with pytest.raises(CredentialsError, match=complaint) as caught:
                 await header(bound)
             assert "hush" not in str(caught.value)
     assert issuer.asked["/token"] == 0
@@ -419,6 +432,29 @@ async def test_a_card_cannot_have_a_clients_secret_sent_elsewhere(issuer: Issuer
     assert (await own.apply(Sent(), AgentInterface(issuer.url, "JSONRPC", "1.0"))).headers["authorization"]
     named = Credentials({"company": machine(issuer)}).bound(card(well_known), given=AGENT, channel=channel)
     assert await header(named)
+
+
+async def test_not_even_the_agent_gets_a_secret_that_is_for_an_issuer(issuer: Issuer, channel: HttpChannel) -> None:
+    """The agent is the thief: its card has tokens come from its own origin. The issuer has no metadata, or other."""
+    async with authorization_server() as thief:
+        interface = AgentInterface(thief.url, "JSONRPC", "1.0")
+        for client in (machine(issuer), OAuthClient(PUBLIC_CLIENT, issuer=issuer.url)):
+            for flow in (Flow.CLIENT_CREDENTIALS, Flow.DEVICE_CODE):
+                found = await find_endpoints(
+                    channel,
+                    OAuth2Scheme(flows_of(thief.url)),
+                    flow,
+                    client=client,
+                    trusted=frozenset({origin_of(thief.url)}),
+                )
+                assert origin_of(found.token_url) == issuer.url
+        issuer.documents["/.well-known/openid-configuration"] = Response(status_code=404)
+        bound = Credentials({"company": machine(issuer)}).bound(
+            card(OAuth2Scheme(flows_of(thief.url))), given=thief.url, channel=channel
+        )
+        with pytest.raises(CredentialsError, match=rf"which the issuer {issuer.url} does not know"):
+            await bound.apply(Sent(), interface)
+        assert thief.asked["/token"] == 0
 
 
 async def test_a_card_cannot_have_a_code_of_one_server_sent_to_another(issuer: Issuer, channel: HttpChannel) -> None:
@@ -505,7 +541,7 @@ async def test_a_tokens_life_is_taken_as_servers_write_it(
 ) -> None:
     issuer.documents["/token"] = JSONResponse({"access_token": "t", "expires_in": said})
     tokens = await server(channel, issuer, OAuthClient(*CLIENT), now=lambda: 0.0).client_credentials(("a",))
-    assert tokens == Tokens("t", life, None, ("a",))
+    assert tokens == Tokens("t", life, None, ("a",), 0.0)
 
 
 async def test_a_server_in_trouble_is_waited_for_while_a_code_lives(issuer: Issuer, channel: HttpChannel) -> None:
@@ -588,3 +624,424 @@ async def test_a_refusal_by_another_agent_renews_nothing(issuer: Issuer, channel
     await header(one)
     await header(other)
     assert (await one.renew(UnauthenticatedError()), await other.renew(UnauthenticatedError())) == (False, True)
+
+
+# --- many at once -----------------------------------------------------------------------------------------------------
+
+
+async def test_all_who_wait_for_a_server_that_is_away_hear_so_from_one_of_them(
+    issuer: Issuer, channel: HttpChannel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(oauth, "PAUSES", (0.0, 0.0))
+    issuer.documents["/token"] = Response(status_code=503)
+    bound = Credentials({"company": machine(issuer)}).bound(
+        card(OAuth2Scheme(flows_of(issuer.url))), given=AGENT, channel=channel
+    )
+    failed = await asyncio.gather(*(header(bound) for _ in range(10)), return_exceptions=True)
+    assert [type(failure) for failure in failed] == [UnansweredError] * 10
+    assert issuer.asked["/token"] == 3
+    del issuer.documents["/token"]
+    assert await header(bound)  # whoever comes later asks anew
+
+
+async def test_whoever_is_cancelled_while_it_fetches_leaves_that_to_the_next(
+    issuer: Issuer, channel: HttpChannel
+) -> None:
+    issuer.gate = asyncio.Event()
+    bound = Credentials({"company": machine(issuer)}).bound(
+        card(OAuth2Scheme(flows_of(issuer.url))), given=AGENT, channel=channel
+    )
+    first, second = (asyncio.ensure_future(header(bound)) for _ in range(2))
+    while not issuer.asked:
+        await asyncio.sleep(0)
+    first.cancel()
+    issuer.gate.set()
+    assert (await second).startswith("Bearer ")
+    assert first.cancelled()
+
+
+async def test_while_the_server_is_away_a_token_is_used_to_its_end(
+    issuer: Issuer, channel: HttpChannel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(oauth, "PAUSES", ())
+    now = time.time()
+    scheme = OAuth2Scheme(flows_of(issuer.url))
+    store = logged_in(issuer, Tokens("mine", now + 60, "r"))
+    bounds = [
+        some.bound(card(scheme), given=AGENT, channel=channel)
+        for some in (
+            Credentials({"company": machine(issuer)}, now=lambda: now),
+            Credentials(store=store, now=lambda: now),
+        )
+    ]
+    before = [await header(bound) for bound in bounds]
+    issuer.documents["/token"] = Response(status_code=503)
+    now += 45
+    assert [await header(bound) for bound in bounds] == before
+    now += 30
+    for bound in bounds:
+        with pytest.raises(UnansweredError):
+            await header(bound)
+
+
+async def test_processes_that_share_their_logins_renew_one_after_the_other(
+    issuer: Issuer, channel: HttpChannel, tmp_path: Path
+) -> None:
+    """Two stores with the same directory, as two processes have them. Servers end a login whose refresh token is used
+    twice; this one says no to the second, and counts."""
+    scheme = OAuth2Scheme(flows_of(issuer.url))
+    stores = [FileLogins(tmp_path) for _ in range(3)]
+    (login,) = logged_in(issuer, structs.replace(await first_tokens(issuer, channel), expires_at=0.0)).all()
+    stores[0].put(login)
+    bounds = [Credentials(store=store).bound(card(scheme), given=AGENT, channel=channel) for store in stores]
+    asked = issuer.asked["/token"]
+    assert len(set(await asyncio.gather(*map(header, bounds)))) == 1
+    assert issuer.asked["/token"] == asked + 1
+
+
+async def test_a_renewed_login_that_cannot_be_kept_is_used_all_the_same(
+    issuer: Issuer, channel: HttpChannel, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Full(MemoryLogins):
+        is_full = False
+
+        def put(self, login: Login) -> None:
+            if self.is_full:
+                raise CredentialsError("The disk is full")
+            super().put(login)
+
+    scheme = OAuth2Scheme(flows_of(issuer.url))
+    full = Full()
+    (login,) = logged_in(issuer, structs.replace(await first_tokens(issuer, channel), expires_at=0.0)).all()
+    full.put(login)
+    full.is_full = True
+    bound = Credentials(store=full).bound(card(scheme), given=AGENT, channel=channel)
+    asked = issuer.asked["/token"]
+    assert await header(bound) == await header(bound) != "Bearer old"
+    assert issuer.asked["/token"] == asked + 1
+    assert [record.getMessage() for record in caplog.records if record.name.startswith("parley.client")] == [
+        "The renewed login for https://agents.example:443 is not kept: The disk is full"
+    ]
+
+
+async def test_a_login_that_is_forgotten_while_it_is_renewed_stays_forgotten(
+    issuer: Issuer, channel: HttpChannel
+) -> None:
+    scheme = OAuth2Scheme(flows_of(issuer.url))
+    store = logged_in(issuer, structs.replace(await first_tokens(issuer, channel), expires_at=0.0))
+    bound = Credentials(store=store).bound(card(scheme), given=AGENT, channel=channel)
+    issuer.gate = asyncio.Event()
+    asked = issuer.asked["/token"]
+    renewing = asyncio.ensure_future(header(bound))
+    while issuer.asked["/token"] == asked:
+        await asyncio.sleep(0)
+    store.forget("https://agents.example:443")
+    issuer.gate.set()
+    assert await renewing
+    assert store.all() == []
+
+
+async def test_after_another_login_nothing_of_the_one_before_is_used(issuer: Issuer, channel: HttpChannel) -> None:
+    scheme = OAuth2Scheme(flows_of(issuer.url))
+    store = logged_in(issuer, structs.replace(await first_tokens(issuer, channel), expires_at=0.0))
+    bound = Credentials(store=store).bound(card(scheme), given=AGENT, channel=channel)
+    assert await header(bound) == await header(bound)  # renewed once, and then as it is kept
+    assert issuer.asked["/token"] == 2
+    store.put(structs.replace(store.all()[0], tokens=Tokens("eve")))
+    assert await header(bound) == "Bearer eve"
+
+
+async def test_a_persons_login_never_becomes_the_clients(issuer: Issuer, channel: HttpChannel) -> None:
+    """A client with a secret could get a token of its own, and would then speak as somebody else."""
+    scheme = OAuth2Scheme(flows_of(issuer.url))
+    store = logged_in(issuer, Tokens("t", 0.0), client_id=CLIENT[0], client_secret=CLIENT[1], kind="authorization-code")
+    bound = Credentials(store=store).bound(card(scheme), given=AGENT, channel=channel)
+    with pytest.raises(CredentialsError, match="The token cannot be renewed; log in again"):
+        await header(bound)
+    assert issuer.asked["/token"] == 0
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "words"),
+    [
+        (Response(status_code=429), UnansweredError, "is in trouble"),
+        (JSONResponse({"error": "invalid_client"}, 401), RefusedError, "refuses: invalid_client"),
+        (JSONResponse({"error": "invalid_grant"}, 400), CredentialsError, "has ended"),
+    ],
+)
+async def test_a_login_has_ended_only_if_the_server_says_so(
+    answer: Response, kind: type[Exception], words: str, issuer: Issuer, channel: HttpChannel
+) -> None:
+    issuer.token_answers = [answer]
+    bound = Credentials(store=logged_in(issuer, Tokens("t", 0.0, "r"))).bound(
+        card(OAuth2Scheme(flows_of(issuer.url))), given=AGENT, channel=channel
+    )
+    with pytest.raises(CredentialsError, match=words) as caught:
+        await header(bound)
+    assert type(caught.value) is kind
+
+
+# --- a scope that is missing ------------------------------------------------------------------------------------------
+
+
+def paying_agent() -> Agent:
+    agent = Agent("Payer", description="Pays")
+
+    @agent.skill(id="look", scopes=())
+    async def look(turn: Any) -> str:
+        """Looks."""
+        return "seen"
+
+    @agent.skill(id="pay", scopes=["pay"])
+    async def pay(turn: Any) -> str:
+        """Pays."""
+        return "paid"
+
+    return agent
+
+
+@asynccontextmanager
+async def paying(issuer: Issuer) -> AsyncGenerator[str]:
+    security = Security({"company": OpenIdConnect(issuer.url, AUDIENCE)}, [{"company": SCOPES}])
+    app = App(paying_agent(), security=security, drain_seconds=0)
+    async with running(app) as http:
+        server = GrpcServer(app, http_url=str(http.base_url))
+        await server.start("127.0.0.1", 0)
+        try:
+            yield str(http.base_url)
+        finally:
+            await server.stop()
+
+
+@pytest.mark.parametrize("binding", list(Binding))
+async def test_a_machine_gets_the_scope_that_a_skill_demands_when_it_is_missed(
+    binding: Binding, issuer: Issuer
+) -> None:
+    credentials = Credentials({"company": machine(issuer)}, origins=["*"])
+    async with paying(issuer) as url, Client(url, credentials=credentials, bindings=[binding]) as client:
+        assert (await client.send("x", skill="look")).text == "seen"
+        assert (await client.send("x", skill="pay")).text == "paid"
+        assert (await client.send("x", skill="pay")).text == "paid"
+    assert [form["scope"] for form in issuer.forms] == ["agent:call", "agent:call pay"]
+
+
+async def test_a_scope_that_cannot_be_had_is_named_and_what_works_without_goes_on(issuer: Issuer) -> None:
+    fixed = Credentials({"company": OAuthClient(*CLIENT, issuer=issuer.url, scopes=SCOPES)})
+    async with paying(issuer) as url, Client(url, credentials=fixed) as client:
+        with pytest.raises(PermissionDeniedError, match="This needs the scope pay"):
+            await client.send("x", skill="pay")
+        assert issuer.asked["/token"] == 1
+    async with paying(issuer) as url, Client(url, credentials=Credentials({"company": machine(issuer)})) as client:
+        assert (await client.send("x", skill="look")).text == "seen"
+        issuer.token_answers = [JSONResponse({"error": "invalid_scope"}, 400) for _ in range(2)]
+        with pytest.raises(RefusedError, match="invalid_scope"):
+            await client.send("x", skill="pay")
+        assert (await client.send("x", skill="look")).text == "seen"
+        assert len(issuer.token_answers) == 1
+
+
+INSUFFICIENT = 'Basic realm="a, b", Bearer realm="\\"x\\"", error="insufficient_scope", scope="read pay"'
+
+
+@pytest.mark.parametrize(
+    ("challenge", "declared", "asked"),
+    [
+        (INSUFFICIENT, {"read": "", "pay": ""}, ["agent:call", "agent:call read pay"]),
+        (INSUFFICIENT, {"read": ""}, ["agent:call"]),  # it would help nothing
+        ('Bearer error="insufficient_scope"', {"pay": ""}, ["agent:call"]),
+        ('Bearer error="invalid_token", scope="pay"', {"pay": ""}, ["agent:call"]),
+        ('Basic error="insufficient_scope", scope="pay"', {"pay": ""}, ["agent:call"]),
+        ('Bearer error="insufficient_scope", scope="pay\x01"', {"pay\x01": ""}, ["agent:call"]),
+    ],
+)
+async def test_a_card_and_a_challenge_together_make_a_scope(
+    challenge: str, declared: dict[str, str], asked: list[str], issuer: Issuer, channel: HttpChannel
+) -> None:
+    flow = OAuthFlow(declared, token_url=f"{issuer.url}/token")
+    scheme = OAuth2Scheme(OAuthFlows(client_credentials=flow))
+    bound = Credentials({"company": machine(issuer)}).bound(card(scheme, "agent:call"), given=AGENT, channel=channel)
+    await header(bound)
+    error = with_missing_scope(PermissionDeniedError("No"), {"www-authenticate": challenge})
+    assert isinstance(error, PermissionDeniedError)
+    assert str(error) == ("No; the token lacks the scope read pay" if challenge is INSUFFICIENT else "No")
+    assert await bound.renew(error) is (len(asked) == 2)
+    await header(bound)
+    assert await bound.renew(error) is False  # once
+    assert [form["scope"] for form in issuer.forms] == asked
+
+
+class Door:
+    """Stands before an agent, as gateways do, and refuses the first calls in its own words."""
+
+    def __init__(self, app: Any, *refusals: Response) -> None:
+        self.app = app
+        self.refusals = list(refusals)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        is_call = scope["type"] == "http" and scope["method"] == "POST"
+        answer = self.refusals.pop(0) if is_call and self.refusals else self.app
+        await answer(scope, receive, send)
+
+
+@asynccontextmanager
+async def behind(issuer: Issuer, binding: Binding, *refusals: Response) -> AsyncGenerator[Client]:
+    security = Security({"company": OpenIdConnect(issuer.url, AUDIENCE)}, [{"company": SCOPES}])
+    app = App(paying_agent(), security=security, drain_seconds=0)
+    async with app.running(), serving(Door(app, *refusals)) as http:
+        credentials = Credentials({"company": machine(issuer)})
+        async with Client(str(http.base_url), credentials=credentials, bindings=[binding]) as client:
+            yield client
+
+
+@pytest.mark.parametrize("binding", [Binding.JSONRPC, Binding.HTTP_JSON])
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        Response("Who are you?", 401),
+        JSONResponse({"jsonrpc": "2.0", "id": None, "error": {"code": -32000, "message": "Unauthorized"}}, 401),
+    ],
+)
+async def test_a_gateways_refusal_leads_to_a_new_token_whatever_it_says(
+    binding: Binding, refusal: Response, issuer: Issuer
+) -> None:
+    async with behind(issuer, binding, refusal) as client:
+        assert (await client.send("x", skill="look")).text == "seen"
+    assert issuer.asked["/token"] == 2
+
+
+@pytest.mark.parametrize("binding", [Binding.JSONRPC, Binding.HTTP_JSON])
+async def test_a_gateways_demand_for_a_scope_is_met_or_told(binding: Binding, issuer: Issuer) -> None:
+    def lacking(scope: str) -> Response:
+        return Response("No", 403, {"www-authenticate": f'Bearer error="insufficient_scope", scope="{scope}"'})
+
+    async with behind(issuer, binding, lacking("agent:call pay")) as client:
+        assert (await client.send("x", skill="look")).text == "seen"
+    assert [form["scope"] for form in issuer.forms] == ["agent:call", "agent:call pay"]
+    async with behind(issuer, binding, lacking("admin")) as client:
+        with pytest.raises(PermissionDeniedError, match=r"the token lacks the scope admin$"):
+            await client.send("x", skill="look")
+    assert issuer.asked["/token"] == 3
+
+
+# --- what a card says of a server -------------------------------------------------------------------------------------
+
+
+async def test_the_server_that_the_caller_names_says_itself_where_it_is(issuer: Issuer, channel: HttpChannel) -> None:
+    """A card could name an endpoint of somebody else at the same host, as hosts of many tenants have them."""
+    theirs = OAuthFlow(token_url=f"{issuer.url}/evil/token", authorization_url=f"{issuer.url}/evil/authorize")
+    scheme = OAuth2Scheme(OAuthFlows(client_credentials=theirs, authorization_code=theirs))
+    for flow in (Flow.CLIENT_CREDENTIALS, Flow.AUTHORIZATION_CODE):
+        found = await find_endpoints(channel, scheme, flow, client=machine(issuer))
+        assert (found.token_url, found.authorization_url) == (f"{issuer.url}/token", f"{issuer.url}/authorize")
+
+
+@pytest.mark.parametrize("own", ["redirect_uri=https://evil.example", "state", "a=1&scope=admin"])
+async def test_a_card_cannot_say_what_only_the_client_says(own: str, channel: HttpChannel) -> None:
+    endpoints = Endpoints("https://login.example/token", f"https://login.example/authorize?{own}")
+    with pytest.raises(CredentialsError, match="says already what only this client can say"):
+        AuthorizationServer(channel, OAuthClient("c"), endpoints).start_authorization("http://127.0.0.1:1", SCOPES)
+    harmless = Endpoints("https://login.example/token", "https://login.example/authorize?audience=x")
+    request = AuthorizationServer(channel, OAuthClient("c"), harmless).start_authorization("http://127.0.0.1:1", ())
+    assert request.url.startswith("https://login.example/authorize?audience=x&response_type=code&")
+
+
+@pytest.mark.parametrize("nasty", ["\x1b]0;owned\x07", "\\@evil.example", "#"])
+async def test_an_agent_cannot_have_odd_pages_shown_even_of_its_own(nasty: str, channel: HttpChannel) -> None:
+    flow = OAuthFlow(token_url=f"{AGENT}/token", authorization_url=f"{AGENT}{nasty}/authorize")
+    scheme = OAuth2Scheme(OAuthFlows(authorization_code=flow))
+    with pytest.raises(CredentialsError):
+        await find_endpoints(
+            channel,
+            scheme,
+            Flow.AUTHORIZATION_CODE,
+            client=OAuthClient("c"),
+            trusted=frozenset({origin_of(AGENT)}),
+        )
+
+
+@pytest.mark.parametrize("page", ["https://[", "http://login.example/", "https://login.example@evil.example/", "x"])
+async def test_a_device_is_not_confirmed_at_an_odd_page(page: str, issuer: Issuer, channel: HttpChannel) -> None:
+    issuer.documents["/device"] = JSONResponse({"device_code": "d", "user_code": "u", "verification_uri": page})
+    with pytest.raises(CredentialsError, match="at a page that is not https"):
+        await server(channel, issuer, OAuthClient(PUBLIC_CLIENT)).start_device(())
+
+
+async def test_what_a_server_quotes_is_hidden_however_it_is_spelled(issuer: Issuer, channel: HttpChannel) -> None:
+    basic = "cGFybGV5OmglMkZ1JTIwc2g="
+    quoted = f"a {'x' * 180} h/u sh, h%2Fu%20sh, h%2Fu+sh, Basic {basic}"
+    issuer.documents["/token"] = JSONResponse({"error": "invalid_client", "error_description": quoted}, 401)
+    with pytest.raises(RefusedError) as caught:
+        await server(channel, issuer, OAuthClient("parley", "h/u sh")).client_credentials(())
+    assert [part for part in ("h/u", "2Fu", basic[:8]) if part in str(caught.value)] == []
+
+
+# --- the listener -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "line", [b"GET //[ HTTP/1.1", b"GET http://[/callback HTTP/1.1", b"\xff\xfe", b"GET /callback?state=%ff HTTP/1.1"]
+)
+async def test_an_odd_request_is_answered_and_changes_nothing(line: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    with fail_after(10):
+        async with LoopbackListener() as listener:
+            listener.expect("right")
+            port = int(listener.redirect_uri.rpartition(":")[2].partition("/")[0])
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(line + b"\r\n\r\n")
+            assert (await reader.read())[:10] == b"HTTP/1.1 4"
+            writer.close()
+            async with httpx2.AsyncClient() as browser:
+                await browser.get(f"{listener.redirect_uri}?state=right&code=c")
+            assert await listener.answer() == {"state": "right", "code": "c"}
+    assert caplog.records == []
+
+
+async def test_a_port_that_is_taken_is_told() -> None:
+    async with LoopbackListener("http://localhost") as first:
+        with pytest.raises(CredentialsError, match=rf"Nobody can listen at {first.redirect_uri}: "):
+            async with LoopbackListener(first.redirect_uri):
+                pass
+
+
+@pytest.mark.parametrize(
+    "redirect",
+    [
+        "https://127.0.0.1/",
+        "http://0.0.0.0/",
+        "http://evil.example/",
+        "http://a@localhost/",
+        "http://[::1",
+        "localhost",
+    ],
+)
+def test_a_browser_comes_back_to_this_machine_only(redirect: str) -> None:
+    with pytest.raises(CredentialsError, match="only"):
+        LoopbackListener(redirect)
+
+
+# --- cards that do not say whose tokens -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "scheme", [HttpAuthScheme("bearer", "JWT"), HttpAuthScheme("OAuth2"), OAuth2Scheme(OAuthFlows())]
+)
+@pytest.mark.parametrize("given", ["company", "bearer", "oauth2"])
+async def test_a_caller_who_knows_the_issuer_gets_tokens_for_any_card_that_wants_some(
+    scheme: SecurityScheme, given: str, issuer: Issuer, channel: HttpChannel
+) -> None:
+    bound = Credentials({given: machine(issuer)}).bound(card(scheme), given=AGENT, channel=channel)
+    assert (await header(bound)).startswith("Bearer ")
+    assert await bound.renew(UnauthenticatedError()) is True
+    assert (await header(bound)).startswith("Bearer ")
+    assert issuer.asked["/token"] == 2
+
+
+async def test_a_caller_who_does_not_know_the_issuer_is_told_so(channel: HttpChannel) -> None:
+    client = OAuthClient("parley", "hush")
+    bound = Credentials({"oauth2": client}).bound(card(HttpAuthScheme("Bearer")), given=AGENT, channel=channel)
+    with pytest.raises(CredentialsError, match="and nobody says whose: name the issuer"):
+        await header(bound)
+    silent = structs.replace(card(HttpAuthScheme("Bearer")), security_schemes={}, security=())
+    bound = Credentials({"oauth2": client}).bound(silent, given=AGENT, channel=channel)
+    sent = await bound.apply(Sent(), AgentInterface(AGENT, "JSONRPC", "1.0"))
+    assert sent.headers == {}

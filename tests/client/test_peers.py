@@ -387,7 +387,7 @@ EXPECTED: Mapping[str, Seen] = {
     "stream_asks": {"states": ["submitted", "working", "input-required"], "said": "For how many?"},
     "resubscribe": {"before": "1 2 3 ", "after": NUMBERS, "state": "completed", "kept": NUMBERS},
     "two_readers": {"first": NUMBERS, "second": NUMBERS},
-    "subscribe_finished": "UnsupportedOperationError",
+    "subscribe_finished": {"states": ["completed"]},
     "cancel": {"state": "canceled", "kept": "canceled"},
     "list_tasks": {
         "states": ["completed", "completed", "completed"],
@@ -443,7 +443,6 @@ OF_0_1: Differences = {
     "reject": Differs({"state": "failed", "said": "Not on Sundays.", "parts": []}, "0.1 has no word for it"),
     "no_parts": Differs("LocalProtocolError", "0.1 cannot say this, and this client does not try"),
     "stream_no_parts": Differs("LocalProtocolError", "0.1 cannot say this, and this client does not try"),
-    "subscribe_finished": Differs({"states": ["completed"]}, "a late reader is told the last word"),
     "send_to_finished": Differs(
         {"state": "completed", "said": "", "parts": ["done", "more"]}, "in 0.1 a message opens the task again"
     ),
@@ -472,11 +471,7 @@ class Doubled:
 BREAKS = Differs("UnreachableError", "the server raises inside its event stream and cuts the connection")
 DOUBLES = "each subscriber of this server writes what it reads into the stored task once more"
 
-PARLEY_0_3: Differences = {
-    "subscribe_finished": Differs({"states": ["completed"]}, "in 0.3 a late reader is told the last word"),
-}
 PARLEY_0_3_GRPC: Differences = {
-    **PARLEY_0_3,
     "send_to_finished": Differs("InvalidParamsError", "0.3 has no details in gRPC, and one status for both errors"),
 }
 PARLEY_0_1: Differences = {
@@ -497,7 +492,6 @@ COMPAT_REST: Differences = {
 SDK_0_3: Differences = {
     "resubscribe": Differs({**EXPECTED["resubscribe"], "after": Doubled(), "kept": Doubled()}, DOUBLES),
     "two_readers": Differs({"first": NUMBERS, "second": Doubled()}, DOUBLES),
-    "subscribe_finished": Differs("InvalidParamsError", "the server's word for it"),
     "send_to_finished": Differs("InvalidParamsError", "the server's word for it"),
     "no_parts": Differs("InternalError", "the server does not look at the message, its helpers fail on it"),
     "stream_no_parts": BREAKS,
@@ -528,7 +522,6 @@ FASTA2A: Differences = {
         "its storage has no place for a status message, and a message to a task begins another one",
     ),
     "stream_asks": Differs({**EXPECTED["stream_asks"], "said": ""}, "what is told is not kept, and told again empty"),
-    "subscribe_finished": Differs({"states": ["completed"]}, "a late reader is told the task"),
     "cancel": Differs({"state": "working", "kept": "canceled"}, "it answers before its worker has heard of it"),
     "list_tasks": Differs("UnsupportedOperationError", "not implemented"),
     "push": Differs("InternalError", "a method that it does not know ends in HTTP 500"),
@@ -552,7 +545,6 @@ JS: Differences = {
 }
 JS_0_3: Differences = {
     **JS,
-    "subscribe_finished": Differs({"states": ["completed"]}, "a late reader is told the task"),
     "send_to_finished": Differs("InvalidRequestError", "the server's word for it"),
     "wrong_content": Differs(
         {"state": "completed", "said": "", "parts": [["iVBORwD/", "a.mp4", "video/mp4"]]}, NOT_LOOKED_AT
@@ -629,10 +621,10 @@ PEERS = (
     Peer("a2a-js", "server_js_0_3_14.mjs", V03, GRPC, JS_0_3_GRPC),
     Peer("document", "server_raw_0_1.py", Version.V0_1, JSONRPC, RAW_0_1),
     *(Peer("parley", "tests.interop.serve", V1, binding) for binding in Binding),
-    Peer("parley", "tests.interop.serve", V03, JSONRPC, PARLEY_0_3),
-    Peer("parley", "tests.interop.serve", V03, REST, PARLEY_0_3),
+    Peer("parley", "tests.interop.serve", V03, JSONRPC),
+    Peer("parley", "tests.interop.serve", V03, REST),
     Peer("parley", "tests.interop.serve", V03, GRPC, PARLEY_0_3_GRPC),
-    Peer("parley", "tests.interop.serve", Version.V0_2, JSONRPC, PARLEY_0_3),
+    Peer("parley", "tests.interop.serve", Version.V0_2, JSONRPC),
     Peer("parley", "tests.interop.serve", Version.V0_1, JSONRPC, PARLEY_0_1),
 )
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from parley.client import resuming
 from parley.client.calling import Calls
-from parley.client.errors import StreamTruncatedError, UnreachableError
-from parley.client.options import Retries, Timeouts
+from parley.client.errors import StreamTruncatedError, TimedOutError, UnreachableError
+from parley.client.options import Bounds, Retries, Timeouts
 from parley.client.resuming import Following
 from parley.client.transport import Received, Sent
 from parley.protocol import operations as ops
@@ -28,7 +28,7 @@ from parley.protocol.events import ArtifactUpdate, StatusUpdate, StreamEvent
 from parley.protocol.extensions import CURSOR
 from parley.protocol.messages import Message, Role, TextPart
 from parley.protocol.operations import Operation
-from parley.protocol.requests import Request, Result, SubscribeToTaskRequest
+from parley.protocol.requests import Request, Result, SendMessageRequest, SubscribeToTaskRequest
 from parley.protocol.tasks import Artifact, Task, TaskState, TaskStatus
 from tests.client.scripted_agent import (
     PLACE,
@@ -143,10 +143,14 @@ class Streams:
         self.waited: list[float] = []
 
     def following(self, *extensions: str, **options: float) -> Following:
-        timeouts, retries = Timeouts(reply=3.0), Retries(attempts=int(options.get("attempts", 3)), first_pause=0)
-        place = [(self.interface, self.version)]
         calls = Calls(
-            card_of(*extensions), place, lambda *_: self, timeouts=timeouts, retries=retries, sleep=self.sleep
+            card_of(*extensions),
+            [(self.interface, self.version)],
+            lambda *_: self,
+            timeouts=Timeouts(reply=3.0),
+            retries=Retries(attempts=int(options.get("attempts", 3)), first_pause=0),
+            bounds=Bounds(stream_bytes=int(options.get("stream_bytes", 1_000_000))),
+            sleep=self.sleep,
         )
         return Following(calls)
 
@@ -154,6 +158,8 @@ class Streams:
         self.waited.append(seconds)
 
     async def call(self, operation: Operation, request: Request, sent: Sent) -> Result:
+        if not self.tasks:
+            raise TaskNotFoundError
         found = self.tasks.pop(0) if len(self.tasks) > 1 else self.tasks[0]
         if isinstance(found, Exception):
             raise found
@@ -179,7 +185,9 @@ async def told(following: Following, *, subscribes: bool = False) -> list[Stream
 BROKEN = UnreachableError("broken")
 WORKING = Task(TASK, "c", TaskStatus(S.WORKING))
 DONE = Task(TASK, "c", TaskStatus(S.COMPLETED), (Artifact("a", (TextPart("one "), TextPart("two"))),))
+WHOLE = ArtifactUpdate(TASK, "c", DONE.artifacts[0], last_chunk=True)
 ASKS = Task(TASK, "c", TaskStatus(S.INPUT_REQUIRED))
+ANSWER = SendMessageRequest(Message("m", Role.USER, (TextPart("blue"),), task_id=TASK))
 
 
 @pytest.mark.anyio
@@ -212,15 +220,90 @@ async def test_whoever_subscribes_to_a_task_that_waits_hears_what_comes_next() -
     assert await told(agent.following(), subscribes=True) == [
         ASKS,
         status(S.WORKING),
-        ArtifactUpdate(TASK, "c", DONE.artifacts[0]),
+        WHOLE,
         status(S.COMPLETED),
     ]
+
+
+@pytest.mark.anyio
+async def test_whoever_answers_does_not_take_the_old_question_for_a_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some agents begin the stream of an answer with the task as it stood before, and then think for a while."""
+    monkeypatch.setattr(resuming, "LAST_MOMENT", 0.0)
+
+    class Thoughtful(Streams):
+        async def stream(self, operation: Operation, request: Request, sent: Sent) -> AsyncGenerator[Received]:
+            yield Received(ASKS)
+            await asyncio.sleep(0.01)
+            yield Received(status(S.WORKING))
+            yield Received(status(S.COMPLETED))
+
+    following = Thoughtful().following()
+    with fail_after(5):
+        events = [event async for event in following.events(ops.SEND_STREAMING_MESSAGE, ANSWER)]
+    assert events == [ASKS, status(S.WORKING), status(S.COMPLETED)]
+
+
+@pytest.mark.anyio
+async def test_an_answer_whose_stream_ends_with_a_question_is_over() -> None:
+    following = Streams([ASKS]).following()
+    assert [event async for event in following.events(ops.SEND_STREAMING_MESSAGE, ANSWER)] == [ASKS]
+
+
+@pytest.mark.anyio
+async def test_what_no_event_tells_is_taken_from_the_snapshots() -> None:
+    """The messages of a task and its metadata, also those of the time without a connection."""
+    said = (Message("u", Role.USER, (TextPart("go"),)), Message("one", Role.AGENT, (TextPart("one"),)))
+    done = Task(TASK, "c", TaskStatus(S.COMPLETED), history=said, metadata={"cost": 3})
+    agent = Streams([BEGUN, status(S.WORKING, "one"), BROKEN], tasks=[done])
+    following = agent.following()
+    await told(following)
+    assert following.seen.task() == done
+
+
+@pytest.mark.anyio
+async def test_an_agent_that_thinks_in_silence_is_looked_at_and_not_given_up() -> None:
+    """Where an agent sends no heartbeats, each of its streams may time out while it is at work."""
+    silent: list[StreamEvent | Received | Exception] = [WORKING, TimedOutError("silent")]
+    agent = Streams(
+        [BEGUN, TimedOutError("silent")], *[list(silent) for _ in range(20)], tasks=[WORKING, WORKING, DONE]
+    )
+    events = await told(agent.following(attempts=2))
+    assert events == [BEGUN, status(S.WORKING), WHOLE, status(S.COMPLETED)]
+
+
+@pytest.mark.anyio
+async def test_looks_begin_with_the_task_that_they_are_of() -> None:
+    following = Streams(tasks=[WORKING, DONE]).following()
+    with fail_after(5):
+        assert [event async for event in following.looks(TASK)] == [WORKING, WHOLE, status(S.COMPLETED)]
 
 
 @pytest.mark.anyio
 async def test_a_subscription_that_begins_in_the_middle_begins_with_a_look_at_the_task() -> None:
     agent = Streams([chunk("two"), status(S.COMPLETED)], tasks=[DONE])
     assert await told(agent.following(), subscribes=True) == [DONE]
+
+
+@pytest.mark.anyio
+async def test_what_an_agent_keeps_and_does_not_stream_is_told_before_the_end() -> None:
+    agent = Streams([BEGUN, status(S.WORKING, "soon"), status(S.COMPLETED)], tasks=[DONE])
+    assert await told(agent.following()) == [BEGUN, status(S.WORKING, "soon"), WHOLE, status(S.COMPLETED)]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("kept", [WORKING, TaskNotFoundError(), BROKEN])
+async def test_an_end_without_an_answer_stays_the_end_when_nobody_knows_more(kept: Task | Exception) -> None:
+    agent = Streams([BEGUN, status(S.COMPLETED)], tasks=[kept])
+    assert await told(agent.following()) == [BEGUN, status(S.COMPLETED)]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("last", [chunk("hi", append=False), status(S.COMPLETED, "hi")])
+async def test_who_has_an_answer_does_not_look_for_another(last: StatusUpdate | ArtifactUpdate) -> None:
+    stream: list[StreamEvent | Received | Exception] = [BEGUN, last]
+    if isinstance(last, ArtifactUpdate):
+        stream.append(status(S.COMPLETED))
+    assert await told(Streams(list(stream), tasks=[AssertionError()]).following()) == stream
 
 
 @pytest.mark.anyio
@@ -236,7 +319,7 @@ async def test_a_message_within_a_task_does_not_end_it() -> None:
     assert await told(agent.following()) == [
         BEGUN,
         reply,
-        ArtifactUpdate(TASK, "c", DONE.artifacts[0]),
+        WHOLE,
         status(S.COMPLETED),
     ]
 
@@ -271,7 +354,8 @@ async def test_an_agent_that_never_stops_after_its_last_word_is_left() -> None:
             while True:
                 yield Received(status(S.COMPLETED))
 
-    events = await told(Endless().following())
+    agent = Endless(tasks=[Task(TASK, "c", TaskStatus(S.COMPLETED)), AssertionError()])
+    events = await told(agent.following())
     assert len(events) == 2 + resuming.MOST_LATE_EVENTS
 
 
@@ -337,18 +421,30 @@ async def test_a_stream_is_not_spread_over_connections_without_end(monkeypatch: 
 
 
 @pytest.mark.anyio
+async def test_a_stream_has_an_end_however_many_connections_it_is_spread_over() -> None:
+    def part(number: int) -> list[StreamEvent | Received | Exception]:
+        return [Received(chunk("x" * 90), str(number), 100), BROKEN]
+
+    agent = Streams([Received(BEGUN, "1", 100), BROKEN], *(part(number) for number in range(2, 50)))
+    with pytest.raises(PeerProtocolError, match="more than 1000 bytes"):
+        await told(agent.following(CURSOR, stream_bytes=1_000))
+    assert len(agent.streams) == 49 - 11
+
+
+@pytest.mark.anyio
 async def test_a_task_without_news_is_not_looked_at_for_ever() -> None:
     agent = Streams([BEGUN, BROKEN], tasks=[BEGUN])
     with pytest.raises(StreamTruncatedError):
         await told(agent.following())
-    assert agent.waited.count(resuming.LOOK_SECONDS) == 3
+    pauses = [pause for pause in agent.waited if pause]
+    assert pauses == [0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
 
 
 @pytest.mark.anyio
 async def test_an_agent_that_closes_every_stream_is_looked_at_instead() -> None:
     agent = Streams([BEGUN], [WORKING], [WORKING], tasks=[WORKING, WORKING, DONE])
     events = await told(agent.following())
-    assert events == [BEGUN, status(S.WORKING), ArtifactUpdate(TASK, "c", DONE.artifacts[0]), status(S.COMPLETED)]
+    assert events == [BEGUN, status(S.WORKING), WHOLE, status(S.COMPLETED)]
 
 
 @pytest.mark.anyio
@@ -407,7 +503,7 @@ async def test_an_agent_that_does_not_stream_is_looked_at_until_the_task_is_over
     with fail_after(5):
         events = [event async for event in following.looks()]
         assert [event async for event in following.looks()] == []
-    assert events == [status(S.WORKING), ArtifactUpdate(TASK, "c", DONE.artifacts[0]), status(S.COMPLETED)]
+    assert events == [status(S.WORKING), WHOLE, status(S.COMPLETED)]
 
 
 @pytest.mark.anyio
@@ -416,4 +512,4 @@ async def test_a_task_that_was_read_before_is_the_first_event_of_its_subscriptio
     following = agent.following()
     following.begin_with(ASKS)
     events = await told(following, subscribes=True)
-    assert events == [status(S.WORKING), ArtifactUpdate(TASK, "c", DONE.artifacts[0]), status(S.COMPLETED)]
+    assert events == [status(S.WORKING), WHOLE, status(S.COMPLETED)]

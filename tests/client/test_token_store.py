@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import stat
+import sys
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
+from anyio import fail_after
 
+from parley.client import token_store
 from parley.client.errors import CredentialsError
 from parley.client.token_store import FileLogins, Login, LoginStore, MemoryLogins, Tokens
 
@@ -67,6 +72,71 @@ def test_a_damaged_file_is_named_and_not_shown(tmp_path: Path) -> None:
             store.get(ONE.origin, "key")
         assert str(caught.value) == f"{file} is damaged; remove it and log in again"[:300]
         assert caught.value.__cause__ is None
+
+
+def test_a_damaged_file_keeps_nobody_from_forgetting_another_login(tmp_path: Path) -> None:
+    store = FileLogins(tmp_path)
+    for login in (ONE, TWO, OTHER):
+        store.put(login)
+    store._file(ONE.origin, ONE.scheme).write_bytes(b"{")
+    store._file(TWO.origin, TWO.scheme).chmod(0o644)
+    assert (store.forget(OTHER.origin), store.forget(TWO.origin)) == (1, 1)
+    with pytest.raises(CredentialsError, match="is damaged"):
+        store.all()
+
+
+@pytest.mark.anyio
+async def test_a_login_is_renewed_by_one_at_a_time(store: LoginStore) -> None:
+    store.put(ONE)
+    inside: list[str] = []
+
+    async def renew(name: str) -> None:
+        async with store.exclusive(ONE.origin, ONE.scheme):
+            assert inside == []
+            inside.append(name)
+            await asyncio.sleep(0)
+            inside.remove(name)
+
+    with fail_after(10):
+        await asyncio.gather(*map(renew, "abc"))
+        async with store.exclusive(ONE.origin, ONE.scheme), store.exclusive(OTHER.origin, OTHER.scheme):
+            pass  # another login is another matter
+
+
+@pytest.mark.anyio
+async def test_a_lock_is_open_again_when_its_owner_is_killed(tmp_path: Path) -> None:
+    store = FileLogins(tmp_path)
+    store.put(ONE)
+    program = (
+        "import asyncio, sys\n"
+        "from parley.client.token_store import FileLogins\n"
+        "async def main():\n"
+        "    async with FileLogins(sys.argv[1]).exclusive(*sys.argv[2:]):\n"
+        "        print('held', flush=True)\n"
+        "        await asyncio.Event().wait()\n"
+        "asyncio.run(main())\n"
+    )
+    with fail_after(20):
+        words = (sys.executable, "-c", program, str(tmp_path), ONE.origin, ONE.scheme)
+        other = await asyncio.create_subprocess_exec(*words, stdout=asyncio.subprocess.PIPE)
+        assert other.stdout is not None
+        assert await other.stdout.readline() == b"held\n"
+        async with AsyncExitStack() as stack:
+            entering = asyncio.ensure_future(stack.enter_async_context(store.exclusive(ONE.origin, ONE.scheme)))
+            done, _ = await asyncio.wait([entering], timeout=4 * token_store.LOCK_PAUSE)
+            assert done == set()
+            other.kill()
+            await other.wait()
+            await entering
+
+
+@pytest.mark.anyio
+async def test_one_who_holds_a_lock_for_ever_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(token_store, "LOCK_SECONDS", 0.01)
+    with fail_after(10):
+        for store in (FileLogins(tmp_path), FileLogins(tmp_path / "nowhere")):
+            async with store.exclusive(ONE.origin, ONE.scheme), store.exclusive(ONE.origin, ONE.scheme):
+                pass
 
 
 def test_a_login_that_was_moved_to_another_place_is_not_used(tmp_path: Path) -> None:

@@ -71,6 +71,8 @@ class AuthorizationServer:
         """Added to the discovery document."""
         self.on_authorize: Callable[[dict[str, str]], dict[str, str]] = lambda answer: answer
         """Changes what the browser is sent back with."""
+        self.redirects: tuple[str, ...] = ("http://127.0.0.1:",)
+        """How the places begin that it sends browsers back to."""
         self.codes: dict[str, Grant] = {}
         self.devices: dict[str, Grant] = {}
         self.refresh_tokens: dict[str, Grant] = {}
@@ -218,7 +220,7 @@ class AuthorizationServer:
         asked = dict(request.query_params)
         if (asked["response_type"], asked["code_challenge_method"]) != ("code", "S256"):
             return await self._answer(request, Response(status_code=400))
-        if asked["client_id"] not in self.clients or not asked["redirect_uri"].startswith("http://127.0.0.1:"):
+        if asked["client_id"] not in self.clients or not asked["redirect_uri"].startswith(self.redirects):
             return await self._answer(request, Response(status_code=400))
         code = secrets.token_urlsafe(16)
         grant = Grant(asked["client_id"], asked.get("scope", ""), asked["redirect_uri"], asked["code_challenge"])

@@ -21,7 +21,7 @@ from parley.protocol.versions import Version
 from parley.server.app import App
 from parley.server.cards import Signer
 from parley.server.cursor import CURSOR
-from parley.server.idempotent_send import IDEMPOTENT_SEND
+from parley.server.idempotent_send import idempotent_send
 from parley.server.limits import ServerLimits
 from parley.server.metrics import Metrics
 from parley.server.schemes.stored_secrets import StoredSecret, hash_secret
@@ -67,16 +67,17 @@ async def test_the_urls_of_a_card_are_those_that_its_reader_used() -> None:
 
 
 async def test_a_card_says_that_the_same_message_is_taken_once_unless_that_is_turned_off() -> None:
-    for seconds, expected in ((600.0, [CURSOR, IDEMPOTENT_SEND]), (0.0, [CURSOR])):
+    once = idempotent_send(90.0)
+    for seconds, expected in ((90.0, [CURSOR, once]), (0.0, [CURSOR])):
         async with running(App(echo_agent(), engine_limits=Limits(idempotency_seconds=seconds))) as client:
             declared = (await client.get(CARD)).json()["capabilities"]["extensions"]
             reply = await client.post(
                 "/",
                 json=send("hi", message_id="1"),
-                headers={"a2a-extensions": IDEMPOTENT_SEND.uri, "a2a-version": "1.0"},
+                headers={"a2a-extensions": once.uri, "a2a-version": "1.0"},
             )
         assert [extension["uri"] for extension in declared] == [extension.uri for extension in expected]
-        assert reply.headers.get("a2a-extensions") == (IDEMPOTENT_SEND.uri if seconds else None)
+        assert reply.headers.get("a2a-extensions") == (once.uri if seconds else None)
 
 
 async def test_a_public_url_stands_above_what_requests_say() -> None:

@@ -26,19 +26,28 @@ from parley.client.card_cache import CardCache
 from parley.client.connecting import Connections, Tls
 from parley.client.credentials import ANY_ORIGIN, Credentials
 from parley.client.discovery import Discovery, SignaturePolicy, with_scheme
-from parley.client.errors import TimedOutError
+from parley.client.errors import TaskFailedError, TimedOutError
 from parley.client.growing import GrowingTask
 from parley.client.guard import Guard, read_target
 from parley.client.options import Bounds, Retries, Timeouts
-from parley.client.reply import Reply
-from parley.client.resuming import LOOK_SECONDS, Following
-from parley.client.selection import interfaces_in_order
+from parley.client.reply import Reply, text_of
+from parley.client.resuming import FIRST_LOOK_SECONDS, LOOK_SECONDS, Following
+from parley.client.selection import interfaces_in_order, newest_of
+from parley.client.transport import Sent
 from parley.contents import parts_of
 from parley.protocol import operations as ops
 from parley.protocol import requests as r
 from parley.protocol.cards import AgentCard, AgentInterface, Binding
-from parley.protocol.errors import LocalProtocolError, PeerProtocolError
-from parley.protocol.events import StreamEvent
+from parley.protocol.errors import (
+    InvalidParamsError,
+    LocalProtocolError,
+    MethodNotFoundError,
+    PeerProtocolError,
+    TaskNotFoundError,
+    UnsupportedOperationError,
+)
+from parley.protocol.events import ArtifactUpdate, StreamEvent
+from parley.protocol.extensions import CURSOR
 from parley.protocol.jsonvalue import JsonObject
 from parley.protocol.messages import Message, Role
 from parley.protocol.operations import Operation
@@ -49,8 +58,12 @@ from parley.protocol.versions import Version
 MOST_EMPTY_PAGES = 20
 """In a row. An agent that filters after it has paged may have a few; one that means harm has them for ever."""
 
-FIRST_POLL_SECONDS = 0.05
-"""After which a task is read first whose agent did not wait for it; most take little longer."""
+_NO_STREAMS = (UnsupportedOperationError, MethodNotFoundError)
+_REFUSALS = {
+    ops.SEND_STREAMING_MESSAGE: _NO_STREAMS,
+    ops.SUBSCRIBE_TO_TASK: (*_NO_STREAMS, InvalidParamsError, TaskNotFoundError),
+}
+"""How agents say that they do not stream this; some call a task at which nobody works invalid, or unknown."""
 
 
 class Update(Struct, frozen=True):
@@ -58,12 +71,27 @@ class Update(Struct, frozen=True):
 
     event: StreamEvent
     seen: GrowingTask
+    cursor: str | None = None
+    """Where `subscribe` can go on after this event, also in another process; None if the agent has no cursors."""
 
     @property
     def artifact(self) -> Artifact | None:
         """The whole artifact that the event has added to, if it has."""
         artifact = getattr(self.event, "artifact", None)
         return self.seen.artifact(artifact.artifact_id) if artifact is not None else None
+
+    @property
+    def text(self) -> str:
+        """The text that the event adds: to print as it comes. What is said with a status is not among it."""
+        match self.event:
+            case ArtifactUpdate(artifact=artifact):
+                return text_of(artifact.parts)
+            case Message(parts=parts):
+                return text_of(parts)
+            case Task(artifacts=artifacts):
+                return "".join(text_of(artifact.parts) for artifact in artifacts)
+            case _:
+                return ""
 
 
 class Client:
@@ -110,6 +138,7 @@ class Client:
         self._cards = cards
         self._stack = AsyncExitStack()
         self._calls: Calls | None = None
+        self._was_entered = False
 
     async def __aenter__(self) -> Self:
         """Find the card and choose an interface.
@@ -120,7 +149,11 @@ class Client:
             PeerProtocolError: it is no card, or offers nothing that this client speaks.
             SignatureInvalidError: it is not signed as the caller demands.
             UnreachableError: nobody is there.
+            LocalProtocolError: it was entered before.
         """
+        if self._was_entered:
+            raise LocalProtocolError("A client is entered once; make another")
+        self._was_entered = True
         self._stack.push_async_callback(self._connections.close)
         try:
             self._calls = await self._found()
@@ -136,7 +169,12 @@ class Client:
         if isinstance(card, str):
             self._target = with_scheme(card)
             discovery = Discovery(
-                self._connections, signatures=self._signatures, cache=self._cards, retries=self._retries
+                self._connections,
+                signatures=self._signatures,
+                cache=self._cards,
+                retries=self._retries,
+                prove=self._prove if self._credentials is not None else None,
+                version=newest_of(self._versions),
             )
             card = await discovery.card(self._target)
         in_order = interfaces_in_order(card, bindings=self._bindings, versions=self._versions)
@@ -149,7 +187,16 @@ class Client:
             self._extensions,
             self._timeouts,
             self._retries,
+            self._connections.bounds,
         )
+
+    async def _prove(self, sent: Sent) -> Sent:
+        """A request for a card that is not for everybody, with what the caller has for the URL that it named."""
+        assert isinstance(self._target, str)
+        unknown = AgentInterface(self._target, Binding.HTTP_JSON, Version.V1_0)
+        # What the agent demands its card would tell. Credentials that need no card are those that cards say nothing of.
+        authenticator = self._authenticator(AgentCard("", "", "", (unknown,)))
+        return await authenticator.apply(sent, unknown) if authenticator is not None else sent
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -179,7 +226,7 @@ class Client:
     @property
     def calls(self) -> Calls:
         """How calls are made. Raises LocalProtocolError outside `async with`."""
-        if self._calls is None:
+        if self._calls is None or self._calls.is_closed:
             raise LocalProtocolError("Use the client as `async with Client(…) as client:`")
         return self._calls
 
@@ -213,24 +260,39 @@ class Client:
         )
         configuration = r.SendConfiguration(tuple(accepts), push, None, not wait)
         answer = await self.send_message(r.SendMessageRequest(message, configuration))
-        return Reply(self, await self._settled(answer) if wait else answer)
+        return Reply(self, await self.settled(answer) if wait else answer)
 
-    async def stream(self, *contents: Any, **options: Any) -> AsyncGenerator[Update]:
-        """Say something and get what happens as it happens; `options` are those of `send`.
+    async def stream(
+        self,
+        *contents: Any,
+        task: Task | str | None = None,
+        context: str | None = None,
+        skill: str | None = None,
+        metadata: JsonObject | None = None,
+        message_id: str | None = None,
+        accepts: Sequence[str] = (),
+        push: PushConfig | None = None,
+    ) -> AsyncGenerator[Update]:
+        """Say something and get what happens as it happens.
 
         An agent that does not stream is asked again and again, and what is new is told.
         """
-        push, accepts = options.pop("push", None), options.pop("accepts", ())
-        message = self.message(*contents, **options)
+        message = self.message(
+            *contents, task=task, context=context, skill=skill, metadata=metadata, message_id=message_id
+        )
         request = r.SendMessageRequest(message, r.SendConfiguration(tuple(accepts), push))
         async with aclosing(self._follow(ops.SEND_STREAMING_MESSAGE, request)) as updates:
             async for update in updates:
                 yield update
 
-    async def subscribe(self, task: Task | str) -> AsyncGenerator[Update]:
-        """Follow a task that exists already."""
-        request = r.SubscribeToTaskRequest(_id(task), tenant=self._tenant)
-        async with aclosing(self._follow(ops.SUBSCRIBE_TO_TASK, request)) as updates:
+    async def subscribe(self, task: Task | str, *, after: str | None = None) -> AsyncGenerator[Update]:
+        """Follow a task that exists already: the task as it stands, and what happens from then on.
+
+        `after` is the `cursor` of an earlier update: an agent that has cursors then tells what came after it, and
+        nothing else. Where nobody may subscribe, the task is read again and again until nobody works on it.
+        """
+        request = r.SubscribeToTaskRequest(_id(task))
+        async with aclosing(self._follow(ops.SUBSCRIBE_TO_TASK, request, after=after)) as updates:
             async for update in updates:
                 yield update
 
@@ -248,6 +310,7 @@ class Client:
     ) -> AsyncGenerator[Task]:
         """The caller's tasks, newest first, a page at a time."""
         token: str | None = None
+        tokens: set[int] = set()
         empty_pages = 0
         while token != "":
             page = await self.list_tasks(
@@ -256,9 +319,10 @@ class Client:
             for task in page.tasks:
                 yield task
             empty_pages = 0 if page.tasks else empty_pages + 1
-            if empty_pages > MOST_EMPTY_PAGES or (token is not None and token == page.next_page_token):
-                raise PeerProtocolError("The agent's list of tasks has no end")
             token = page.next_page_token
+            if empty_pages > MOST_EMPTY_PAGES or hash(token) in tokens:
+                raise PeerProtocolError("The agent's list of tasks has no end")
+            tokens.add(hash(token))  # of any length, so not the token itself
 
     async def cancel(self, task: Task | str) -> Reply:
         """Stop a task."""
@@ -284,104 +348,121 @@ class Client:
 
     async def send_message(self, request: r.SendMessageRequest) -> Task | Message:
         """Send a message and wait for the task or the reply."""
-        return _of(await self._call(ops.SEND_MESSAGE, self._addressed(request)), Task, Message)
+        return _of(await self.calls.call(ops.SEND_MESSAGE, request), Task, Message)
 
     async def send_streaming_message(self, request: r.SendMessageRequest) -> AsyncGenerator[StreamEvent]:
         """Send a message and follow what happens."""
-        async with aclosing(self._follow(ops.SEND_STREAMING_MESSAGE, self._addressed(request))) as updates:
+        async with aclosing(self._follow(ops.SEND_STREAMING_MESSAGE, request)) as updates:
             async for update in updates:
                 yield update.event
 
     async def get_task(self, request: r.GetTaskRequest) -> Task:
         """Read a task."""
-        return _of(await self._call(ops.GET_TASK, request), Task)
+        return _of(await self.calls.call(ops.GET_TASK, request), Task)
 
     async def list_tasks(self, request: r.ListTasksRequest) -> r.TaskPage:
         """Read a page of the caller's tasks."""
-        return _of(await self._call(ops.LIST_TASKS, request), r.TaskPage)
+        return _of(await self.calls.call(ops.LIST_TASKS, request), r.TaskPage)
 
     async def cancel_task(self, request: r.CancelTaskRequest) -> Task:
         """Stop a task."""
-        return _of(await self._call(ops.CANCEL_TASK, request), Task)
+        return _of(await self.calls.call(ops.CANCEL_TASK, request), Task)
 
     async def subscribe_to_task(self, request: r.SubscribeToTaskRequest) -> AsyncGenerator[StreamEvent]:
         """Follow a task that exists already."""
-        async with aclosing(self._follow(ops.SUBSCRIBE_TO_TASK, self._addressed(request))) as updates:
+        async with aclosing(self._follow(ops.SUBSCRIBE_TO_TASK, request)) as updates:
             async for update in updates:
                 yield update.event
 
     async def create_push_config(self, request: r.CreatePushConfigRequest) -> PushConfig:
         """Register a webhook for a task."""
-        return _of(await self._call(ops.CREATE_PUSH_CONFIG, request), PushConfig)
+        return _of(await self.calls.call(ops.CREATE_PUSH_CONFIG, request), PushConfig)
 
     async def get_push_config(self, request: r.GetPushConfigRequest) -> PushConfig:
         """Read one webhook of a task."""
-        return _of(await self._call(ops.GET_PUSH_CONFIG, request), PushConfig)
+        return _of(await self.calls.call(ops.GET_PUSH_CONFIG, request), PushConfig)
 
     async def list_push_configs(self, request: r.ListPushConfigsRequest) -> r.PushConfigPage:
         """Read all webhooks of a task."""
-        return _of(await self._call(ops.LIST_PUSH_CONFIGS, request), r.PushConfigPage)
+        return _of(await self.calls.call(ops.LIST_PUSH_CONFIGS, request), r.PushConfigPage)
 
     async def delete_push_config(self, request: r.DeletePushConfigRequest) -> None:
         """Remove a webhook of a task."""
-        await self._call(ops.DELETE_PUSH_CONFIG, request)
+        await self.calls.call(ops.DELETE_PUSH_CONFIG, request)
 
     async def get_extended_card(self) -> AgentCard:
-        """The card that only authenticated callers see; it is the client's card from then on."""
-        card = _of(await self._call(ops.GET_EXTENDED_CARD, r.GetExtendedCardRequest()), AgentCard)
-        self.calls.card = card
+        """The card that only authenticated callers see.
+
+        It is the client's card from then on, unless signatures are required: those of an answer are not verified.
+        """
+        card = _of(await self.calls.call(ops.GET_EXTENDED_CARD, r.GetExtendedCardRequest()), AgentCard)
+        if self._signatures.mode != "required":
+            self.calls.card = card
         return card
 
     # --- how ----------------------------------------------------------------------------------------------------------
 
-    @property
-    def _tenant(self) -> str | None:
-        return self.interface.tenant
-
-    def _addressed(self, request: Any) -> Any:
-        """The request with the interface's tenant, and with a task's name of our own where 0.1 wants one."""
-        request = structs.replace(request, tenant=request.tenant or self._tenant)
-        if isinstance(request, r.SendMessageRequest) and self.calls.transport.version is Version.V0_1:
-            task_id = request.message.task_id or str(uuid4())
-            message = structs.replace(request.message, task_id=task_id)
-            request = structs.replace(request, message=message, caller_names_task=True)
-        return request
-
-    async def _call(self, operation: Operation, request: Any) -> Any:
-        return await self.calls.call(operation, self._addressed(request))
-
-    async def _follow(self, operation: Operation, request: Any) -> AsyncGenerator[Update]:
-        request = self._addressed(request)
-        following = Following(self.calls, tenant=self._tenant)
-        if self.card.capabilities.streaming is False and operation is ops.SEND_STREAMING_MESSAGE:
-            source = self._poll(request, following)
-        else:
-            source = following.events(operation, request)
-        async with aclosing(source) as events:
+    async def _follow(
+        self,
+        operation: Operation,
+        request: r.SendMessageRequest | r.SubscribeToTaskRequest,
+        *,
+        after: str | None = None,
+    ) -> AsyncGenerator[Update]:
+        following = Following(self.calls, tenant=request.tenant)
+        async with aclosing(self._events(operation, request, following, after)) as events:
             async for event in events:
-                yield Update(event, following.seen)
+                yield Update(event, following.seen, following.cursor)
 
-    async def _settled(self, answer: Task | Message) -> Task | Message:
+    async def _events(
+        self,
+        operation: Operation,
+        request: r.SendMessageRequest | r.SubscribeToTaskRequest,
+        following: Following,
+        after: str | None,
+    ) -> AsyncGenerator[StreamEvent]:
+        """What is streamed; where the agent streams nothing, what looks at the task find."""
+        if self.card.capabilities.streaming is not False:
+            cursor = after if self.calls.declares(CURSOR) else None
+            try:
+                async with aclosing(following.events(operation, request, after=cursor)) as events:
+                    async for event in events:
+                        yield event
+                return
+            except _REFUSALS[operation]:
+                if following.seen.task_id is not None:
+                    raise
+        async with aclosing(self._looks(request, following)) as events:
+            async for event in events:
+                yield event
+
+    async def _looks(
+        self, request: r.SendMessageRequest | r.SubscribeToTaskRequest, following: Following
+    ) -> AsyncGenerator[StreamEvent]:
+        """What happens, found out by reading the task again and again: for agents that do not stream."""
+        task_id = None
+        if isinstance(request, r.SubscribeToTaskRequest):
+            task_id = request.task_id
+        else:
+            configuration = structs.replace(request.configuration, return_immediately=True)
+            answer = await self.send_message(structs.replace(request, configuration=configuration))
+            following.seen.add(answer)
+            yield answer
+        async with aclosing(following.looks(task_id)) as events:
+            async for event in events:
+                yield event
+
+    async def settled(self, answer: Task | Message, *, tenant: str | None = None) -> Task | Message:
         """The answer once nobody is at work on it: some agents answer at once, although they were asked to wait."""
         deadline = time.monotonic() + self._timeouts.reply
-        pause = FIRST_POLL_SECONDS
+        pause = FIRST_LOOK_SECONDS
         while isinstance(answer, Task) and answer.status.state in (TaskState.SUBMITTED, TaskState.WORKING):
             if time.monotonic() > deadline:
                 raise TimedOutError("The agent is still at work on the task")
             await self.calls.sleep(pause)
             pause = min(pause * 2, LOOK_SECONDS)
-            answer = await self.get_task(r.GetTaskRequest(answer.id))
+            answer = await self.get_task(r.GetTaskRequest(answer.id, tenant=tenant))
         return answer
-
-    async def _poll(self, request: r.SendMessageRequest, following: Following) -> AsyncGenerator[StreamEvent]:
-        """What happens, found out by reading the task again and again: for agents that do not stream."""
-        configuration = structs.replace(request.configuration, return_immediately=True)
-        answer = await self.send_message(structs.replace(request, configuration=configuration))
-        following.seen.add(answer)
-        yield answer
-        async with aclosing(following.looks()) as events:
-            async for event in events:
-                yield event
 
 
 def _tls(credentials: Credentials | Authenticator | None) -> Tls | None:
@@ -399,7 +480,13 @@ def _of(result: Any, *kinds: type[Any]) -> Any:
 
 
 async def ask(url: str, *contents: Any, **options: Any) -> str:
-    """Ask an agent something and get its text: for one-line scripts."""
+    """Ask an agent something and get its text, or what it asks back: for one-line scripts.
+
+    Raises:
+        TaskFailedError: the agent has not done it; the message says why.
+    """
     async with Client(url, **options) as client:
         reply = await client.send(*contents)
+        if reply.has_failed:
+            raise TaskFailedError(reply)
         return reply.question or reply.text

@@ -6,15 +6,14 @@
 
 A card lists alternatives, each a set of schemes that are needed together. The first alternative that the caller can
 meet in full is met, and nothing of the others is sent. Secrets are bound to the origin of the URL that the caller gave,
-and to those it adds; they are in no text, log or error. Spec: 1.0 sections 4.5 and 7; OpenAPI 3.1 section 4.8.30.
+and to those it adds; they are in no text, log or error. How they travel, `carrying` knows, and how tokens are had,
+`oauth`. Spec: 1.0 sections 4.5 and 7; OpenAPI 3.1 section 4.8.30.
 """
 
 from __future__ import annotations
 
-import asyncio
-import re
+import logging
 import time
-from base64 import b64encode
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -22,45 +21,48 @@ from typing import TypeAlias
 
 from msgspec import structs
 
+from parley.client.carrying import (
+    Lacking,
+    Piece,
+    Secret,
+    bearer,
+    carried,
+    combined,
+    described,
+    folded,
+    kinds_of,
+    plainer,
+    sendable,
+    sendable_name,
+    takes_tokens,
+)
+from parley.client.challenges import missing_scopes
 from parley.client.connecting import Tls
-from parley.client.errors import CredentialsError
+from parley.client.errors import CredentialsError, ForbiddenTargetError
 from parley.client.http import HttpChannel
-from parley.client.oauth import AuthorizationServer, Endpoints, RefusedError, find_endpoints, flow_of
+from parley.client.oauth import WHOSEVER, AuthorizationServer, Endpoints, RefusedError, find_endpoints, flow_of
 from parley.client.oauth_client import Flow, OAuthClient
 from parley.client.origins import origin_of
+from parley.client.token_cache import TokenCache
 from parley.client.token_store import Login, LoginStore, Tokens
 from parley.client.transport import Sent
 from parley.protocol.cards import (
     AgentCard,
     AgentInterface,
-    ApiKeyLocation,
-    ApiKeyScheme,
-    Binding,
     HttpAuthScheme,
-    MutualTlsScheme,
     OAuth2Scheme,
     OpenIdConnectScheme,
     SecurityRequirement,
     SecurityScheme,
 )
-from parley.protocol.errors import UnauthenticatedError
+from parley.protocol.errors import PermissionDeniedError, UnauthenticatedError
 
-EARLY_SECONDS = 30.0
-"""A token is renewed so long before it ends: a request takes its time, and clocks differ."""
+__all__ = ["ANY_ORIGIN", "BoundCredentials", "Credentials", "Secret", "SecretSource", "Wanted"]
+
 ANY_ORIGIN = "*"
 """Among `origins`: the caller vouches for whatever the card names."""
 
-Secret: TypeAlias = str | tuple[str, str] | OAuthClient | Tls
-"""A key, token or password; a name and a password; a client of an authorization server; a certificate."""
-
-# What a header or cookie may be called and hold, so that a card cannot have a secret written into another header.
-_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
-_RESERVED = frozenset(
-    {
-        *("accept", "connection", "content-encoding", "content-length", "content-type", "expect", "host", "keep-alive"),
-        *("last-event-id", "te", "trailer", "transfer-encoding", "upgrade"),
-    }
-)
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +73,12 @@ class Wanted:
     scheme: SecurityScheme
     scopes: tuple[str, ...]
     origin: str
+    """Where the secret will be sent."""
     was_refused: bool
     """Whether the last answer was sent and did not help."""
 
 
-SecretSource: TypeAlias = Callable[[Wanted], Awaitable[Secret | None]]
+SecretSource: TypeAlias = Callable[[Wanted], Awaitable[str | tuple[str, str] | OAuthClient | None]]
 """Gives secrets from elsewhere, before each request; None if it has none."""
 
 
@@ -101,10 +104,10 @@ class Credentials:
     ) -> None:
         """Raises CredentialsError if an origin is none, or a header cannot be sent."""
         self._secrets = dict(secrets or {})
-        self._kinds = {_folded(name): secret for name, secret in self._secrets.items()}
+        self._kinds = {folded(name): secret for name, secret in self._secrets.items()}
         self.source = source
         self.store = store
-        self.headers = {name.lower(): _sendable(name, value) for name, value in (headers or {}).items()}
+        self.headers = {sendable_name(name): sendable(name, value) for name, value in (headers or {}).items()}
         self.origins = frozenset(origin if origin == ANY_ORIGIN else origin_of(origin) for origin in origins)
         self.now = now
         self.tokens = TokenCache(now)
@@ -121,12 +124,6 @@ class Credentials:
     def tls(self) -> Tls | None:
         """The client certificate for mutual TLS, for the connections to show."""
         return next((secret for secret in self._secrets.values() if isinstance(secret, Tls)), None)
-
-    @property
-    def issuers(self) -> tuple[str, ...]:
-        """The authorization servers that the caller has named itself."""
-        clients = (secret for secret in self._secrets.values() if isinstance(secret, OAuthClient))
-        return tuple(client.issuer for client in clients if client.issuer)
 
     def get(self, name: str, scheme: SecurityScheme) -> Secret | None:
         """The secret for a scheme, by its name or else by its kind."""
@@ -152,55 +149,31 @@ class Credentials:
         origins = self.origins
         if first is not None:
             origins |= {first if first == ANY_ORIGIN else origin_of(first)}
-        for issuer in self.issuers:
-            trust(issuer)
         return BoundCredentials(self, card, origins, channel, check, trust)
 
 
-class TokenCache:
-    """Tokens by what they are for. Whoever needs one that is being fetched waits for it."""
+@dataclass(frozen=True, slots=True)
+class _Used:
+    """A secret that may be another next time, and how a request was sent with it."""
 
-    def __init__(self, now: Callable[[], float]) -> None:
-        self._now = now
-        self._tokens: dict[tuple[str, ...], Tokens] = {}
-        self._locks: dict[tuple[str, ...], asyncio.Lock] = {}
-
-    async def get(
-        self, key: tuple[str, ...], fetch: Callable[[Tokens | None], Awaitable[Tokens]], *, refused: str | None
-    ) -> Tokens:
-        """A token that is still good and is not the one that was refused."""
-        found = self._tokens.get(key)
-        if found is not None and self.is_good(found, refused):
-            return found
-        async with self._locks.setdefault(key, asyncio.Lock()):
-            found = self._tokens.get(key)
-            if found is None or not self.is_good(found, refused):
-                found = self._tokens[key] = await fetch(found)
-            return found
-
-    def is_good(self, tokens: Tokens, refused: str | None) -> bool:
-        """Whether a token can be sent now."""
-        lives = tokens.expires_at is None or tokens.expires_at - EARLY_SECONDS > self._now()
-        return lives and tokens.access_token != refused
+    name: str
+    token: str | None = field(default=None, repr=False)
+    """What an authorization server gave, or None if the secret is from the caller's function."""
+    can_widen: bool = False
+    """Whether the token could have been one with more scopes."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Piece:
-    """What one scheme adds to a request, and whether it could be had anew after a refusal."""
+class _Attempt:
+    """What a request was sent with, and which of its schemes were refused before it."""
 
-    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    query: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    cookies: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    used: tuple[str, str] | None = field(default=None, repr=False)
-    """The scheme and the token, if it came from an authorization server; the scheme and nothing, if from `source`."""
+    by: object = None
+    used: tuple[_Used, ...] = ()
+    refused: frozenset[str] = frozenset()
 
 
-class _Lacking(Exception):
-    """An alternative cannot be met; the text says what is missing."""
-
-
-# What the last request of this task was sent with: a refusal is about that, not about what has been fetched since.
-_sent_with: ContextVar[tuple[object, tuple[tuple[str, str], ...]]] = ContextVar("_sent_with", default=(None, ()))
+# The last attempt of this task: a refusal is about that, not about what has been fetched since.
+_last: ContextVar[_Attempt] = ContextVar("_last", default=_Attempt())  # noqa: B039  it is frozen
 
 
 class BoundCredentials:
@@ -222,7 +195,9 @@ class BoundCredentials:
         self._check = check
         self._trust = trust
         self._refused: dict[str, str] = {}
-        """By scheme, the token that the agent did not take; empty text for what `source` gave."""
+        """By scheme, the token that the agent did not take."""
+        self._widened: dict[str, tuple[str, ...]] = {}
+        """By scheme, the scopes that the agent missed in a token, beside those that its card demands."""
 
     def __repr__(self) -> str:
         return f"BoundCredentials({self._credentials!r}, {sorted(self._origins)})"
@@ -232,48 +207,47 @@ class BoundCredentials:
 
         Raises:
             CredentialsError: they are not there, or not for the interface's origin.
+            ForbiddenTargetError: the card has tokens fetched where this client must not go.
         """
-        _sent_with.set((self, ()))
+        last = _last.get()
+        refused = last.refused if last.by is self else frozenset[str]()
+        _last.set(_Attempt(self))
         if not self.may_see(interface.url):
             return self._unseen(sent, interface)
         sent = replace(sent, headers={**sent.headers, **self._credentials.headers})
         lacking: list[str] = []
-        failures: list[CredentialsError] = []
+        failures: list[CredentialsError | ForbiddenTargetError] = []
         for requirement in self._alternatives():
             try:
-                pieces = [await self._prove(name, scopes, interface) for name, scopes in requirement.items()]
-                combined = _combined(sent, pieces)
-            except _Lacking as reason:
+                proofs = [
+                    await self._prove(name, scopes, interface, was_refused=name in refused)
+                    for name, scopes in requirement.items()
+                ]
+                proven = combined(sent, [piece for piece, _ in proofs])
+            except Lacking as reason:
                 lacking.append(str(reason))
-                continue
-            except CredentialsError as error:
+            except (CredentialsError, ForbiddenTargetError) as error:
                 failures.append(error)
-                continue
-            _sent_with.set((self, tuple(piece.used for piece in pieces if piece.used is not None)))
-            return combined
+            else:
+                _last.set(_Attempt(self, tuple(used for _, used in proofs if used is not None)))
+                return proven
         if failures:
             raise failures[0]  # the caller has something, and it does not work: that says more than what else there is
         if not self._is_demanded or self._credentials.headers:
             return sent
         raise CredentialsError(f"The agent demands {', or '.join(dict.fromkeys(lacking))}")
 
-    async def renew(self, error: UnauthenticatedError) -> bool:
-        """Get new tokens in place of those that were refused; whether there is anything new to try.
-
-        Raises:
-            CredentialsError: the authorization server gives no more.
-        """
-        whose, used = _sent_with.get()
-        if whose is not self:  # another agent was called meanwhile
+    async def renew(self, error: UnauthenticatedError | PermissionDeniedError) -> bool:
+        """Learn from a refusal; whether there is anything new to try."""
+        last = _last.get()
+        if last.by is not self:  # another agent was called meanwhile
             return False
-        self._refused.update(used)
-        try:
-            for name, token in used:
-                if token:
-                    await self._token(name, self._scopes_of(name))
-        except _Lacking:
-            return False
-        return bool(used)
+        has_widened = self._widen(missing_scopes(error), last.used)
+        if isinstance(error, PermissionDeniedError):
+            return has_widened
+        self._refused.update({used.name: used.token for used in last.used if used.token is not None})
+        _last.set(_Attempt(self, refused=frozenset(used.name for used in last.used)))
+        return bool(last.used)
 
     def may_see(self, url: str) -> bool:
         """Whether secrets may go to a URL."""
@@ -312,42 +286,51 @@ class BoundCredentials:
         if declared is None and not self._card.security_schemes and not self._is_demanded:
             return HttpAuthScheme(name)
         if declared is None:
-            raise _Lacking(f"“{name}”, which the card does not explain")
-        return _plainer(declared)
+            raise Lacking(f"“{name}”, which the card does not explain")
+        return plainer(declared)
 
-    def _scopes_of(self, name: str) -> tuple[str, ...]:
-        return next((scopes for requirement in self._alternatives() if (scopes := requirement.get(name))), ())
+    def _widen(self, missing: Sequence[str], used: Sequence[_Used]) -> bool:
+        """Have the next token carry scopes that were missing, if the card says that there are such."""
+        for one in used:
+            known = self._widened.get(one.name, ())
+            is_new = any(scope not in known for scope in missing)
+            if one.can_widen and is_new and self._declared_scopes(one.name).issuperset(missing):
+                self._widened[one.name] = tuple(dict.fromkeys((*known, *missing)))
+                return True
+        return False
+
+    def _declared_scopes(self, name: str) -> set[str]:
+        """Every scope that the card names for a scheme: of its flow, and of what it and its skills demand."""
+        scheme = self._card.security_schemes.get(name)
+        flow = flow_of(scheme, Flow.CLIENT_CREDENTIALS) if isinstance(scheme, OAuth2Scheme) else None
+        demanded = [*self._card.security, *(one for skill in self._card.skills for one in skill.security)]
+        return {*(flow.scopes if flow else ()), *(scope for one in demanded for scope in one.get(name, ()))}
 
     # --- what there is ------------------------------------------------------------------------------------------------
 
-    async def _prove(self, name: str, scopes: tuple[str, ...], interface: AgentInterface) -> _Piece:
-        """What satisfies a scheme. Raises _Lacking if there is nothing."""
+    async def _prove(
+        self, name: str, scopes: tuple[str, ...], interface: AgentInterface, *, was_refused: bool
+    ) -> tuple[Piece, _Used | None]:
+        """What satisfies a scheme. Raises Lacking if there is nothing."""
         scheme = self._scheme(name)
-        if isinstance(scheme, OAuth2Scheme | OpenIdConnectScheme):
-            secret = self._credentials.get(name, scheme)
-            login = self._login(name)
-            if isinstance(secret, OAuthClient) or (secret is None and login is not None and login.tokens is not None):
-                token = (await self._token(name, scopes)).access_token
-                return _Piece(_authorization(name, "Bearer", token), used=(name, token))
-        secret, is_from_source = await self._secret(name, scheme, scopes)
-        piece = _piece(name, scheme, secret, interface)
-        return replace(piece, used=(name, "")) if is_from_source else piece
-
-    async def _secret(self, name: str, scheme: SecurityScheme, scopes: tuple[str, ...]) -> tuple[Secret, bool]:
-        """The secret for a scheme, and whether it comes from the caller's function."""
         secret = self._credentials.get(name, scheme)
-        login = self._login(name)
+        is_person = isinstance(secret, OAuthClient) and secret.client_secret is None
+        login = self._login(name) if secret is None or is_person else None
+        if takes_tokens(scheme) and login is not None and login.tokens is not None:
+            token = (await self._token_of_login(login, login.tokens)).access_token
+            return bearer(name, token), _Used(name, token)
         if secret is None and login is not None:
             secret = login.secret
-        if secret is not None:
-            return secret, False
-        if self._credentials.source is not None:
-            origin = min(self._origins - {ANY_ORIGIN}, default=ANY_ORIGIN)
-            wanted = Wanted(name, scheme, scopes, origin, name in self._refused)
+        is_from_source = secret is None
+        if secret is None and self._credentials.source is not None:
+            wanted = Wanted(name, scheme, scopes, origin_of(interface.url), was_refused)
             secret = await self._credentials.source(wanted)
         if secret is None:
-            raise _Lacking(described(name, scheme))
-        return secret, True
+            raise Lacking(described(name, scheme))
+        if takes_tokens(scheme) and isinstance(secret, OAuthClient):
+            token = (await self._token_for_client(name, scheme, secret, scopes)).access_token
+            return bearer(name, token), _Used(name, token, can_widen=secret.scopes is None)
+        return carried(name, scheme, secret, interface), _Used(name) if is_from_source else None
 
     def _login(self, name: str) -> Login | None:
         store = self._credentials.store
@@ -355,183 +338,92 @@ class BoundCredentials:
             return None
         return next((login for origin in sorted(self._origins) if (login := store.get(origin, name))), None)
 
-    async def _token(self, name: str, scopes: tuple[str, ...]) -> Tokens:
-        """A good token for a scheme of an authorization server."""
-        scheme = self._scheme(name)
-        assert isinstance(scheme, OAuth2Scheme | OpenIdConnectScheme)
-        secret = self._credentials.get(name, scheme)
-        refused = self._refused.get(name) or None
-        login = self._login(name)
-        if (
-            login is not None
-            and login.tokens is not None
-            and not (isinstance(secret, OAuthClient) and _is_machine(secret))
-        ):
-            key = ("login", login.origin, name)
-            return await self._credentials.tokens.get(key, lambda old: self._renewed(name, refused), refused=refused)
-        if not isinstance(secret, OAuthClient) or not _is_machine(secret):
-            raise _Lacking(f"{described(name, scheme)}: log in first")
-        client = secret
-        wanted = tuple(dict.fromkeys((*scopes, *client.scopes)))
-        place = scheme.url if isinstance(scheme, OpenIdConnectScheme) else repr(scheme.flows)
-        key = ("client", *sorted(self._origins), name, place, client.client_id, *wanted)
-        return await self._credentials.tokens.get(
-            key, lambda old: self._granted(name, scheme, client, wanted), refused=refused
-        )
+    # --- tokens for a client ------------------------------------------------------------------------------------------
 
-    async def _granted(
-        self, name: str, scheme: OAuth2Scheme | OpenIdConnectScheme, client: OAuthClient, scopes: tuple[str, ...]
+    async def _token_for_client(
+        self, name: str, declared: SecurityScheme, client: OAuthClient, scopes: tuple[str, ...]
     ) -> Tokens:
-        """A token by client credentials."""
+        """A good token that needs no person. Raises Lacking if one is needed."""
         flow = Flow.CLIENT_CREDENTIALS
-        if isinstance(scheme, OAuth2Scheme) and flow_of(scheme, flow) is None and not scheme.metadata_url:
-            raise _Lacking(f"{described(name, scheme)}, which a person must log in for")
-        endpoints = await find_endpoints(
-            self._channel, scheme, flow, client=client, trusted=self._origins - {ANY_ORIGIN}, check=self._check
-        )
-        server = AuthorizationServer(self._channel, client, endpoints, now=self._credentials.now)
-        return await server.client_credentials(scopes)
+        scheme = declared if isinstance(declared, OAuth2Scheme | OpenIdConnectScheme) else WHOSEVER
+        if client.client_secret is None:
+            raise Lacking(f"{described(name, declared)}: log in first")
+        if client.issuer is None and scheme is WHOSEVER:
+            raise Lacking(f"{described(name, declared)}, and nobody says whose: name the issuer")
+        is_offered = not isinstance(scheme, OAuth2Scheme) or flow_of(scheme, flow) is not None or scheme.metadata_url
+        if client.issuer is None and not is_offered:
+            raise Lacking(f"{described(name, declared)}, which a person must log in for")
+        wanted = client.scopes
+        if wanted is None:
+            wanted = tuple(dict.fromkeys((*scopes, *self._widened.get(name, ()))))
+        place = scheme.url if isinstance(scheme, OpenIdConnectScheme) else repr(scheme)
+        key = ("client", *sorted(self._origins), name, place, client.issuer or "", client.client_id, *wanted)
 
-    async def _renewed(self, name: str, refused: str | None) -> Tokens:
-        """The tokens of a login, renewed if they must be; other processes may do the same at the same time."""
-        store, login = self._credentials.store, self._login(name)
-        if store is None or login is None or login.tokens is None or login.token_url is None:
-            raise CredentialsError(f"There is no login for “{name}” any more; log in again")
-        if self._credentials.tokens.is_good(login.tokens, refused):
-            return login.tokens
-        self._trust(login.token_url)
-        client = OAuthClient(login.client_id or "", login.client_secret, resource=login.resource)
-        endpoints = Endpoints(login.token_url, secret_in_body=login.secret_in_body)
-        server = AuthorizationServer(self._channel, client, endpoints, now=self._credentials.now)
-        try:
-            if login.tokens.refresh_token is None and login.client_secret is not None:
-                tokens = await server.client_credentials(login.tokens.scopes)
-            else:
-                tokens = await server.refresh(login.tokens)
-        except RefusedError as error:
-            # Whoever was quicker has used up the refresh token, and left a new one.
-            newer = store.get(login.origin, name)
-            if newer and newer.tokens and newer.tokens != login.tokens:
-                return newer.tokens
-            raise CredentialsError(f"The login for {login.origin} has ended ({error.error}); log in again") from error
-        store.put(structs.replace(login, tokens=tokens))
-        return tokens
-
-
-# --- how a secret travels ---------------------------------------------------------------------------------------------
-
-
-def kinds_of(scheme: SecurityScheme) -> tuple[str, ...]:
-    """The kinds of secrets that serve a scheme, the most fitting first."""
-    match scheme:
-        case ApiKeyScheme():
-            return ("apikey",)
-        case HttpAuthScheme():
-            return (_folded(scheme.scheme),)
-        case OAuth2Scheme():
-            return ("oauth2", "oauth", "bearer")
-        case OpenIdConnectScheme():
-            return ("openidconnect", "oidc", "oauth2", "bearer")
-        case MutualTlsScheme():
-            return ("mutualtls", "mtls")
-
-
-def described(name: str, scheme: SecurityScheme) -> str:
-    """A scheme in words, for somebody who has no secret for it: `an API key (scheme “key”, header X-Key)`."""
-    match scheme:
-        case ApiKeyScheme():
-            return f"an API key (scheme “{name}”, {scheme.location.value} {scheme.name})"
-        case HttpAuthScheme():
-            return f"HTTP {scheme.scheme} authentication (scheme “{name}”)"
-        case OAuth2Scheme():
-            return f"an OAuth 2.0 token (scheme “{name}”)"
-        case OpenIdConnectScheme():
-            return f"an OpenID Connect token (scheme “{name}”)"
-        case MutualTlsScheme():
-            return f"a client certificate (scheme “{name}”)"
-
-
-def _plainer(scheme: SecurityScheme) -> SecurityScheme:
-    """Cards of 0.1 name schemes and nothing more, and are read as HTTP's; this is what those names mean."""
-    if not isinstance(scheme, HttpAuthScheme):
-        return scheme
-    match _folded(scheme.scheme):
-        case "apikey":
-            return ApiKeyScheme(ApiKeyLocation.HEADER, "X-API-Key")
-        case "oauth2" | "openidconnect":
-            return HttpAuthScheme("Bearer")
-        case "mutualtls":
-            return MutualTlsScheme()
-        case _:
-            return scheme
-
-
-def _piece(name: str, scheme: SecurityScheme, secret: Secret, interface: AgentInterface) -> _Piece:
-    match scheme, secret:
-        case MutualTlsScheme(), Tls() if secret.certificate is not None:
-            return _Piece()  # the connection shows it
-        case ApiKeyScheme(), str():
-            return _api_key(name, scheme, secret, interface)
-        case HttpAuthScheme(), str() | (str(), str()) if _folded(scheme.scheme) == "basic":
-            pair = secret if isinstance(secret, str) else ":".join(secret)
-            return _Piece(_authorization(name, "Basic", b64encode(pair.encode()).decode()))
-        case HttpAuthScheme(), str():
-            word = "Bearer" if _folded(scheme.scheme) == "bearer" else scheme.scheme
-            return _Piece(_authorization(name, word, secret))
-        case ((OAuth2Scheme() | OpenIdConnectScheme()), str()):
-            return _Piece(_authorization(name, "Bearer", secret))
-        case _:
-            raise CredentialsError(
-                f"What was given for “{name}” does not fit: the agent demands {described(name, scheme)}"
+        async def grant() -> Tokens:
+            if client.issuer:
+                self._trust(client.issuer)
+            known = self._origins - {ANY_ORIGIN}
+            endpoints = await find_endpoints(
+                self._channel, scheme, flow, client=client, trusted=known, check=self._check
             )
+            server = AuthorizationServer(self._channel, client, endpoints, now=self._credentials.now)
+            return await server.client_credentials(wanted)
 
+        try:
+            return await self._credentials.tokens.get(key, grant, refused=self._refused.get(name))
+        except RefusedError:
+            self._widened.pop(name, None)  # what works without those scopes goes on
+            raise
 
-def _authorization(name: str, word: str, secret: str) -> dict[str, str]:
-    if not _NAME.fullmatch(word):
-        raise CredentialsError(f"The card's scheme “{name}” is no scheme of HTTP")
-    return {"authorization": f"{word} {_sendable(name, secret)}"}
+    # --- tokens of a person -------------------------------------------------------------------------------------------
 
+    async def _token_of_login(self, login: Login, tokens: Tokens) -> Tokens:
+        """A good token of somebody who has logged in."""
+        refused = self._refused.get(login.scheme)
+        # By the token that it takes the place of: after another login, nothing of the one before is of use.
+        key = ("login", login.origin, login.scheme, tokens.access_token)
+        return await self._credentials.tokens.get(
+            key, lambda: self._renewed(login.origin, login.scheme, refused), refused=refused, old=tokens
+        )
 
-def _api_key(name: str, scheme: ApiKeyScheme, secret: str, interface: AgentInterface) -> _Piece:
-    if scheme.location is ApiKeyLocation.QUERY:
-        if interface.binding == Binding.GRPC:
-            raise _Lacking(f"{described(name, scheme)}, which gRPC cannot carry")
-        return _Piece(query={scheme.name: secret})
-    if not _NAME.fullmatch(scheme.name) or scheme.name.lower() in _RESERVED:
-        raise CredentialsError(f"The card wants the key of “{name}” where none can be")
-    value = _sendable(name, secret)
-    if scheme.location is ApiKeyLocation.HEADER:
-        return _Piece({scheme.name.lower(): value})
-    if re.search(r'[\s",;\\]', value):  # RFC 6265 section 4.1.1
-        raise CredentialsError(f"The key for “{name}” has a character that no cookie can hold")
-    return _Piece(cookies={scheme.name: value})
+    async def _renewed(self, origin: str, scheme: str, refused: str | None) -> Tokens:
+        """The tokens of a login, renewed unless another process has just done it."""
+        store = self._credentials.store
+        assert store is not None, "it had the login"
+        async with store.exclusive(origin, scheme):
+            login = store.get(origin, scheme)
+            if login is None or login.tokens is None or login.token_url is None:
+                raise CredentialsError(f"There is no login for “{scheme}” any more; log in again")
+            if self._credentials.tokens.is_good(login.tokens, refused):
+                return login.tokens
+            try:
+                tokens = await self._asked_anew(login, login.tokens, login.token_url)
+            except RefusedError as error:
+                if error.error != "invalid_grant":
+                    raise
+                # Where a store has no locks, somebody may have been quicker and left new ones.
+                newer = store.get(origin, scheme)
+                if newer and newer.tokens and newer.tokens != login.tokens:
+                    return newer.tokens
+                raise CredentialsError(f"The login for {origin} has ended ({error.error}); log in again") from error
+            self._keep(login, tokens)
+            return tokens
 
+    async def _asked_anew(self, login: Login, tokens: Tokens, token_url: str) -> Tokens:
+        self._trust(token_url)
+        client = OAuthClient(login.client_id or "", login.client_secret, resource=login.resource)
+        endpoints = Endpoints(token_url, secret_in_body=login.secret_in_body)
+        server = AuthorizationServer(self._channel, client, endpoints, now=self._credentials.now)
+        if login.kind == Flow.CLIENT_CREDENTIALS:
+            return await server.client_credentials(tokens.scopes)
+        return await server.refresh(tokens)
 
-def _sendable(name: str, secret: str) -> str:
-    # httpx and gRPC would quote it in their errors.
-    if not secret or not secret.isascii() or not secret.isprintable() or secret != secret.strip():
-        raise CredentialsError(f"The secret for “{name}” is empty or has a character that no header can hold")
-    return secret
-
-
-def _combined(sent: Sent, pieces: Sequence[_Piece]) -> Sent:
-    headers, query, cookies = dict(sent.headers), dict(sent.query), dict[str, str]()
-    added = dict[str, str]()
-    for piece in pieces:
-        for name, value in piece.headers.items():
-            if added.setdefault(name, value) != value:
-                raise _Lacking(f"two secrets in one header ({name}), which nobody can send")
-        query |= piece.query
-        cookies |= piece.cookies
-    if cookies:
-        added["cookie"] = "; ".join(f"{name}={value}" for name, value in cookies.items())
-    return replace(sent, headers=headers | added, query=query)
-
-
-def _folded(name: str) -> str:
-    return re.sub(r"[\s_-]", "", name).lower()
-
-
-def _is_machine(client: OAuthClient) -> bool:
-    """Whether a client can get tokens without a person."""
-    return client.client_secret is not None
+    def _keep(self, login: Login, tokens: Tokens) -> None:
+        store = self._credentials.store
+        if store is None or store.get(login.origin, login.scheme) is None:
+            return  # it was forgotten meanwhile, and stays so
+        try:
+            store.put(structs.replace(login, tokens=tokens))
+        except CredentialsError as error:
+            # The token is good all the same; what it was got with may not be good once more.
+            logger.warning("The renewed login for %s is not kept: %s", login.origin, error)

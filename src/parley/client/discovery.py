@@ -2,7 +2,8 @@
 
 What comes is bounded in size and time, and its signature is checked as the policy says. A card that is verified is read
 from what was signed and from nothing else. Nothing is followed: a card that has moved is at the URL that its agent's
-owner names. Spec: 1.0 sections 8.2, 8.4 and 8.6; 0.3 section 5.3.
+owner names. A card that is not for everybody is asked for again with proof of who asks, which goes to the origin that
+the caller named and nowhere else, and such a card is not kept. Spec: 1.0 sections 8.2, 8.4 and 8.6; 0.3 section 5.3.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import random
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import TypeAlias
 from urllib.parse import urlsplit
 
 from msgspec import structs
@@ -38,8 +40,14 @@ WELL_KNOWN = ("/.well-known/agent-card.json", "/.well-known/agent.json")
 PASSING = frozenset({429, 502, 503, 504})
 """Answers that may be others a moment later."""
 
+CLOSED = frozenset({401, 403})
+"""Answers to somebody who has not said who he is."""
+
+Prove: TypeAlias = Callable[[Sent], Awaitable[Sent]]
+"""Adds to a request what proves who asks."""
+
 VERSION = "A2A-Version"
-"""By this a server knows that the newest shape is understood; servers of older releases do not look at it."""
+"""By this a server knows which shape is wanted; servers of older releases do not look at it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +61,11 @@ class Found:
 
 
 class Discovery:
-    """Finds cards. `cache` may be shared by many; without it, every card is fetched."""
+    """Finds cards. `cache` may be shared by many; without it, every card is fetched.
+
+    `version` is the newest that the caller speaks: a server of many versions may have another card for each, and the
+    newest does not list what only older clients call.
+    """
 
     def __init__(
         self,
@@ -62,12 +74,16 @@ class Discovery:
         *,
         cache: CardCache | None = None,
         retries: Retries | None = None,
+        prove: Prove | None = None,
+        version: Version = Version.V1_0,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._connections = connections
         self._signatures = signatures or SignaturePolicy()
         self._cache = cache
         self._retries = retries or Retries()
+        self._prove = prove
+        self._version = version
         self._sleep = sleep
 
     async def card(self, target: str) -> AgentCard:
@@ -97,12 +113,12 @@ class Discovery:
 
     async def _cached(self, target: str) -> Found | None:
         """The card that is in the cache, if it is fresh, or its server says that it has not changed."""
-        cached = self._cache.get(target) if self._cache is not None else None
+        cached = self._cache.get(self._key(target)) if self._cache is not None else None
         if self._cache is None or cached is None:
             return None
         if self._cache.is_fresh(cached):
             return await self._read(cached.url, cached.body)
-        self._cache.forget(target)  # until it is seen again
+        self._cache.forget(self._key(target))  # until it is seen again
         try:
             reply = await self._get(cached.url, {"if-none-match": cached.etag} if cached.etag else {})
             if reply.status not in (200, 304):
@@ -114,20 +130,28 @@ class Discovery:
         except (ForbiddenTargetError, PeerProtocolError):
             return None  # it has gone from there
         etag = {"etag": cached.etag} if cached.etag else {}
-        self._cache.keep(target, cached.url, body, {**etag, **reply.headers})
+        self._cache.keep(self._key(target), cached.url, body, {**etag, **reply.headers})
         return found
+
+    def _key(self, target: str) -> str:
+        """What a card is kept under: a target may have one for each version."""
+        return f"{self._version} {target}"
 
     async def _search(self, target: str) -> Found:
         failures: list[str] = []
         broken: PeerProtocolError | None = None
         for url in places(target):
+            is_private = False
             try:
                 reply = await self._get(url, {})
+                if reply.status in CLOSED and self._prove is not None:
+                    is_private = True
+                    reply = await self._get_once(url, {}, self._prove)
             except (ForbiddenTargetError, PeerProtocolError) as error:  # it redirects, or is no HTTP, or too long
                 failures.append(str(error))
                 continue
             if reply.status != 200:
-                failures.append(f"{url} answers {reply.status}")
+                failures.append(f"{url} answers {reply.status}{' to the credentials' if is_private else ''}")
                 continue
             try:
                 found = await self._read(url, reply.body)
@@ -139,8 +163,8 @@ class Discovery:
                 is_meant = reply.body.lstrip().startswith(b"{")
                 broken = broken or (error if is_meant else None)
                 continue
-            if self._cache is not None:
-                self._cache.keep(target, url, reply.body, reply.headers)
+            if self._cache is not None and not is_private:
+                self._cache.keep(self._key(target), url, reply.body, reply.headers)
             return found
         if broken is not None:
             raise broken
@@ -176,12 +200,14 @@ class Discovery:
             pause = min(pause * 2, self._retries.longest_pause)
         return await self._get_once(url, headers)
 
-    async def _get_once(self, url: str, headers: Mapping[str, str]) -> HttpReply:
+    async def _get_once(self, url: str, headers: Mapping[str, str], prove: Prove | None = None) -> HttpReply:
         channel, limit = self._connections.channel, self._connections.bounds.card_bytes
         seconds = self._connections.timeouts.card
         # A URL that asks for a version itself is not contradicted.
-        version = {} if VERSION.lower() in urlsplit(url).query.lower() else {VERSION.lower(): Version.V1_0.value}
+        version = {} if VERSION.lower() in urlsplit(url).query.lower() else {VERSION.lower(): self._version.value}
         sent = Sent({"accept": "application/json", **version, **headers}, timeout=seconds)
+        if prove is not None:
+            sent = await prove(sent)
         return await channel.exchange("GET", url, b"", sent, limit=limit)
 
 

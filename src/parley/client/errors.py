@@ -4,6 +4,7 @@ ClientError
 ├── UnreachableError        no connection, or it broke; `was_sent` says whether the request may have arrived
 │   └── TimedOutError
 ├── StreamTruncatedError    a stream ended before its task did
+├── TaskFailedError         `ask` got no answer: the task failed, was rejected or canceled
 ├── ForbiddenTargetError    a card or a redirect points where this client must not go
 ├── CredentialsError        the agent demands what the caller has not given
 └── DiscoveryError          there is no card
@@ -11,7 +12,12 @@ ClientError
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from parley.protocol.errors import ParleyError
+
+if TYPE_CHECKING:
+    from parley.client.reply import Reply
 
 
 class ClientError(ParleyError):
@@ -39,6 +45,14 @@ class StreamTruncatedError(ClientError):
     def __init__(self, message: str | None = None, *, task_id: str | None = None) -> None:
         super().__init__(message)
         self.task_id = task_id
+
+
+class TaskFailedError(ClientError):
+    """The agent has not done what it was asked; `reply` is what it said."""
+
+    def __init__(self, reply: Reply) -> None:
+        super().__init__(f"The task is {reply.state}: {reply.reason}" if reply.reason else f"The task is {reply.state}")
+        self.reply = reply
 
 
 class ForbiddenTargetError(ClientError):

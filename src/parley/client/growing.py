@@ -1,7 +1,8 @@
 """A task as a stream's reader has seen it so far, and what a snapshot knows beyond that.
 
 Tolerant on purpose: other people's agents send what no table allows, and what they say is shown as they say it. The one
-rule: after the events of `difference` the task is the snapshot, in its status and in its artifacts.
+rule: after the events of `difference` the task is the snapshot, in its status and in its artifacts. History and
+metadata, which no event carries, are taken over by `learn`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from typing import TypeGuard
 from msgspec import structs
 
 from parley.protocol.events import ArtifactUpdate, StatusUpdate, StreamEvent
-from parley.protocol.lifecycle import ends_stream, is_terminal
+from parley.protocol.jsonvalue import JsonObject
+from parley.protocol.lifecycle import ends_stream, is_interrupted, is_terminal
 from parley.protocol.messages import Message, Part, TextPart
 from parley.protocol.tasks import Artifact, Task, TaskState, TaskStatus
 
@@ -25,7 +27,10 @@ class GrowingTask:
         self.context_id: str | None = None
         self.status: TaskStatus | None = None
         self.reply: Message | None = None
-        self._first: Task | None = None
+        self._history: list[Message] = []
+        self._unkept: Message | None = None
+        """What was said with the status: it joins the history when the status changes."""
+        self._metadata: JsonObject = {}
         self._was_final = False
         self._is_untouched = False
         self._artifacts: dict[str, Artifact] = {}
@@ -47,6 +52,11 @@ class GrowingTask:
         return self.status is not None and is_terminal(self.status.state)
 
     @property
+    def has_answer(self) -> bool:
+        """Whether there is anything to show for it: an artifact or a message."""
+        return bool(self._artifacts) or self.reply is not None
+
+    @property
     def is_untouched(self) -> bool:
         """Whether a whole task was the last that was seen."""
         return self._is_untouched
@@ -58,16 +68,28 @@ class GrowingTask:
             case Message():
                 self.reply = event
             case Task():
-                self._first, self.status, self._was_final = event, event.status, False
+                self.status, self._was_final = event.status, False
+                self.learn(event)
                 self.task_id, self.context_id = event.id, event.context_id
                 self._artifacts = {artifact.artifact_id: artifact for artifact in event.artifacts}
                 self._parts = {artifact.artifact_id: list(artifact.parts) for artifact in event.artifacts}
             case StatusUpdate():
+                if self._unkept is not None:
+                    self._history.append(self._unkept)
+                self._unkept = event.status.message
+                self._metadata = {**self._metadata, **event.metadata} if event.metadata else self._metadata
                 self.task_id, self.context_id, self.status = event.task_id, event.context_id, event.status
                 self._was_final = event.final
             case ArtifactUpdate():
                 self.task_id, self.context_id = event.task_id, event.context_id
                 self._add_chunk(event)
+
+    def learn(self, snapshot: Task) -> None:
+        """Take from a snapshot what no event tells: the messages of the task, and its metadata."""
+        self._history = list(snapshot.history)
+        self._metadata = snapshot.metadata
+        is_current = self.status is not None and _says_the_same(self.status, snapshot.status)
+        self._unkept = snapshot.status.message if is_current else None  # a status of before is in the history already
 
     def _add_chunk(self, event: ArtifactUpdate) -> None:
         name = event.artifact.artifact_id
@@ -86,9 +108,7 @@ class GrowingTask:
         """The task as it has grown; what no event has said is left empty."""
         status = self.status or TaskStatus(TaskState.SUBMITTED)
         artifacts = tuple(self.artifact(name) for name in self._artifacts)
-        if self._first is None:
-            return Task(self.task_id or "", self.context_id, status, artifacts)
-        return structs.replace(self._first, status=status, artifacts=artifacts)
+        return Task(self.task_id or "", self.context_id, status, artifacts, tuple(self._history), self._metadata)
 
     def has(self, event: ArtifactUpdate) -> bool:
         """Whether the parts of a chunk are among those that were seen: then it may be an old one."""
@@ -126,7 +146,8 @@ class GrowingTask:
         return events
 
     def _steps_to(self, artifact: Artifact, snapshot: Task) -> list[StreamEvent]:
-        replacement = ArtifactUpdate(snapshot.id, snapshot.context_id, artifact)
+        is_whole = is_terminal(snapshot.status.state)  # or more may follow; a snapshot does not tell
+        replacement = ArtifactUpdate(snapshot.id, snapshot.context_id, artifact, last_chunk=is_whole)
         old = self._artifacts.get(artifact.artifact_id)
         if old is None:
             return [replacement]
@@ -136,11 +157,14 @@ class GrowingTask:
         if not missing and _is_described_alike(old, artifact):
             return []
         chunk = structs.replace(artifact, parts=tuple(missing))
-        return [ArtifactUpdate(snapshot.id, snapshot.context_id, chunk, append=True)]
+        return [ArtifactUpdate(snapshot.id, snapshot.context_id, chunk, append=True, last_chunk=is_whole)]
 
 
 def _says_the_same(one: TaskStatus, other: TaskStatus) -> bool:
-    return one.state is other.state and one.message == other.message
+    if one.state is not other.state or one.message != other.message:
+        return False
+    # Some agents ask without a word, and then again: only the time tells a question from the one before.
+    return not is_interrupted(one.state) or None in (one.timestamp, other.timestamp) or one.timestamp == other.timestamp
 
 
 def _described(old: Artifact, new: Artifact) -> Artifact:

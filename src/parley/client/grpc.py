@@ -1,7 +1,9 @@
 """The gRPC binding for clients, in 0.3 and 1.0. It needs the extra `grpc`.
 
 A channel whose calls break or time out is left to the calls that it still has, and the next call gets a new one: gRPC
-itself would go on to use a connection on which nothing comes any more.
+itself would go on to use a connection on which nothing comes any more. Its streams have no heartbeats that anybody can
+see, and servers hang up on who pings them often. So a server whose stream is silent is asked something else over the
+same connection: whatever it answers is a sign of life.
 """
 
 from __future__ import annotations
@@ -34,6 +36,14 @@ from parley.protocol.versions import Version
 
 _TOO_LARGE = "message larger than max"
 """gRPC's own words for a reply beyond the bound, under the status that agents use for too many requests."""
+
+HEALTH = "/grpc.health.v1.Health/Check"
+"""What a silent server is asked. Those that do not know it say so."""
+
+HEALTH_SECONDS = 20.0
+"""How long that may take."""
+
+_NOBODY = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED})
 
 DIALECTS: dict[Version, ProtobufDialect] = {Version.V0_3: V0_3, Version.V1_0: V1_0}
 
@@ -87,16 +97,16 @@ class GrpcTransport:
         rpc = self._dialect.rpc(operation)
         data = self._dialect.encode_request(operation, request).SerializeToString()
         async with self._in_use() as line:
-            events = line.method("unary_stream", rpc.path)(data, metadata=_metadata(sent))
+            events = _Watched(line, line.method("unary_stream", rpc.path)(data, metadata=_metadata(sent)), sent)
             size = 0
             try:
-                while (message := await _next(events, sent.timeout)) is not grpc.aio.EOF:
+                while (message := await events.read()) is not grpc.aio.EOF:
                     size += len(message)
                     if size > self._bounds.stream_bytes:
                         raise PeerProtocolError(f"The stream has more than {self._bounds.stream_bytes} bytes")
-                    yield _received(self._dialect.decode_event(parse_reply(rpc.response, message)))
+                    yield _received(self._dialect.decode_event(parse_reply(rpc.response, message)), len(message))
             finally:
-                events.cancel()
+                await events.close()
 
     @asynccontextmanager
     async def _in_use(self) -> AsyncGenerator[_Line]:
@@ -141,6 +151,52 @@ class _Line:
         """A method of the channel; its stubs are generic over messages, and here every message is bytes."""
         return getattr(self.channel, kind)(path)
 
+    async def lives(self) -> bool:
+        """Whether anybody answers over this connection, be it with an error."""
+        try:
+            await self.method("unary_unary", HEALTH)(b"", timeout=HEALTH_SECONDS)
+        except grpc.aio.AioRpcError as error:
+            return error.code() not in _NOBODY
+        return True
+
+
+class _Watched:
+    """The messages of a stream, and somebody who notices when no more can come."""
+
+    def __init__(self, line: _Line, call: Any, sent: Sent) -> None:
+        self._line = line
+        self._call = call
+        self._sent = sent
+        self._now = asyncio.get_running_loop().time
+        self._heard_at = self._now()
+        self._is_dead = False
+        self._watch = asyncio.create_task(self._watch_silence())
+
+    async def read(self) -> Any:
+        """The next message, or gRPC's EOF. Raises TimedOutError if nobody is there, or for too long only silence."""
+        try:
+            message = await self._call.read()
+        except asyncio.CancelledError:
+            if not self._is_dead:
+                raise
+            raise TimedOutError("The stream was silent for too long") from None
+        self._heard_at = self._now()
+        return message
+
+    async def close(self) -> None:
+        """Hang up."""
+        self._call.cancel()
+        self._watch.cancel()
+        await asyncio.wait([self._watch])
+
+    async def _watch_silence(self) -> None:
+        while (silence := self._now() - self._heard_at) < self._sent.timeout:
+            if silence >= self._sent.quiet and not await self._line.lives():
+                break
+            await asyncio.sleep(min(self._sent.quiet, self._sent.timeout - silence))
+        self._is_dead = True
+        self._call.cancel()
+
 
 def target_of(url: str) -> str:
     """What gRPC calls a URL: `grpcs://host:443` is `host:443`; anything without a scheme is a target already."""
@@ -148,22 +204,13 @@ def target_of(url: str) -> str:
     return (rest if separator else url).rstrip("/")
 
 
-async def _next(events: Any, seconds: float) -> Any:
-    """The next message. gRPC shows no signs of life in between, so that silence may last as long as a reply takes."""
-    try:
-        async with asyncio.timeout(seconds):
-            return await events.read()
-    except TimeoutError as error:
-        raise TimedOutError("The stream was silent for too long") from error
-
-
-def _received(event: StreamEvent) -> Received:
+def _received(event: StreamEvent, size: int) -> Received:
     """The event without its number, which is the stream's matter and not the task's."""
     number = event.metadata.get(CURSOR)
     if type(number) is not int and not (isinstance(number, float) and number.is_integer()):
-        return Received(event)
+        return Received(event, size=size)
     metadata = {name: value for name, value in event.metadata.items() if name != CURSOR}
-    return Received(structs.replace(event, metadata=metadata), str(int(number)))
+    return Received(structs.replace(event, metadata=metadata), str(int(number)), size)
 
 
 def _metadata(sent: Sent) -> tuple[tuple[str, str], ...]:

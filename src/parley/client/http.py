@@ -14,17 +14,14 @@ from urllib.parse import urlencode
 
 from msgspec import structs
 
+from parley.client.challenges import with_missing_scope
 from parley.client.errors import ForbiddenTargetError, TimedOutError, UnreachableError
 from parley.client.options import Bounds, Timeouts
 from parley.client.transport import Sent
-from parley.network.errors import (
-    NetworkError,
-    NotConnectedError,
-    NotConnectedInTimeError,
-    SilentConnectionError,
-)
+from parley.network.errors import NetworkError, NotConnectedError, NotConnectedInTimeError, SilentConnectionError
 from parley.network.http import HttpNetwork, HttpRequest, HttpResponse, place_of
 from parley.protocol.errors import A2AError, PeerProtocolError
+from parley.protocol.operations import SUBSCRIBE_TO_TASK, Operation
 from parley.wire.sse import Decoder, Frame
 
 EVENT_STREAM = "text/event-stream"
@@ -77,8 +74,12 @@ class HttpChannel:
             raise _translated(error, url) from error
 
     @asynccontextmanager
-    async def opened(self, verb: str, url: str, body: bytes, sent: Sent) -> AsyncGenerator[HttpResponse]:
-        """A reply whose body is still to be read; within the block, what happens to the connection is translated.
+    async def opened(
+        self, verb: str, url: str, body: bytes, sent: Sent, *, within: float
+    ) -> AsyncGenerator[HttpResponse]:
+        """A reply whose body is still to be read, if it begins in time.
+
+        Within the block, what happens to the connection is translated.
 
         Raises:
             UnreachableError: there is no connection, or it breaks.
@@ -87,7 +88,7 @@ class HttpChannel:
             PeerProtocolError: what comes is no HTTP.
         """
         try:
-            response = await self._begin(verb, url, body, sent, asyncio.get_running_loop().time() + sent.quiet)
+            response = await self._begin(verb, url, body, sent, asyncio.get_running_loop().time() + within)
             try:
                 yield response
             finally:
@@ -153,13 +154,19 @@ class HttpChannel:
         return HttpReply(response.status, response.headers, b"".join(chunks))
 
 
+def patience_for_head(operation: Operation, sent: Sent) -> float:
+    """How many seconds a stream may take to begin: some agents say nothing at all before the first event of a send."""
+    return sent.quiet if operation is SUBSCRIBE_TO_TASK else sent.timeout
+
+
 def is_stream(response: HttpResponse) -> bool:
     """Whether a reply is an event stream."""
     return response.headers.get("content-type", "").partition(";")[0].strip().lower() == EVENT_STREAM
 
 
 def with_retry_after(error: A2AError, headers: Mapping[str, str]) -> A2AError:
-    """The error with what the reply says of when to come back."""
+    """The error with what the reply says of when to come back, and with which scope."""
+    error = with_missing_scope(error, headers)
     seconds = headers.get("retry-after", "").strip()
     if seconds.isascii() and seconds.isdigit() and len(seconds) < 10:  # the other form is a date, of the agent's clock
         vars(error)["retry_after"] = int(seconds)

@@ -6,13 +6,13 @@ from collections.abc import AsyncGenerator
 from itertools import count
 from urllib.parse import urljoin
 
-from parley.client.http import HttpChannel, HttpReply, is_stream, with_retry_after
+from parley.client.http import HttpChannel, HttpReply, is_stream, patience_for_head, with_retry_after
 from parley.client.transport import Received, Sent
 from parley.dialects.json_errors import decode_error, decode_rest_error
 from parley.dialects.registry import DIALECTS
 from parley.protocol import operations as ops
 from parley.protocol.cards import AgentCard, AgentInterface
-from parley.protocol.errors import A2AError, PeerProtocolError, UnsupportedOperationError
+from parley.protocol.errors import A2AError, PeerProtocolError, UnknownRemoteError, UnsupportedOperationError
 from parley.protocol.operations import Operation
 from parley.protocol.requests import Request, Result
 from parley.protocol.versions import Version
@@ -42,7 +42,8 @@ class JsonRpcTransport:
         """Ask once and give the events; see `Transport`."""
         id, body = self._encode(operation, request)
         sent = _headed(sent, "text/event-stream")
-        async with self._channel.opened("POST", self.interface.url, body, sent) as response:
+        within = patience_for_head(operation, sent)
+        async with self._channel.opened("POST", self.interface.url, body, sent, within=within) as response:
             if not is_stream(response):
                 self._result(id, await self._channel.reply_of(response, within=sent.quiet))
                 raise PeerProtocolError("The agent answers a streaming call without a stream")
@@ -77,7 +78,11 @@ class JsonRpcTransport:
                 raise with_retry_after(decode_rest_error(reply.status, reply.body), reply.headers) from None
             raise
         if response.error is not None:
-            raise with_retry_after(self._error(response.error), reply.headers)
+            error = self._error(response.error)
+            if isinstance(error, UnknownRemoteError) and reply.status in (401, 403):
+                # What stands at the door speaks JSON-RPC, but has codes of its own: HTTP's say what it means.
+                error = decode_rest_error(reply.status, reply.body)
+            raise with_retry_after(error, reply.headers)
         _check_id(id, response)
         return response.result or jsonrpc.NULL
 
@@ -86,7 +91,7 @@ class JsonRpcTransport:
         if response.error is not None:
             raise self._error(response.error)
         _check_id(id, response)
-        return Received(self._dialect.decode_event(response.result or jsonrpc.NULL), frame.id or None)
+        return Received(self._dialect.decode_event(response.result or jsonrpc.NULL), frame.id or None, len(frame.data))
 
     def _error(self, raw: bytes) -> A2AError:
         return decode_error(self.version, raw)

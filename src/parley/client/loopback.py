@@ -1,6 +1,6 @@
 """Waits on this machine for a browser to come back from an authorization server: RFC 8252 section 7.3.
 
-It listens on the loopback address only, for one path, and takes the one answer that has the right state; whatever else
+It listens on loopback addresses only, for one path, and takes the one answer that has the right state; whatever else
 knocks is turned away and changes nothing.
 """
 
@@ -13,11 +13,15 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import parse_qsl, urlsplit
 
-PATH = "/callback"
+from parley.client.errors import CredentialsError
+
+REDIRECT = "http://127.0.0.1/callback"
+"""Where browsers are sent, at a port that is free: RFC 8252 wants servers to take any."""
 HEAD_SECONDS = 10.0
 """For a browser's request."""
 MAX_HEAD = 16 * 1024
 
+_ADDRESSES = {"127.0.0.1": ("127.0.0.1",), "::1": ("::1",), "localhost": ("127.0.0.1", "::1")}
 _PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Parley</title>
 <body style="font: 1.1rem system-ui; margin: 4rem auto; max-width: 30rem"><p>{}</p></body></html>"""
 
@@ -25,44 +29,75 @@ _PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Parley</t
 class LoopbackListener:
     """Listens within `async with`; `redirect_uri` is where the browser is to be sent."""
 
-    def __init__(self, *, port: int = 0) -> None:
-        """`port` is for servers that know only certain redirects; else any free one will do."""
-        self._port = port
-        self._server: asyncio.Server | None = None
+    def __init__(self, redirect: str = REDIRECT) -> None:
+        """`redirect` is what the server knows: http on this machine. Without a port, any that is free will do.
+
+        Raises:
+            CredentialsError: it is elsewhere, or more than a place.
+        """
+        try:
+            parts = urlsplit(redirect)
+            host, port = parts.hostname or "", parts.port
+        except ValueError:
+            parts, host, port = urlsplit(""), "", None
+        if parts.scheme != "http" or host not in _ADDRESSES or "@" in parts.netloc or parts.query or parts.fragment:
+            raise CredentialsError("A browser can come back to http://127.0.0.1 or http://localhost only")
+        self._host = host
+        self._port = port or 0
+        self._path = parts.path
+        self._servers: list[asyncio.Server] = []
         self._state = ""
         self._answer: asyncio.Future[dict[str, str]] | None = None
         self._silent: set[asyncio.StreamWriter] = set()
         """Connections on which nothing was asked yet: browsers open some in advance."""
 
     async def __aenter__(self) -> Self:
+        """Listen. Raises CredentialsError if another program does so at the same port."""
         self._answer = asyncio.get_running_loop().create_future()
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self._port, limit=MAX_HEAD)
-        self._port = self._server.sockets[0].getsockname()[1]
+        first, *others = _ADDRESSES[self._host]
+        try:
+            await self._listen(first)
+        except OSError as error:
+            reason = error.strerror or "it is taken"
+            raise CredentialsError(f"Nobody can listen at {self.redirect_uri}: {reason}") from error
+        for other in others:
+            with suppress(OSError):  # not every machine has IPv6; browsers try both
+                await self._listen(other)
         return self
+
+    async def _listen(self, address: str) -> None:
+        server = await asyncio.start_server(self._serve, address, self._port, limit=MAX_HEAD)
+        self._servers.append(server)
+        self._port = server.sockets[0].getsockname()[1]
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self._server is not None
-        self._server.close()
+        for server in self._servers:
+            server.close()
         for writer in self._silent:
             writer.transport.abort()
-        await self._server.wait_closed()
+        for server in self._servers:
+            await server.wait_closed()
 
     @property
     def redirect_uri(self) -> str:
         """Where this listens."""
-        return f"http://127.0.0.1:{self._port}{PATH}"
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return f"http://{host}:{self._port}{self._path}"
 
-    async def answer(self, state: str) -> dict[str, str]:
-        """The query of the redirect that has this state."""
-        assert self._answer is not None
+    def expect(self, state: str) -> None:
+        """Take the answer that has this state. Say so before a browser is opened."""
         self._state = state
+
+    async def answer(self) -> dict[str, str]:
+        """The query of the redirect that has the state that is expected."""
+        assert self._answer is not None, "used within async with"
         return await self._answer
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._silent.add(writer)
-        with suppress(OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+        with suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):  # such as TimeoutError
             async with asyncio.timeout(HEAD_SECONDS):
                 head = await reader.readuntil(b"\r\n\r\n")
                 self._silent.discard(writer)
@@ -79,10 +114,10 @@ class LoopbackListener:
 
     def _receive(self, head: bytes) -> tuple[str, str]:
         verb, _, rest = head.partition(b"\r\n")[0].decode("latin-1").partition(" ")
-        target = urlsplit(rest.partition(" ")[0])
-        if verb != "GET" or target.path != PATH:
+        path, _, query = rest.partition(" ")[0].partition("?")
+        if verb != "GET" or path != (self._path or "/"):
             return "404 Not Found", "There is nothing here."
-        answer = dict(parse_qsl(target.query))
+        answer = dict(parse_qsl(query))
         if not self._state or not secrets.compare_digest(answer.get("state", "").encode(), self._state.encode()):
             return "400 Bad Request", "This is the answer to another login."
         if self._answer is not None and not self._answer.done():

@@ -17,17 +17,17 @@ from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, quote_plus, urlencode, urlsplit
 
 import msgspec
 
 from parley.client.errors import ClientError, CredentialsError, ForbiddenTargetError
 from parley.client.http import HttpChannel
 from parley.client.oauth_client import Flow, OAuthClient
-from parley.client.origins import is_this_machine, may_carry_secrets, origin_of
+from parley.client.origins import may_carry_secrets, origin_of
 from parley.client.token_store import Tokens
 from parley.client.transport import Sent
-from parley.protocol.cards import OAuth2Scheme, OAuthFlow, OpenIdConnectScheme
+from parley.protocol.cards import OAuth2Scheme, OAuthFlow, OAuthFlows, OpenIdConnectScheme
 from parley.protocol.errors import PeerProtocolError
 from parley.protocol.jsonvalue import JsonObject
 
@@ -39,6 +39,10 @@ PAUSES = (0.5, 1.5)
 """Between attempts to reach a server that is in trouble."""
 LONGEST_LIFE = 10 * 365 * 86_400.0
 """A token that is said to live longer is asked for again after ten years."""
+
+_BUSY = frozenset({408, 429})
+_SECRETS = ("client_secret", "refresh_token", "code", "code_verifier", "device_code")
+"""What of a form is nobody's to see."""
 
 _OIDC = "/.well-known/openid-configuration"
 _RFC_8414 = "/.well-known/oauth-authorization-server"
@@ -88,6 +92,10 @@ class RefusedError(CredentialsError):
         self.error = error
 
 
+class UnansweredError(CredentialsError):
+    """The authorization server cannot be reached, or does not make sense; it may later."""
+
+
 # --- where it is ------------------------------------------------------------------------------------------------------
 
 
@@ -126,17 +134,31 @@ async def read_metadata(channel: HttpChannel, url: str) -> Metadata:
 
 
 async def discover(channel: HttpChannel, issuer: str) -> Metadata | None:
-    """The metadata of an issuer from its well-known places, or None if it has none there."""
+    """The metadata of an issuer from its well-known places, or None if it has none there.
+
+    Raises:
+        UnansweredError: there may be some, but not now.
+    """
     parts = urlsplit(issuer)
+    silence: UnansweredError | None = None
     origin, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
     for url in dict.fromkeys((f"{origin}{_RFC_8414}{path}", f"{origin}{path}{_OIDC}", f"{origin}{_OIDC}{path}")):
         try:
             found = await read_metadata(channel, url)
+        except UnansweredError as error:  # also what some servers say of a place that they do not know
+            silence = error
         except (CredentialsError, ForbiddenTargetError):  # the latter is a redirect, or no place for us
-            continue
-        if found.issuer.rstrip("/") == issuer.rstrip("/"):
-            return found
+            pass
+        else:
+            if found.issuer.rstrip("/") == issuer.rstrip("/"):
+                return found
+    if silence is not None:
+        raise silence
     return None
+
+
+WHOSEVER = OAuth2Scheme(OAuthFlows())
+"""The scheme of a card that demands tokens and does not say whose. Who has an issuer knows."""
 
 
 def flow_of(scheme: OAuth2Scheme | OpenIdConnectScheme, flow: Flow) -> OAuthFlow | None:
@@ -168,29 +190,27 @@ async def find_endpoints(
     Raises:
         CredentialsError: the card does not say, or what it says is not safe.
     """
-    documents: list[Metadata] = []
-    if client.issuer:
-        trusted |= {origin_of(client.issuer)}
+    # Whoever names an issuer trusts nobody else with its clients, not even the agent.
+    vouching = frozenset({origin_of(client.issuer)}) if client.issuer else trusted
+    trusted |= vouching
+    callers, silence = await _issuers_metadata(channel, client.issuer)
     url = scheme.url if isinstance(scheme, OpenIdConnectScheme) else scheme.metadata_url
-    if url:
+    cards = None
+    if callers is None and url:
         _check(url, trusted, check)
-        documents.append(await read_metadata(channel, url))
-    if client.issuer and all(found.issuer.rstrip("/") != client.issuer.rstrip("/") for found in documents):
-        _check(client.issuer, trusted, check)
-        documents += filter(None, [await discover(channel, client.issuer)])
-    endpoints = _merged(flow_of(scheme, flow), documents)
+        cards = await read_metadata(channel, url)
+    metadata = callers or cards
+    endpoints = _merged(flow_of(scheme, flow) or OAuthFlow(), metadata, prefers_metadata=callers is not None)
     for url in (endpoints.token_url, endpoints.authorization_url, endpoints.device_url):
         if url:
             _check(url, trusted, check)
     front = {Flow.AUTHORIZATION_CODE: endpoints.authorization_url, Flow.DEVICE_CODE: endpoints.device_url}.get(flow)
     if flow is not Flow.CLIENT_CREDENTIALS and front is None:
         raise CredentialsError(f"The authorization server does not say where its {flow} flow begins")
-    if client.client_secret is not None and not _is_vouched(endpoints.token_url, trusted, documents):
-        raise CredentialsError(
-            f"The card has the client's secret sent to {_shown(endpoints.token_url)}. "
-            f"If that is its authorization server, say so with issuer={_shown(endpoints.token_url)!r}"
-        )
-    if front is not None and not await _belongs(endpoints.token_url, front, trusted, documents, channel):
+    is_particular = client.issuer is not None or client.client_secret is not None
+    if is_particular and not _is_vouched(endpoints.token_url, vouching, metadata):
+        raise silence or _unvouched(endpoints.token_url, client)
+    if front is not None and not await _belongs(endpoints.token_url, front, vouching, metadata, channel):
         raise CredentialsError(
             f"The card has people log in at {_shown(front)} but the code sent to {_shown(endpoints.token_url)}, "
             "and the former does not say that the latter is its own"
@@ -198,50 +218,73 @@ async def find_endpoints(
     return endpoints
 
 
-def _merged(declared: OAuthFlow | None, documents: Sequence[Metadata]) -> Endpoints:
-    """What the card says first, then what the server says of itself."""
-    declared = declared or OAuthFlow()
+async def _issuers_metadata(channel: HttpChannel, issuer: str | None) -> tuple[Metadata | None, UnansweredError | None]:
+    """What the server that the caller named says of itself, or why it says nothing."""
+    try:
+        return (await discover(channel, issuer) if issuer else None), None
+    except UnansweredError as error:
+        return None, error
 
-    def pick(own: str | None, name: str) -> str | None:
-        return own or next((url for document in documents if (url := document.url(name))), None)
+
+def _unvouched(token_url: str, client: OAuthClient) -> CredentialsError:
+    shown = _shown(token_url)
+    if client.issuer:
+        return CredentialsError(
+            f"The card has tokens come from {shown}, which the issuer {client.issuer} does not know"
+        )
+    return CredentialsError(
+        f"The card has the client's secret sent to {shown}. "
+        f"If that is its authorization server, say so with issuer={shown!r}"
+    )
+
+
+def _merged(declared: OAuthFlow, metadata: Metadata | None, *, prefers_metadata: bool) -> Endpoints:
+    """What the card and the server say, in one."""
+
+    def pick(by_card: str | None, name: str) -> str | None:
+        by_server = metadata.url(name) if metadata else None
+        return by_server or by_card if prefers_metadata else by_card or by_server
 
     token_url = pick(declared.token_url, "token_endpoint")
     if token_url is None:
         raise CredentialsError("Neither the card nor its authorization server says where tokens are given")
-    methods = {method for document in documents for method in document.words("token_endpoint_auth_methods_supported")}
-    supported = tuple(scope for document in documents for scope in document.words("scopes_supported"))
+    authorization_url = pick(declared.authorization_url, "authorization_endpoint")
+    device_url = pick(declared.device_authorization_url, "device_authorization_endpoint")
+    if metadata is None:
+        return Endpoints(token_url, authorization_url, device_url)
+    methods = metadata.words("token_endpoint_auth_methods_supported")
     return Endpoints(
         token_url,
-        pick(declared.authorization_url, "authorization_endpoint"),
-        pick(declared.device_authorization_url, "device_authorization_endpoint"),
-        documents[0].issuer if documents else None,
+        authorization_url,
+        device_url,
+        metadata.issuer,
         "client_secret_post" in methods and "client_secret_basic" not in methods,
-        any(doc.facts.get("authorization_response_iss_parameter_supported") is True for doc in documents),
-        supported,
+        metadata.facts.get("authorization_response_iss_parameter_supported") is True,
+        metadata.words("scopes_supported"),
     )
 
 
-def _is_vouched(url: str, trusted: frozenset[str], documents: Sequence[Metadata]) -> bool:
+def _is_vouched(url: str, vouching: frozenset[str], metadata: Metadata | None) -> bool:
     """Whether somebody whom the caller trusts says that secrets go there."""
-    by_document = any(document.origin in trusted and document.lists(url) for document in documents)
-    return origin_of(url) in trusted or by_document
+    if origin_of(url) in vouching:
+        return True
+    return metadata is not None and metadata.origin in vouching and metadata.lists(url)
 
 
 async def _belongs(
-    token_url: str, front: str, trusted: frozenset[str], documents: Sequence[Metadata], channel: HttpChannel
+    token_url: str, front: str, vouching: frozenset[str], metadata: Metadata | None, channel: HttpChannel
 ) -> bool:
     """Whether the token endpoint belongs to the server whose page the person sees: RFC 9700 section 4.4, mix-up."""
     if origin_of(token_url) == origin_of(front):
         return True
-    if _is_vouched(token_url, trusted, documents) and _is_vouched(front, trusted, documents):
+    if _is_vouched(token_url, vouching, metadata) and _is_vouched(front, vouching, metadata):
         return True
-    own = [document for document in documents if document.origin == origin_of(front)]
-    own = own or list(filter(None, [await discover(channel, origin_of(front))]))
-    return any(document.lists(token_url) for document in own)
+    own = metadata if metadata and metadata.origin == origin_of(front) else await discover(channel, origin_of(front))
+    return own is not None and own.lists(token_url)
 
 
 def _check(url: str, trusted: frozenset[str], check: Callable[[str], None]) -> None:
-    if origin_of(url) in trusted and url.startswith(("http://", "https://")):
+    if origin_of(url) in trusted and url.startswith(("http://", "https://")) and "#" not in url:
         return  # the caller's own word, also where it is not encrypted
     if not may_carry_secrets(url):
         raise CredentialsError(f"{_shown(url)} is not safe for secrets: it must be https")
@@ -339,7 +382,11 @@ class AuthorizationServer:
             **self._resource(),
         }
         base = self._endpoints.authorization_url
-        url = f"{base}{'&' if urlsplit(base).query else '?'}{urlencode(query)}"
+        own = urlsplit(base).query
+        if any(name in query for name, _ in parse_qsl(own, keep_blank_values=True)):
+            # Of two values a server may take the card's, and send the code where the card has it sent.
+            raise CredentialsError(f"The card's {_shown(base)} says already what only this client can say")
+        url = f"{base}{'&' if own else '?'}{urlencode(query)}"
         return AuthorizationRequest(url, redirect_uri, state, verifier)
 
     async def finish_authorization(
@@ -379,8 +426,8 @@ class AuthorizationServer:
             raise CredentialsError(f"{_shown(url)} gives a token of the type {_printable(kind)!r}, not Bearer")
         life = _seconds(answer, "expires_in")
         granted = tuple((_text(answer, "scope") or "").split()) or tuple(scopes)
-        expires_at = None if life is None else self._now() + life
-        return Tokens(token, expires_at, _text(answer, "refresh_token"), granted)
+        now = self._now()
+        return Tokens(token, None if life is None else now + life, _text(answer, "refresh_token"), granted, now)
 
     async def _ask(self, url: str, form: Mapping[str, str]) -> JsonObject:
         client = self._client
@@ -395,12 +442,9 @@ class AuthorizationServer:
             headers["authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
         status, answer = await _exchange(self._channel, "POST", url, form, headers)
         if status != 200 or "error" in answer:
-            raise _refusal(url, answer, (*form.values(), client.client_secret or ""), status)
+            sent = (*(form[name] for name in _SECRETS if name in form), client.client_secret or "", *headers.values())
+            raise _refusal(url, answer, sent, status)
         return answer
-
-
-class UnansweredError(CredentialsError):
-    """The authorization server cannot be reached, or does not make sense; it may later."""
 
 
 async def _exchange(
@@ -413,14 +457,14 @@ async def _exchange(
     try:
         async with asyncio.timeout(TIMEOUT_SECONDS):
             sent = Sent(headers, {}, TIMEOUT_SECONDS)
-            reply = await channel.exchange(verb, url, urlencode(form).encode(), sent)
+            reply = await channel.exchange(verb, url, urlencode(form).encode(), sent, limit=MAX_ANSWER)
     except ForbiddenTargetError:
         raise
     except (ClientError, PeerProtocolError, TimeoutError) as error:
         # Not as it came: an agent's call must not go to the next interface because a token server is away.
         text = f"The authorization server at {_shown(url)} does not answer: {error or 'too slow'}"
         raise UnansweredError(text) from error
-    if reply.status >= 500 or len(reply.body) > MAX_ANSWER:
+    if reply.status >= 500 or reply.status in _BUSY:
         raise UnansweredError(f"The authorization server at {_shown(url)} is in trouble (status {reply.status})")
     try:
         return reply.status, msgspec.json.decode(reply.body, type=JsonObject)
@@ -434,11 +478,18 @@ def _refusal(
     error = answer.get("error")
     word = error if isinstance(error, str) and re.fullmatch(r"[\w.:-]{1,60}", error) else f"status {status}"
     description = answer.get("error_description")
-    text = _printable(description) if isinstance(description, str) else ""
-    for secret in sorted(secret_texts, key=len, reverse=True):
-        if len(secret) > 3:  # a server may quote what it was sent
-            text = text.replace(secret, "…")
+    text = _printable(_without(description, secret_texts)) if isinstance(description, str) else ""
     return RefusedError(f"{_shown(url)} refuses: {word}{f' ({text})' if text else ''}", error=word)
+
+
+def _without(text: str, secret_texts: Sequence[str]) -> str:
+    """What a server says, without what it was sent: it may quote it, as it is or as it travelled."""
+    secrets = {secret.removeprefix("Basic ") for secret in secret_texts}
+    spellings = {spelling for secret in secrets for spelling in (secret, quote(secret, safe=""), quote_plus(secret))}
+    for spelling in sorted(spellings, key=len, reverse=True):
+        if len(spelling) > 3:
+            text = text.replace(spelling, "…")
+    return text
 
 
 def _scope(scopes: Sequence[str]) -> dict[str, str]:
@@ -460,15 +511,14 @@ def _seconds(answer: JsonObject, name: str) -> float | None:
     return min(seconds, LONGEST_LIFE) if seconds >= 0 else None
 
 
-def _printable(text: str) -> str:
+def _printable(text: str, *, most: int = 200) -> str:
     """Foreign text that may go to a terminal: no control characters, and not long."""
-    return "".join(char if char.isprintable() else " " for char in text[:200])
+    return "".join(char if char.isprintable() else " " for char in text[:most])
 
 
 def _web_page(url: str) -> str:
-    parts = urlsplit(url)
-    if parts.scheme == "https" or (parts.scheme == "http" and is_this_machine(parts.hostname or "")):
-        return _printable(url)
+    if may_carry_secrets(url.partition("#")[0]):
+        return _printable(url, most=1_000)
     raise CredentialsError("The authorization server has people log in at a page that is not https")
 
 

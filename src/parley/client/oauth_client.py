@@ -18,12 +18,13 @@ class Flow(StrEnum):
 class OAuthClient:
     """Who asks for tokens. `issuer` is the authorization server that the secret is for: it is sent to no other.
 
-    Without `issuer`, a secret goes only to a token endpoint at the agent's own origin. `resource` is what the token is
-    to be good for (RFC 8707), for servers that want to know.
+    Without `issuer`, a secret goes only to a token endpoint at the agent's own origin. `scopes` are asked for in place
+    of those that the card demands: a card is a stranger's wish. `resource` is what the token is to be good for (RFC
+    8707), for servers that want to know.
     """
 
     client_id: str
     client_secret: str | None = field(default=None, repr=False)
     issuer: str | None = None
-    scopes: tuple[str, ...] = ()
+    scopes: tuple[str, ...] | None = None
     resource: str | None = None

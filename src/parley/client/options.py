@@ -13,6 +13,8 @@ class Timeouts:
     """TCP and TLS. Farther away than that nobody is."""
     reply: float = 600.0
     """From the request to the reply. Agents work for minutes; peers give up after five seconds."""
+    read: float = 60.0
+    """The same where nobody works for it: reading and listing tasks, webhooks, cards. Never longer than `reply`."""
     quiet: float = 90.0
     """Between two signs of life of a stream. Servers with heartbeats send one every 15 to 30 seconds."""
     card: float = 15.0

@@ -69,6 +69,16 @@ class Reply:
         return text_of(self.message.parts) if self.needs_input and self.message else ""
 
     @property
+    def has_failed(self) -> bool:
+        """Whether the task ended without being done: it failed, was rejected or canceled."""
+        return self.state in (TaskState.FAILED, TaskState.REJECTED, TaskState.CANCELED)
+
+    @property
+    def reason(self) -> str:
+        """Why it was not done, if the agent says so."""
+        return text_of(self.message.parts) if self.has_failed and self.message else ""
+
+    @property
     def needs_input(self) -> bool:
         """Whether the agent waits for an answer, or for the caller to authenticate somewhere."""
         return isinstance(self.content, Task) and is_interrupted(self.content.status.state)

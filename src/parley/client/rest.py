@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from typing import TypeVar
 
-from parley.client.http import HttpChannel, is_stream, with_retry_after
+from parley.client.http import HttpChannel, is_stream, patience_for_head, with_retry_after
 from parley.client.transport import Received, Sent
 from parley.dialects import v0_3, v0_3_protojson, v1_0
 from parley.dialects.dialect import JsonDialect
@@ -44,7 +44,8 @@ class RestTransport:
         """Ask once and give the events; see `Transport`."""
         verb, url, body = self._encode(operation, request)
         sent = _headed(sent, self.version, "text/event-stream")
-        async with self._channel.opened(verb, url, body, sent) as response:
+        within = patience_for_head(operation, sent)
+        async with self._channel.opened(verb, url, body, sent, within=within) as response:
             if not is_stream(response) or response.status >= 400:
                 reply = await self._channel.reply_of(response, within=sent.quiet)
                 if reply.status >= 400:
@@ -54,7 +55,9 @@ class RestTransport:
                 if frame.event == "error":
                     raise decode_rest_error(200, frame.data)
                 data = frame.data
-                yield Received(self._read(lambda dialect, data=data: dialect.decode_event(data)), frame.id or None)
+                yield Received(
+                    self._read(lambda dialect, data=data: dialect.decode_event(data)), frame.id or None, len(data)
+                )
 
     async def close(self) -> None:
         """Close the connections."""

@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 
 from parley.client.calling import Calls
-from parley.client.errors import StreamTruncatedError, UnreachableError
+from parley.client.errors import StreamTruncatedError, TimedOutError, UnreachableError
 from parley.client.growing import GrowingTask
 from parley.client.transport import Received
 from parley.protocol import operations as ops
@@ -33,11 +33,14 @@ from parley.protocol.extensions import CURSOR
 from parley.protocol.lifecycle import ends_stream
 from parley.protocol.messages import Message
 from parley.protocol.operations import Operation
-from parley.protocol.requests import GetTaskRequest, Request, SubscribeToTaskRequest
+from parley.protocol.requests import GetTaskRequest, Request, SendMessageRequest, SubscribeToTaskRequest
 from parley.protocol.tasks import Task
 
 LOOK_SECONDS = 1.0
 """How often a task is read that cannot be followed: its agent does not stream, or lets nobody subscribe."""
+
+FIRST_LOOK_SECONDS = 0.05
+"""After which it is read for the second time; most tasks take little longer. The pauses double from there."""
 
 LAST_MOMENT = 1.0
 """Seconds that an agent has to close a stream after its last word, so that the connection can be used again."""
@@ -62,8 +65,11 @@ class Following:
         self._needs_looks = False
         self._waits = False
         self._is_continued = False
+        self._is_answer = False
         self._looked_at = 0.0
+        self._has_news = False
         self._connections = 1
+        self._size = 0
         self._failures = 0
         self._vain_streams = 0
 
@@ -89,6 +95,7 @@ class Following:
             PeerProtocolError: the agent speaks of another task, or not in A2A.
         """
         self._cursor = after
+        self._is_answer = isinstance(request, SendMessageRequest) and request.message.task_id is not None
         if isinstance(request, SubscribeToTaskRequest):
             self._task_id = request.task_id
             self._needs_looks = not self._has_numbers
@@ -114,6 +121,8 @@ class Following:
             except (UnreachableError, UnavailableError) as error:
                 if self.seen.task_id is None:
                     raise
+                if isinstance(error, TimedOutError) and not self._has_numbers:
+                    self._vain_streams += 1  # silence is no failure: perhaps the agent thinks, and sends no heartbeats
                 problem = error
             except A2AError as error:
                 if self._connections == 1:
@@ -122,12 +131,15 @@ class Following:
             await self._pause(problem)
             source = self._again()
 
-    async def looks(self) -> AsyncGenerator[StreamEvent]:
-        """What looks at a task find that is known already, until it is over: for agents that do not stream.
+    async def looks(self, task_id: str | None = None) -> AsyncGenerator[StreamEvent]:
+        """What looks at a task find, until nobody is at work on it: for agents that do not stream.
+
+        It begins with the task, unless that was seen already.
 
         Raises:
             StreamTruncatedError: there was no news for too long.
         """
+        self._task_id = self._task_id or task_id
         if self.seen.is_over:
             return
         async with aclosing(self._watch()) as looks:
@@ -141,6 +153,9 @@ class Following:
     async def _steps(self, received: Received) -> list[StreamEvent]:
         """The events that something received stands for: itself, or what a look at the task knows beyond it."""
         event = received.event
+        self._size += received.size
+        if self._size > self._calls.bounds.stream_bytes:  # over all connections: each may be an endless one's next part
+            raise PeerProtocolError(f"The stream has more than {self._calls.bounds.stream_bytes} bytes")
         self._check_subject(event)
         if self._has_numbers and received.cursor is not None:
             if self._was_received(received):
@@ -148,9 +163,13 @@ class Following:
             self._cursor = received.cursor
         if self.seen.task_id is None and self._task_id is not None and not self._is_continued:
             return self._first_steps(event if isinstance(event, Task) else await self._look())
+        if self.seen.task_id is None and self._is_answer and isinstance(event, Task):
+            return self._first_steps(event)
         if isinstance(event, Task) and self.seen.task_id is not None:
             return self._news(event)
         if not self._needs_looks or isinstance(event, Message):
+            if isinstance(event, StatusUpdate) and ends_stream(event.status.state):
+                return [*await self._unstreamed(event), event]
             return [event]
         if isinstance(event, StatusUpdate) and not self.seen.is_over and not _ends(event):
             # A word on how it goes on. If it is an old one, it does no harm while the task is at work.
@@ -160,16 +179,35 @@ class Following:
         return self._news(await self._look())
 
     def _first_steps(self, task: Task) -> list[StreamEvent]:
-        """What somebody who subscribes gets first. A task that waits is not the end: what comes next is asked for."""
+        """What somebody who subscribes or answers may get first: the task as it stood.
+
+        One that waits is not the end then: what comes next is asked for.
+        """
         self._waits = ends_stream(task.status.state)
         return [task]
 
     def _news(self, snapshot: Task) -> list[StreamEvent]:
-        return [] if self.seen.is_ahead_of(snapshot) else self.seen.difference(snapshot)
+        if self.seen.is_ahead_of(snapshot):
+            return []
+        news = self.seen.difference(snapshot)
+        self.seen.learn(snapshot)
+        return news
+
+    async def _unstreamed(self, end: StatusUpdate) -> list[StreamEvent]:
+        """What an agent has made by its last word and did not stream: some (fasta2a) keep it for who reads the task."""
+        has_answer = self.seen.has_answer or end.status.message is not None
+        if has_answer or self.seen.is_over or self._has_numbers:
+            return []
+        with suppress(UnreachableError, A2AError):  # the end is the end, also where nobody knows more
+            snapshot = await self._look(end.task_id)
+            if snapshot.status.state is end.status.state:
+                return [step for step in self._news(snapshot) if isinstance(step, ArtifactUpdate)]
+        return []
 
     def _take(self, step: StreamEvent) -> None:
         self.seen.add(step)
         self._waits = self._waits and self.seen.is_over
+        self._has_news = True
         self._failures = self._vain_streams = 0  # only news count: an agent may close each stream after a snapshot
 
     @property
@@ -225,23 +263,25 @@ class Following:
     async def _watch(self) -> AsyncGenerator[Received]:
         """The task as it stands, again and again until it is over or has had no news for too long."""
         self._needs_looks, self._has_numbers, self._cursor = True, False, None
-        without_news = 0.0
+        without_news, pause = 0.0, FIRST_LOOK_SECONDS
         while without_news < self._calls.timeouts.reply:
             task = await self._look()
-            without_news = 0.0 if self._news(task) else without_news + LOOK_SECONDS
-            yield Received(task)
+            self._has_news = False
+            yield Received(task)  # and whoever gets it says whether there is news in it
             if self.seen.is_over:
                 return
-            await self._calls.sleep(LOOK_SECONDS)
+            await self._calls.sleep(pause)
+            without_news = 0.0 if self._has_news else without_news + pause
+            pause = min(pause * 2, LOOK_SECONDS)
         raise self._truncated()
 
-    async def _look(self) -> Task:
-        """The task as it stands now, not more often than makes sense."""
+    async def _look(self, named: str = "") -> Task:
+        """The task as it stands now, not more often than makes sense. `named` is its id, if no event was taken yet."""
         now = asyncio.get_running_loop().time
         pause = self._looked_at + self._calls.retries.first_pause - now()
         if pause > 0:
             await self._calls.sleep(pause)
-        task_id = self.seen.task_id or self._task_id or ""
+        task_id = self.seen.task_id or self._task_id or named
         task = await self._calls.call(ops.GET_TASK, GetTaskRequest(task_id, tenant=self._tenant))
         self._looked_at = now()
         if not isinstance(task, Task):

@@ -48,3 +48,8 @@ def interfaces_in_order(
     if bindings:
         spoken.sort(key=lambda pair: bindings.index(Binding(pair[0].binding)))
     return spoken
+
+
+def newest_of(versions: Sequence[Version]) -> Version:
+    """The newest of the versions that a caller accepts, of all if it does not care."""
+    return next(version for version in NEWEST_FIRST if version in (versions or NEWEST_FIRST))

@@ -1,14 +1,16 @@
 """Whose signatures on cards count, and where their keys come from: pinned, or from hosts that the caller allows.
 
-A key set is fetched only from an allowed host, over TLS, bounded in size, time and number. A pinned key stands for its
-id, whatever a card says about where to find it. Spec: 1.0 section 8.4.
+A key set is fetched only from an allowed host, over TLS, bounded in size, time and number, and kept for a while. A
+pinned key stands for its id, whatever a card says about where to find it. Spec: 1.0 section 8.4.
 """
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeAlias, cast
 
 import msgspec
 
@@ -33,6 +35,38 @@ MAX_KEY_SETS = 4
 MAX_KEYS = 100
 """Keys looked at in one set."""
 
+MAX_KEPT = 64
+"""Key sets kept; the oldest goes first. Which paths there are on an allowed host, a card decides."""
+
+KEPT_SECONDS = 600.0
+"""How long a key set is kept. A key that its owner withdraws counts so much longer."""
+
+LOOK_AGAIN_SECONDS = 30.0
+"""A set without the key that a card names is fetched again after this: keys are replaced, and cards name any."""
+
+Fetch: TypeAlias = Callable[[str], Awaitable[bytes]]
+"""Gives the bytes at a URL, bounded, or a ParleyError."""
+
+
+class KeySets:
+    """Key sets that were fetched, for all cards whose policy they belong to."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._kept: dict[str, tuple[float, dict[str, CardKey]]] = {}
+
+    async def get(self, url: str, key_id: str, fetch: Fetch) -> dict[str, CardKey]:
+        """The keys at a URL, fresh enough to find a key in them. Raises what `fetch` and `read_key_set` raise."""
+        fetched_at, keys = self._kept.get(url, (-math.inf, dict[str, CardKey]()))
+        if self._now() - fetched_at < (KEPT_SECONDS if key_id in keys else LOOK_AGAIN_SECONDS):
+            return keys
+        keys = read_key_set(await fetch(url))
+        self._kept.pop(url, None)
+        self._kept[url] = (self._now(), keys)
+        if len(self._kept) > MAX_KEPT:
+            del self._kept[next(iter(self._kept))]
+        return keys
+
 
 @dataclass(frozen=True, slots=True)
 class SignaturePolicy:
@@ -47,6 +81,8 @@ class SignaturePolicy:
     """Pinned keys by their ids (`kid`): PEM texts or JWK objects."""
     jwks_hosts: tuple[str, ...] = ()
     """Hosts from which a card may name a key set (`jku`); `.example.com` allows all below it."""
+    key_sets: KeySets = field(default_factory=KeySets, repr=False, compare=False)
+    """What was fetched from them. One policy may serve many clients."""
 
     def __post_init__(self) -> None:
         """Raises LocalProtocolError if a key cannot be read, or if no card could ever be accepted."""
@@ -74,8 +110,8 @@ class SignaturePolicy:
             raise SignatureInvalidError(f"Keys from {target.origin} could be anybody's: it is not encrypted")
 
 
-async def verify(card: bytes, policy: SignaturePolicy, fetch: Callable[[str], Awaitable[bytes]]) -> VerifiedSignature:
-    """The signature that verifies, and what it covers. `fetch` gives the bytes at a URL, bounded, or a ParleyError.
+async def verify(card: bytes, policy: SignaturePolicy, fetch: Fetch) -> VerifiedSignature:
+    """The signature that verifies, and what it covers.
 
     Raises:
         SignatureInvalidError: none verifies; the message says why for each.
@@ -83,13 +119,15 @@ async def verify(card: bytes, policy: SignaturePolicy, fetch: Callable[[str], Aw
     fetched: dict[str, dict[str, CardKey] | ParleyError] = {}
     for header in signature_headers(card):
         url = header.jku
-        if url is None or url in fetched or header.key_id in policy.keys or len(fetched) >= MAX_KEY_SETS:
+        if url is None or header.key_id in policy.keys or isinstance(fetched.get(url), ParleyError):
+            continue
+        if url not in fetched and len(fetched) >= MAX_KEY_SETS:
             continue
         try:
             policy.check_key_set(url)
-            fetched[url] = read_key_set(await fetch(url))
+            fetched[url] = await policy.key_sets.get(url, header.key_id, fetch)
         except ParleyError as error:
-            fetched[url] = error
+            fetched.setdefault(url, error)
 
     def find_key(header: ProtectedHeader) -> CardKey | None:
         if header.key_id in policy.keys:

@@ -1,21 +1,35 @@
 """What a person has logged in with, kept until it is forgotten: tokens, keys and passwords, by agent and scheme.
 
 Each login is a file of its own that only its owner can read, replaced as a whole, so that two processes never see or
-leave half of one. Where the files are is the caller's choice. A login belongs to one origin: see `credentials`.
+leave half of one; and a lock beside it, because a refresh token that two processes use makes many servers end the login
+(RFC 9700 section 4.14.2). Where the files are is the caller's choice. A login belongs to one origin: see `credentials`.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
+import sys
 import tempfile
+from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
+from weakref import WeakValueDictionary
 
 import msgspec
 from msgspec import Struct
 
 from parley.client.errors import CredentialsError
+
+if sys.platform != "win32":
+    import fcntl
+
+LOCK_SECONDS = 40.0
+"""How long another process is waited for that renews a login: longer than it may take."""
+LOCK_PAUSE = 0.05
+"""Between two looks at a lock."""
 
 
 class Tokens(Struct, frozen=True, omit_defaults=True):
@@ -25,9 +39,13 @@ class Tokens(Struct, frozen=True, omit_defaults=True):
     expires_at: float | None = None
     refresh_token: str | None = None
     scopes: tuple[str, ...] = ()
+    issued_at: float | None = None
 
     def __repr__(self) -> str:
         return f"Tokens(expires_at={self.expires_at}, scopes={self.scopes})"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return [("expires_at", self.expires_at), ("scopes", self.scopes)]
 
 
 class Login(Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -46,6 +64,9 @@ class Login(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     def __repr__(self) -> str:
         return f"Login(origin={self.origin!r}, scheme={self.scheme!r}, kind={self.kind!r})"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return [("origin", self.origin), ("scheme", self.scheme), ("kind", self.kind)]
 
 
 class LoginStore(Protocol):
@@ -67,12 +88,17 @@ class LoginStore(Protocol):
         """Every login, by origin and scheme."""
         ...
 
+    def exclusive(self, origin: str, scheme: str) -> AbstractAsyncContextManager[None]:
+        """Within the block, nobody else renews this login; whoever comes meanwhile waits."""
+        ...
+
 
 class MemoryLogins:
     """Logins that end with the process."""
 
     def __init__(self) -> None:
         self._logins: dict[tuple[str, str], Login] = {}
+        self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
     def get(self, origin: str, scheme: str) -> Login | None:
         """See `LoginStore`."""
@@ -92,6 +118,15 @@ class MemoryLogins:
     def all(self) -> list[Login]:
         """See `LoginStore`."""
         return [self._logins[key] for key in sorted(self._logins)]
+
+    @asynccontextmanager
+    async def exclusive(self, origin: str, scheme: str) -> AsyncGenerator[None]:
+        """See `LoginStore`."""
+        lock = self._locks.get((origin, scheme))
+        if lock is None:
+            lock = self._locks[origin, scheme] = asyncio.Lock()
+        async with lock:
+            yield
 
 
 class FileLogins:
@@ -129,26 +164,48 @@ class FileLogins:
             raise CredentialsError(f"The login cannot be kept in {self._directory}: {error.strerror}") from error
 
     def forget(self, origin: str, scheme: str | None = None) -> int:
-        """See `LoginStore`."""
-        gone = [login for login in self.all() if login.origin == origin and scheme in (None, login.scheme)]
-        for login in gone:
-            self._file(login.origin, login.scheme).unlink(missing_ok=True)
-        return len(gone)
+        """See `LoginStore`. Files that cannot be read are left as they are."""
+        count = 0
+        for file in self._files():
+            with suppress(CredentialsError):
+                login = self._read(file, is_private=False)
+                if login is not None and login.origin == origin and scheme in (None, login.scheme):
+                    file.unlink(missing_ok=True)
+                    self._lock_file(login.origin, login.scheme).unlink(missing_ok=True)
+                    count += 1
+        return count
 
     def all(self) -> list[Login]:
         """See `LoginStore`. Raises as `get` does."""
-        found = [login for file in self._directory.glob("*.json") if (login := self._read(file))]
+        found = [login for file in self._files() if (login := self._read(file))]
         return sorted(found, key=lambda login: (login.origin, login.scheme))
+
+    @asynccontextmanager
+    async def exclusive(self, origin: str, scheme: str) -> AsyncGenerator[None]:
+        """See `LoginStore`. On systems and disks without locks, and after a while, nobody is waited for."""
+        handle = await _lock(self._lock_file(origin, scheme))
+        try:
+            yield
+        finally:
+            if handle is not None:
+                os.close(handle)
+
+    def _files(self) -> list[Path]:
+        return list(self._directory.glob("*.json"))
 
     def _file(self, origin: str, scheme: str) -> Path:
         # Names of schemes come from foreign cards: a digest cannot leave the directory.
         name = hashlib.sha256(f"{origin}\n{scheme}".encode()).hexdigest()[:40]
         return self._directory / f"{name}.json"
 
-    def _read(self, file: Path) -> Login | None:
+    def _lock_file(self, origin: str, scheme: str) -> Path:
+        # Not the login's own file, which is replaced while somebody waits for it.
+        return self._file(origin, scheme).with_suffix(".lock")
+
+    def _read(self, file: Path, *, is_private: bool = True) -> Login | None:
         try:
             with file.open("rb") as reading:
-                if os.name == "posix" and os.fstat(reading.fileno()).st_mode & 0o077:
+                if is_private and os.name == "posix" and os.fstat(reading.fileno()).st_mode & 0o077:
                     raise CredentialsError(f"{file} can be read by others; run: chmod 600 {file}")
                 return msgspec.json.decode(reading.read(), type=Login)
         except FileNotFoundError:
@@ -158,3 +215,33 @@ class FileLogins:
         except (msgspec.DecodeError, UnicodeDecodeError):
             # Without the cause: it may quote what is in the file.
             raise CredentialsError(f"{file} is damaged; remove it and log in again") from None
+
+
+async def _lock(file: Path) -> int | None:
+    """A handle on the file that nobody else has, to be closed; None if there is none to be had."""
+    if sys.platform == "win32":
+        return None
+    try:
+        handle = os.open(file, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    except OSError:
+        return None
+    try:
+        async with asyncio.timeout(LOCK_SECONDS):
+            while not _is_locked(handle):
+                await asyncio.sleep(LOCK_PAUSE)
+    except OSError:  # such as TimeoutError
+        os.close(handle)
+        return None
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
+def _is_locked(handle: int) -> bool:
+    """Lock the file, if nobody else has."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

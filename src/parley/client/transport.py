@@ -24,8 +24,8 @@ from parley.protocol.versions import Version
 class Sent:
     """What goes along with a request: headers (gRPC: metadata), query parameters, and how long to wait."""
 
-    headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    query: Mapping[str, str] = field(default_factory=dict[str, str])
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    query: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     timeout: float = 600.0
     quiet: float = 90.0
     after: str | None = None
@@ -37,6 +37,8 @@ class Received(Struct, frozen=True):
 
     event: StreamEvent
     cursor: str | None = None
+    size: int = 0
+    """How many bytes of the stream it was."""
 
 
 class Transport(Protocol):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -51,6 +51,12 @@ class Place(Struct, frozen=True):
         """The path and the query, as they stand in a request."""
         return f"{self.path}?{self.query}" if self.query else self.path
 
+    def __repr__(self) -> str:
+        return f"Place({self.scheme}://{self.netloc}{self.path})"  # a query may hold a key
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return [("server", self.server), ("path", self.path)]
+
 
 @lru_cache(maxsize=256)
 def place_of(url: str) -> Place:
@@ -75,6 +81,12 @@ class HttpRequest(Struct, frozen=True):
     place: Place
     headers: Mapping[str, str]
     body: bytes = b""
+
+    def __repr__(self) -> str:
+        return f"HttpRequest({self.verb} {self.place!r})"  # headers hold secrets
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return [("verb", self.verb), ("place", self.place)]
 
     def encode(self) -> bytes:
         """The bytes of it. Raises LocalProtocolError if a header cannot be sent, or is not the caller's to set."""

@@ -23,7 +23,7 @@ from parley.protocol.signing import CardForm, CardKey, sign_card
 from parley.protocol.versions import Version
 from parley.server.contracts import Doorkeeper
 from parley.server.cursor import CURSOR
-from parley.server.idempotent_send import IDEMPOTENT_SEND
+from parley.server.idempotent_send import idempotent_send
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -72,7 +72,7 @@ class Cards:
         security: Doorkeeper | None = None,
         signer: Signer | None = None,
         has_push: bool = True,
-        takes_messages_once: bool = True,
+        remembers_messages: float = 0.0,
         is_remote: bool = False,
         default_version: Version | None = None,
         grpc_target: Callable[[str], str | None] = lambda _: None,
@@ -87,7 +87,7 @@ class Cards:
         self.has_streaming = agent.streaming
         self.has_push = has_push
         # An agent elsewhere has told which extensions it has; nothing can be added to them from here.
-        added = (CURSOR, IDEMPOTENT_SEND) if takes_messages_once else (CURSOR,)
+        added = (CURSOR, idempotent_send(remembers_messages)) if remembers_messages else (CURSOR,)
         self.extensions = () if is_remote else added
         self.has_extended = security is not None and agent.has_private_skills
         self._cards: OrderedDict[tuple[str, str | None, bool], AgentCard] = OrderedDict()

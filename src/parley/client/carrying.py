@@ -1,0 +1,214 @@
+"""How a secret travels: in which header, query parameter or cookie, for each kind of scheme that a card can declare.
+
+A card chooses names, and a caller has secrets: neither can have anything written into a header that is not its own, or
+be quoted in an error of the library that would refuse it. Spec: 1.0 section 4.5; OpenAPI 3.1 section 4.8.27.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from parley.client.connecting import Tls
+from parley.client.errors import CredentialsError
+from parley.client.oauth_client import OAuthClient
+from parley.client.transport import Sent
+from parley.protocol.cards import (
+    AgentInterface,
+    ApiKeyLocation,
+    ApiKeyScheme,
+    Binding,
+    HttpAuthScheme,
+    MutualTlsScheme,
+    OAuth2Scheme,
+    OpenIdConnectScheme,
+    SecurityScheme,
+)
+
+Secret: TypeAlias = str | tuple[str, str] | OAuthClient | Tls
+"""A key, token or password; a name and a password; a client of an authorization server; a certificate."""
+
+_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
+_NAME_IN_GRPC = re.compile(r"(?!grpc-)[a-z0-9_.-]+(?<!-bin)")
+_RESERVED = frozenset(
+    {
+        *("accept", "connection", "content-encoding", "content-length", "content-type", "expect", "host", "keep-alive"),
+        *("last-event-id", "te", "trailer", "transfer-encoding", "upgrade"),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What one scheme adds to a request."""
+
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    query: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    cookies: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+
+
+class Lacking(Exception):
+    """A scheme cannot be satisfied; the text says what is missing."""
+
+
+# --- what a scheme is -------------------------------------------------------------------------------------------------
+
+
+def kinds_of(scheme: SecurityScheme) -> tuple[str, ...]:
+    """The kinds of secrets that serve a scheme, the most fitting first."""
+    match scheme:
+        case ApiKeyScheme():
+            return ("apikey",)
+        case HttpAuthScheme():
+            return ("bearer", "oauth2") if takes_tokens(scheme) else (folded(scheme.scheme),)
+        case OAuth2Scheme():
+            return ("oauth2", "oauth", "bearer")
+        case OpenIdConnectScheme():
+            return ("openidconnect", "oidc", "oauth2", "bearer")
+        case MutualTlsScheme():
+            return ("mutualtls", "mtls")
+
+
+def described(name: str, scheme: SecurityScheme) -> str:
+    """A scheme in words, for somebody who has no secret for it: `an API key (scheme “key”, header X-Key)`."""
+    match scheme:
+        case ApiKeyScheme():
+            return f"an API key (scheme “{name}”, {scheme.location.value} {scheme.name})"
+        case HttpAuthScheme():
+            return f"HTTP {scheme.scheme} authentication (scheme “{name}”)"
+        case OAuth2Scheme():
+            return f"an OAuth 2.0 token (scheme “{name}”)"
+        case OpenIdConnectScheme():
+            return f"an OpenID Connect token (scheme “{name}”)"
+        case MutualTlsScheme():
+            return f"a client certificate (scheme “{name}”)"
+
+
+def plainer(scheme: SecurityScheme) -> SecurityScheme:
+    """Cards of 0.1 name schemes and nothing more, and are read as HTTP's; this is what those names mean."""
+    if not isinstance(scheme, HttpAuthScheme):
+        return scheme
+    match folded(scheme.scheme):
+        case "apikey":
+            return ApiKeyScheme(ApiKeyLocation.HEADER, "X-API-Key")
+        case "oauth2" | "openidconnect":
+            return HttpAuthScheme("Bearer")
+        case "mutualtls":
+            return MutualTlsScheme()
+        case _:
+            return scheme
+
+
+def takes_tokens(scheme: SecurityScheme) -> bool:
+    """Whether a scheme is satisfied by a token of an authorization server. Many cards say Bearer and not whose."""
+    if isinstance(scheme, HttpAuthScheme):
+        return folded(scheme.scheme) == "bearer"
+    return isinstance(scheme, OAuth2Scheme | OpenIdConnectScheme)
+
+
+def folded(name: str) -> str:
+    """A kind, however it is spelled: `API_Key` and `api-key` are one."""
+    return re.sub(r"[\s_-]", "", name).lower()
+
+
+# --- how its secret travels -------------------------------------------------------------------------------------------
+
+
+def carried(name: str, scheme: SecurityScheme, secret: Secret, interface: AgentInterface) -> Piece:
+    """What a secret adds to a request to an interface.
+
+    Raises:
+        Lacking: the binding has no place for it.
+        CredentialsError: it does not fit the scheme, or cannot be sent.
+    """
+    match scheme, secret:
+        case MutualTlsScheme(), Tls() if secret.certificate is not None:
+            return Piece()  # the connection shows it
+        case ApiKeyScheme(), str():
+            return _api_key(name, scheme, secret, interface)
+        case HttpAuthScheme(), str() | (str(), str()) if folded(scheme.scheme) == "basic":
+            return _basic(name, secret)
+        case HttpAuthScheme(), str():
+            return bearer(name, secret) if takes_tokens(scheme) else _authorization(name, scheme.scheme, secret)
+        case ((OAuth2Scheme() | OpenIdConnectScheme()), str()):
+            return bearer(name, secret)
+        case _:
+            raise CredentialsError(
+                f"What was given for “{name}” does not fit: the agent demands {described(name, scheme)}"
+            )
+
+
+def bearer(name: str, token: str) -> Piece:
+    """What a token adds to a request. Raises CredentialsError if it cannot be sent."""
+    return _authorization(name, "Bearer", token)
+
+
+def combined(sent: Sent, pieces: Sequence[Piece]) -> Sent:
+    """The request with all pieces. Raises Lacking if two of them want the same place."""
+    query, cookies, added = dict(sent.query), dict[str, str](), dict[str, str]()
+    for piece in pieces:
+        for name, value in piece.headers.items():
+            if added.setdefault(name, value) != value:
+                raise Lacking(f"two secrets in one header ({name}), which nobody can send")
+        query |= piece.query
+        cookies |= piece.cookies
+    if cookies:
+        added["cookie"] = "; ".join(f"{name}={value}" for name, value in cookies.items())
+    return replace(sent, headers={**sent.headers, **added}, query=query)
+
+
+def sendable(name: str, secret: str) -> str:
+    """The secret, if a header can hold it: HTTP libraries and gRPC would quote it in their errors.
+
+    Raises:
+        CredentialsError: it cannot.
+    """
+    if not secret or not secret.isascii() or not secret.isprintable() or secret != secret.strip():
+        raise CredentialsError(f"The secret for “{name}” is empty or has a character that no header can hold")
+    return secret
+
+
+def sendable_name(name: str) -> str:
+    """A header's name as it is sent. Raises CredentialsError if it is none."""
+    if not _NAME.fullmatch(name):
+        raise CredentialsError("That is no name of a header")
+    return name.lower()
+
+
+def _authorization(name: str, word: str, secret: str) -> Piece:
+    if not _NAME.fullmatch(word):
+        raise CredentialsError(f"The card's scheme “{name}” is no scheme of HTTP")
+    return Piece({"authorization": f"{word} {sendable(name, secret)}"})
+
+
+def _basic(name: str, secret: str | tuple[str, str]) -> Piece:
+    user, password = secret if isinstance(secret, tuple) else secret.split(":", 1) if ":" in secret else ("", "")
+    try:
+        pair = f"{user}:{password}".encode()
+    except UnicodeEncodeError:
+        pair = b""
+    # RFC 7617 section 2: a name with a colon would be another name with another password.
+    if not pair.strip(b":") or ":" in user or re.search(rb"[\x00-\x1f\x7f]", pair):
+        raise CredentialsError(f"What was given for “{name}” is no name and password")
+    return _authorization(name, "Basic", b64encode(pair).decode())
+
+
+def _api_key(name: str, scheme: ApiKeyScheme, secret: str, interface: AgentInterface) -> Piece:
+    is_grpc = interface.binding == Binding.GRPC
+    if scheme.location is ApiKeyLocation.QUERY:
+        if is_grpc:
+            raise Lacking(f"{described(name, scheme)}, which gRPC cannot carry")
+        return Piece(query={scheme.name: secret})
+    if not _NAME.fullmatch(scheme.name) or scheme.name.lower() in _RESERVED:
+        raise CredentialsError(f"The card wants the key of “{name}” where none can be")
+    value = sendable(name, secret)
+    if scheme.location is ApiKeyLocation.HEADER:
+        if is_grpc and not _NAME_IN_GRPC.fullmatch(scheme.name.lower()):
+            raise Lacking(f"{described(name, scheme)}, which gRPC cannot carry")
+        return Piece({scheme.name.lower(): value})
+    if re.search(r'[\s",;\\]', value):  # RFC 6265 section 4.1.1
+        raise CredentialsError(f"The key for “{name}” has a character that no cookie can hold")
+    return Piece(cookies={scheme.name: value})

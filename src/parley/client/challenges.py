@@ -1,0 +1,55 @@
+"""What a refusal says of how to do better: the scope that is missing, from `WWW-Authenticate` (RFC 6750 section 3).
+
+A scope is part of the error's message, for people, and of its details, for `credentials`. Parley's own agents put it
+there themselves, over every binding.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from parley.protocol.errors import A2AError, PermissionDeniedError, UnauthenticatedError
+
+SCOPE = "scope"
+"""The detail that holds the missing scopes, with spaces in between."""
+
+_PART = re.compile(
+    r'[\s,]*(?:(?P<name>[\w-]+)\s*=\s*(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<bare>[^\s,"]*))|(?P<scheme>[\w-]+))'
+)
+_SCOPES = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+( [\x21\x23-\x5b\x5d-\x7e]+)*")  # RFC 6749 section 3.3
+
+
+def with_missing_scope(error: A2AError, headers: Mapping[str, str]) -> A2AError:
+    """The error with the scopes that the agent demands, if it was refused for want of them."""
+    if not isinstance(error, UnauthenticatedError | PermissionDeniedError) or missing_scopes(error):
+        return error
+    bearer = _parameters(headers.get("www-authenticate", ""), "bearer")
+    scope = bearer.get("scope", "")
+    if bearer.get("error") != "insufficient_scope" or not _SCOPES.fullmatch(scope):
+        return error
+    return type(error)(
+        f"{error.message[:150]}; the token lacks the scope {scope}",
+        path=error.path,
+        details={**error.details, SCOPE: scope},
+    )
+
+
+def missing_scopes(error: A2AError) -> tuple[str, ...]:
+    """The scopes for want of which a request was refused, as far as the agent says."""
+    text = error.details.get(SCOPE) or error.details.get("scopes", "").replace(",", " ")  # as skills of Parley say it
+    return tuple(text.split())
+
+
+def _parameters(header: str, scheme: str) -> dict[str, str]:
+    """The parameters of one scheme's challenge in a header that may hold several."""
+    found: dict[str, str] = {}
+    current = ""
+    for part in _PART.finditer(header):
+        if part["scheme"]:
+            current = part["scheme"].lower()
+        elif current == scheme:
+            quoted = part["quoted"]
+            value = part["bare"] if quoted is None else re.sub(r"\\(.)", r"\1", quoted)
+            found.setdefault(part["name"].lower(), value)
+    return found
