@@ -15,6 +15,7 @@ run: .venv/.installed ## Serve an example at http://127.0.0.1:8080 and say what 
 	@echo "A trip planner. It writes its plan while you watch and makes a file; say only «Rome», and it asks for how long."
 	@echo "Stop it in the middle of a plan and run it again: it goes on with the day it was at."
 	@echo "If port $(PORT) is in use: make run PORT=8081"
+	@echo "In another terminal: $(BIN)/parley chat http://127.0.0.1:$(PORT)"
 	@exec $(BIN)/parley serve examples/trip.py:agent \
 		--port $(PORT) --grpc-port $(GRPC_PORT) --store $(STORE) --drain-seconds 0 --log-level warning
 

@@ -65,6 +65,9 @@ def sampler() -> Agent:
                 yield File(b"1,2", "data.csv")
                 yield {"rows": 1}
                 yield UrlPart("https://files.example/big.zip", "application/zip", "big.zip")
+            case ["lines"]:
+                await turn.status("one\nError: two")
+                await turn.fail("three\nfour")
             case ["fail"]:
                 await turn.fail("The vault is empty")
             case ["reject"]:
@@ -123,6 +126,6 @@ def sampler_on_a_port(**options: Any) -> Generator[str]:
         yield url
 
 
-def parley(*arguments: str, input: str | None = None, env: dict[str, str] | None = None) -> Result:
+def parley(*arguments: str, input: str | bytes | None = None, env: dict[str, str] | None = None) -> Result:
     """The command's outcome. It wraps nothing and has no colors, because its output is no terminal."""
     return CliRunner().invoke(cli, arguments, input=input, env=env, catch_exceptions=False)

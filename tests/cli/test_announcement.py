@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from rich.console import Console
 
 from parley import Agent
-from parley.cli import serve
+from parley.cli import serving
 from parley.cli.announcement import Announcement
 from parley.server.app import App
 from parley.server.auth_file import parse_security
@@ -90,7 +90,7 @@ def test_the_line_to_try_has_a_place_for_the_credentials(table: str, words: str)
 
 def places(announcement: Announcement) -> list[str]:
     lines = shown(announcement).splitlines()
-    return [line for line in lines if line.startswith("  ") and "curl" not in line]
+    return [line for line in lines if line.startswith("  ") and not line.startswith(("  curl ", "  parley "))]
 
 
 def places_of(base: str) -> list[str]:
@@ -174,6 +174,18 @@ def test_the_certificate_to_trust_is_in_the_line() -> None:
 
 def test_spans_are_made_where_something_takes_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trace, "get_tracer_provider", lambda: trace.ProxyTracerProvider())
-    assert serve._tracing() is None
+    assert serving._tracing() is None
     monkeypatch.setattr(trace, "get_tracer_provider", TracerProvider)
-    assert serve._tracing() is not None
+    assert serving._tracing() is not None
+
+
+def test_it_says_how_to_talk_to_the_first_agent() -> None:
+    assert "Talk to it:\n\n  parley chat http://here:1\n" in shown(announcement(hello()))
+    assert "parley chat http://here:1/agents/hello\n" in shown(announcement(hello(), charts()))
+    behind_tls = announcement(hello(), local_url="https://here:1", certificate=Path("my cert.pem"))
+    assert "parley chat https://here:1 --ca 'my cert.pem'\n" in shown(behind_tls)
+
+
+def test_who_must_authenticate_logs_in_first() -> None:
+    security = parse_security("[schemes.one]\n" + next(iter(SCHEMES)))
+    assert "Talk to it, after parley login with the same URL:\n" in shown(announcement(hello(), security=security))

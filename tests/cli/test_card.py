@@ -1,15 +1,19 @@
 """`parley card`: what it shows of a card, whoever wrote it; and credentials, which only the named agent gets."""
 
 import json
+import threading
 from collections.abc import Generator
 from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trustme
 
-from parley.cli.calling import Calling, code_of, parse_header, parse_origin, parse_url
+from parley.cli.calling import Calling, parse_header, parse_origin, parse_url
 from parley.cli.card import describe, show_card
+from parley.cli.ending import code_of
 from parley.cli.transcript import console, size_of
 from parley.protocol import cards as c
 from parley.protocol.errors import LocalProtocolError
@@ -57,6 +61,34 @@ Skills
 def test_programs_get_the_card_as_1_0_spells_it(url: str) -> None:
     card = json.loads(parley("card", f"{url}/.well-known/agent-card.json", "--json").stdout)
     assert (card["name"], card["supportedInterfaces"][0]["protocolBinding"]) == ("Sampler", "JSONRPC")
+
+
+def test_the_card_of_an_older_version_can_be_asked_for(url: str) -> None:
+    assert f"\n→ JSONRPC 0.1    {url}/\n" in parley("card", url, "--dialect", "0.1").stdout
+
+
+def test_a_card_that_is_not_for_everybody_is_shown_to_who_may_see_it() -> None:
+    class Closed(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            is_known = self.headers["authorization"] == "Bearer sesame"
+            self.send_response(200 if is_known else 401)
+            self.end_headers()
+            face = {"url": f"http://{self.headers['host']}/", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
+            card = {"name": "Closed", "description": "", "version": "1", "capabilities": {}, "skills": []}
+            modes = {"defaultInputModes": [], "defaultOutputModes": [], "supportedInterfaces": [face]}
+            self.wfile.write(json.dumps({**card, **modes}).encode() if is_known else b"")
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Closed) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,)).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        stranger, known = parley("card", url), parley("card", url, "--token", "sesame")
+        server.shutdown()
+    assert (stranger.exit_code, known.exit_code) == (3, 0)
+    assert "answers 401" in stranger.stderr
+    assert known.stdout.startswith("Closed 1\n")
 
 
 def test_an_agent_without_an_extended_card_says_so(url: str) -> None:

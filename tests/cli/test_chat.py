@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from scripts.terminal import terminal
@@ -122,6 +123,46 @@ def test_a_task_that_waits_can_be_gone_on_with(url: str) -> None:
     assert talk(url, "hi", options=("--task", "nope"))[1] == ["Error: Task not found (taskId nope).", "> hi", "hi"]
 
 
+def test_a_form_of_a_given_task_is_filled_in_and_sent(url: str) -> None:
+    task = parley("send", url, "form", "--no-stream", "--json").stdout.split('"id":"')[1].split('"')[0]
+    code, shown = talk(url, "1", "", "train", "", "", "hi", options=("--task", task))
+    assert (code, shown[-7:]) == (
+        0,
+        ["{", '  "amount": 1,', '  "kind": "train",', '  "refund": false', "}", "> hi", "hi"],
+    )
+
+
+def test_a_question_whose_answer_was_refused_can_be_answered_again(tmp_path: Path) -> None:
+    (tmp_path / "photo.png").write_bytes(b"x")
+    agent = Agent("Reader", description="Reads.", input_modes=["text/plain"])
+
+    @agent.on_message
+    async def read(turn: Any) -> Any:
+        yield "Read: " + (await turn.ask("What?")).text
+
+    with on_a_port(lambda: App(agent)) as url:
+        done = parley("chat", url, input=f"hi\n/file {tmp_path / 'photo.png'}\nThis\nThat\n")
+    said = [line for line in done.stdout.splitlines() if "photo" not in line]
+    assert said[1:4] == ["> hi", "What?", "It goes with your next message."]
+    assert said[4] == "answer> This"
+    assert said[5].startswith("Error: ")
+    assert said[6:] == ["answer> That", "Read: That"]
+
+
+def test_a_file_needs_a_name_and_may_be_at_home(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "note.txt").write_text("a note")
+    shown = talk(url, "/file", "/file ~/note.txt", "parts")[1]
+    assert shown == [
+        "> /file",
+        "Which file? Write it as /file PATH",
+        "> /file ~/note.txt",
+        "It goes with your next message.",
+        "> parts",
+        "TextPart, RawPart",
+    ]
+
+
 def test_an_agent_that_replies_with_messages_keeps_its_context() -> None:
     agent = Agent("Oracle", description="Knows.", replies_directly=True)
 
@@ -178,6 +219,16 @@ def test_ctrl_c_cancels_what_waits_for_an_answer_or_a_form(url: str, tmp_path: P
         chat.interrupt("Ctrl+D or /quit ends the chat.\n> ")
         chat.type("/quit")
         assert chat.ended() == 0
+
+
+def test_ctrl_d_ends_the_chat_in_a_form_too(url: str, tmp_path: Path) -> None:
+    with terminal("chat", url, cwd=tmp_path) as chat:
+        chat.until("> ")
+        chat.type("form")
+        chat.until("Amount in EUR (a number): ")
+        chat.press(CTRL_D)
+        assert chat.ended() == 0
+        assert chat.shown.endswith("Amount in EUR (a number): \n")
 
 
 def test_what_cannot_be_canceled_is_told_and_the_chat_goes_on(url: str, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from parley.cli.calling import EXIT_CODES
+from parley.cli.ending import EXIT_CODES
 from parley.cli.main import app
 
 ROOT = Path(__file__).parent.parent.parent

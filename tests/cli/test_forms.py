@@ -34,6 +34,34 @@ def test_a_schema_becomes_fields() -> None:
     ]
 
 
+def test_what_pydantic_writes_for_optional_values_and_enumerations_is_understood() -> None:
+    schema: JsonValue = {
+        "$defs": {
+            "Seat": {"enum": ["aisle", "window"], "title": "Seat", "type": "string"},
+            "Loop": {"$ref": "#/$defs/Loop"},
+        },
+        "properties": {
+            "days": {"anyOf": [{"type": "integer"}, {"type": "null"}], "default": None, "title": "Days"},
+            "seat": {"$ref": "#/$defs/Seat"},
+            "other": {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/Seat"}], "title": "Other seat"},
+            "meal": {"oneOf": [{"const": "soup"}, {"const": "salad"}]},
+            "loop": {"$ref": "#/$defs/Loop"},
+            "lost": {"$ref": "#/nowhere/at/all"},
+        },
+        "required": ["seat"],
+        "type": "object",
+    }
+    seats = ("aisle", "window")
+    assert form_of(question(schema)) == [
+        Field(name="days", title="Days", kind="integer", is_required=False),
+        Field(name="seat", title="Seat", kind="string", is_required=True, choices=seats),
+        Field(name="other", title="Other seat", kind="string", is_required=False, choices=seats),
+        Field(name="meal", title="meal", kind="string", is_required=False, choices=("soup", "salad")),
+        Field(name="loop", title="loop", kind="string", is_required=False),
+        Field(name="lost", title="lost", kind="string", is_required=False),
+    ]
+
+
 @pytest.mark.parametrize("data", [None, [], {}, {"properties": []}, {"properties": {}}, {"properties": {"a": {}}}])
 def test_other_data_is_no_form(data: JsonValue) -> None:
     assert form_of(question(data)) is None
@@ -89,6 +117,7 @@ def test_choices_that_are_no_texts_are_typed_as_json() -> None:
         ("…/..", "file.csv"),
         (None, "file.csv"),
         ("ä" * 200 + ".txt", "ä" * 58 + ".txt"),
+        ("x" * 9 + "." + "y" * 119, "y" * 119),
     ],
 )
 def test_a_files_name_cannot_lead_anywhere(name: str | None, saved: str) -> None:

@@ -13,11 +13,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import trustme
+from joserfc.jwk import ECKey
 from typer.testing import CliRunner
 
 from parley.cli.main import app
+from parley.protocol.signing import load_key, verify_card
 from parley.server.schemes.stored_secrets import hash_secret
-from tests.cli.served import SECONDS, Served, call, message, running, served
+from tests.cli.served import SECONDS, Served, call, fetch, message, running, served
 
 ECHO = """
 from parley import Agent
@@ -96,6 +99,49 @@ def test_callers_credentials_are_handed_on_to_an_agent_that_asks_for_some(tmp_pa
         assert proxy.end() == 0
 
 
+def test_an_agent_with_mutual_tls_sees_the_proxys_certificate(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    server, client = authority.issue_cert("127.0.0.1"), authority.issue_cert("proxy@example.com")
+    server.cert_chain_pems[0].write_to_path(tmp_path / "cert.pem")
+    server.private_key_pem.write_to_path(tmp_path / "key.pem")
+    client.private_key_and_cert_chain_pem.write_to_path(tmp_path / "client.pem")
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    (tmp_path / "echo.py").write_text(ECHO)
+    tls = ("--tls-cert", "cert.pem", "--tls-key", "key.pem", "--tls-client-ca", "ca.pem")
+    options = ("--port", "0", "--grpc-port", "off", "--store", "memory:")
+    with (
+        served("echo.py:agent", *options, *tls, cwd=tmp_path) as agent,
+        proxying(agent.until_ready(), *FREE, "--ca", "ca.pem", "--cert", "client.pem", cwd=tmp_path) as proxy,
+    ):
+        reply = call(proxy.until_ready(), "SendMessage", message("hello"))
+        assert reply["result"]["task"]["artifacts"][0]["parts"] == [{"text": "hello"}]
+        assert "Open: whoever reaches the proxy may use the agent." in proxy.said
+        assert proxy.end() == 0
+
+
+def test_it_has_what_every_server_has(agent: str, tmp_path: Path) -> None:
+    """A signed card with public addresses, metrics, and a log for machines."""
+    key = ECKey.generate_key("P-256")
+    (tmp_path / "key.pem").write_bytes(key.as_pem(private=True))
+    public = ("--public-url", "https://a.example/x", "--public-grpc-url", "grpc.example:443")
+    files = ("--signing-key", "key.pem", "--ledger", "ledger.jsonl")
+    with proxying(agent, *FREE, *public, *files, "--log-format", "json", cwd=tmp_path) as proxy:
+        url = json.loads(proxy.until_logged("Serving at"))["url"]
+        card = json.loads(fetch(f"{url}/.well-known/agent-card.json?A2A-Version=1.0"))
+        assert {face["url"] for face in card["supportedInterfaces"]} == {
+            "https://a.example/x/",
+            "https://a.example/x",
+            "grpc.example:443",
+        }
+        verify_card(card, lambda _: load_key(key.as_dict(private=False)))
+        call(url, "SendMessage", message("hello"))
+        assert b"parley_" in fetch(f"{url}/metrics")
+        assert proxy.end() == 0
+    assert proxy.said == []
+    (entry,) = (tmp_path / "ledger.jsonl").read_text().splitlines()
+    assert json.loads(entry)["kind"] == "task"
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
@@ -104,8 +150,13 @@ def test_callers_credentials_are_handed_on_to_an_agent_that_asks_for_some(tmp_pa
         (["localhost:1", "--tls-cert", "cert.pem"], 2, "TLS needs both files"),
         (["localhost:1", "--grpc-port", "off"], 3, "No connection"),
         (["localhost:1", "--auth", "absent.toml"], 2, "absent.toml"),
+        (["localhost:1", "--signing-key", "absent.pem"], 2, "absent.pem"),
+        (["localhost:1", "--public-url", "a.example"], 2, "no URL of a server"),
+        (["localhost:1", "--webhook-url", "a.example"], 2, "no URL of a server"),
+        (["localhost:1", "--ledger", "absent/ledger"], 1, "absent/ledger cannot be used"),
+        (["localhost:1", "--trace-file", "absent/trace"], 1, "absent/trace cannot be used"),
     ],
-    ids=["url", "port", "tls", "nobody", "auth"],
+    ids=["url", "port", "tls", "nobody", "auth", "key", "public", "webhook", "ledger", "trace"],
 )
 def test_mistakes_are_told_in_a_sentence(arguments: list[str], code: int, words: str) -> None:
     done = CliRunner().invoke(app, ["proxy", *arguments])
@@ -125,7 +176,7 @@ def test_what_cannot_be_served_is_told(agent: str) -> None:
 
 
 def test_grpc_that_is_not_installed_is_told_only_to_who_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("parley.cli.proxy.GRPC_MODULES", ("there_is_no_such_module",))
+    monkeypatch.setattr("parley.cli.serving.GRPC_MODULES", ("there_is_no_such_module",))
     done = CliRunner().invoke(app, ["proxy", "localhost:1", "--grpc-port", "0"])
     assert (done.exit_code, "gRPC is not installed" in done.output) == (2, True)
     done = CliRunner().invoke(app, ["proxy", "localhost:1"])

@@ -23,6 +23,11 @@ def task(url: str) -> Generator[str]:
     assert parley("tasks", "cancel", url, task).exit_code == 0
 
 
+def test_an_id_that_is_empty_is_a_mistake() -> None:
+    for words in (("set", "x", "t", "https://hook.example", "--id", ""), ("delete", "x", "t", "")):
+        assert "An id cannot be empty" in parley("push", *words).stderr
+
+
 def test_webhooks_are_set_listed_and_deleted(url: str, task: str) -> None:
     made = parley(
         "push", "set", url, task, HOOK, "--id", "ci", "--webhook-token", "t", "--webhook-auth", "Bearer s3cret"

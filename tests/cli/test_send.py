@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 
+from parley.cli import inputs
 from parley.cli.main import app as cli
+from parley.protocol.messages import UrlPart
+from parley.protocol.versions import Version
 from tests.cli.sampler import SECONDS, parley, sampler_on_a_port
 
 
@@ -24,7 +27,10 @@ def lines(text: str) -> list[Any]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-@pytest.mark.parametrize("how", [(), ("--no-stream",), ("--binding", "http+json"), ("--dialect", "0.3")])
+@pytest.mark.parametrize(
+    "how",
+    [(), ("--no-stream",), ("--binding", "http+json"), *(("--dialect", version) for version in Version)],
+)
 def test_the_answer_goes_to_standard_output_and_nothing_else_does(url: str, how: tuple[str, ...]) -> None:
     done = parley("send", url, "hello", "there", *how)
     assert (done.exit_code, done.stdout, done.stderr) == (0, "hello there\n", "")
@@ -89,6 +95,11 @@ def test_a_file_that_cannot_be_saved_is_told_and_the_answer_goes_on(url: str, tm
     done = parley("send", url, "work", "--save", str(tmp_path / "taken"))
     assert "The file cannot be saved: File exists" in done.stderr
     assert done.exit_code == 0
+
+
+def test_words_about_the_work_cannot_pass_for_words_of_the_command(url: str) -> None:
+    done = parley("send", url, "lines")
+    assert done.stderr.splitlines() == ["· one", "  Error: two", "Failed: three", "  four"]
 
 
 @pytest.mark.parametrize(
@@ -168,6 +179,10 @@ def test_json_is_harmless_in_a_terminal_too_and_says_the_same(url: str) -> None:
         (("hi", "--header", "X-Secret 123"), "That is no header"),
         (("hi", "--binding", "soap"), "'soap' is not one of"),
         (("hi", "--trust", "?"), "'?' is no origin"),
+        (("hi", "--task", ""), "An id cannot be empty"),
+        (("hi", "--context", " "), "An id cannot be empty"),
+        (("hi", "--save", ".", "--json"), "With --json, files are in the output"),
+        (("hi", "--file", "no\0name"), "cannot be read: embedded null byte"),
     ],
 )
 def test_what_is_asked_wrongly_ends_with_two_and_the_cure(url: str, arguments: tuple[str, ...], words: str) -> None:
@@ -175,6 +190,38 @@ def test_what_is_asked_wrongly_ends_with_two_and_the_cure(url: str, arguments: t
     assert done.exit_code == 2
     assert words in done.stderr
     assert "123" not in done.stderr.split("Error", 1)[-1]
+
+
+@pytest.mark.parametrize("option", ["--file", "--data"])
+def test_a_file_without_an_end_is_not_read_to_it(
+    url: str, option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inputs, "LARGEST", 1_000_000)
+    (tmp_path / "as large as can be").write_bytes(b" " * 999_999 + b"1")
+    prefix = "@" if option == "--data" else ""
+    assert parley("send", url, "parts", option, f"{prefix}{tmp_path / 'as large as can be'}").exit_code == 0
+    done = parley("send", url, "parts", option, f"{prefix}/dev/zero")
+    assert done.exit_code == 2
+    assert "/dev/zero has more than 1 MB. Put it where the agent can fetch it" in done.stderr
+
+
+def test_standard_input_that_is_no_text_is_refused(url: str) -> None:
+    done = parley("send", url, "-", input="café".encode("latin-1"))
+    assert done.exit_code == 2
+    assert "Standard input is no text in UTF-8. Send it with --file /dev/stdin." in done.stderr
+
+
+def test_the_name_of_a_file_elsewhere_is_in_its_urls_path() -> None:
+    part = inputs.read_file("https://files.example/a%20b.png?signature=x/y.exe")
+    assert part == UrlPart("https://files.example/a%20b.png?signature=x/y.exe", "image/png", "a b.png")
+    assert inputs.read_file("https://files.example/").filename is None
+
+
+def test_a_secret_in_a_url_is_refused_and_not_repeated() -> None:
+    done = parley("send", "https://ada:s3cret@agents.example", "hi")
+    assert done.exit_code == 2
+    assert "give credentials with --token or --header" in done.stderr
+    assert "s3cret" not in done.output
 
 
 @pytest.mark.parametrize("url", ["ftp://x", "http://", "http://x:99999", "not a url", "http://["])
@@ -207,6 +254,20 @@ def test_ctrl_c_ends_with_130_and_says_that_the_task_goes_on(url: str) -> None:
     assert error.startswith(f"The task goes on. See: parley tasks watch {url} ")
 
 
+def test_who_loses_the_agent_is_told_how_to_look_for_the_task() -> None:
+    with sampler_on_a_port() as url:
+        command = [sys.executable, "-m", "parley.cli.main", "send", url, "wait"]
+        sending = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert sending.stderr is not None
+        assert sending.stderr.readline() == "· waiting\n"
+    with sending:
+        out, error = sending.communicate(timeout=SECONDS)
+    assert (sending.returncode, out) == (3, "begun, \n")
+    told, why = error.splitlines()
+    assert told.startswith(f"The task may go on. See: parley tasks watch {url} ")
+    assert why.startswith("Error: The stream ended before its task did")
+
+
 def test_the_exit_codes_are_in_every_commands_help() -> None:
     for command in (["send"], ["card"], ["chat"], ["tasks", "list"], ["push", "set"]):
         done = parley(*command, "--help")
@@ -221,6 +282,13 @@ def test_the_shell_completes_commands_and_values() -> None:
 
     assert "send" in completed("parley se")
     assert {"HTTP+JSON"} <= {word.upper() for word in completed("parley send --binding ht")}
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_every_shell_completes_the_options_that_commands_share(shell: str) -> None:
+    env = {"_PARLEY_COMPLETE": f"complete_{shell}", "COMP_WORDS": "parley tasks show --bin", "COMP_CWORD": "3"}
+    more = {"_TYPER_COMPLETE_ARGS": "parley tasks show --bin", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
+    assert "--binding" in " ".join(parley_completion({**env, **more}))
 
 
 def parley_completion(env: dict[str, str]) -> list[str]:

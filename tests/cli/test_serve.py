@@ -22,7 +22,8 @@ from typer.testing import CliRunner
 from parley import __version__
 from parley.cli import token
 from parley.cli.main import app
-from parley.cli.serve import parse_duration, parse_grpc_port
+from parley.cli.serve import parse_duration
+from parley.cli.serving import parse_grpc_port
 from parley.protocol.signing import load_key, verify_card
 from parley.server.auth_file import parse_security
 from parley.server.credentials import Credentials

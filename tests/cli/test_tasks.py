@@ -13,9 +13,17 @@ from typing import Any
 import pytest
 
 from parley import Agent
-from parley.cli import tasks
-from parley.client.client import Client
-from parley.protocol.errors import UnsupportedOperationError
+from parley.client import resuming
+from parley.client.calling import Calls
+from parley.engine.engine import Engine
+from parley.protocol import operations as ops
+from parley.protocol.errors import (
+    A2AError,
+    InvalidParamsError,
+    MethodNotFoundError,
+    UnsupportedOperationError,
+)
+from parley.protocol.operations import Operation
 from parley.server.app import App
 from tests.cli.sampler import SECONDS, on_a_port, parley, sampler_on_a_port
 
@@ -40,7 +48,7 @@ def test_tasks_are_listed_a_line_each(url: str) -> None:
         parley("send", url, f"hello {number} {'x' * 80}", "--context", "listed")
     done = parley("tasks", "list", url, "--context", "listed")
     assert (done.exit_code, len(done.stdout.splitlines())) == (0, 3)
-    assert all("  completed  hello " in line and line.endswith("x…") for line in done.stdout.splitlines())
+    assert all("  completed       hello " in line and line.endswith("x…") for line in done.stdout.splitlines())
     listed = lines(parley("tasks", "list", url, "--context", "listed", "--limit", "2", "--json").stdout)
     assert [task["contextId"] for task in listed] == ["listed", "listed"]
     assert listed[0]["artifacts"][0]["parts"][0]["text"].startswith("hello ")
@@ -129,44 +137,73 @@ def test_a_task_that_asks_ends_the_watch_with_four(url: str) -> None:
     assert done.stderr.splitlines()[-1] == f"It waits. Answer with: parley send {url} TEXT --task {task}"
 
 
+def test_a_form_that_is_watched_is_to_be_answered_with_data(url: str) -> None:
+    task = lines(parley("send", url, "form", "--no-stream", "--json").stdout)[0]["task"]["id"]
+    done = parley("tasks", "watch", url, task)
+    assert (done.exit_code, done.stdout) == (4, "What did you spend?\n")
+    assert done.stderr.splitlines()[-1].endswith(f" --data JSON --task {task}")
+
+
+def test_an_id_that_is_empty_is_a_mistake(url: str) -> None:
+    for command in ("show", "watch", "cancel"):
+        done = parley("tasks", command, url, "")
+        assert done.exit_code == 2
+        assert "An id cannot be empty" in done.stderr
+
+
 def test_canceling_tells_programs_the_task(url: str) -> None:
     (task,) = lines(parley("tasks", "cancel", url, start(url, "wait"), "--json").stdout)
     assert task["status"]["state"] == "TASK_STATE_CANCELED"
 
 
-def test_an_agent_that_does_not_stream_is_read_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tasks, "POLL_SECONDS", 0.01)
-    agent = Agent("Slow", streaming=False)
-    was_read_twice, reads, get = threading.Event(), count(1), Client.get
+def is_read_twice(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Set when a client has read a task for the second time. Nobody waits between two looks."""
+    monkeypatch.setattr(resuming, "LOOK_SECONDS", 0.01)
+    read_twice, reads, call = threading.Event(), count(1), Calls.call
+
+    async def counted(calls: Calls, operation: Operation, request: Any) -> Any:
+        result = await call(calls, operation, request)
+        if operation is ops.GET_TASK and next(reads) == 2:
+            read_twice.set()
+        return result
+
+    monkeypatch.setattr(Calls, "call", counted)
+    return read_twice
+
+
+def slow_agent(go_on: threading.Event, **options: Any) -> Agent:
+    """An agent that says a word, and another one when it may go on."""
+    agent = Agent("Slow", **options)
 
     @agent.on_message
     async def work(turn: Any) -> Any:
         yield "one, "
-        await asyncio.to_thread(was_read_twice.wait, SECONDS)
+        await asyncio.to_thread(go_on.wait, SECONDS)
         yield "two"
 
-    async def counted(client: Client, task: str, **options: Any) -> Any:
-        reply = await get(client, task, **options)
-        if next(reads) == 2:
-            was_read_twice.set()
-        return reply
+    return agent
 
-    monkeypatch.setattr(Client, "get", counted)
+
+def test_an_agent_that_does_not_stream_is_read_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = slow_agent(is_read_twice(monkeypatch), streaming=False)
     with on_a_port(lambda: App(agent)) as url:
         done = parley("tasks", "watch", url, start(url, "go"))
     assert (done.exit_code, done.stdout) == (0, "one, two\n")
     assert done.stderr.splitlines()[-1].endswith(" completed")
 
 
-def test_a_task_that_nobody_may_subscribe_to_is_read_again_and_again(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
-    """As with agents that say they stream, and refuse: the typed API of our own server cannot produce that."""
-    monkeypatch.setattr(tasks, "POLL_SECONDS", 0.01)
+@pytest.mark.parametrize("refusal", [UnsupportedOperationError, MethodNotFoundError, InvalidParamsError])
+def test_a_task_that_nobody_may_subscribe_to_is_read_again_and_again(
+    monkeypatch: pytest.MonkeyPatch, refusal: type[A2AError]
+) -> None:
+    """Agents that say they stream, and refuse, each in its way: our own server cannot be made to."""
+    agent = slow_agent(is_read_twice(monkeypatch))
 
-    async def subscribe(client: Client, task: str) -> AsyncGenerator[Any]:
-        assert (await client.cancel(task)).task is not None
-        raise UnsupportedOperationError
+    async def refused(engine: Engine, *arguments: Any, **options: Any) -> AsyncGenerator[Any]:
+        raise refusal
         yield
 
-    monkeypatch.setattr(Client, "subscribe", subscribe)
-    done = parley("tasks", "watch", url, start(url, "wait"))
-    assert (done.exit_code, done.stderr.splitlines()[-1]) == (1, "Canceled.")
+    monkeypatch.setattr(Engine, "subscribe_to_task", refused)
+    with on_a_port(lambda: App(agent)) as url:
+        done = parley("tasks", "watch", url, start(url, "go"))
+    assert (done.exit_code, done.stdout) == (0, "one, two\n")

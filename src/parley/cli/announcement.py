@@ -130,6 +130,8 @@ class Announcement:
         else:
             yield f"Try it{first}", self.curl_line()
         yield "Watch it work", self.curl_line(is_stream=True)
+        login = ", after parley login with the same URL" if self.security is not None else ""
+        yield f"Talk to it{login}", self._chat_line()
 
     def curl_line(self, *, is_stream: bool = False, is_local: bool = True) -> str:
         """A command that sends the first agent its first example and shows the outcome, or everything as it comes."""
@@ -143,6 +145,10 @@ class Announcement:
             words += ["--cacert", str(self.certificate)]
         words += ["-d", json.dumps(request, ensure_ascii=False)]
         return " ".join([shlex.join(words), *self._credentials()])
+
+    def _chat_line(self) -> str:
+        words = ["parley", "chat", self._base(self._agents[0], self.local_url)]
+        return shlex.join([*words, *(["--ca", str(self.certificate)] if self.certificate is not None else [])])
 
     def _credentials(self) -> list[str]:
         """In double quotes, for the shell to fill in."""

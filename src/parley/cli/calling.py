@@ -1,44 +1,21 @@
-"""What all commands that call an agent share: the options that say how, the client they make, and the exit codes.
-
-Everything that can go wrong ends here in a sentence on standard error, or with `--json` in an object of one line, and
-in an exit code; `EXIT_CODES` is the part of each command's help that says what the codes mean.
-"""
+"""How to call an agent: the options that say it, declared once for all commands, and the client that they make."""
 
 from __future__ import annotations
 
-import asyncio
 import importlib.util
 import re
-import sys
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
-import msgspec
 import typer
 
-from parley.cli.harmless import harmless, harmless_json
 from parley.cli.logins import login_store
-from parley.client.errors import (
-    ClientError,
-    CredentialsError,
-    DiscoveryError,
-    ForbiddenTargetError,
-    StreamTruncatedError,
-    UnreachableError,
-)
+from parley.cli.option_groups import OptionGroup
+from parley.client.errors import CredentialsError
 from parley.protocol.cards import Binding
-from parley.protocol.errors import (
-    A2AError,
-    LocalProtocolError,
-    ParleyError,
-    UnauthenticatedError,
-    UnknownRemoteError,
-)
-from parley.protocol.lifecycle import is_interrupted
-from parley.protocol.tasks import TaskState
 from parley.protocol.versions import Version
 
 if TYPE_CHECKING:
@@ -48,32 +25,24 @@ if TYPE_CHECKING:
     from parley.client.guard import Guard
     from parley.client.options import Timeouts
 
-DONE = 0
-REFUSED = 1
-USAGE = 2
-UNREACHABLE = 3
-ASKED = 4
-INTERRUPTED = 130
-
-EXIT_CODES = """\b
-Exit codes:
-  0    it is done
-  1    the agent failed, refused, was canceled, or does not speak A2A
-  2    the command was asked wrongly
-  3    no answer: unreachable, no card, connection lost, address forbidden
-  4    the agent waits for input or for an authorisation
-  130  interrupted by Ctrl+C
-"""
-
 INSTALL_GRPC = "pip install 'parley-a2a[grpc]'"
-CREDENTIALS_HINT = (
-    "Give credentials with --token or --header, or get them with parley login; --trust lets another origin see them."
-)
 
 # --- options ----------------------------------------------------------------------------------------------------------
 
+
+def named(text: str | None) -> str | None:
+    """An id that was given: not an empty one, as of a shell's variable that is not set.
+
+    Raises:
+        BadParameter: it is empty.
+    """
+    if text is not None and not text.strip():
+        raise typer.BadParameter("An id cannot be empty.")
+    return text
+
+
 Url = Annotated[str, typer.Argument(metavar="URL", help="The agent's URL, or the URL of its card.")]
-TaskId = Annotated[str, typer.Argument(metavar="TASK", help="The task's id.")]
+TaskId = Annotated[str, typer.Argument(metavar="TASK", callback=named, help="The task's id.")]
 Token = Annotated[
     str | None,
     typer.Option(
@@ -147,7 +116,7 @@ class Calling:
 
         return Client(
             self.url,
-            credentials=self._credentials(),
+            credentials=self.credentials(),
             bindings=self.bindings,
             versions=self.versions,
             timeouts=self.timeouts(),
@@ -167,7 +136,7 @@ class Calling:
 
         return Timeouts() if self.timeout is None else Timeouts(reply=self.timeout, card=min(self.timeout, 15.0))
 
-    def _credentials(self) -> Credentials:
+    def credentials(self) -> Credentials:
         """What was given on the command line, else what was logged in with: for the agent's own origin only."""
         from parley.client.credentials import Credentials
 
@@ -178,15 +147,17 @@ class Calling:
 
 
 def calling(
-    url: str,
-    token: str | None,
-    header: Sequence[str] | None,
-    trust: Sequence[str] | None,
-    tls: Tls | None,
-    binding: Binding | None,
-    dialect: Version | None,
-    allow_private: bool,
-    timeout: float | None,
+    url: Url,
+    token: Token = None,
+    header: Headers = None,
+    trust: TrustedOrigins = None,
+    ca: Authorities = None,
+    cert: Certificate = None,
+    key: CertificateKey = None,
+    binding: BindingChoice = None,
+    dialect: DialectChoice = None,
+    allow_private: AllowPrivate = False,
+    timeout: TimeoutSeconds = None,
 ) -> Calling:
     """What the options say.
 
@@ -200,12 +171,16 @@ def calling(
         token=token,
         headers=tuple(map(parse_header, header or ())),
         trusted=tuple(map(parse_origin, trust or ())),
-        tls=tls,
+        tls=tls_of(ca, cert, key),
         binding=binding,
         dialect=dialect,
         allow_private=allow_private,
         timeout=timeout,
     )
+
+
+HowToCall = Annotated[Calling, OptionGroup(calling)]
+"""The options of every command that calls an agent."""
 
 
 def tls_of(authorities: Path | None, certificate: Path | None, key: Path | None) -> Tls | None:
@@ -249,6 +224,8 @@ def parse_url(text: str) -> str:
         found = None
     if found is None or found.scheme not in ("http", "https") or not found.hostname or re.search(r"\s", text):
         raise typer.BadParameter(f"{text!r} is no URL. Write it as https://agents.example.com", param_hint="URL")
+    if "@" in found.netloc:  # what stands there may be a secret, and is not repeated
+        raise typer.BadParameter("Leave the user out, and give credentials with --token or --header.", param_hint="URL")
     return url
 
 
@@ -283,69 +260,3 @@ def parse_header(text: str) -> tuple[str, str]:
         # What was typed may be a secret, and is not repeated.
         raise typer.BadParameter("That is no header. Write it as 'X-API-Key: …'", param_hint="--header")
     return found[1].lower(), found[2].strip()
-
-
-# --- the end ----------------------------------------------------------------------------------------------------------
-
-
-def run(work: Coroutine[Any, Any, int], *, as_json: bool) -> NoReturn:
-    """Do the work and end the command with the code that it gives, or that its error means."""
-    try:
-        code = asyncio.run(work)
-    except KeyboardInterrupt:
-        code = INTERRUPTED
-    except (ParleyError, OSError) as error:
-        code = tell(error, as_json=as_json)
-    raise typer.Exit(code)
-
-
-def tell(error: Exception, *, as_json: bool) -> int:
-    """Say what went wrong, and give the exit code that it means."""
-    if as_json:
-        line = harmless_json(msgspec.json.encode({"error": described(error)}))
-        typer.echo(line, err=True)
-    else:
-        typer.secho(f"Error: {sentence(error)}", err=True, fg=typer.colors.RED)
-    return code_of(error)
-
-
-def sentence(error: Exception) -> str:
-    """What went wrong, and the cure where there is one, with nothing in it that a terminal would obey."""
-    text = harmless(str(error)).rstrip(".")
-    facts = ", ".join(f"{name} {fact}" for name, fact in getattr(error, "details", {}).items())
-    text = f"{text} ({harmless(facts)})." if facts else f"{text}."
-    return f"{text} {CREDENTIALS_HINT}" if isinstance(error, UnauthenticatedError | CredentialsError) else text
-
-
-def described(error: Exception) -> dict[str, Any]:
-    """The error as members of a JSON object: its code and reason as A2A 1.0 has them, or a reason of our own."""
-    if isinstance(error, A2AError):
-        code = error.code if isinstance(error, UnknownRemoteError) else error.row.code
-        return {"code": code, "message": str(error), "reason": error.row.reason, "details": error.details}
-    name = type(error).__name__.removesuffix("Error")
-    return {"message": str(error), "reason": re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).upper()}
-
-
-def code_of(error: Exception) -> int:
-    """The exit code that an error means."""
-    match error:
-        case UnreachableError() | DiscoveryError() | StreamTruncatedError() | ForbiddenTargetError():
-            return UNREACHABLE
-        case LocalProtocolError():
-            return USAGE  # what was asked cannot be said in A2A, or not in this version of it
-        case ClientError() | ParleyError():
-            return REFUSED
-        case _:
-            return USAGE  # a file that cannot be read or written
-
-
-def code_of_state(state: TaskState) -> int:
-    """The exit code of a command that leaves its task in this state."""
-    if is_interrupted(state):
-        return ASKED
-    return REFUSED if state in (TaskState.FAILED, TaskState.REJECTED, TaskState.CANCELED) else DONE
-
-
-def read_stdin() -> str:
-    """All of standard input, where `-` stands for it."""
-    return sys.stdin.read()

@@ -9,27 +9,12 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from parley.cli.calling import (
-    DONE,
-    AllowPrivate,
-    AsJson,
-    Authorities,
-    BindingChoice,
-    Calling,
-    Certificate,
-    CertificateKey,
-    DialectChoice,
-    Headers,
-    TimeoutSeconds,
-    Token,
-    TrustedOrigins,
-    Url,
-    calling,
-    run,
-    tls_of,
-)
+from parley.cli.calling import AsJson, Calling, HowToCall
+from parley.cli.ending import DONE, run
 from parley.cli.harmless import harmless_line
+from parley.cli.option_groups import unfolded
 from parley.cli.transcript import console, say_json, show_rows
+from parley.client.errors import DiscoveryError
 from parley.dialects.v1_0 import DIALECT
 from parley.protocol.cards import (
     AgentCapabilities,
@@ -47,19 +32,10 @@ from parley.protocol.cards import (
 from parley.protocol.errors import PeerProtocolError
 
 
+@unfolded
 def card(
-    url: Url,
+    how: HowToCall,
     extended: Annotated[bool, typer.Option("--extended", help="The card for authenticated callers.")] = False,
-    token: Token = None,
-    header: Headers = None,
-    trust: TrustedOrigins = None,
-    ca: Authorities = None,
-    cert: Certificate = None,
-    key: CertificateKey = None,
-    binding: BindingChoice = None,
-    dialect: DialectChoice = None,
-    allow_private: AllowPrivate = False,
-    timeout: TimeoutSeconds = None,
     as_json: AsJson = False,
 ) -> None:
     """Show an agent's card: what it can do, where it listens, what it demands.
@@ -70,7 +46,6 @@ def card(
       parley card https://agents.example.com --extended --token "$TOKEN"
       parley card https://agents.example.com --json
     """
-    how = calling(url, token, header, trust, tls_of(ca, cert, key), binding, dialect, allow_private, timeout)
     run(_show(how, extended=extended, as_json=as_json), as_json=as_json)
 
 
@@ -87,12 +62,17 @@ async def _card(how: Calling) -> AgentCard:
     """The card, also of an agent that this client could not talk to."""
     from parley.client.connecting import Connections
     from parley.client.discovery import Discovery
+    from parley.client.selection import newest_of
 
     connections = Connections(timeouts=how.timeouts(), guard=how.guard(), tls=how.tls)
     try:
-        return await Discovery(connections).card(how.url)
+        return await Discovery(connections, version=newest_of(how.versions)).card(how.url)
+    except DiscoveryError:
+        pass  # perhaps it is there for those only who say who they are
     finally:
         await connections.close()
+    async with how.client() as client:
+        return client.card
 
 
 async def _extended_card(how: Calling) -> AgentCard:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import importlib.util
+import os
 import shlex
 import sys
 from collections.abc import Coroutine
@@ -20,32 +21,15 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 from rich.console import Console
 
-from parley.cli.calling import (
-    DONE,
-    INTERRUPTED,
-    AllowPrivate,
-    Authorities,
-    BindingChoice,
-    Certificate,
-    CertificateKey,
-    DialectChoice,
-    Headers,
-    TimeoutSeconds,
-    Token,
-    TrustedOrigins,
-    Url,
-    calling,
-    code_of,
-    code_of_state,
-    sentence,
-    tell,
-    tls_of,
-)
+from parley.cli.calling import HowToCall, named
 from parley.cli.downloads import Downloads
+from parley.cli.ending import DONE, INTERRUPTED, code_of, code_of_state, sentence, stop_writing, tell
 from parley.cli.forms import AnswerError, Field, form_of
 from parley.cli.harmless import harmless_line
-from parley.cli.send import read_file
-from parley.cli.transcript import Transcript, console
+from parley.cli.inputs import read_file
+from parley.cli.option_groups import unfolded
+from parley.cli.transcript import Transcript, console, last_word
+from parley.client.errors import UnreachableError
 from parley.protocol.errors import ParleyError
 from parley.protocol.jsonvalue import JsonObject
 from parley.protocol.lifecycle import is_interrupted
@@ -66,21 +50,16 @@ HELP = """\
 Ctrl+C       stop what the agent is at"""
 
 
+@unfolded
 def chat(
-    url: Url,
-    context: Annotated[str | None, typer.Option(metavar="ID", help="A conversation to go on with.")] = None,
-    task: Annotated[str | None, typer.Option(metavar="ID", help="A task that waits for an answer.")] = None,
+    how: HowToCall,
+    context: Annotated[
+        str | None, typer.Option(metavar="ID", callback=named, help="A conversation to go on with.")
+    ] = None,
+    task: Annotated[
+        str | None, typer.Option(metavar="ID", callback=named, help="A task that waits for an answer.")
+    ] = None,
     save: Annotated[Path, typer.Option(metavar="DIR", help="Where files go that the agent sends.")] = Path("."),
-    token: Token = None,
-    header: Headers = None,
-    trust: TrustedOrigins = None,
-    ca: Authorities = None,
-    cert: Certificate = None,
-    key: CertificateKey = None,
-    binding: BindingChoice = None,
-    dialect: DialectChoice = None,
-    allow_private: AllowPrivate = False,
-    timeout: TimeoutSeconds = None,
 ) -> None:
     """Talk to an agent.
 
@@ -94,7 +73,6 @@ def chat(
       parley chat https://agents.example.com --save downloads
       printf '%s\\n' Rome 3 | parley chat localhost:8080
     """
-    how = calling(url, token, header, trust, tls_of(ca, cert, key), binding, dialect, allow_private, timeout)
     with asyncio.Runner() as runner:
         try:
             client = how.client()
@@ -105,6 +83,10 @@ def chat(
             raise typer.Exit(tell(error, as_json=False)) from None
         try:
             code = _Chat(client, runner, Downloads(save), context, task).talk()
+        except BrokenPipeError:
+            code = stop_writing()
+        except OSError as error:  # the screen is a file, and its disk is full
+            code = tell(error, as_json=False)
         finally:
             runner.run(client.__aexit__(None, None, None))
     raise typer.Exit(code)
@@ -139,19 +121,26 @@ class _Chat:
         self._say(
             f"Talking to {name} ({harmless_line(face.binding)} {harmless_line(face.version)}). /help helps.", "dim"
         )
-        self._look_at_given_task()
+        try:
+            self._look_at_given_task()
+            while True:
+                line = self._next_line()
+                if line.strip() == "/quit":
+                    return DONE
+                self._take(line)
+        except EOFError:
+            if not sys.stdin.isatty():
+                return self._code
+            self._screen.print()  # what comes next begins a line
+            return DONE
+
+    def _next_line(self) -> str:
         while True:
             try:
-                line = read_line("answer> " if self._task else "> ", self._screen)
-            except EOFError:
-                return DONE if sys.stdin.isatty() else self._code
+                return read_line("answer> " if self._task else "> ", self._screen)
             except KeyboardInterrupt:
                 self._screen.print()
                 self._interrupted_while_typing()
-                continue
-            if line.strip() == "/quit":
-                return DONE
-            self._take(line)
 
     def _look_at_given_task(self) -> None:
         if self._task is None:
@@ -161,8 +150,8 @@ class _Chat:
             self._task = None
             return
         self._context = reply.task.context_id or self._context
-        self._transcript().show_status(reply.task.status)
-        self._after(reply.task)
+        self._transcript().show_status(last_word(reply.task))
+        self._exchange(self._after(reply.task))
 
     def _interrupted_while_typing(self) -> None:
         if self._task is None:
@@ -184,7 +173,7 @@ class _Chat:
                 self._context = self._task = None
                 self._say("A new conversation.", "dim")
             case "/ids":
-                self._say(f"context {self._context or '–'}, task {self._last_task or '–'}")
+                self._say(harmless_line(f"context {self._context or '–'}, task {self._last_task or '–'}"))
             case "/file":
                 self._attach(rest.strip())
             case _ if text.startswith("/") and not text.startswith("//"):
@@ -193,8 +182,11 @@ class _Chat:
                 self._exchange([text[1:] if text.startswith("//") else line])
 
     def _attach(self, name: str) -> None:
+        if not name:
+            self._say("Which file? Write it as /file PATH", "red")
+            return
         try:
-            self._files.append(read_file(" ".join(shlex.split(name)) or "."))
+            self._files.append(read_file(os.path.expanduser(" ".join(shlex.split(name)))))
         except (typer.BadParameter, ValueError) as error:
             self._say(str(error), "red")
         else:
@@ -217,8 +209,6 @@ class _Chat:
             return []
         try:
             return [self._fill(fields)]
-        except EOFError:
-            return []  # the next line that is read ends the chat
         except KeyboardInterrupt:
             self._screen.print()
             self._cancel()
@@ -263,8 +253,11 @@ class _Chat:
 
     def _run(self, work: Coroutine[Any, Any, R]) -> R | None:
         """What the work gives; None, and a word about it, if it was interrupted or went wrong."""
+        answered = self._task
         try:
             return self._runner.run(work)
+        except BrokenPipeError:
+            raise
         except (KeyboardInterrupt, asyncio.CancelledError):
             self._code = INTERRUPTED
             if sys.stdin.isatty():
@@ -272,9 +265,18 @@ class _Chat:
             self._cancel()
         except (ParleyError, OSError) as error:
             self._code = code_of(error)
-            self._task = None
             self._say(f"Error: {sentence(error)}", "red")
+            self._task = answered if answered and self._still_waits(answered, error) else None
         return None
+
+    def _still_waits(self, task: str, error: Exception) -> bool:
+        """Whether a question can be answered again, after an answer that went wrong."""
+        if isinstance(error, UnreachableError):
+            return True  # the agent has not heard it
+        try:
+            return self._runner.run(self._client.get(task)).needs_input
+        except (ParleyError, KeyboardInterrupt):
+            return False
 
     def _cancel(self) -> None:
         task, self._task = self._task, None

@@ -1,142 +1,194 @@
-"""`parley check`: whether any A2A server keeps the rules, as a stranger sees it.
-
-Exit codes: 0 no rule is broken, 1 one is, 2 it was asked wrongly, 3 there is no server or no card.
-"""
+"""`parley check`: whether any A2A server keeps the rules, as a caller sees it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from parley.cli import calling as c
+from parley.cli.ending import DONE, INTERRUPTED, REFUSED, UNREACHABLE, sentence
+from parley.cli.harmless import harmless_line
+from parley.client.errors import ClientError
 from parley.protocol.cards import Binding
+from parley.protocol.errors import ParleyError
 from parley.protocol.versions import Version
 
 if TYPE_CHECKING:
-    from parley.check.verdict import Report
+    from rich.console import Console
 
-FAILURES, UNREACHABLE = 1, 3
-_SHORT = {"rest": Binding.HTTP_JSON, "http+json": Binding.HTTP_JSON, "jsonrpc": Binding.JSONRPC, "grpc": Binding.GRPC}
+    from parley.check.options import Options
+    from parley.check.verdict import Report
+    from parley.check.visit import Tell
+    from parley.client.signatures import SignaturePolicy
+
+SPINNER = 3
+"""Columns that the moving sign takes."""
+TIMEOUT = 30.0
+"""Seconds. A person waits for the end of a check; an agent that is slower leaves its rules undecided."""
 
 
 def check(
-    url: Annotated[str, typer.Argument(metavar="URL", help="The agent's URL, or its card's.")],
+    url: c.Url,
     json: Annotated[Path | None, typer.Option(metavar="FILE", dir_okay=False, help="Write a JSON report.")] = None,
     junit: Annotated[Path | None, typer.Option(metavar="FILE", dir_okay=False, help="Write a JUnit report.")] = None,
     html: Annotated[Path | None, typer.Option(metavar="FILE", dir_okay=False, help="Write an HTML page.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Show what passed and what is undecided, too.")] = False,
     only: Annotated[
         list[str] | None, typer.Option(metavar="RULE", help="Check this rule only, such as G1.16; repeatable.")
     ] = None,
-    binding: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only jsonrpc, rest or grpc; repeatable.")
-    ] = None,
-    dialect: Annotated[
-        list[str] | None, typer.Option(metavar="VERSION", help="Only 0.1, 0.2, 0.3 or 1.0; repeatable.")
-    ] = None,
-    header: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME:VALUE", help="Send a header, such as credentials; repeatable. Never in reports."),
-    ] = None,
-    timeout: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="How long to wait for an answer.")] = 30.0,
     message: Annotated[str, typer.Option(metavar="TEXT", help="What to say to the agent.")] = "Hello",
     webhook: Annotated[
         str, typer.Option(metavar="URL", help="A webhook to register and delete, never to be called.")
     ] = "https://example.com/parley-check",
-    everything: Annotated[bool, typer.Option("--all", help="Show what passed and what is undecided, too.")] = False,
+    card_keys: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", exists=True, dir_okay=False, help="Verify the card's signatures with this JSON key set."
+        ),
+    ] = None,
+    keys_from: Annotated[
+        list[str] | None,
+        typer.Option(metavar="HOST", help="Take such keys from this host, if the card says so; repeatable."),
+    ] = None,
+    binding: Annotated[
+        list[Binding] | None, typer.Option(case_sensitive=False, help="Only this binding; repeatable.")
+    ] = None,
+    dialect: Annotated[list[Version] | None, typer.Option(help="Only this version of A2A; repeatable.")] = None,
+    token: c.Token = None,
+    header: c.Headers = None,
+    trust: c.TrustedOrigins = None,
+    ca: c.Authorities = None,
+    cert: c.Certificate = None,
+    key: c.CertificateKey = None,
+    allow_private: c.AllowPrivate = False,
+    timeout: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0.1, help="How long to wait for any answer.")
+    ] = TIMEOUT,
 ) -> None:
     """Check whether an A2A server keeps the rules of the specification.
 
-    Every version and binding of its card is tried, as any stranger could. What cannot be decided from outside, or not
+    Every version and binding of its card is tried, as any caller could. What cannot be decided from outside, or not
     with this agent, is reported as undecided and never as passed. The agent gets about twenty messages per binding;
-    tasks that have not ended are cancelled.
+    tasks that have not ended are cancelled. Credentials, and logins of parley login, are used and never reported.
 
     \b
-    Exit codes: 0 no rule is broken, 1 one is, 2 wrong usage, 3 no server or no card.
+    Exit codes:
+      0    no rule is broken
+      1    one is
+      2    the command was asked wrongly
+      3    no server, no card, or not to the end: it went away, or is too slow
+      130  interrupted by Ctrl+C
 
     \b
     Examples:
       parley check https://agent.example
       parley check http://localhost:8080 --binding grpc --all
-      parley check https://agent.example --header "Authorization: Bearer $TOKEN" --html report.html
+      parley check https://agent.example --token "$TOKEN" --html report.html
     """
-    from rich.console import Console
-
-    from parley.check.probe import Options
-    from parley.check.report import as_html, as_json, as_junit, printable
+    from parley.check.options import Options
+    from parley.check.report import as_html, as_json, as_junit
     from parley.check.rules import RULES
-    from parley.check.run import check as run_check
 
-    if not url.startswith(("http://", "https://")):
-        raise typer.BadParameter(f"{printable(url)} is no http or https URL.", param_hint="URL")
+    how = c.calling(url, token, header, trust, ca, cert, key, allow_private=allow_private)
     unknown = [rule for rule in only or () if rule not in RULES]
     if unknown:
         raise typer.BadParameter(f"There is no rule {', '.join(unknown)}.", param_hint="--only")
-    for path in (json, junit, html):
+    files = {json: as_json, junit: as_junit, html: as_html}
+    for path in files:
         if path is not None and not path.parent.is_dir():
             raise typer.BadParameter(f"There is no directory {path.parent}.", param_hint="FILE")
-    options = Options(timeout=timeout, headers=_headers(header or ()), text=message, webhook=webhook)
-    errors = Console(stderr=True)
-    work = run_check(
-        url,
-        options,
-        only=only or (),
-        bindings=_bindings(binding or ()),
-        versions=_versions(dialect or ()),
-        tell=lambda place: errors.print(f"Checking {printable(place)} …", style="dim", markup=False),
+    options = Options(
+        timeout=timeout,
+        credentials=how.credentials(),
+        tls=how.tls,
+        guard=how.guard(),
+        signatures=_signatures(card_keys, keys_from or ()),
+        text=message,
+        webhook=webhook,
     )
-    files = {json: as_json, junit: as_junit, html: as_html}
-    code = asyncio.run(_reported(url, work, files=files, everything=everything))
+    work = _checked(how.url, options, only or (), binding or (), dialect or ())
+    try:
+        code = asyncio.run(_reported(how.url, work, files, everything=everything))
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    except OSError as error:
+        raise typer.BadParameter(f"The report cannot be written: {error}", param_hint="FILE") from error
     raise typer.Exit(code)
 
 
-async def _reported(
+def _signatures(card_keys: Path | None, keys_from: list[str] | tuple[()]) -> SignaturePolicy:
+    from parley.client.signatures import SignaturePolicy, read_key_set
+
+    try:
+        keys = read_key_set(card_keys.read_bytes()) if card_keys is not None else {}
+        return SignaturePolicy(keys=keys, jwks_hosts=tuple(keys_from))
+    except (ParleyError, OSError) as error:
+        raise typer.BadParameter(f"They cannot be used: {error}", param_hint="--card-keys") from error
+
+
+async def _checked(
     url: str,
-    work: Awaitable[Report],
-    *,
-    files: dict[Path | None, Callable[[Report], bytes]],
-    everything: bool,
+    options: Options,
+    only: list[str] | tuple[()],
+    bindings: list[Binding] | tuple[()],
+    versions: list[Version] | tuple[()],
+) -> Report:
+    from rich.console import Console
+
+    from parley.check.run import check as run_check
+
+    with progress(Console(stderr=True)) as tell:
+        return await run_check(url, options, only=only, bindings=bindings, versions=versions, tell=tell)
+
+
+@contextmanager
+def progress(console: Console) -> Generator[Tell]:
+    """Tells where the check is: on a terminal in one line that moves, else in a line per place."""
+    places: dict[str, None] = {}
+    if not console.is_terminal or console.is_dumb_terminal:
+
+        def tell_place(place: str, case: str) -> None:
+            if place not in places:
+                places[place] = None
+                console.print(f"Checking {harmless_line(place)} …", markup=False, highlight=False, soft_wrap=True)
+
+        yield tell_place
+        return
+    with console.status("Looking for the card …") as status:
+
+        def tell_case(place: str, case: str) -> None:
+            from rich.text import Text
+
+            text = Text(f"{harmless_line(place)}  {case}", style="dim")
+            text.truncate(console.width - SPINNER, overflow="ellipsis")
+            status.update(text)
+
+        yield tell_case
+
+
+async def _reported(
+    url: str, work: Awaitable[Report], files: dict[Path | None, Callable[[Report], bytes]], *, everything: bool
 ) -> int:
     """Wait for the report, write it wherever it is wanted, and give the exit code."""
     from rich.console import Console
 
-    from parley.check.report import print_text, printable
+    from parley.check.report import print_text
     from parley.check.verdict import Verdict
-    from parley.client.errors import ClientError
 
     try:
         report = await work
     except ClientError as error:
-        typer.echo(f"Cannot check {printable(url)}: {printable(str(error))}", err=True)
+        typer.secho(f"Error: {sentence(error)}", err=True, fg=typer.colors.RED)
         return UNREACHABLE
-    print_text(report, Console(), everything=everything)
     for path, encode in files.items():
         if path is not None:
             path.write_bytes(encode(report))
-    return FAILURES if report.count(Verdict.FAILED) else 0
-
-
-def _headers(texts: list[str] | tuple[()]) -> dict[str, str]:
-    headers: dict[str, str] = {}
-    for text in texts:
-        name, colon, value = text.partition(":")
-        if not colon or not name.strip() or not value.strip():
-            raise typer.BadParameter("A header is NAME:VALUE.", param_hint="--header")  # it may be a secret: not shown
-        headers[name.strip()] = value.strip()
-    return headers
-
-
-def _bindings(names: list[str] | tuple[()]) -> list[Binding]:
-    unknown = [name for name in names if name.lower() not in _SHORT]
-    if unknown:
-        raise typer.BadParameter(f"{', '.join(unknown)}: it is jsonrpc, rest or grpc.", param_hint="--binding")
-    return [_SHORT[name.lower()] for name in names]
-
-
-def _versions(names: list[str] | tuple[()]) -> list[Version]:
-    unknown = [name for name in names if name not in list(Version)]
-    if unknown:
-        raise typer.BadParameter(f"{', '.join(unknown)}: it is {', '.join(Version)}.", param_hint="--dialect")
-    return [Version(name) for name in names]
+    print_text(report, Console(), everything=everything)
+    if report.count(Verdict.FAILED):
+        return REFUSED
+    return UNREACHABLE if report.left else DONE

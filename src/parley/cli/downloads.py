@@ -7,11 +7,30 @@ import re
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from parley.protocol.messages import RawPart
 
 LONGEST_NAME = 120
 """Bytes of a name that every file system takes, with room for a number."""
+
+
+SaveDirectory = Annotated[
+    Path | None, typer.Option("--save", metavar="DIR", help="Where files go that the agent sends.")
+]
+
+
+def downloads_in(save: Path | None, *, as_json: bool) -> Downloads | None:
+    """Where files go, if anywhere.
+
+    Raises:
+        BadParameter: they go to a program already.
+    """
+    if save is not None and as_json:
+        raise typer.BadParameter("With --json, files are in the output.", param_hint="--save")
+    return None if save is None else Downloads(save)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +65,6 @@ def safe_name(part: RawPart) -> str:
     'bashrc'
     """
     name = re.split(r"[/\\]", part.filename or "")[-1]
-    name = re.sub(r"[^\w .()+,=@-]", "_", name).lstrip(". -").rstrip(". ")
-    name = name.encode()[-LONGEST_NAME:].decode(errors="ignore")
+    name = re.sub(r"[^\w .()+,=@-]", "_", name).rstrip(". ")
+    name = name.encode()[-LONGEST_NAME:].decode(errors="ignore").lstrip(". -")
     return name or f"file{mimetypes.guess_extension(part.media_type or '') or '.bin'}"

@@ -19,6 +19,10 @@ NO = frozenset({"n", "no", "false", "0"})
 
 SCHEMA_TYPE = "application/schema+json"
 
+DETOURS = frozenset({"$ref", "anyOf", "oneOf", "allOf"})
+MOST_DETOURS = 8
+"""One of them may lead in a circle."""
+
 
 class AnswerError(ValueError):
     """What was typed does not fit the field; the text says what would."""
@@ -100,11 +104,38 @@ def _fields(schema: JsonObject) -> list[Field]:
     names = required if isinstance(required, list) else []
     if not isinstance(properties, dict):
         return []
-    return [_field(name, cast("Any", about), name in names) for name, about in properties.items()]
+    return [_field(name, _plain(about, schema), name in names) for name, about in properties.items()]
 
 
-def _field(name: str, about: Any, is_required: bool) -> Field:
-    about = cast("dict[str, Any]", about if isinstance(about, dict) else {})
+def _plain(about: JsonValue, schema: JsonObject) -> JsonObject:
+    """A property without detours: what a reference leads to, or the first of several kinds that is not null.
+
+    So pydantic writes enumerations and what may be None.
+    """
+    about = about if isinstance(about, dict) else {}
+    for _ in range(MOST_DETOURS):
+        kinds = about.get("anyOf") or about.get("oneOf") or about.get("allOf")
+        of_kinds = [kind for kind in kinds if isinstance(kind, dict)] if isinstance(kinds, list) else []
+        if of_kinds and all("const" in kind for kind in of_kinds):
+            return {**about, "enum": [kind["const"] for kind in of_kinds]}
+        there = next((kind for kind in of_kinds if kind.get("type") != "null"), None)
+        if isinstance(reference := about.get("$ref"), str):
+            there = _referred(reference, schema)
+        if there is None:
+            break
+        about = {**there, **{name: value for name, value in about.items() if name not in DETOURS}}
+    return about
+
+
+def _referred(reference: str, schema: JsonObject) -> JsonObject | None:
+    """What a reference into the same schema leads to: `#/$defs/Color`."""
+    there: JsonValue = schema
+    for name in reference.removeprefix("#/").split("/"):
+        there = there.get(name) if isinstance(there, dict) else None
+    return there if isinstance(there, dict) else None
+
+
+def _field(name: str, about: JsonObject, is_required: bool) -> Field:
     kind: Any = about.get("type", "string")
     if isinstance(kind, list):  # ["string", "null"]: may be left out
         kind = next((one for one in cast("list[Any]", kind) if one != "null"), "string")

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import re
 
-_DANGEROUS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-"""Control characters but for tab and newline, and those that change the direction of what follows."""
+_BEYOND_ASCII = "\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
+"""Control characters, ends of lines and paragraphs, and what changes the direction of what follows."""
 
-_DANGEROUS_IN_JSON = re.compile("[\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_DANGEROUS = re.compile(f"[\x00-\x08\x0b-\x1f{_BEYOND_ASCII}]")
+"""These, and the control characters of ASCII but for tab and newline."""
+
+_DANGEROUS_IN_JSON = re.compile(f"[{_BEYOND_ASCII}]")
 """What JSON lets stand in a string as it is."""
 
 

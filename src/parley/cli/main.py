@@ -1,18 +1,20 @@
 """The `parley` command: what it can do, and how it ends.
 
 Exit codes: 0 it did what was asked, 1 it could not, 2 it was asked wrongly; those of commands that call agents are in
-`calling`. Mistakes are told in a sentence with the cure, never with a traceback; a traceback is a mistake of ours.
+`ending`. Mistakes are told in a sentence with the cure, never with a traceback; a traceback is a mistake of ours.
 """
 
 from __future__ import annotations
 
+import io
+import sys
 from typing import Annotated
 
 import typer
 
 from parley import __version__
 from parley.cli import card, chat, check, login, proxy, push, send, serve, tasks, token
-from parley.cli.calling import EXIT_CODES
+from parley.cli.ending import EXIT_CODES
 
 app = typer.Typer(
     name="parley",
@@ -52,6 +54,12 @@ def root(
 
 def main() -> None:
     """Run the command line of this process."""
+    # A shell can close it, with <&-; to Python it is None then, to a command it is empty.
+    sys.stdin = sys.stdin or io.TextIOWrapper(io.BytesIO())
+    # What a terminal cannot show, or nobody can read, is no reason to fail in the middle of an answer.
+    for stream, errors in ((sys.stdin, "replace"), (sys.stdout, "backslashreplace")):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors=errors)
     app()
 
 

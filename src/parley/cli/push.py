@@ -7,32 +7,18 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from parley.cli.calling import (
-    DONE,
-    EXIT_CODES,
-    AllowPrivate,
-    AsJson,
-    Authorities,
-    BindingChoice,
-    Calling,
-    Certificate,
-    CertificateKey,
-    DialectChoice,
-    Headers,
-    TaskId,
-    TimeoutSeconds,
-    Token,
-    TrustedOrigins,
-    Url,
-    calling,
-    run,
-    tls_of,
-)
+from parley.cli.calling import AsJson, Calling, HowToCall, TaskId, named
+from parley.cli.ending import DONE, EXIT_CODES, run
+from parley.cli.option_groups import unfolded
 from parley.cli.transcript import console, say_json, show_rows
 from parley.dialects.v1_0 import DIALECT
 from parley.protocol import operations as ops
+from parley.protocol.errors import PeerProtocolError
 from parley.protocol.push import PushAuthentication, PushConfig
 from parley.protocol.requests import CreatePushConfigRequest, DeletePushConfigRequest, ListPushConfigsRequest
+
+MOST_PAGES = 1_000
+"""Of a task's webhooks. An agent that means harm has them for ever."""
 
 app = typer.Typer(
     help="The webhooks by which an agent tells of a task: set, list, delete.",
@@ -42,12 +28,14 @@ app = typer.Typer(
 
 
 @app.command("set", epilog=EXIT_CODES)
+@unfolded
 def set_webhook(
-    url: Url,
+    how: HowToCall,
     task: TaskId,
     webhook: Annotated[str, typer.Argument(metavar="WEBHOOK", help="The URL that the agent calls.")],
     config_id: Annotated[
-        str | None, typer.Option("--id", metavar="ID", help="The webhook's id; the same id replaces it.")
+        str | None,
+        typer.Option("--id", metavar="ID", callback=named, help="The webhook's id; the same id replaces it."),
     ] = None,
     webhook_token: Annotated[
         str | None, typer.Option(metavar="TOKEN", help="What the agent sends along, so that the webhook knows it.")
@@ -55,16 +43,6 @@ def set_webhook(
     webhook_auth: Annotated[
         str | None, typer.Option(metavar="'SCHEME CREDENTIALS'", help="How the agent authenticates at the webhook.")
     ] = None,
-    token: Token = None,
-    header: Headers = None,
-    trust: TrustedOrigins = None,
-    ca: Authorities = None,
-    cert: Certificate = None,
-    key: CertificateKey = None,
-    binding: BindingChoice = None,
-    dialect: DialectChoice = None,
-    allow_private: AllowPrivate = False,
-    timeout: TimeoutSeconds = None,
     as_json: AsJson = False,
 ) -> None:
     """Let an agent call a webhook whenever a task changes.
@@ -75,7 +53,6 @@ def set_webhook(
       parley push set localhost:8080 4f2c https://me.example.com/hook \\
         --id ci --webhook-auth "Bearer $HOOK_TOKEN"
     """
-    how = calling(url, token, header, trust, tls_of(ca, cert, key), binding, dialect, allow_private, timeout)
     config = PushConfig(webhook, task, config_id, webhook_token, _authentication(webhook_auth))
     run(_set(how, task, config, as_json=as_json), as_json=as_json)
 
@@ -109,19 +86,10 @@ def _show(config: PushConfig, to: Console, *, as_json: bool) -> None:
 
 
 @app.command("list", epilog=EXIT_CODES)
+@unfolded
 def list_webhooks(
-    url: Url,
+    how: HowToCall,
     task: TaskId,
-    token: Token = None,
-    header: Headers = None,
-    trust: TrustedOrigins = None,
-    ca: Authorities = None,
-    cert: Certificate = None,
-    key: CertificateKey = None,
-    binding: BindingChoice = None,
-    dialect: DialectChoice = None,
-    allow_private: AllowPrivate = False,
-    timeout: TimeoutSeconds = None,
     as_json: AsJson = False,
 ) -> None:
     """List a task's webhooks. Their secrets are not shown, except with --json, if the agent tells them.
@@ -130,7 +98,6 @@ def list_webhooks(
     Example:
       parley push list http://127.0.0.1:8080 4f2c
     """
-    how = calling(url, token, header, trust, tls_of(ca, cert, key), binding, dialect, allow_private, timeout)
     run(_list(how, task, as_json=as_json), as_json=as_json)
 
 
@@ -138,34 +105,29 @@ async def _list(how: Calling, task: str, *, as_json: bool) -> int:
     to, count = console(), 0
     async with how.client() as client:
         page_token: str | None = None
-        while page_token != "":
+        for _ in range(MOST_PAGES):
             page = await client.list_push_configs(ListPushConfigsRequest(task, page_token=page_token))
             for config in page.configs:
                 if count and not as_json:
                     to.print()
                 _show(config, to, as_json=as_json)
                 count += 1
-            page_token = page.next_page_token or ""
+            page_token = page.next_page_token
+            if not page_token:
+                break
+        else:
+            raise PeerProtocolError("The agent's list of webhooks has no end")
     if not count and not as_json:
         console(stderr=True).print("The task has no webhooks.")
     return DONE
 
 
 @app.command("delete", epilog=EXIT_CODES)
+@unfolded
 def delete(
-    url: Url,
+    how: HowToCall,
     task: TaskId,
-    config_id: Annotated[str, typer.Argument(metavar="ID", help="The webhook's id.")],
-    token: Token = None,
-    header: Headers = None,
-    trust: TrustedOrigins = None,
-    ca: Authorities = None,
-    cert: Certificate = None,
-    key: CertificateKey = None,
-    binding: BindingChoice = None,
-    dialect: DialectChoice = None,
-    allow_private: AllowPrivate = False,
-    timeout: TimeoutSeconds = None,
+    config_id: Annotated[str, typer.Argument(metavar="ID", callback=named, help="The webhook's id.")],
     as_json: AsJson = False,
 ) -> None:
     """Delete a webhook of a task.
@@ -174,7 +136,6 @@ def delete(
     Example:
       parley push delete http://127.0.0.1:8080 4f2c ci
     """
-    how = calling(url, token, header, trust, tls_of(ca, cert, key), binding, dialect, allow_private, timeout)
     run(_delete(how, task, config_id, as_json=as_json), as_json=as_json)
 
 

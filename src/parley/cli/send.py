@@ -7,51 +7,29 @@ from __future__ import annotations
 
 import asyncio
 import shlex
+import sys
 from contextlib import aclosing
-from pathlib import Path
 from typing import Annotated, Any
 
-import msgspec
 import typer
 
-from parley.cli.calling import (
-    DONE,
-    AllowPrivate,
-    AsJson,
-    Authorities,
-    BindingChoice,
-    Calling,
-    Certificate,
-    CertificateKey,
-    DialectChoice,
-    Headers,
-    TimeoutSeconds,
-    Token,
-    TrustedOrigins,
-    Url,
-    calling,
-    code_of_state,
-    read_stdin,
-    run,
-    tls_of,
-)
-from parley.cli.downloads import Downloads
+from parley.cli.calling import AsJson, Calling, HowToCall, named
+from parley.cli.downloads import SaveDirectory, downloads_in
+from parley.cli.ending import DONE, code_of_state, run
 from parley.cli.forms import form_of
 from parley.cli.harmless import harmless_line
+from parley.cli.inputs import read_contents
+from parley.cli.option_groups import unfolded
 from parley.cli.transcript import Transcript, consoles, say_event
+from parley.client.errors import StreamTruncatedError
 from parley.client.growing import GrowingTask
-from parley.contents import File
 from parley.protocol.lifecycle import is_interrupted, is_terminal
-from parley.protocol.messages import DataPart
-from parley.protocol.tasks import Task
-
-SaveDirectory = Annotated[
-    Path | None, typer.Option("--save", metavar="DIR", help="Where files go that the agent sends.")
-]
+from parley.protocol.tasks import Task, TaskStatus
 
 
+@unfolded
 def send(
-    url: Url,
+    how: HowToCall,
     text: Annotated[list[str] | None, typer.Argument(metavar="TEXT", help="What to say; - reads it.")] = None,
     file: Annotated[
         list[str] | None, typer.Option("--file", "-f", metavar="PATH|URL", help="A file to send; repeatable.")
@@ -59,22 +37,16 @@ def send(
     data: Annotated[
         list[str] | None, typer.Option("--data", "-d", metavar="JSON|@FILE", help="Data to send; repeatable.")
     ] = None,
-    context: Annotated[str | None, typer.Option(metavar="ID", help="The conversation that this belongs to.")] = None,
-    task: Annotated[str | None, typer.Option(metavar="ID", help="The task that this is an answer for.")] = None,
+    context: Annotated[
+        str | None, typer.Option(metavar="ID", callback=named, help="The conversation that this belongs to.")
+    ] = None,
+    task: Annotated[
+        str | None, typer.Option(metavar="ID", callback=named, help="The task that this is an answer for.")
+    ] = None,
     skill: Annotated[str | None, typer.Option(metavar="ID", help="The skill to use, with agents of Parley.")] = None,
     stream: Annotated[bool, typer.Option("--stream/--no-stream", help="Show the answer as it comes.")] = True,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the end of the work.")] = True,
     save: SaveDirectory = None,
-    token: Token = None,
-    header: Headers = None,
-    trust: TrustedOrigins = None,
-    ca: Authorities = None,
-    cert: Certificate = None,
-    key: CertificateKey = None,
-    binding: BindingChoice = None,
-    dialect: DialectChoice = None,
-    allow_private: AllowPrivate = False,
-    timeout: TimeoutSeconds = None,
     as_json: AsJson = False,
 ) -> None:
     """Send an agent a message and show what comes of it.
@@ -88,59 +60,13 @@ def send(
       git diff | parley send https://agents.example.com/review -
       parley send localhost:8080 --data '{"amount": 12}' --task 4f2c --json
     """
-    how = calling(url, token, header, trust, tls_of(ca, cert, key), binding, dialect, allow_private, timeout)
     contents = read_contents(text or [], file or [], data or [])
     options = {"task": task, "context": context, "skill": skill}
-    transcript = Transcript(*consoles(), downloads=Downloads(save) if save else None)
+    transcript = Transcript(*consoles(), downloads=downloads_in(save, as_json=as_json))
     sending = _Sending(how, transcript, as_json)
     if stream and wait:
         run(sending.stream(contents, options), as_json=as_json)
     run(sending.send(contents, {**options, "wait": wait}), as_json=as_json)
-
-
-# --- what to say ------------------------------------------------------------------------------------------------------
-
-
-def read_contents(words: list[str], files: list[str], data: list[str]) -> list[Any]:
-    """What the arguments stand for, in their order: text, then files, then data.
-
-    Raises:
-        BadParameter: a file cannot be read, data is no JSON, or there is nothing.
-    """
-    text = read_stdin() if words == ["-"] else " ".join(words)
-    contents: list[Any] = [text] if text else []
-    contents += map(read_file, files)
-    contents += map(_read_data, data)
-    if not contents:
-        raise typer.BadParameter("There is nothing to send. Give a text, --file or --data.", param_hint="TEXT")
-    return contents
-
-
-def read_file(name: str) -> Any:
-    """The part that carries a file, or that tells where it is.
-
-    Raises:
-        BadParameter: it cannot be read.
-    """
-    if name.startswith(("https://", "http://")):
-        return File(name, name.rstrip("/").rsplit("/", 1)[-1]).part()
-    try:
-        return File(Path(name)).part()
-    except OSError as error:
-        raise typer.BadParameter(f"{name} cannot be read: {error.strerror}", param_hint="--file") from error
-
-
-def _read_data(text: str) -> DataPart:
-    try:
-        raw = Path(text[1:]).read_bytes() if text.startswith("@") else text.encode()
-        return DataPart(msgspec.json.decode(raw))
-    except OSError as error:
-        raise typer.BadParameter(f"{text[1:]} cannot be read: {error.strerror}", param_hint="--data") from error
-    except (msgspec.DecodeError, UnicodeError) as error:
-        raise typer.BadParameter(f"That is no JSON: {error}", param_hint="--data") from error
-
-
-# --- saying it --------------------------------------------------------------------------------------------------------
 
 
 class _Sending:
@@ -160,7 +86,12 @@ class _Sending:
                         seen = update.seen
                         self._show(update.event)
             except asyncio.CancelledError:
-                self._say_that_it_goes_on(_task(seen))
+                if sys.stdin.isatty() and not self._as_json:
+                    self._transcript.note("")  # after the ^C that the terminal shows
+                self._say_how_to_watch("The task goes on", seen)
+                raise
+            except StreamTruncatedError:
+                self._say_how_to_watch("The task may go on", seen)
                 raise
             finally:
                 self._transcript.end_line()
@@ -185,22 +116,24 @@ class _Sending:
             return DONE
         state = task.status.state
         if not self._as_json and is_interrupted(state):
-            is_form = form_of(task.status.message) is not None
-            what = "--data JSON" if is_form else "TEXT"
-            self._transcript.note(f"It waits. Answer with: {self._command('send')} {what} --task {_word(task.id)}")
+            self._transcript.note(how_to_answer(self._how.url, task.id, task.status))
         elif not self._as_json and not is_terminal(state):
             self._transcript.note(f"Task {harmless_line(task.id)} is {state}. See: {self._watch(task)}")
         return code_of_state(state)
 
-    def _say_that_it_goes_on(self, task: Task | None) -> None:
+    def _say_how_to_watch(self, why: str, seen: GrowingTask | None) -> None:
+        task = _task(seen)
         if task is not None and not self._as_json:
-            self._transcript.note(f"The task goes on. See: {self._watch(task)}")
+            self._transcript.note(f"{why}. See: {self._watch(task)}")
 
     def _watch(self, task: Task) -> str:
-        return f"{self._command('tasks watch')} {_word(task.id)}"
+        return f"parley tasks watch {shlex.quote(self._how.url)} {_word(task.id)}"
 
-    def _command(self, name: str) -> str:
-        return f"parley {name} {shlex.quote(self._how.url)}"
+
+def how_to_answer(url: str, task_id: str, status: TaskStatus) -> str:
+    """What to type when a task waits."""
+    what = "TEXT" if form_of(status.message) is None else "--data JSON"
+    return f"It waits. Answer with: parley send {shlex.quote(url)} {what} --task {_word(task_id)}"
 
 
 def _task(seen: GrowingTask | None) -> Task | None:

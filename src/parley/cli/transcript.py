@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 import typer
+from msgspec import structs
 from rich.console import Console
 from rich.text import Text
 
@@ -20,7 +21,7 @@ from parley.cli.harmless import harmless, harmless_json, harmless_line
 from parley.dialects.v1_0 import DIALECT
 from parley.protocol.events import ArtifactUpdate, StatusUpdate, StreamEvent
 from parley.protocol.lifecycle import ends_stream
-from parley.protocol.messages import DataPart, Message, Part, RawPart, TextPart, UrlPart
+from parley.protocol.messages import DataPart, Message, Part, RawPart, Role, TextPart, UrlPart
 from parley.protocol.tasks import Artifact, Task, TaskState, TaskStatus
 
 OWN_ARTIFACT = "response"
@@ -37,14 +38,20 @@ COLORS = {
 
 
 def say_json(raw: bytes) -> None:
-    """One line for a program."""
-    typer.echo(harmless_json(raw))
+    """One line for a program: in UTF-8, whatever the terminal speaks."""
+    typer.echo(harmless_json(raw).encode())
 
 
 def say_event(event: StreamEvent) -> None:
     """An event in one line, as a stream of 1.0 has it."""
     for frame in DIALECT.encode_event(event):
         say_json(frame)
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Let the command end as `ending` says. Rich would end it here, with the code of a failure."""
+        raise BrokenPipeError
 
 
 def consoles() -> tuple[Console, Console]:
@@ -54,7 +61,7 @@ def consoles() -> tuple[Console, Console]:
 
 def console(*, stderr: bool = False) -> Console:
     """A console that adds nothing of its own: it neither guesses at numbers and markup, nor cuts lines."""
-    return Console(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
+    return _Console(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
 def size_of(count: int) -> str:
@@ -91,7 +98,7 @@ class Transcript:
             case Task():
                 for artifact in event.artifacts:
                     self.show_artifact(artifact)
-                self.show_status(event.status)
+                self.show_status(last_word(event))
             case StatusUpdate():
                 self.show_status(event.status)
             case ArtifactUpdate():
@@ -104,7 +111,7 @@ class Transcript:
             data = [harmless_json(msgspec.json.encode(part.data)) for part in said if isinstance(part, DataPart)]
             words = " ".join(filter(None, [_text(said), *data]))
             if words:
-                self.note(f"· {words}", "dim")
+                self.note(f"· {_indented(words)}", "dim")
             self.show_parts(part for part in said if isinstance(part, RawPart | UrlPart))
             return
         self.end_line()
@@ -118,7 +125,7 @@ class Transcript:
                 self.note("The agent needs an authorisation.", "magenta")
                 self.show_parts(said)
             case _:
-                words = f"{status.state}: {_text(said)}" if _text(said) else f"{status.state}."
+                words = f"{status.state}: {_indented(_text(said))}" if _text(said) else f"{status.state}."
                 self.note(words[:1].upper() + words[1:], COLORS.get(status.state, ""))
                 self.show_parts(part for part in said if not isinstance(part, TextPart))
         self.end_line()
@@ -186,6 +193,19 @@ class Transcript:
         if self._is_line_open:
             self._answers.print()
             self._is_line_open = False
+
+
+def last_word(task: Task) -> TaskStatus:
+    """A task's status, with what the agent said last if only the history has it."""
+    said = task.history[-1] if task.history else None
+    if task.status.message or task.artifacts or said is None or said.role is not Role.AGENT:
+        return task.status
+    return structs.replace(task.status, message=said)
+
+
+def _indented(text: str) -> str:
+    """Lines after the first begin with spaces, so that none of them passes for one of ours."""
+    return text.replace("\n", "\n  ")
 
 
 def state_text(state: TaskState) -> Text:

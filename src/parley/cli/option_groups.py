@@ -1,0 +1,69 @@
+"""Options that several commands share, declared once.
+
+A group is a function whose parameters are options, and which makes one value of them. A command asks for that value by
+`Annotated[Value, OptionGroup(function)]`; `unfolded` gives the command the options of the function instead, and calls
+the function with what was typed.
+
+Typer sees single options only, so help, completion and error messages are as if the command had listed them. In the
+help a command's own options come first.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, get_args, get_origin
+
+from typer.models import ArgumentInfo
+
+
+@dataclass(frozen=True, slots=True)
+class OptionGroup:
+    """Says of a parameter that it is made of the options that a function takes."""
+
+    make: Callable[..., Any]
+
+
+def unfolded(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with single options in the place of its groups."""
+    groups = {
+        name: group for name, parameter in _parameters(command).items() if (group := _group_of(parameter)) is not None
+    }
+
+    @functools.wraps(command)
+    def with_single_options(**given: Any) -> None:
+        for name, group in groups.items():
+            given[name] = group.make(**{option: given.pop(option) for option in _parameters(group.make)})
+        command(**given)
+
+    parameters = [parameter for _, parameter in sorted(_ranked(command, groups), key=lambda ranked: ranked[0])]
+    # Typer looks at both, and `wraps` has copied what the command has.
+    with_single_options.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    with_single_options.__dict__["__signature__"] = inspect.Signature(parameters)
+    return with_single_options
+
+
+def _ranked(command: Callable[..., None], groups: Mapping[str, OptionGroup]) -> Iterator[tuple[int, inspect.Parameter]]:
+    """All single parameters, each with its rank: arguments, then the command's own options, then those of groups."""
+    for name, parameter in _parameters(command).items():
+        is_shared = name in groups
+        for single in _parameters(groups[name].make).values() if is_shared else (parameter,):
+            rank = 0 if _is_argument(single) else 2 if is_shared else 1
+            # By name only, because what has a default may now stand before what has none.
+            yield rank, single.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+
+
+def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(function, eval_str=True).parameters
+
+
+def _is_argument(parameter: inspect.Parameter) -> bool:
+    return any(isinstance(word, ArgumentInfo) for word in get_args(parameter.annotation))
+
+
+def _group_of(parameter: inspect.Parameter) -> OptionGroup | None:
+    if get_origin(parameter.annotation) is not Annotated:
+        return None
+    return next((word for word in get_args(parameter.annotation) if isinstance(word, OptionGroup)), None)

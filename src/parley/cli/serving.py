@@ -1,0 +1,387 @@
+"""What `parley serve` and `parley proxy` share: the options of a server, what they make, and how such a command ends.
+
+Everything heavy is imported when it is needed, so that `--help` is quick.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from enum import StrEnum
+from ipaddress import ip_network
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+from parley.cli.ending import tell
+from parley.cli.option_groups import OptionGroup
+from parley.protocol.errors import ParleyError
+
+if TYPE_CHECKING:
+    from parley.server.audit import AuditTrail
+    from parley.server.cards import Signer
+    from parley.server.limits import ServerLimits
+    from parley.server.run import Serving
+    from parley.server.security import Security
+    from parley.server.telemetry import Telemetry
+    from parley.server.tls import TlsFiles
+    from parley.server.webhook_guard import WebhookPolicy
+
+GRPC_PORT = 50051
+GRPC_MODULES = ("grpc", "grpc_health", "grpc_reflection")
+INSTALL_GRPC = "pip install 'parley-a2a[grpc]'"
+
+
+class WebhookTargets(StrEnum):
+    """Which webhooks may be called."""
+
+    PUBLIC = "public"
+    ANY = "any"
+    OFF = "off"
+
+
+class LogFormat(StrEnum):
+    """What log lines look like."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class LogLevel(StrEnum):
+    """What is logged."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class ClientAuth(StrEnum):
+    """Whether callers must show a certificate."""
+
+    REQUIRED = "required"
+    OPTIONAL = "optional"
+
+
+class UsageError(ParleyError):
+    """An option does not fit the others, or its file is wrong."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerOptions:
+    """What a server is told, whatever it serves."""
+
+    serving: Serving
+    is_grpc_missing: bool
+    public_url: str | None
+    auth: Path | None
+    signing_key: Path | None
+    cors_origins: tuple[str, ...]
+    rate: float | None
+    webhooks: WebhookTargets
+    metrics: bool | None
+    log_format: LogFormat
+    log_level: LogLevel
+
+    def security(self) -> Security | None:
+        """Who may call, if anybody asks.
+
+        Raises:
+            UsageError, ValueError: the file is wrong, or does not fit the other options.
+        """
+        if self.auth is None:
+            return None
+        from parley.protocol.cards import MutualTlsScheme
+        from parley.server.auth_file import load_security
+
+        security = load_security(self.auth)
+        tls = self.serving.tls
+        asks_for_certificates = tls is not None and tls.client_authority is not None
+        for name, scheme in security.schemes.items():
+            if isinstance(scheme, MutualTlsScheme) and not asks_for_certificates:
+                raise UsageError(
+                    f"{self.auth}: the scheme {name} needs client certificates, which --tls-client-ca asks for."
+                )
+        return security
+
+    def telemetry(self, audit: AuditTrail | None = None) -> Telemetry:
+        """What watches the server."""
+        from parley.server.metrics import Metrics
+        from parley.server.run import is_loopback
+        from parley.server.telemetry import Telemetry
+
+        wants_metrics = self.metrics if self.metrics is not None else is_loopback(self.serving.host)
+        return Telemetry(
+            metrics=Metrics() if wants_metrics else None,
+            audit=audit,
+            tracing=_tracing(),
+        )
+
+    def limits(self) -> ServerLimits:
+        """How much callers may ask for."""
+        from parley.server.limits import ServerLimits
+        from parley.server.throttle import RateLimits
+
+        rates = RateLimits() if self.rate is None else RateLimits(requests_per_second=self.rate)
+        return ServerLimits(rates=rates)
+
+    def webhook_policy(self) -> WebhookPolicy | None:
+        """Which webhooks may be called; None for no webhooks at all."""
+        from parley.server.webhook_guard import PUBLIC_ONLY, WebhookPolicy
+
+        policies = {WebhookTargets.PUBLIC: PUBLIC_ONLY, WebhookTargets.ANY: WebhookPolicy(allow_private=True)}
+        return policies.get(self.webhooks)
+
+    def signer(self) -> Signer | None:
+        """What signs the cards.
+
+        Raises:
+            UsageError: the file holds no key to sign with.
+        """
+        file = self.signing_key
+        if file is None:
+            return None
+        import msgspec
+
+        from parley.protocol.errors import LocalProtocolError
+        from parley.protocol.signing import load_key
+        from parley.server.cards import Signer
+
+        try:
+            text = file.read_text()
+            key = load_key(msgspec.json.decode(text, type=dict[str, object]) if text.lstrip().startswith("{") else text)
+        except OSError as error:
+            raise UsageError(f"{file} cannot be read: {error.strerror}") from error
+        except (ValueError, LocalProtocolError) as error:
+            raise UsageError(f"{file} is no key to sign with: {error}") from error
+        if not key.is_private:
+            raise UsageError(f"{file} holds a public key; signing needs the private one.")
+        return Signer(key, key.kid or key.thumbprint())
+
+
+def _tracing() -> Any:
+    """Spans, if whoever started this process has installed something that takes them."""
+    from opentelemetry import trace
+
+    if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+        return None
+    from parley.server.tracing import Tracing
+
+    return Tracing()
+
+
+# --- options ----------------------------------------------------------------------------------------------------------
+
+
+def server_options(
+    host: Annotated[str, typer.Option(metavar="HOST", help="The address to listen at.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(metavar="PORT", min=0, max=65_535, help="The HTTP port; 0 picks a free one.")
+    ] = 8080,
+    grpc_port: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PORT|off",
+            help="The gRPC port; 0 picks a free one, off serves none.",
+            show_default=f"{GRPC_PORT}, if gRPC is installed",
+        ),
+    ] = None,
+    public_url: Annotated[
+        str | None, typer.Option(metavar="URL", help="Where callers reach this server, for the URLs in its cards.")
+    ] = None,
+    public_grpc_url: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Where callers reach gRPC, if that is somewhere else.")
+    ] = None,
+    auth: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Who may call: a TOML file. See parley token.")
+    ] = None,
+    allow_anonymous: Annotated[
+        bool, typer.Option("--allow-anonymous", help="Let other machines call where nobody asks for credentials.")
+    ] = False,
+    tls_cert: Annotated[Path | None, typer.Option(metavar="FILE", help="The certificate chain, in PEM.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="The certificate's key, in PEM.")] = None,
+    tls_client_ca: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Accept client certificates of this authority (mutual TLS).")
+    ] = None,
+    tls_client_auth: Annotated[
+        ClientAuth,
+        typer.Option(metavar="HOW", help="Whether callers must show a certificate: required or optional."),
+    ] = ClientAuth.REQUIRED,
+    trusted_proxy: Annotated[
+        list[str] | None, typer.Option(metavar="ADDRESS", help="Believe X-Forwarded-… of this address or network.")
+    ] = None,
+    signing_key: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Sign the cards with this key, PEM or JWK.")
+    ] = None,
+    cors_origin: Annotated[
+        list[str] | None, typer.Option(metavar="ORIGIN", help="Let web pages of this origin call; * for all.")
+    ] = None,
+    rate: Annotated[
+        float | None,
+        typer.Option(
+            metavar="N", min=0.001, help="Requests a second that each caller may make; twice as many may come at once."
+        ),
+    ] = None,
+    webhooks: Annotated[
+        WebhookTargets, typer.Option(metavar="WHICH", help="Which webhooks may be called: public (https), any, or off.")
+    ] = WebhookTargets.PUBLIC,
+    metrics: Annotated[
+        bool | None,
+        typer.Option("--metrics/--no-metrics", help="Prometheus metrics at /metrics.", show_default="on loopback only"),
+    ] = None,
+    access_log: Annotated[bool, typer.Option("--access-log", help="Log every HTTP request.")] = False,
+    log_format: Annotated[
+        LogFormat, typer.Option(metavar="FORMAT", help="What log lines look like: text or json.")
+    ] = LogFormat.TEXT,
+    log_level: Annotated[
+        LogLevel, typer.Option(metavar="LEVEL", help="What is logged: debug, info, warning or error.")
+    ] = LogLevel.INFO,
+) -> ServerOptions:
+    """What the options say.
+
+    Raises:
+        BadParameter: one of them says nothing.
+    """
+    from parley.server.run import Serving
+
+    grpc = _grpc_port(grpc_port)
+    serving = Serving(
+        host=host,
+        port=port,
+        grpc_port=grpc,
+        public_grpc=_check_target(public_grpc_url),
+        tls=_tls(tls_cert, tls_key, tls_client_ca, tls_client_auth),
+        allow_anonymous=allow_anonymous,
+        trusted_proxies=tuple(map(_check_network, trusted_proxy or ())),
+        access_log=access_log,
+    )
+    return ServerOptions(
+        serving=serving,
+        is_grpc_missing=grpc is None and grpc_port is None,
+        public_url=check_url(public_url, "--public-url"),
+        auth=auth,
+        signing_key=signing_key,
+        cors_origins=tuple(map(_check_origin, cors_origin or ())),
+        rate=rate,
+        webhooks=webhooks,
+        metrics=metrics,
+        log_format=log_format,
+        log_level=log_level,
+    )
+
+
+HowToServe = Annotated[ServerOptions, OptionGroup(server_options)]
+
+
+def _grpc_port(text: str | None) -> int | None:
+    """The port for gRPC. Nobody who does not ask for it needs to have it installed."""
+    port = GRPC_PORT if text is None else parse_grpc_port(text)
+    if port is None or all(importlib.util.find_spec(name) for name in GRPC_MODULES):
+        return port
+    if text is not None:
+        fail(f"gRPC is not installed. {INSTALL_GRPC}, or --grpc-port off.", code=2)
+    return None
+
+
+def parse_grpc_port(text: str) -> int | None:
+    """The port that `--grpc-port` names; None for `off`.
+
+    Raises:
+        BadParameter: it is neither a port nor `off`.
+    """
+    if text == "off":
+        return None
+    if text.isascii() and text.isdigit() and int(text) <= 65_535:
+        return int(text)
+    raise typer.BadParameter(f"{text!r} is no port. Write a number up to 65535, 0 for a free one, or off.")
+
+
+def check_url(url: str | None, option: str) -> str | None:
+    """The URL of a server, if it is one. Raises BadParameter."""
+    if url is not None and not re.fullmatch(r"https?://[^/?#\s]+(/[^?#\s]*)?", url):
+        raise typer.BadParameter(
+            f"{url!r} is no URL of a server. Write it as https://agents.example.com", param_hint=option
+        )
+    return url
+
+
+def _check_target(text: str | None) -> tuple[str, int] | None:
+    if text is None:
+        return None
+    found = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[^:/?#@\s\[\]]+):(\d{1,5})", text)
+    if found is None or not 0 < int(found[2]) <= 65_535:
+        raise typer.BadParameter(
+            f"{text!r} is no host and port. Write it as agents.example.com:443", param_hint="--public-grpc-url"
+        )
+    return found[1], int(found[2])
+
+
+def _check_origin(text: str) -> str:
+    if text != "*" and not re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/?#@\s]+", text):
+        raise typer.BadParameter(
+            f"{text!r} is no origin. Write it as https://app.example.com, or * for all.", param_hint="--cors-origin"
+        )
+    return text
+
+
+def _check_network(text: str) -> str:
+    try:
+        ip_network(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r} is no address or network.", param_hint="--trusted-proxy") from error
+    return text
+
+
+def _tls(cert: Path | None, key: Path | None, client_ca: Path | None, client_auth: ClientAuth) -> TlsFiles | None:
+    if cert is None and key is None and client_ca is None:
+        return None
+    if cert is None or key is None:
+        raise typer.BadParameter("TLS needs both files.", param_hint="--tls-cert and --tls-key")
+    from parley.server.tls import ClientCertificates, TlsFiles
+
+    return TlsFiles(
+        certificate=cert,
+        key=key,
+        client_authority=client_ca,
+        client_certificates=ClientCertificates(client_auth.value),
+    )
+
+
+# --- the end ----------------------------------------------------------------------------------------------------------
+
+
+def run_server(running: Coroutine[Any, Any, None], serving: Serving) -> None:
+    """Run a server to its end, or end the command with the reason why it cannot run."""
+    from parley.server.run import CannotServeError, HostError, OpenToNetworkError, PortError, run
+    from parley.server.tls import TlsError
+    from parley.stores.interface import StoreError
+
+    try:
+        run(running)
+    except HostError as error:
+        fail(str(error), code=2)
+    except OpenToNetworkError as error:
+        fail(f"{error} The options for that: --auth FILE, --host 127.0.0.1, --allow-anonymous.", code=2)
+    except PortError as error:
+        fail(f"{error} {_port_hint(error.port, serving)}")
+    except (CannotServeError, TlsError, StoreError) as error:
+        fail(str(error))
+    except OSError as error:
+        fail(f"{error.filename or 'A file'} cannot be used: {error.strerror or error}")
+    except ParleyError as error:  # such as an agent behind a proxy that is not there
+        raise typer.Exit(tell(error, as_json=False)) from error
+
+
+def fail(message: str, *, code: int = 1) -> NoReturn:
+    """End the command with a sentence."""
+    typer.secho(f"Error: {message}", err=True, fg=typer.colors.RED)
+    raise typer.Exit(code)
+
+
+def _port_hint(port: int, serving: Serving) -> str:
+    if port == serving.grpc_port:
+        return "For gRPC: --grpc-port 0 picks a free one, --grpc-port off does without."
+    return "For HTTP: --port 0 picks a free one."
