@@ -13,8 +13,9 @@ NOT_FOUND, NOT_CANCELABLE, UNSUPPORTED, INVALID = -32001, -32002, -32004, -32602
 class Refusal(Exception):
     """An answer with this code."""
 
-    def __init__(self, code: int) -> None:
+    def __init__(self, code: int, data: Any = None) -> None:
         self.code = code
+        self.data = data
 
 
 class Scripted:
@@ -40,6 +41,8 @@ class Scripted:
 
     def task(self, id: Any) -> Any:
         """A task that is there."""
+        if not isinstance(id, str):
+            raise Refusal(INVALID)
         if id not in self.tasks:
             raise Refusal(NOT_FOUND)
         return self.tasks[id]
@@ -113,7 +116,8 @@ class Scripted:
         try:
             result = self.replies[method](self, params) if method in self.replies else self.answer(method, params)
         except Refusal as refusal:
-            return await self.reply(send, {**envelope, "error": {"code": refusal.code, "message": "no"}})
+            error = {"code": refusal.code, "message": "no", "data": refusal.data}
+            return await self.reply(send, {**envelope, "error": error})
         if isinstance(result, list):
             frames = [f"data: {json.dumps({**envelope, 'result': event})}\n\n" for event in result]
             return await self.reply(send, "".join(frames), kind=b"text/event-stream")

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json
+import socket
 from typing import Any
 
 import pytest
+from joserfc.jwk import ECKey
 
-from parley.check.card import FoundCard, cached, complete, consistent, encrypted, public, signed, versioned
-from parley.check.probe import Options
+from parley.check.card import cached, complete, consistent, encrypted, public, signed, versioned
+from parley.check.options import Options
+from parley.check.places import FoundCard
 from parley.check.run import check
 from parley.check.verdict import Broken, Exchange, Undecided, Verdict
 from parley.client.errors import DiscoveryError, UnreachableError
+from parley.client.signatures import SignaturePolicy
 from parley.dialects.cards import decode_any_card
-from tests.server.serving import serving
+from parley.protocol.signing import load_key, sign_card
+from parley.server.app import App
+from parley.server.cards import Signer
+from tests.server.serving import echo_agent, running, serving
 
 CARD: dict[str, Any] = {
     "name": "Agent",
@@ -116,6 +123,7 @@ async def test_a_card_that_points_into_the_network_of_its_reader_is_not_followed
     places = [found for found in report.findings if found.case == "The interface answers as the card says"]
     assert [finding.verdict for finding in places] == [Verdict.UNDECIDED] * 3
     assert "which is not encrypted" in places[0].detail
+    assert report.left == report.places  # nobody was asked anything: that is no good end
 
 
 @pytest.mark.anyio
@@ -127,6 +135,13 @@ async def test_an_interface_that_answers_nothing_of_a2a_fails_and_an_unknown_bin
         async with serving(document({**CARD, "supportedInterfaces": faces})) as client:
             report = await check(f"{client.base_url}/card.json", Options(timeout=5))
     assert [place.split(" ")[:2] for place in report.places] == [["1.0", "HTTP+JSON"], ["0.1", "JSONRPC"]]
+    unvisited = {
+        found.place.split(" ")[1]: found.detail for found in report.findings if "does not know" in found.detail
+    }
+    assert unvisited == {
+        "urn:other": "this check does not know the binding urn:other",
+        "JSONRPC": "this check does not know A2A 7.0",
+    }
     assert {"G1.7", "G1.53", "A1.2"} <= {finding.rule for finding in report.findings if finding.verdict == "failed"}
 
 
@@ -134,7 +149,7 @@ async def test_an_interface_that_answers_nothing_of_a2a_fails_and_an_unknown_bin
 async def test_without_a_card_there_is_no_check() -> None:
     for app in (document(b"", 404), document(b"nonsense")):
         async with serving(app) as client:
-            with pytest.raises(DiscoveryError, match="There is no agent card at"):
+            with pytest.raises(DiscoveryError, match="There is no agent card"):
                 await check(f"{client.base_url}/agents/one", Options(timeout=5))
 
 
@@ -144,3 +159,95 @@ async def test_without_a_server_there_is_no_check() -> None:
         url = str(client.base_url)
     with pytest.raises(UnreachableError):
         await check(url, Options(timeout=5))
+
+
+@pytest.mark.anyio
+async def test_a_port_where_nobody_listens_is_not_as_the_card_says() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        port = door.getsockname()[1]
+    faces = [face(f"http://127.0.0.1:{port}/")]
+    async with serving(document({**CARD, "supportedInterfaces": faces})) as client:
+        report = await check(str(client.base_url), Options(timeout=5))
+    (finding,) = [found for found in report.findings if found.case == "The interface answers as the card says"]
+    assert finding.verdict is Verdict.FAILED
+    assert finding.detail.startswith("nobody listens where the card says")
+    assert report.left == report.places
+
+
+@pytest.mark.anyio
+async def test_the_card_of_another_agent_at_the_root_is_not_looked_at() -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        mine = scope["path"] == "/mine/.well-known/agent-card.json"
+        name = "Mine" if mine else "Another"
+        is_there = mine or scope["path"] == "/.well-known/agent-card.json"
+        await document({**CARD, "name": name}, 200 if is_there else 404)(scope, receive, send)
+
+    async with serving(app) as client:
+        report = await check(f"{client.base_url}/mine", Options(timeout=5), only=["G1.53"])
+        other = await check(f"{client.base_url}/other", Options(timeout=5), only=["G1.53"])
+    assert report.agent == "Mine"
+    assert {found.place for found in report.findings if "well-known" in found.place} == {
+        f"{client.base_url}/mine/.well-known/agent-card.json"
+    }
+    assert other.agent == "Another"
+
+
+@pytest.mark.anyio
+async def test_a_key_in_the_url_is_not_reported() -> None:
+    async with serving(document({**CARD, "supportedInterfaces": [face("https://10.0.0.1/")]})) as client:
+        report = await check(f"{client.base_url}/card.json?key=se%2Fcret-of-mine&A2A-Version=1.0", Options(timeout=5))
+    assert "cret-of-mine" not in repr(report)
+    assert report.url.endswith("/card.json?key=(not shown)&A2A-Version=1.0")
+
+
+# --- signatures -------------------------------------------------------------------------------------------------------
+
+
+def signed_card(**members: Any) -> dict[str, Any]:
+    signature = sign_card({**CARD, **members}, KEY, key_id="k1", jku=members.pop("jku", None))
+    protected, value = signature.protected, signature.signature
+    return {**CARD, **members, "signatures": [{"protected": protected, "signature": value}]}
+
+
+async def judged(card: dict[str, Any], policy: SignaturePolicy) -> tuple[Verdict, str]:
+    async with serving(document({**card, "supportedInterfaces": card["supportedInterfaces"]})) as client:
+        options = Options(timeout=5, signatures=policy)
+        report = await check(f"{client.base_url}/card.json", options, only=["G1.56"])
+    (finding,) = [found for found in report.findings if found.rule == "G1.56"]
+    return finding.verdict, finding.detail
+
+
+KEY = load_key(ECKey.generate_key("P-256").as_dict(private=True))
+OTHER_KEY = load_key(ECKey.generate_key("P-256").as_dict(private=True))
+FACES = [face("https://10.0.0.1/")]  # where nobody goes
+
+
+@pytest.mark.anyio
+async def test_a_signature_verifies_with_a_pinned_key_and_fails_with_another() -> None:
+    card = signed_card(supportedInterfaces=FACES)
+    assert await judged(card, SignaturePolicy(keys={"k1": KEY})) == (
+        Verdict.PASSED,
+        "The signature by k1 verifies",
+    )
+    verdict, detail = await judged(card, SignaturePolicy(keys={"k1": OTHER_KEY}))
+    assert (verdict, detail.startswith("no signature verifies")) == (Verdict.FAILED, True)
+    changed = {**card, "name": "Another"}
+    assert (await judged(changed, SignaturePolicy(keys={"k1": KEY})))[0] is Verdict.FAILED
+    assert (await judged(card, SignaturePolicy()))[0] is Verdict.UNDECIDED
+
+
+@pytest.mark.anyio
+async def test_our_own_signed_cards_verify_with_the_keys_that_the_server_itself_shows() -> None:
+    async with running(App(echo_agent(), signer=Signer(KEY, "k1"))) as client:
+        report = await check(str(client.base_url), Options(timeout=5), only=["G1.56"])
+    assert [found.verdict for found in report.findings] == [Verdict.PASSED]
+
+
+@pytest.mark.anyio
+async def test_a_key_set_that_cannot_be_fetched_decides_nothing() -> None:
+    app = App(echo_agent(), signer=Signer(KEY, "k1", "http://127.0.0.1:1/keys.json"))
+    async with running(app) as client:
+        report = await check(str(client.base_url), Options(timeout=5), only=["G1.56"])
+    (finding,) = report.findings
+    assert finding.verdict is Verdict.UNDECIDED
+    assert "the key set cannot be fetched" in finding.detail

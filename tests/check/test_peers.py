@@ -1,87 +1,216 @@
-"""What a check finds at other people's servers: the faults that any caller can see, and no others in these versions."""
+"""What a check finds at other people's servers: all that any caller can see of their faults, and nothing else.
+
+Each table has every failure, so that a wrong accusation fails the test as a missing one does.
+"""
 
 from __future__ import annotations
 
-import json
-import subprocess
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
 
 import pytest
 from anyio import fail_after
 
-from parley.check.probe import Options
+from parley.check.options import Options
 from parley.check.run import check
 from parley.check.verdict import Report, Verdict
 from parley.protocol.cards import Binding
 from parley.protocol.versions import Version
-from tests.peer_environments import ROOT
+from tests.client.test_peers import Peer, served
 
 pytestmark = pytest.mark.anyio
 
+JSONRPC, REST, GRPC = Binding.JSONRPC, Binding.HTTP_JSON, Binding.GRPC
+V1, V03, V02, V01 = Version.V1_0, Version.V0_3, Version.V0_2, Version.V0_1
 
-@contextmanager
-def served(environment: str, script: str) -> Generator[str]:
-    """The URL of a peer's server, in a process of its own."""
-    python = ROOT / ".peers" / environment / "bin" / "python"
-    if not python.exists():
-        pytest.fail(f"The environment of {environment} is missing: run `make peers`", pytrace=False)
-    command = [python, ROOT / "tests" / "peers" / script]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
-        try:
-            assert process.stdout is not None
-            yield json.loads(process.stdout.readline())["url"]
-        finally:
-            process.kill()
+Found = frozenset[tuple[str, str]]
 
 
-async def checked(url: str, version: Version) -> Report:
-    with fail_after(60):
-        return await check(url, Options(timeout=10, text="echo hello"), versions=[version])
+def found(*faults: tuple[str, str]) -> Found:
+    return frozenset(faults)
 
 
-def failed(report: Report, binding: Binding) -> set[tuple[str, str]]:
-    return {
-        (finding.rule, finding.case)
-        for finding in report.findings
-        if finding.verdict is Verdict.FAILED and f" {binding} " in finding.place
-    }
-
+# --- faults -----------------------------------------------------------------------------------------------------------
 
 EXTENDED = ("G1.54", "The extended card is for those who authenticate")
 VERSION = ("G1.43", "A version that is not offered is refused")
 STATUS = ("G1.22", "An unknown status is invalid")
+INCLUSIVE = ("G1.22", "Lists are filtered")  # it leaves out tasks of just that time
+NEGATIVE = ("G1.15", "A negative history length is invalid")
+NO_REQUEST = ("G1.59", "What is no request is an invalid request")
+NO_METHOD = ("G1.59", "An unknown method is method not found")
 
+EXTENDED_0_3 = ("G2.5", "The extended card is for those who authenticate")
+HOOKS_0_3 = ("G2.5", "Webhooks are kept, listed and deleted")
+NO_PARTS_0_3 = ("G2.20", "A message without its parts is invalid")
+ROLE_0_3 = ("G2.20", "An unknown role is invalid")
 
-async def test_a2a_sdk_1_3_shows_its_extended_card_to_everybody_and_takes_unknown_enums_and_versions() -> None:
-    with served("a2a-sdk-1.3.0", "server_sdk_1_3_0.py") as url:
-        report = await checked(url, Version.V1_0)
-    assert failed(report, Binding.JSONRPC) == {EXTENDED, VERSION, STATUS}
-    assert failed(report, Binding.HTTP_JSON) == {EXTENDED, VERSION, STATUS}
-    assert failed(report, Binding.GRPC) == {EXTENDED, VERSION}
-    warned = {finding.rule for finding in report.findings if finding.verdict is Verdict.WARNED}
-    assert warned == {"G1.36", "G1.55"}
-
-
-async def test_fasta2a_ignores_task_ids_and_ends_requests_that_it_does_not_know_with_500() -> None:
-    with served("fasta2a", "server_fasta2a.py") as url:
-        report = await checked(url, Version.V1_0)
-    found = failed(report, Binding.JSONRPC)
-    assert {
-        ("G1.59", "An unknown method is method not found"),
-        ("G1.2", "A message to an unknown task is refused"),
+SDK_1_3 = {
+    (V1, JSONRPC): found(EXTENDED, VERSION, STATUS),
+    (V1, REST): found(EXTENDED, VERSION, STATUS),
+    (V1, GRPC): found(EXTENDED, VERSION),
+    (V03, JSONRPC): found(EXTENDED_0_3),
+    (V03, REST): found(EXTENDED_0_3, HOOKS_0_3, ROLE_0_3),
+    (V03, GRPC): found(EXTENDED_0_3),
+}
+SDK_1_3_ASKS = {
+    **SDK_1_3,
+    # Its compatibility layer ends a stream where the agent asks, and says final: false.
+    (V03, JSONRPC): found(EXTENDED_0_3, ("G2.10", "Frames are answers to the request, and final marks the last")),
+}
+SDK_1_3_SECURED = {
+    place: found(
+        EXTENDED,
+        VERSION,
+        *([STATUS] if place[1] is not GRPC else []),
+        ("G1.40", "A required extension must be listed"),
+        ("G1.48", "A caller without credentials is refused"),
+        ("G1.48", "A caller with wrong credentials is refused"),
+        ("G1.49", "Strangers cannot tell which tasks exist"),
+    )
+    for place in ((V1, JSONRPC), (V1, REST), (V1, GRPC))
+}
+SDK_0_3 = {
+    (V03, JSONRPC): found(EXTENDED_0_3),
+    (V03, REST): found(EXTENDED_0_3, HOOKS_0_3, NO_PARTS_0_3, ROLE_0_3),
+    (V03, GRPC): found(EXTENDED_0_3, HOOKS_0_3),
+}
+SDK_0_2 = {(V02, JSONRPC): found(("G2.18", "An unknown method is method not found"))}
+FASTA2A = {
+    (V1, JSONRPC): found(
+        VERSION,
+        NEGATIVE,
+        NO_METHOD,
+        NO_REQUEST,
         ("G1.1", "A message to a finished task is refused"),
+        ("G1.2", "A message to an unknown task is refused"),
+        ("G1.8", "A send waits for the end or for a question"),
+        ("G1.15", "No more history than asked for"),
+        ("G1.15", "A send returns no more history than asked for"),
+        ("G1.23", "A finished task cannot be cancelled"),
+        ("G1.29", "Nobody subscribes to a finished task"),
+        ("G1.32", "An agent without push notifications refuses them"),
         ("G1.44", "Tasks can be listed"),
         ("G1.46", "JSON is spelled as the specification says"),
-        ("G1.29", "Nobody subscribes to a finished task"),
-        VERSION,
-    } <= found
+        ("G1.46", "Streams are spelled as the specification says"),
+        ("G1.54", "Without the capability there is no extended card"),
+        ("G1.59", "What is no JSON is a parse error"),
+    )
+}
+JS_1 = {
+    (V1, JSONRPC): found(EXTENDED, INCLUSIVE, NEGATIVE, NO_REQUEST),
+    (V1, REST): found(EXTENDED, INCLUSIVE),
+    (V1, GRPC): found(EXTENDED, INCLUSIVE, NEGATIVE),
+}
+JS_0_3 = {
+    (V03, JSONRPC): found(EXTENDED_0_3, NO_PARTS_0_3, ROLE_0_3, ("G2.20", "Params of a wrong type are invalid")),
+    (V03, REST): found(EXTENDED_0_3, NO_PARTS_0_3, ("G2.11", "Nobody subscribes to an unknown task")),
+    (V03, GRPC): found(EXTENDED_0_3),
+}
 
 
-async def test_a2a_sdk_0_3_is_checked_over_all_its_bindings() -> None:
-    extended = ("G2.5", "The extended card is for those who authenticate")
-    with served("a2a-sdk-0.3.26", "server_sdk_pydantic.py") as url:
-        report = await checked(url, Version.V0_3)
-    assert failed(report, Binding.JSONRPC) == {extended}
-    assert extended in failed(report, Binding.HTTP_JSON)
-    assert extended in failed(report, Binding.GRPC)
+@dataclass(frozen=True)
+class Server:
+    """A peer's server, and what is found there: the failures of each place, and the rules that are warned of."""
+
+    environment: str
+    script: str
+    failed: Mapping[tuple[Version, Binding], Found]
+    warned: frozenset[str]
+    text: str = "echo hello"
+
+    def __str__(self) -> str:
+        return f"{self.script.partition('.')[0]}-{self.text.split()[0]}"
+
+    @property
+    def versions(self) -> list[Version]:
+        return list(dict.fromkeys(version for version, _ in self.failed))
+
+
+OLD = frozenset({"G2.20"})
+SDK = frozenset({"G1.36", "G1.55"})
+NEW_JS = frozenset({"G1.36", "G1.43", "G1.45"})
+
+SERVERS = (
+    Server("a2a-sdk-1.3.0", "server_sdk_1_3_0.py", SDK_1_3, SDK | OLD),
+    Server("a2a-sdk-1.3.0", "server_sdk_1_3_0.py", SDK_1_3_ASKS, SDK | OLD, text="ask"),
+    Server("a2a-sdk-1.3.0", "server_sdk_1_3_0_secured.py", SDK_1_3_SECURED, SDK | {"G1.39"}),
+    Server("a2a-sdk-0.3.26", "server_sdk_pydantic.py", SDK_0_3, OLD),
+    Server("a2a-sdk-0.2.16", "server_sdk_pydantic.py", SDK_0_2, OLD),
+    Server("fasta2a", "server_fasta2a.py", FASTA2A, frozenset({"G1.10", "G1.45", "G1.55", "G1.58"})),
+    Server("a2a-js", "server_js_1_3_0.mjs", JS_1, NEW_JS),
+    Server("a2a-js", "server_js_0_3_14.mjs", JS_0_3, OLD),
+    Server("document", "server_raw_0_1.py", {(V01, JSONRPC): found()}, frozenset({"A1.7"})),
+)
+
+
+@pytest.fixture(scope="module")
+def url_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Server], str]]:
+    """Where a peer's server is; each is started when it is asked for first."""
+    urls: dict[str, str] = {}
+    with ExitStack() as stack:
+
+        def find(server: Server) -> str:
+            name = f"{server.environment} {server.script}"
+            if name not in urls:
+                peer = Peer(server.environment, server.script, server.versions[0], JSONRPC)
+                urls[name] = stack.enter_context(served(peer, tmp_path_factory.mktemp("peer")))
+            return urls[name]
+
+        yield find
+
+
+def failures(report: Report) -> dict[tuple[str, str], Found]:
+    """The failures by the version and the binding of their place."""
+    places = {tuple(place.split(" ")[:2]): place for place in report.places}
+    return {
+        (version, binding): frozenset(
+            (finding.rule, finding.case)
+            for finding in report.findings
+            if finding.place == place and finding.verdict is Verdict.FAILED
+        )
+        for (version, binding), place in places.items()
+    }
+
+
+@pytest.mark.parametrize("server", SERVERS, ids=str)
+async def test_a_check_finds_the_faults_of_a_peer_and_no_others(
+    server: Server, url_of: Callable[[Server], str]
+) -> None:
+    with fail_after(60):
+        report = await check(url_of(server), Options(timeout=10, text=server.text), versions=server.versions)
+    wanted = {(str(version), str(binding)): faults for (version, binding), faults in server.failed.items()}
+    assert failures(report) == wanted
+    assert {finding.rule for finding in report.findings if finding.verdict is Verdict.WARNED} == server.warned
+    assert report.left == ()
+
+
+async def test_a_second_reader_of_a2a_sdk_1_3_is_told_chunks_twice(url_of: Callable[[Server], str]) -> None:
+    """It reads the task while it queues its events. How often that is seen depends on the moment."""
+    for _ in range(10):
+        with fail_after(60):
+            options = Options(timeout=10, text="count 20")
+            report = await check(url_of(SERVERS[0]), options, versions=[V1], bindings=[JSONRPC, REST], only=["G1.28"])
+        told = [finding for finding in report.findings if finding.verdict is Verdict.FAILED]
+        if told:
+            break
+    assert {(finding.case, finding.detail) for finding in told} == {
+        (
+            "Two readers of a task are told the same",
+            "what the second of two readers was told is not what the task holds",
+        )
+    }
+
+
+async def test_every_failure_has_its_rule_and_its_evidence(url_of: Callable[[Server], str]) -> None:
+    """Over gRPC too, where the bytes say nothing to people."""
+    (server,) = [one for one in SERVERS if one.script == "server_fasta2a.py"]
+    with fail_after(60):
+        report = await check(url_of(server), Options(timeout=10, text="echo hello"), versions=server.versions)
+    failed = [finding for finding in report.findings if finding.verdict is Verdict.FAILED]
+    assert failed
+    for finding in failed:
+        sent, received = finding.exchanges[-1]
+        assert sent.startswith(("POST http", "GET http", "gRPC "))
+        assert received not in ("", "(nothing)")

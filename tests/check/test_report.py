@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from xml.etree import ElementTree
 
 from rich.console import Console
 
-from parley.check.report import as_html, as_json, as_junit, print_text
+from parley.check.report import as_html, as_json, as_junit, print_text, printable
 from parley.check.rules import RULES
-from parley.check.run import CASES
+from parley.check.run import CASES, SPOILING
 from parley.check.verdict import MAX_SHOWN, Exchange, Finding, Report, Verdict
 from parley.protocol.versions import Version
 
 EVIL = "<script>alert(1)</script>\x1b[31m\x00 [bold]&amp;\ud800"
 
 
-def report() -> Report:
+def report(*left: str) -> Report:
     place = "1.0 JSONRPC http://agent.example/"
     return Report(
         "http://agent.example",
@@ -26,11 +27,12 @@ def report() -> Report:
         (
             Finding("G1.16", "A good case", place, Verdict.PASSED, "as it should be"),
             Finding("G1.1", "A bad case", place, Verdict.FAILED, f"it said {EVIL}", (("POST /", EVIL),)),
-            Finding("G1.36", "A warned case", place, Verdict.WARNED, "it should not", (("POST /", "HTTP 200"),)),
+            Finding("G1.36", "A warned case", place, Verdict.WARNED, "it should not", (("POST /", "HTTP 200"),), 0.5),
             Finding("G1.6", "An undecided case", place, Verdict.UNDECIDED, "nobody knows"),
         ),
         requests=4,
         seconds=1.25,
+        left=left,
     )
 
 
@@ -65,6 +67,7 @@ def test_json_has_every_finding_with_its_rule_and_evidence() -> None:
         "place": "1.0 JSONRPC http://agent.example/",
         "verdict": "warned",
         "detail": "it should not",
+        "seconds": 0.5,
         "exchanges": [{"sent": "POST /", "received": "HTTP 200"}],
     }
 
@@ -72,11 +75,19 @@ def test_json_has_every_finding_with_its_rule_and_evidence() -> None:
 def test_junit_is_xml_with_a_failure_per_failure() -> None:
     root = ElementTree.fromstring(as_junit(report()))
     (suite,) = root
-    assert {name: suite.get(name) for name in ("tests", "failures", "skipped")} == {
+    assert {name: suite.get(name) for name in ("tests", "failures", "errors", "skipped", "time")} == {
         "tests": "4",
         "failures": "1",
+        "errors": "0",
         "skipped": "1",
+        "time": "0.500",
     }
+    assert [test.get("name") for test in suite.iter("testcase")] == [
+        "G1.16 A good case",
+        "G1.1 A bad case",
+        "G1.36 A warned case",
+        "G1.6 An undecided case",
+    ]
     (failure,) = suite.iter("failure")
     assert failure.text is not None
     assert failure.text.startswith(f"The rule: {RULES['G1.1'].says}")
@@ -91,8 +102,33 @@ def test_the_page_needs_nothing_and_runs_nothing() -> None:
     assert "&lt;script&gt;alert(1)&lt;/script&gt;�[31m� [bold]&amp;amp;�" in page
     assert "default-src 'none'" in page
     assert "src=" not in page
-    assert "href=" not in page
+    assert re.findall('href="([^"]*)"', page) == ["#place-0"]
+    assert 'id="place-0"' in page
     assert RULES["G1.1"].says in page
+
+
+def test_a_place_that_was_left_is_told_in_every_report() -> None:
+    left = report("1.0 JSONRPC http://agent.example/")
+    out = io.StringIO()
+    print_text(left, Console(file=out, width=200))
+    assert "Left before the end: 1.0 JSONRPC http://agent.example/" in out.getvalue()
+    assert json.loads(as_json(left))["left"] == ["1.0 JSONRPC http://agent.example/"]
+    (suite,) = ElementTree.fromstring(as_junit(left))
+    assert (suite.get("tests"), suite.get("errors"), len(list(suite.iter("error")))) == ("5", "1", 1)
+    assert "Left before the end: 1.0 JSONRPC http://agent.example/" in as_html(left).decode()
+
+
+def test_what_is_wrong_is_open_on_the_page_and_the_rest_is_folded() -> None:
+    page = as_html(report()).decode()
+    assert '<details class="failed" open>' in page
+    assert page.index("A bad case") < page.index("A warned case") < page.index("1 undecided</b>")
+    assert page.index("1 undecided</b>") < page.index("An undecided case")
+    assert page.count("<details") == page.count("</details>") == page.count("<summary>")
+    assert "prefers-color-scheme:dark" in page
+
+
+def test_a_text_that_turns_its_direction_is_not_obeyed() -> None:
+    assert printable("a\u202eb\u2066c\td\n") == "a\ufffdb\ufffdc\td\n"
 
 
 def test_long_bodies_are_cut_and_silence_is_told() -> None:
@@ -106,7 +142,7 @@ def test_long_bodies_are_cut_and_silence_is_told() -> None:
 def test_every_rule_has_a_case_or_a_reason_why_not() -> None:
     about_cards = {"G1.52", "G1.53", "G1.55", "G1.56", "G1.57", "G2.1", "G2.2", "G3.4"}
     between_places = {"G1.44", "G2.19"}
-    tried = {rule for case in CASES for rule in case.rules.values()} | about_cards | between_places
+    tried = {rule for case in (*CASES, *SPOILING) for rule in case.rules.values()} | about_cards | between_places
     assert {id for id, rule in RULES.items() if not rule.unseen} == tried
     assert not {id for id, rule in RULES.items() if rule.unseen} & tried
 
@@ -114,7 +150,7 @@ def test_every_rule_has_a_case_or_a_reason_why_not() -> None:
 def test_a_case_tries_a_rule_of_the_version_it_runs_in() -> None:
     wrong = [
         (case.name, version, rule)
-        for case in CASES
+        for case in (*CASES, *SPOILING)
         for version, rule in case.rules.items()
         if version not in RULES[rule].versions
     ]

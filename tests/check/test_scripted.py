@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
-from parley.check.probe import Options
+from parley.check.options import Options
 from parley.check.run import check
 from parley.check.verdict import Verdict
+from parley.protocol.versions import Version
+from parley.server.app import App
 from tests.check.scripted import INVALID, NOT_FOUND, Refusal, Scripted
-from tests.server.serving import serving
+from tests.server.serving import echo_agent, running, serving
 
 pytestmark = pytest.mark.anyio
 
@@ -143,8 +145,11 @@ def without_artifacts(server: Scripted, params: Any) -> Any:
     return {**page()(server, params), "tasks": tasks}
 
 
-def follows_canceled(server: Scripted, params: Any) -> Any:
-    return [{"task": {**server.task(params["id"]), "status": {"state": "TASK_STATE_CANCELED"}}}]
+def cancels_when_left(server: Scripted, params: Any) -> Any:
+    task = server.task(params["id"])
+    seen = {**task}
+    task["status"] = {"state": "TASK_STATE_CANCELED"}
+    return [{"task": seen}]
 
 
 def deletes_once(server: Scripted, params: Any) -> Any:
@@ -153,11 +158,17 @@ def deletes_once(server: Scripted, params: Any) -> Any:
     del server.hooks[params["id"]]
 
 
+def cancels_again(server: Scripted, params: Any) -> Any:
+    task = server.task(params["id"])
+    task["status"]["state"] = "TASK_STATE_CANCELED"
+    return task
+
+
 def finds_anything(server: Scripted, params: Any) -> Any:
     return {"id": params["id"], "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}}
 
 
-def running(server: Scripted, params: Any) -> Any:
+def at_work(server: Scripted, params: Any) -> Any:
     return {"task": server.new_task(params, "WORKING")}
 
 
@@ -172,13 +183,17 @@ FAULTS: list[tuple[str, dict[str, Any], str]] = [
     ("G1.3", {"SendMessage": one_task_for_all}, "got one task id"),
     ("G1.2", {"SendMessage": takes_the_callers_id}, "the id that its caller chose"),
     ("G1.2", {"SendMessage": lambda s, p: message()(s, p)}, "the task id is ignored: the answer is a message"),
-    ("G1.8", {"SendMessage": running, "GetTask": changes("id", "t-1")}, "the task came back working"),
+    ("G1.8", {"SendMessage": at_work, "GetTask": changes("id", "t-1")}, "the task came back working"),
     ("G1.12", {"SendMessage": sends(artifacts=[], history=spoken("ROLE_AGENT"))}, "no artifacts"),
     ("G1.4", {"SendMessage": interrupts()}, "A message to a task in another context is accepted"),
     ("G1.14", {"SendMessage": interrupts()}, "is not that task"),
     ("G1.14", {"SendMessage": interrupts(then=other_context)}, "changed its context"),
     ("G1.50", {"SendMessage": interrupts(state="AUTH_REQUIRED")}, "does not explain"),
-    ("G1.16", {"GetTask": always({"id": "x", "contextId": "c", "status": {"state": "TASK_STATE_FAILED"}})}, "reads as"),
+    (
+        "G1.44",
+        {"GetTask": always({"id": "x", "contextId": "c", "status": {"state": "TASK_STATE_FAILED"}})},
+        "reads as x",
+    ),
     ("G1.9", {"GetTask": changes_each_time}, "reads differently"),
     (
         "G1.15",
@@ -186,13 +201,13 @@ FAULTS: list[tuple[str, dict[str, Any], str]] = [
         "has changed the task's history",
     ),
     ("G1.23", {"CancelTask": lambda s, p: s.task(p["id"])}, "is accepted"),
-    ("G1.23", {"SendMessage": running, "CancelTask": cancels_another}, "cancelling gave another task"),
+    ("G1.23", {"SendMessage": at_work, "CancelTask": cancels_another}, "cancelling gave another task"),
     ("G1.18", {"ListTasks": oldest_first}, "newest first"),
     ("G1.19", {"ListTasks": all_twice}, "a page of size 1 has"),
     ("G1.19", {"ListTasks": first_again}, "a task of the first"),
     ("G1.20", {"ListTasks": page(totalSize=0)}, "totalSize is 0"),
     ("G1.21", {"ListTasks": without_artifacts}, "lacks its artifacts"),
-    ("G1.22", {"ListTasks": page(tasks=[])}, "the list lacks a task"),
+    ("G1.22", {"ListTasks": page(tasks=[])}, "a list of the tasks of a context lacks one"),
     ("G1.44", {"ListTasks": refuse(-32004)}, "tasks cannot be listed"),
     ("G1.45", {"SendMessage": is_strict}, "unknown member is refused"),
     ("G1.59", {"parley/check/nonsense": always({})}, "An unknown method is accepted"),
@@ -211,18 +226,18 @@ FAULTS: list[tuple[str, dict[str, Any], str]] = [
         "and the task is failed",
     ),
     ("G1.31", {"SendStreamingMessage": streams("task", "canceled")}, "when its caller went away"),
-    ("G1.28", {"SendMessage": running, "SubscribeToTask": follows_canceled}, "when a stream was closed"),
-    ("G1.29", {"SendMessage": running, "SubscribeToTask": lambda s, p: [message()(s, p)]}, "begins with Message"),
-    ("G1.29", {"SendMessage": running, "SubscribeToTask": always([])}, "has no events"),
+    ("G1.28", {"SendMessage": at_work, "SubscribeToTask": cancels_when_left}, "when a stream was closed"),
+    ("G1.29", {"SendMessage": at_work, "SubscribeToTask": lambda s, p: [message()(s, p)]}, "begins with Message"),
+    ("G1.29", {"SendMessage": at_work, "SubscribeToTask": always([])}, "has no events"),
     ("G1.33", {f"Create{PUSH}": lambda s, p: {**p, "id": "same"}}, "with the ids 'same' and 'same'"),
     ("G1.33", {f"Get{PUSH}": always({"id": "x", "taskId": "t", "url": "https://other.example"})}, "reads as x"),
-    ("G1.33", {f"List{PUSH}s": always({"configs": []})}, "the list lacks a webhook"),
+    ("G1.33", {"SendMessage": interrupts(), f"List{PUSH}s": always({"configs": []})}, "the list lacks a webhook"),
     ("G1.34", {f"Delete{PUSH}": deletes_once}, "deleting a second time"),
     ("G1.36", {}, "is taken"),
     ("G1.43", {"GetTask": refuse(-32009)}, "1.0.1 is refused"),
-    ("G1.53", {"GetTask": refuse(-32009)}, "the interface does not speak it"),
+    ("G1.53", {"GetTask": refuse(-32009)}, "it is not spoken"),
     ("G1.53", {"GetTask": finds_anything}, "an unknown task is found"),
-    ("G1.58", {"GetTask": refuse(INVALID)}, "does not name historyLength"),
+    ("G1.58", {"GetTask": refuse(INVALID)}, "nor its details name historyLength"),
 ]
 
 
@@ -254,19 +269,20 @@ UNDECIDED: list[tuple[str, dict[str, Any], str]] = [
     ("G1.5", {"SendMessage": sends(contextId="")}, "perhaps the agent made none"),
     ("G1.12", {"SendMessage": sends(artifacts=[])}, "nothing to say"),
     ("G1.12", {"SendMessage": sends("FAILED")}, "the task is failed"),
-    ("G1.29", {"SendMessage": running}, "had ended before the subscription"),
+    ("G1.29", {"SendMessage": at_work}, "had ended before the subscription"),
     ("G1.27", {"SendStreamingMessage": streams("message")}, "tells of no task that has ended"),
     ("G1.27", {"SendStreamingMessage": streams("task", "end")}, "tells of no artifacts"),
     ("G1.33", {f"Create{PUSH}": refuse(INVALID)}, "does not take the webhook"),
+    ("G1.33", {f"List{PUSH}s": always({"configs": []})}, "perhaps because the task is completed"),
     ("G1.34", {f"Create{PUSH}": refuse(INVALID)}, "does not take the webhook"),
     ("G1.58", {"GetTask": finds_anything}, "answered with a result"),
     ("G1.18", {"ListTasks": page(tasks=[{"id": 5}])}, "the list cannot be read"),
-    ("G1.23", {"SendMessage": running}, "cannot be cancelled, which is allowed"),
+    ("G1.23", {"SendMessage": at_work}, "which is allowed"),
     ("G1.44", {"ListTasks": refuse(-32034)}, "listing is answered with UnavailableError"),
     ("G1.16", {"GetTask": refuse(-32033)}, "RateLimitedError"),
     ("G1.59", {"GetTask": refuse(-32033), "parley/check/nonsense": refuse(-32033)}, "RateLimitedError"),
-    ("G1.1", {"SendMessage": running}, "a plain message is answered with TaskNotCancelableError"),
-    ("G1.1", {"SendMessage": running, "CancelTask": lambda s, p: s.task(p["id"])}, "no task has ended"),
+    ("G1.1", {"SendMessage": at_work}, "a plain message is answered with TaskNotCancelableError"),
+    ("G1.1", {"SendMessage": at_work, "CancelTask": lambda s, p: s.task(p["id"])}, "no task has ended"),
     ("G1.5", {"SendMessage": refuse(-32603)}, "a plain message is answered with InternalError"),
 ]
 
@@ -277,3 +293,79 @@ async def test_what_an_agent_does_not_show_is_undecided(rule: str, replies: dict
         report = await check(str(client.base_url), Options(timeout=0.3), only=[rule])
     undecided = [finding.detail for finding in report.findings if finding.verdict is Verdict.UNDECIDED]
     assert [detail for detail in undecided if said in detail] != [], [f.detail for f in report.findings]
+
+
+# --- what must not be accused -----------------------------------------------------------------------------------------
+
+
+def with_last_snapshot(server: Scripted, params: Any) -> Any:
+    """The stream tells the whole task once more before it closes, as 1.0 allows."""
+    events = streams("task", "artifact", "end")(server, params)
+    return [*events, {"task": server.tasks[events[0]["task"]["id"]]}]
+
+
+def only_each_other_time(server: Scripted, params: Any) -> Any:
+    if next(numbers) % 2:
+        raise Refusal(-32033)  # too many requests
+    return {"task": server.new_task(params)}
+
+
+def names_it_in_details(server: Scripted, params: Any) -> Any:
+    if params.get("historyLength", 0) < 0:
+        raise Refusal(INVALID, [{"@type": "type.googleapis.com/google.rpc.BadRequest", "field": "historyLength"}])
+    return server.task(params["id"])
+
+
+def drops_hooks_of_finished_tasks(server: Scripted, params: Any) -> Any:
+    raise Refusal(NOT_FOUND)
+
+
+ALLOWED: list[tuple[str, dict[str, Any]]] = [
+    ("G1.26", {"SendStreamingMessage": with_last_snapshot}),
+    ("G1.3", {"SendMessage": only_each_other_time}),
+    ("G1.8", {"SendMessage": only_each_other_time}),
+    ("G1.8", {"SendMessage": refuses_contexts}),
+    ("G1.33", {f"Get{PUSH}": drops_hooks_of_finished_tasks}),
+    ("G1.33", {f"Create{PUSH}": refuse(-32004)}),
+    ("G1.34", {f"Create{PUSH}": refuse(-32004)}),
+    ("G1.36", {f"Create{PUSH}": refuse(-32004)}),
+    ("G1.23", {"SendMessage": interrupts(), "CancelTask": cancels_again}),
+    ("G1.27", {"GetTask": refuse(NOT_FOUND)}),
+    ("G1.9", {"GetTask": refuse(NOT_FOUND)}),
+]
+
+
+@pytest.mark.parametrize(("rule", "replies"), ALLOWED)
+async def test_what_is_allowed_is_not_accused(rule: str, replies: dict[str, Any]) -> None:
+    async with serving(Scripted(replies)) as client:
+        report = await check(str(client.base_url), Options(timeout=1), only=[rule])
+    bad = [finding for finding in report.findings if finding.verdict in (Verdict.FAILED, Verdict.WARNED)]
+    assert [(finding.case, finding.detail) for finding in bad] == []
+
+
+async def test_a_member_that_only_the_details_name_is_named() -> None:
+    async with serving(Scripted({"GetTask": names_it_in_details})) as client:
+        report = await check(str(client.base_url), Options(timeout=1), only=["G1.58"])
+    (finding,) = [found for found in report.findings if found.case == "An invalid member is named"]
+    assert finding.verdict is Verdict.PASSED
+
+
+async def test_a_refused_webhook_shows_no_guard_unless_others_are_taken() -> None:
+    async with serving(Scripted({f"Create{PUSH}": refuse(INVALID)})) as client:
+        report = await check(str(client.base_url), Options(timeout=1), only=["G1.36"])
+    assert [finding.verdict for finding in report.findings] == [Verdict.UNDECIDED]
+
+
+async def test_a_long_message_does_not_spoil_the_evidence_of_a_stream() -> None:
+    async with running(App(echo_agent())) as client:
+        options = Options(timeout=10, text="long " * 2000)
+        report = await check(str(client.base_url), options, versions=[Version.V0_3], only=["G2.10"])
+    assert {finding.verdict for finding in report.findings} == {Verdict.PASSED}
+
+
+async def test_webhooks_at_a_task_that_waits_are_deleted_before_it_is_cancelled() -> None:
+    """Even where the case breaks off, nobody is called when the task ends."""
+    server = Scripted({"SendMessage": interrupts(), f"List{PUSH}s": refuse(-32603)})
+    async with serving(server) as client:
+        await check(str(client.base_url), Options(timeout=1), only=["G1.33", "G1.34", "G1.36"])
+    assert server.hooks == {}

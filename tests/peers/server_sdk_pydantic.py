@@ -1,12 +1,13 @@
 """The agent of the scenario on a2a-sdk 0.3.26 (JSON-RPC, REST, gRPC) and on 0.2.16 (JSON-RPC, gRPC).
 
 Both generations describe the protocol with pydantic models of the same names; the environment that runs this script
-decides which of them it is.
+decides which of them it is. With the word `push` it calls webhooks for real.
 """
 
 import asyncio
 import importlib.metadata
 import logging
+import sys
 import warnings
 
 import grpc
@@ -146,12 +147,12 @@ async def main():
     ]
     card, extended = make_card(places, skills=SKILLS), make_card(places, skills=[*SKILLS, VAULT])
     hooks = InMemoryPushNotificationConfigStore()
-    nowhere = httpx.AsyncClient(transport=httpx.MockTransport(lambda request: httpx.Response(204)))
+    nowhere = None if "push" in sys.argv else httpx.MockTransport(lambda request: httpx.Response(204))
     handler = DefaultRequestHandler(
         Scenario(),
         InMemoryTaskStore(),
         push_config_store=hooks,
-        push_sender=BasePushNotificationSender(nowhere, hooks),
+        push_sender=BasePushNotificationSender(httpx.AsyncClient(transport=nowhere), hooks),
     )
     a2a_pb2_grpc.add_A2AServiceServicer_to_server(GrpcHandler(card, handler), grpc_server)
     await grpc_server.start()

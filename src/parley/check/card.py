@@ -7,17 +7,19 @@ import binascii
 import ipaddress
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
 
-from parley.check.verdict import Broken, Exchange, Undecided
-from parley.protocol.cards import AgentCard
+from parley.check.places import FoundCard
+from parley.check.verdict import Broken, Undecided
+from parley.protocol.signing import CardForm
 from parley.protocol.versions import Version
 
 V0_1, V0_2, V0_3, V1_0 = Version
+
+SPECIFIED = (CardForm.SPEC, CardForm.SPEC_FILLED, CardForm.SPEC_UNKNOWN)
 
 REQUIRED: dict[Version, tuple[str, ...]] = {
     V1_0: (
@@ -34,17 +36,6 @@ REQUIRED: dict[Version, tuple[str, ...]] = {
     ),
     V0_1: ("name", "version", "url", "capabilities", "skills"),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class FoundCard:
-    """A card, its version, where it was, and how it came."""
-
-    card: AgentCard
-    version: Version
-    url: str
-    exchange: Exchange
-    members: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
 def complete(found: FoundCard) -> str:
@@ -68,18 +59,25 @@ def cached(found: FoundCard) -> str:
 
 
 def signed(found: FoundCard) -> str:
-    """The signatures have the form of JWS. Whether they verify takes the signer's key."""
+    """The signatures have the form of JWS, and one verifies, if there is a key to try it with."""
     if not found.card.signatures:
         raise Undecided("the card is not signed")
     for signature in found.card.signatures:
         try:
             padded = signature.protected + "=" * (-len(signature.protected) % 4)
             header: Any = msgspec.json.decode(base64.urlsafe_b64decode(padded))
-        except (binascii.Error, ValueError) as error:
+        except (binascii.Error, ValueError, msgspec.DecodeError) as error:
             raise Broken("a signature's protected header is no base64url of JSON") from error
         if not isinstance(header, dict) or header.get("alg") in (None, "none") or "kid" not in header:  # pyright: ignore[reportUnknownMemberType]
             raise Broken("a signature's protected header has no alg, or no kid")
-    raise Undecided("the signatures are JWS; whether they verify takes the signer's key")
+    verified, reason = found.verification.signature, found.verification.reason
+    if verified is None and not found.verification.is_certain:
+        raise Undecided(f"the signatures are JWS; whether they verify takes the signer's key: {reason}")
+    if verified is None:
+        raise Broken(f"no signature verifies: {reason}")
+    if verified.form not in SPECIFIED:
+        raise Broken(f"a signature verifies only if the card is written in another way: {verified.form}", must=False)
+    return f"The signature by {verified.header.key_id} verifies"
 
 
 def encrypted(found: FoundCard) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from parley.check.cases import Cases
-from parley.check.envelope import absent
-from parley.check.probe import SAYS_NOTHING, Probe, expect
+from parley.check.expecting import SAYS_NOTHING, expect, named
+from parley.check.probe import Probe, absent
 from parley.check.verdict import Broken, Undecided
+from parley.client.errors import TimedOutError, UnreachableError
 from parley.client.transport import Sent
 from parley.protocol import operations as ops
 from parley.protocol import requests as r
@@ -13,6 +14,10 @@ from parley.protocol.cards import Binding
 from parley.protocol.errors import (
     A2AError,
     ExtensionSupportRequiredError,
+    InvalidParamsError,
+    InvalidRequestError,
+    MethodNotFoundError,
+    PeerProtocolError,
     PermissionDeniedError,
     TaskNotFoundError,
     UnauthenticatedError,
@@ -21,10 +26,13 @@ from parley.protocol.errors import (
 )
 from parley.protocol.negotiation import read_extensions
 from parley.protocol.versions import Version
+from parley.wire import jsonrpc
 
 CASES = Cases()
 UNKNOWN_EXTENSION = "urn:parley:check:unknown"
 DENIALS = (UnauthenticatedError, PermissionDeniedError)
+UNSPOKEN = (MethodNotFoundError, VersionNotSupportedError)
+"""Answers of a server that does not know the version."""
 
 
 async def _ask(probe: Probe, sent: Sent) -> A2AError | None:
@@ -34,14 +42,42 @@ async def _ask(probe: Probe, sent: Sent) -> A2AError | None:
 
 @CASES.case("The interface answers as the card says", v1_0="G1.53", v0_3="G2.2", v0_2="G3.4", v0_1="A1.1")
 async def truthful(probe: Probe) -> str:
-    error = await _ask(probe, probe.sent())
+    try:
+        error = await _ask(probe, probe.sent())
+    except UnreachableError as unreachable:
+        if unreachable.was_sent or isinstance(unreachable, TimedOutError):
+            raise
+        raise Broken(f"nobody listens where the card says: {unreachable}") from unreachable
     if error is None:
         raise Broken("an unknown task is found")
-    if isinstance(error, (TaskNotFoundError, *SAYS_NOTHING)):
-        return f"The interface answers with {type(error).__name__}"
-    if isinstance(error, VersionNotSupportedError):
-        raise Broken(f"the card declares {probe.version} here, and the interface does not speak it: {error}")
-    return f"The interface answers in its way: {type(error).__name__}"
+    if isinstance(error, UNSPOKEN) or _is_elsewhere(probe, error):
+        raise Broken(f"the card declares {probe.version} here, and it is not spoken: {named(error)}")
+    if probe.binding is Binding.HTTP_JSON:
+        await probe.samples.answer()  # any web server says 404
+    if isinstance(error, (TaskNotFoundError, InvalidParamsError, InvalidRequestError)):
+        return f"The interface answers in its way: {type(error).__name__}"
+    raise Undecided(f"the interface answers with {named(error)}")
+
+
+async def is_spoken(probe: Probe) -> bool:
+    """Whether a place speaks its version at all."""
+    try:
+        error = await _ask(probe, probe.sent())
+    except (PeerProtocolError, UnreachableError, Undecided):
+        return False
+    return not isinstance(error, UNSPOKEN) and not _is_elsewhere(probe, error)
+
+
+def _is_elsewhere(probe: Probe, error: A2AError | None) -> bool:
+    """Whether what answers is no A2A: JSON-RPC has an envelope for every error, so a bare 404 is somebody else's."""
+    if probe.binding is not Binding.JSONRPC or isinstance(error, SAYS_NOTHING):
+        return False
+    exchange = probe.recorder.exchanges[-1]
+    try:
+        jsonrpc.decode_response(exchange.body)
+    except PeerProtocolError:
+        return 400 <= exchange.status < 500
+    return False
 
 
 # --- versions ---------------------------------------------------------------------------------------------------------
@@ -68,6 +104,7 @@ async def patch(probe: Probe) -> str:
 
 @CASES.case("Unknown extensions are ignored", v1_0="G1.39", v0_3="G2.15")
 async def unknown_extension(probe: Probe) -> str:
+    await probe.samples.answer()
     listed = ", ".join((*probe.required, UNKNOWN_EXTENSION))
     error = await _ask(probe, probe.sent(extensions=listed))
     said = expect(probe, error, TaskNotFoundError, what="An unknown task, asked for with an unknown extension")
@@ -81,8 +118,10 @@ async def echoed(probe: Probe) -> str:
     declared = [extension.uri for extension in probe.card.capabilities.extensions]
     if not declared:
         raise Undecided("the card declares no extensions")
-    await probe.sample()
-    await probe.call(ops.SEND_MESSAGE, probe.request(), probe.sent(extensions=", ".join(declared)))
+    await probe.samples.answer()
+    error = await probe.refusal(ops.SEND_MESSAGE, probe.request(), probe.sent(extensions=", ".join(declared)))
+    if error is not None:  # an active extension may want more than a plain message
+        raise Undecided(f"a message that lists all extensions is answered with {named(error)}")
     active = read_extensions([probe.recorder.exchanges[-1].headers.get("a2a-extensions", "")])
     if not set(declared) & set(active):
         raise Broken("none of the declared extensions that were listed is echoed in A2A-Extensions", must=False)
@@ -93,7 +132,7 @@ async def echoed(probe: Probe) -> str:
 async def required(probe: Probe) -> str:
     if not probe.required:
         raise Undecided("the card requires no extension")
-    await probe.sample()
+    await probe.samples.answer()
     error = await probe.refusal(ops.SEND_MESSAGE, probe.request(), probe.sent(extensions=""))
     is_new = probe.version is Version.V1_0
     what = "A message that does not list the required extension"
@@ -106,11 +145,15 @@ async def required(probe: Probe) -> str:
 def _secured(probe: Probe) -> None:
     if not probe.card.security or any(not requirement for requirement in probe.card.security):
         raise Undecided("the card demands no authentication")
+    if probe.options.shows_certificate:
+        raise Undecided("every connection of this check shows your certificate")
 
 
 def _denied(probe: Probe, error: A2AError | None, what: str) -> str:
-    if error is None or not isinstance(error, DENIALS):
-        raise Broken(f"{what} is let in: it is answered with {type(error).__name__ if error else 'a result'}")
+    if error is None:
+        raise Broken(f"{what} is let in")
+    if not isinstance(error, DENIALS):
+        raise Undecided(f"{what} is answered with {named(error)}")
     challenge = probe.recorder.exchanges[-1].headers.get("www-authenticate")
     if probe.binding is not Binding.GRPC and isinstance(error, UnauthenticatedError) and not challenge:
         raise Broken(f"{what} is refused, but not told how to authenticate (WWW-Authenticate)", must=False)
@@ -127,15 +170,41 @@ async def anonymous(probe: Probe) -> str:
 @CASES.case("A caller with wrong credentials is refused", v1_0="G1.48", v0_3="G2.13")
 async def impostor(probe: Probe) -> str:
     _secured(probe)
-    error = await _ask(probe, probe.sent(anonymous=True, authorization="Bearer parley-check-wrong"))
-    return _denied(probe, error, "A wrong token")
+    sent = probe.sent(anonymous=True, authorization="Bearer parley-check-wrong")
+    error = await probe.refusal(ops.SEND_MESSAGE, probe.request(), sent)
+    return _denied(probe, error, "A message with a wrong token")
+
+
+@CASES.case("Credentials are taken", v1_0="G1.48", v0_3="G2.13")
+async def accepted(probe: Probe) -> str:
+    """A server that lets nobody in keeps no rule, but it may know better than we whom to let in."""
+    _secured(probe)
+    if probe.is_stranger:
+        raise Undecided(f"no credentials for this place were given: {probe.lacking}")
+    error = await _ask(probe, probe.sent())
+    if isinstance(error, DENIALS):
+        raise Undecided(f"the credentials that were given are not taken: {named(error)}")
+    if isinstance(error, SAYS_NOTHING):
+        raise Undecided(f"with credentials the server answers with {named(error)}")
+    return "With the credentials that were given the server answers"
 
 
 @CASES.case("Strangers cannot tell which tasks exist", v1_0="G1.49")
 async def leak(probe: Probe) -> str:
     _secured(probe)
-    error = await _ask(probe, probe.sent(anonymous=True))
-    return _denied(probe, error, "A reader without credentials")
+    task = await probe.samples.task()
+    known = await probe.refusal(
+        ops.GET_TASK, r.GetTaskRequest(task.id, tenant=probe.tenant), probe.sent(anonymous=True)
+    )
+    unknown = await _ask(probe, probe.sent(anonymous=True))
+    if known is None:
+        raise Broken("a caller without credentials reads a task")
+    for error in (known, unknown):
+        if isinstance(error, SAYS_NOTHING) and not isinstance(error, DENIALS):
+            raise Undecided(f"a reader without credentials is answered with {named(error)}")
+    if type(known) is not type(unknown):
+        raise Broken(f"without credentials a task that exists is {named(known)}, one that does not {named(unknown)}")
+    return f"Whether a task exists or not, a caller without credentials is answered with {type(known).__name__}"
 
 
 @CASES.case("The extended card is for those who authenticate", v1_0="G1.54", v0_3="G2.5")
@@ -144,13 +213,15 @@ async def extended_card(probe: Probe) -> str:
         raise Undecided("0.2 has no method for it")
     if not probe.card.capabilities.extended_card:
         raise Undecided("the card declares no extended card")
+    if probe.options.shows_certificate:
+        raise Undecided("every connection of this check shows your certificate")
     error = await probe.refusal(
         ops.GET_EXTENDED_CARD, r.GetExtendedCardRequest(probe.tenant), probe.sent(anonymous=True)
     )
     if error is None:
         raise Broken("the extended card is given to a caller without credentials")
     if not isinstance(error, DENIALS):
-        raise Undecided(f"without credentials the extended card is answered with {type(error).__name__}: {error}")
+        raise Undecided(f"without credentials the extended card is answered with {named(error)}")
     return f"A caller without credentials is refused: {type(error).__name__}"
 
 

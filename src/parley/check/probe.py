@@ -1,43 +1,41 @@
-"""One place of a server (an interface in a version) as cases see it: calls, raw requests, and samples of its answers.
+"""One place of a server as cases see it: calls, and raw requests that no codec would write.
 
-Everything that is sent and received is recorded, without the caller's credentials. A probe is polite: it counts its
-requests and stops at a bound, waits no longer than told, and in the end cancels what it has started.
+Everything that is sent and received is recorded. A probe is polite: it counts its requests and stops at a bound, waits
+no longer than told, and in the end cancels what it has started.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass, field
-from typing import Any, TypeVar, cast
+from dataclasses import replace
+from typing import Any, cast
 from uuid import uuid4
 
 import msgspec
 
+from parley.check.concealing import Concealment
+from parley.check.expecting import Answer, parsed
+from parley.check.options import Options
+from parley.check.patience import Patience
+from parley.check.places import Place
 from parley.check.reach import Reach
 from parley.check.recording import Recorder
-from parley.check.verdict import Broken, Exchange, Undecided, cut
-from parley.client.errors import ClientError, TimedOutError
+from parley.check.samples import Samples
+from parley.check.verdict import MAX_SHOWN, Broken, Exchange, Undecided, cut
+from parley.client.errors import UnreachableError
 from parley.client.transport import Sent
 from parley.dialects.json_errors import decode_error, decode_rest_error
 from parley.dialects.registry import DIALECTS
 from parley.dialects.rest import encode_rest_request
 from parley.protocol import operations as ops
 from parley.protocol import requests as r
-from parley.protocol.cards import AgentCard, AgentInterface, Binding
-from parley.protocol.errors import (
-    A2AError,
-    ParleyError,
-    PeerProtocolError,
-    PermissionDeniedError,
-    RateLimitedError,
-    UnauthenticatedError,
-    UnavailableError,
-)
+from parley.protocol.cards import Binding
+from parley.protocol.errors import A2AError, ParleyError, PeerProtocolError
 from parley.protocol.events import StreamEvent
 from parley.protocol.jsonvalue import JsonObject, JsonValue
-from parley.protocol.lifecycle import ends_stream, is_interrupted, is_terminal
+from parley.protocol.lifecycle import is_terminal
 from parley.protocol.messages import Message, Role, TextPart
 from parley.protocol.operations import Operation
 from parley.protocol.tasks import Task
@@ -45,82 +43,81 @@ from parley.protocol.versions import Version
 from parley.wire import jsonrpc
 from parley.wire.rest import build_path, encode_query
 
-T = TypeVar("T")
-
 MAX_EVENTS = 2000
 """Events of a stream that are read: an agent that says more is not what a check wants to hear to its end."""
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
-"""Seconds between two looks at a task at work: an echo is quick, and a model is not to be pestered."""
 
-SAYS_NOTHING = (UnauthenticatedError, PermissionDeniedError, RateLimitedError, UnavailableError)
-"""Refusals that say nothing about the rule at hand."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """How the check behaves."""
-
-    timeout: float = 30.0
-    """Seconds to wait for any answer. Agents that are slower leave their rules undecided."""
-    max_requests: int = 150
-    """Requests per place; a whole run needs about sixty."""
-    headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    """The caller's own, credentials mostly."""
-    text: str = "Hello"
-    """What the agent is told."""
-    webhook: str = "https://example.com/parley-check"
-    """A webhook to register at finished tasks. It is never called by a server that keeps the rules."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What came back for a raw request: a JSON value, or the error that it reports."""
-
-    exchange: Exchange
-    value: JsonValue
-    error: A2AError | None
+def absent() -> str:
+    """The id of a task that nobody has."""
+    return f"check-absent-{uuid4()}"
 
 
 class Probe:
-    """A stranger at one place."""
+    """A caller at one place."""
 
-    def __init__(
-        self, card: AgentCard, interface: AgentInterface, version: Version, *, options: Options, reach: Reach
-    ) -> None:
+    def __init__(self, place: Place, *, options: Options, reach: Reach, concealment: Concealment) -> None:
         """Raises ForbiddenTargetError if the card must not point there."""
-        self.card = card
-        self.interface = interface
-        self.version = version
-        self.binding = Binding(interface.binding)
+        self.place = place
+        self.card = place.card
+        self.interface = place.interface
+        self.version = place.version
+        self.binding = Binding(place.interface.binding)
         self.options = options
-        self.recorder = Recorder(max_requests=options.max_requests, secret=options.headers)
-        self.channel = reach.channel(self.recorder)
-        self.transport = reach.connect(interface, version, self.channel)
-        self._samples: dict[str, tuple[Any, list[Exchange]]] = {}
+        self.patience = Patience(answer=options.timeout, place=options.seconds_per_place)
+        self.recorder = Recorder(max_requests=options.max_requests)
+        self.channel = reach.channel(self.recorder, place.interface.url)
+        self.transport = reach.connect(place.interface, place.version, self.channel)
+        self.samples = Samples(self)
+        self.lacking = ""
+        """Why the caller is a stranger here, if it is."""
+        self._authenticator = reach.authenticator(place.card)
+        self._concealment = concealment
+        self._proof = Sent()
         self._started: dict[str, None] = {}
-        self._kept: str | None = None
+
+    async def identify(self) -> None:
+        """Get what proves who the caller is, new tokens included. Without it, the caller is a stranger."""
+        try:
+            async with asyncio.timeout(self.options.timeout):
+                self._proof = await self._authenticator.apply(Sent(), self.interface)
+            self._concealment.add(self._proof)
+            self.lacking = ""
+        except ParleyError as error:  # there are none, or the authorization server gives none
+            self.lacking = error.message
+        except TimeoutError:
+            self.lacking = "the authorization server does not answer"
 
     @property
-    def place(self) -> str:
-        """Its name in reports."""
-        return f"{self.version} {self.binding} {self.interface.url}"
+    def is_stranger(self) -> bool:
+        """Whether nothing proves who the caller is."""
+        return not self._proof.headers and not self._proof.query and not self.options.shows_certificate
+
+    async def is_alive(self) -> bool:
+        """Whether anybody answers a plain question."""
+        self.recorder.left = max(self.recorder.left, 1)
+        try:
+            await self.call(ops.GET_TASK, r.GetTaskRequest(absent(), tenant=self.tenant))
+        except (UnreachableError, Undecided):
+            return False
+        except ParleyError:
+            pass
+        return True
 
     async def close(self) -> None:
-        """Cancel what has not ended, and close the connections."""
-        self._kept = None
-        await self.tidy_up()
+        """Close the connections."""
         await self.transport.close()
         await self.channel.close()
 
     async def tidy_up(self) -> None:
-        """Cancel what was started and has not ended, as far as the server lets us; the sample is kept."""
-        left = [task_id for task_id in self._started if task_id != self._kept]
+        """Cancel what was started and has not ended, as far as the server lets us; the sample stays."""
+        left = [task_id for task_id in self._started if task_id != self.samples.kept]
         self.recorder.left = max(self.recorder.left, len(left))
         for task_id in left:
             del self._started[task_id]
             try:
                 await self.call(ops.CANCEL_TASK, r.CancelTaskRequest(task_id, tenant=self.tenant))
+            except (UnreachableError, Undecided):
+                return  # nobody hears it; the rest would wait as long
             except ParleyError:
                 continue  # it has ended, or cannot be cancelled: there is nothing more to do about it
 
@@ -155,9 +152,10 @@ class Probe:
         if listed:
             headers[self.extension_header] = listed
         if not anonymous:
-            headers.update({name.lower(): value for name, value in self.options.headers.items()})
+            headers.update(self._proof.headers)
         headers.update({name.replace("_", "-"): value for name, value in more.items()})
-        return Sent(headers, timeout=self.options.timeout, quiet=self.options.timeout)
+        query = self._proof.query if not anonymous else dict[str, str]()
+        return Sent(headers, query, timeout=self.options.timeout, quiet=self.options.timeout)
 
     def message(self, text: str | None = None, **fields: Any) -> Message:
         """A message with a fresh id."""
@@ -180,10 +178,12 @@ class Probe:
         """Ask once. Raises what the transport raises, and Undecided when nothing comes in time."""
         exchange = self._grpc_exchange(operation, request)
         try:
-            result = await self._in_time(self.transport.call(operation, request, sent or self.sent()))
+            result = await self.patience.wait(self.transport.call(operation, request, sent or self.sent()))
         except ParleyError as error:
             if exchange is not None:
                 exchange.received = f"{type(error).__name__}: {error}"
+            if isinstance(error, UnreachableError | Undecided):
+                self._remember_unanswered(request)
             raise
         if exchange is not None:
             exchange.received = cut(msgspec.json.encode(result).decode())
@@ -214,24 +214,15 @@ class Probe:
         async with aclosing(self.transport.stream(operation, request, sent or self.sent())) as received:
             while True:
                 try:
-                    event = (await self._in_time(anext(received))).event
+                    event = (await self.patience.wait(anext(received))).event
                 except StopAsyncIteration:
                     return
-                if exchange is not None:
-                    exchange.received = cut(f"{exchange.received}{msgspec.json.encode(event).decode()}\n")
+                if exchange is not None and len(exchange.received) < MAX_SHOWN:
+                    exchange.received += cut(f"{msgspec.json.encode(event).decode()}\n")
                 number += 1
                 if number > MAX_EVENTS:
                     raise Undecided(f"the stream has more than {MAX_EVENTS} events")
                 yield event
-
-    async def stream(self) -> list[StreamEvent]:
-        """Say something and read all that comes of it."""
-        seen: list[StreamEvent] = []
-        async with aclosing(self.events(ops.SEND_STREAMING_MESSAGE, self.request(return_immediately=False))) as events:
-            async for event in events:
-                self.remember(event)
-                seen.append(event)
-        return seen
 
     def _grpc_exchange(self, operation: Operation, request: r.Request) -> Exchange | None:
         """gRPC is recorded as what was meant: its bytes tell nobody anything."""
@@ -239,21 +230,19 @@ class Probe:
             return None
         return self.recorder.begin(f"gRPC {operation.name}\n\n{cut(msgspec.json.encode(request).decode())}")
 
-    async def _in_time(self, answer: Awaitable[T]) -> T:
-        try:
-            async with asyncio.timeout(self.options.timeout):
-                return await answer
-        except (TimeoutError, TimedOutError) as error:
-            raise Undecided(f"nothing came within {self.options.timeout:g} seconds") from error
-
     def remember(self, event: Any) -> None:
         """Keep in mind what has to be cancelled in the end."""
         task_id = event.id if isinstance(event, Task) else getattr(event, "task_id", None)
         status = getattr(event, "status", None)
         if task_id and status is not None and is_terminal(status.state):
             self._started.pop(task_id, None)
-        elif task_id and isinstance(event, Task):
+        elif task_id and not isinstance(event, Message):
             self._started[task_id] = None
+
+    def _remember_unanswered(self, request: r.Request) -> None:
+        """Where the caller names the task, it knows what may be at work all the same."""
+        if isinstance(request, r.SendMessageRequest) and request.caller_names_task and request.message.task_id:
+            self._started[request.message.task_id] = None
 
     # --- raw requests -------------------------------------------------------------------------------------------------
 
@@ -282,20 +271,23 @@ class Probe:
         """Post bytes to a JSON-RPC endpoint."""
         return await self._exchange("POST", self.interface.url, body, sent, operation)
 
+    async def posted(self, body: bytes) -> Exchange:
+        """Post bytes to a JSON-RPC endpoint, whatever the answer may mean."""
+        return await self._said("POST", self.interface.url, body, self.sent())
+
     async def _exchange(
         self, verb: str, url: str, body: bytes, sent: Sent | None, operation: Operation | None
     ) -> Answer:
-        sent = sent or self.sent()
-        headers = {
-            "accept": "application/json",
-            **sent.headers,
-            **({"content-type": "application/json"} if body else {}),
-        }
-        await self._in_time(self.channel.exchange(verb, url, body, Sent(headers, timeout=sent.timeout)))
-        answer = self._answer(self.recorder.exchanges[-1])
+        answer = self._answer(await self._said(verb, url, body, sent or self.sent()))
         if operation is ops.SEND_MESSAGE and answer.error is None:
             self._remember_raw(answer.value)
         return answer
+
+    async def _said(self, verb: str, url: str, body: bytes, sent: Sent) -> Exchange:
+        kind = {"content-type": "application/json"} if body else {}
+        headers = {"accept": "application/json", **sent.headers, **kind}
+        await self.patience.wait(self.channel.exchange(verb, url, body, replace(sent, headers=headers)))
+        return self.recorder.exchanges[-1]
 
     def _answer(self, exchange: Exchange) -> Answer:
         if self.binding is Binding.HTTP_JSON:
@@ -318,130 +310,3 @@ class Probe:
         id = inner.get("id") if isinstance(inner, dict) else None
         if isinstance(id, str):
             self._started[id] = None
-
-    # --- samples ------------------------------------------------------------------------------------------------------
-
-    async def _sampled(self, name: str, take: Callable[[], Awaitable[T]]) -> T:
-        """A sample that is taken once; each case that uses it shows how it was got."""
-        if name in self._samples:
-            outcome, exchanges = cast(tuple[T | Undecided, list[Exchange]], self._samples[name])
-            self.recorder.exchanges.extend(exchanges)
-        else:
-            begun = len(self.recorder.exchanges)
-            try:
-                outcome = await take()
-            except Undecided as error:
-                outcome = error
-            except (A2AError, PeerProtocolError, ClientError) as error:
-                outcome = Undecided(f"a plain message is answered with {type(error).__name__}: {error}")
-                outcome.__cause__ = error
-            self._samples[name] = (outcome, self.recorder.exchanges[begun:])
-        if isinstance(outcome, Undecided):
-            raise Undecided(outcome.message)
-        return outcome
-
-    async def sample(self) -> Task | Message:
-        """What comes back for a plain message. Raises Undecided if that is no answer."""
-        return await self._sampled("sample", self._take)
-
-    async def _take(self) -> Task | Message:
-        """Send, and look at the task from time to time until it ends, asks back, or takes too long."""
-        sample: Task | Message = await self.call(ops.SEND_MESSAGE, self.request())
-        begun = len(self.recorder.exchanges)
-        try:
-            async with asyncio.timeout(self.options.timeout):
-                pause = FIRST_PAUSE
-                while isinstance(sample, Task) and not ends_stream(sample.status.state):
-                    await asyncio.sleep(pause)
-                    pause = min(2 * pause, LONGEST_PAUSE)
-                    sample = await self.call(ops.GET_TASK, r.GetTaskRequest(sample.id, tenant=self.tenant))
-                    del self.recorder.exchanges[begun:-1]  # the last look is enough
-        except TimeoutError:
-            pass  # it is a task at work, and that is what it is reported as
-        self.remember(sample)
-        self._kept = sample.id if isinstance(sample, Task) else None
-        return sample
-
-    @property
-    def is_unreadable(self) -> bool:
-        """Whether the answer to a plain message came, and is no A2A."""
-        outcome, _ = self._samples.get("sample", (None, []))
-        return isinstance(outcome, Undecided) and isinstance(outcome.__cause__, PeerProtocolError)
-
-    async def streamed(self) -> list[StreamEvent]:
-        """The events that come of a plain message. Raises Undecided if there are none."""
-        return await self._sampled("stream", self.stream)
-
-    async def task(self) -> Task:
-        """A task. Raises Undecided if the agent answers with messages."""
-        sample = await self.sample()
-        if isinstance(sample, Message):
-            raise Undecided("the agent answers with a message and makes no task")
-        return sample
-
-    async def finished(self) -> Task:
-        """A task in a terminal state, by itself or because it was cancelled."""
-        task = await self.task()
-        if is_terminal(task.status.state):
-            return task
-        return await self._sampled("finished", self._finish)
-
-    async def _finish(self) -> Task:
-        started: Task = await self.call(ops.SEND_MESSAGE, self.request())
-        ended: Task = await self.call(ops.CANCEL_TASK, r.CancelTaskRequest(started.id, tenant=self.tenant))
-        if not is_terminal(ended.status.state):
-            raise Undecided(f"no task has ended: one that was cancelled is {ended.status.state}")
-        self.remember(ended)
-        return ended
-
-    async def interrupted(self) -> Task:
-        """A task that waits for its caller."""
-        task = await self.task()
-        if not is_interrupted(task.status.state):
-            raise Undecided(f"the agent did not ask back (the task is {task.status.state})")
-        return task
-
-    async def running(self) -> Task:
-        """A new task that is still at work."""
-        await self.task()
-        if self.version is Version.V0_1:
-            raise Undecided("0.1 has no way to start a task and not wait for it")
-        try:
-            task = await self.call(ops.SEND_MESSAGE, self.request())
-        except A2AError as error:
-            raise Undecided(f"a message that does not wait is answered with {type(error).__name__}: {error}") from error
-        if not isinstance(task, Task) or is_terminal(task.status.state) or is_interrupted(task.status.state):
-            raise Undecided("the agent is so quick that its task was not seen at work")
-        return task
-
-
-def parsed(body: bytes) -> JsonValue:
-    """The JSON value of a body. Raises Broken if it is none."""
-    try:
-        return msgspec.json.decode(body)
-    except msgspec.DecodeError as error:
-        raise Broken(f"the answer is no JSON: {error}") from error
-
-
-def expect(
-    probe: Probe,
-    error: A2AError | None,
-    *expected: type[A2AError],
-    what: str,
-    must: bool = True,
-    any_error: bool = False,
-) -> str:
-    """Say what was seen if a refusal is one of the expected. Raises Broken or Undecided otherwise.
-
-    Where the specification fixes no form of errors (0.3 over HTTP+JSON and gRPC), any refusal of the caller will do.
-    """
-    names = " or ".join(kind.__name__.removesuffix("Error") for kind in expected)
-    if error is None:
-        raise Broken(f"{what} is accepted; expected {names or 'an error'}", must=must)
-    if isinstance(error, expected):
-        return f"{what} is refused: {type(error).__name__}"
-    if isinstance(error, SAYS_NOTHING):
-        raise Undecided(f"{what} is answered with {type(error).__name__}: {error}")
-    if any_error or (probe.is_formless and error.row.http_0_3 not in (500, 502)):
-        return f"{what} is refused: {type(error).__name__}"
-    raise Broken(f"{what} is answered with {type(error).__name__} ({error}); expected {names}", must=must)

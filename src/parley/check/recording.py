@@ -1,8 +1,8 @@
-"""What passes between a check and a server, written down; credentials are not."""
+"""What passes between a check and a server, written down. What is secret in it, `concealing` hides from reports."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from parley.check.verdict import Exchange, Undecided, cut
 from parley.network.http import HttpNetwork, HttpRequest, HttpResponse
@@ -10,16 +10,17 @@ from parley.network.http import HttpNetwork, HttpRequest, HttpResponse
 MAX_RECORDED = 16 * 1024 * 1024
 """Bytes of a body that are kept for cases to look at."""
 
+SHOWN = ("content-type", "accept", "a2a-version", "a2a-extensions", "x-a2a-extensions", "authorization")
+"""Headers that are worth seeing in a report."""
+
 
 class Recorder:
     """What was sent and received since a case began, and how much in all."""
 
-    def __init__(self, *, max_requests: int, secret: Iterable[str] = ()) -> None:
-        """`secret` are the headers whose values must not be seen."""
+    def __init__(self, *, max_requests: int) -> None:
         self.exchanges: list[Exchange] = []
         self.requests = 0
         self.left = max_requests
-        self._secret = {name.lower() for name in secret}
 
     def begin(self, sent: str) -> Exchange:
         """Record a request. Raises Undecided when there were enough."""
@@ -32,14 +33,9 @@ class Recorder:
         return exchange
 
     def begin_http(self, request: HttpRequest) -> Exchange:
-        """Record a request over HTTP; values of the caller's own headers are not shown."""
-        wanted = ("content-type", "accept", "a2a-version", "a2a-extensions", "x-a2a-extensions", "authorization")
+        """Record a request over HTTP."""
         headers = {name.lower(): value for name, value in request.headers.items()}
-        lines = [
-            f"{name}: {'(not shown)' if name in self._secret else headers[name]}"
-            for name in (*wanted, *sorted(self._secret - set(wanted)))
-            if name in headers
-        ]
+        lines = [f"{name}: {headers[name]}" for name in SHOWN if name in headers]
         head = "\n".join([f"{request.verb} {request.place.url}", *lines])
         return self.begin(f"{head}\n\n{cut(request.body.decode(errors='replace'))}".strip())
 

@@ -12,12 +12,15 @@ from collections.abc import Iterator
 from xml.etree import ElementTree
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.text import Text
 
 from parley.check.rules import RULES
 from parley.check.verdict import Finding, Report, Verdict
 
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
+"""What a terminal or a reader would obey, and what is no text: controls, turns of direction, halves of pairs."""
+BAD = (Verdict.FAILED, Verdict.WARNED)
 _STYLES = {
     Verdict.PASSED: "green",
     Verdict.WARNED: "yellow",
@@ -28,7 +31,7 @@ _MARKS = {Verdict.PASSED: "✓", Verdict.WARNED: "!", Verdict.FAILED: "✗", Ver
 
 
 def printable(text: str) -> str:
-    """The text with every control character replaced, except newlines and tabs."""
+    """The text with every character replaced that is not for reading, except newlines and tabs."""
     return _CONTROL.sub("\ufffd", text)
 
 
@@ -43,36 +46,68 @@ def _by_place(report: Report) -> Iterator[tuple[str, list[Finding]]]:
         yield place, [finding for finding in report.findings if finding.place == place]
 
 
+def _counted(findings: list[Finding]) -> dict[Verdict, int]:
+    return {verdict: sum(finding.verdict is verdict for finding in findings) for verdict in Verdict}
+
+
+def _left(report: Report) -> str:
+    """What is to be said if not everything was tried."""
+    return f"Left before the end: {', '.join(report.left)}" if report.left else ""
+
+
+# --- text -------------------------------------------------------------------------------------------------------------
+
+INDENT = 6
+LINES, COLUMNS = 12, 300
+"""How much of a message the text shows; the other reports have more."""
+
+
 def print_text(report: Report, console: Console, *, everything: bool = False) -> None:
     """Write a report for people: what is wrong, with its rule and what was said; all else only if wanted."""
     console.print(Text(f"{printable(report.agent)} at {printable(report.url)}", style="bold"))
     for place, findings in _by_place(report):
-        counts = ", ".join(
-            f"{number} {verdict}" for verdict in Verdict if (number := sum(f.verdict is verdict for f in findings))
-        )
+        counts = ", ".join(f"{number} {verdict}" for verdict, number in _counted(findings).items() if number)
         console.print()
         console.print(Text(printable(place), style="bold"), Text(f"({counts})", style="dim"))
         for finding in findings:
-            if everything or finding.verdict in (Verdict.FAILED, Verdict.WARNED):
+            if everything or finding.verdict in BAD:
                 _print_finding(finding, console)
     console.print()
-    console.print(Text(summary(report), style="bold red" if report.count(Verdict.FAILED) else "bold green"))
+    if report.left:
+        console.print(Text(printable(_left(report)), style="bold red"))
+    is_bad = report.count(Verdict.FAILED) or report.left
+    console.print(Text(summary(report), style="bold red" if is_bad else "bold green"))
 
 
 def _print_finding(finding: Finding, console: Console) -> None:
     style = _STYLES[finding.verdict]
     head = f"  {_MARKS[finding.verdict]} {finding.rule} {finding.verdict}"
     console.print(Text(head, style=style), Text(finding.case))
-    console.print(Text(f"      {printable(finding.detail)}"))
-    if finding.verdict not in (Verdict.FAILED, Verdict.WARNED):
+    if finding.detail:
+        _print_below(Text(printable(finding.detail)), console)
+    if finding.verdict not in BAD:
         return
-    console.print(Text(f"      The rule: {RULES[finding.rule].says}", style="italic"))
-    if finding.exchanges:
-        sent, received = finding.exchanges[-1]
+    _print_below(Text(f"The rule: {RULES[finding.rule].says}", style="italic"), console)
+    earlier = len(finding.exchanges) - 1
+    if earlier > 0:
+        _print_below(Text(f"… {earlier} earlier exchange(s) are in the other reports", style="dim"), console)
+    for sent, received in finding.exchanges[-1:]:
         for mark, text in (("→", sent), ("←", received)):
             lines = [line for line in printable(text).splitlines() if line.strip()]
-            for line in lines[:8]:
-                console.print(Text(f"      {mark} {line[:200]}", style="dim"))
+            shown = [f"{line[:COLUMNS]}…" if len(line) > COLUMNS else line for line in lines[:LINES]]
+            for line in (*shown, *(["…"] if len(lines) > LINES else [])):
+                _print_below(Text(f"{mark} {line}", style="dim"), console)
+
+
+def _print_below(text: Text, console: Console) -> None:
+    """Write what belongs to a finding below its head; lines are broken on a terminal, and left to other readers."""
+    if console.is_terminal:
+        console.print(Padding(text, (0, 0, 0, INDENT), expand=False))
+    else:
+        console.print(Text(" " * INDENT).append_text(text), soft_wrap=True)
+
+
+# --- for programs -----------------------------------------------------------------------------------------------------
 
 
 def as_json(report: Report) -> bytes:
@@ -85,6 +120,7 @@ def as_json(report: Report) -> bytes:
             "place": finding.place,
             "verdict": finding.verdict,
             "detail": finding.detail,
+            "seconds": finding.seconds,
             "exchanges": [{"sent": sent, "received": received} for sent, received in finding.exchanges],
         }
         for finding in report.findings
@@ -93,6 +129,7 @@ def as_json(report: Report) -> bytes:
         "url": report.url,
         "agent": report.agent,
         "places": report.places,
+        "left": report.left,
         "requests": report.requests,
         "seconds": report.seconds,
         "counts": {verdict.value: report.count(verdict) for verdict in Verdict},
@@ -102,33 +139,48 @@ def as_json(report: Report) -> bytes:
 
 
 def as_junit(report: Report) -> bytes:
-    """The report for CI: a suite per place, a test per case; undecided is skipped, a warning is output."""
-    root = ElementTree.Element("testsuites", name="parley check", time=f"{report.seconds:.3f}")
+    """The report for CI: a suite per place, a test per case.
+
+    Undecided is skipped, a warning is output, and a place that was left before the end is an error.
+    """
+    root = ElementTree.Element("testsuites", {"name": "parley check", "time": f"{report.seconds:.3f}"})
     for place, findings in _by_place(report):
-        numbers = {
-            "tests": len(findings),
-            "failures": sum(finding.verdict is Verdict.FAILED for finding in findings),
-            "skipped": sum(finding.verdict is Verdict.UNDECIDED for finding in findings),
+        counted = _counted(findings)
+        is_left = place in report.left
+        attributes = {
+            "name": printable(place),
+            "tests": str(len(findings) + is_left),
+            "failures": str(counted[Verdict.FAILED]),
+            "errors": str(int(is_left)),
+            "skipped": str(counted[Verdict.UNDECIDED]),
+            "time": f"{sum(finding.seconds for finding in findings):.3f}",
         }
-        attributes = {name: str(number) for name, number in numbers.items()}
-        suite = ElementTree.SubElement(root, "testsuite", {"name": printable(place), **attributes})
+        suite = ElementTree.SubElement(root, "testsuite", attributes)
         for finding in findings:
-            name = f"{finding.rule} {finding.case}"
-            test = ElementTree.SubElement(suite, "testcase", name=printable(name), classname=printable(place))
-            detail = printable(finding.detail)
-            match finding.verdict:
-                case Verdict.FAILED:
-                    failure = ElementTree.SubElement(test, "failure", message=detail)
-                    failure.text = printable(_evidence(finding))
-                case Verdict.UNDECIDED:
-                    ElementTree.SubElement(test, "skipped", message=detail)
-                case Verdict.WARNED:
-                    ElementTree.SubElement(test, "system-out").text = printable(
-                        f"Warning: {detail}\n{_evidence(finding)}"
-                    )
-                case Verdict.PASSED:
-                    pass
+            _add_test(suite, finding)
+        if is_left:
+            test = ElementTree.SubElement(suite, "testcase", name="The place is visited to the end", classname="places")
+            ElementTree.SubElement(test, "error", message="it was left before the end", type="left")
     return ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
+
+
+def _add_test(suite: ElementTree.Element, finding: Finding) -> None:
+    attributes = {
+        "name": printable(f"{finding.rule} {finding.case}"),
+        "classname": printable(finding.place),
+        "time": f"{finding.seconds:.3f}",
+    }
+    test = ElementTree.SubElement(suite, "testcase", attributes)
+    detail, evidence = printable(finding.detail), printable(_evidence(finding))
+    match finding.verdict:
+        case Verdict.FAILED:
+            ElementTree.SubElement(test, "failure", message=detail, type=finding.rule).text = evidence
+        case Verdict.UNDECIDED:
+            ElementTree.SubElement(test, "skipped", message=detail)
+        case Verdict.WARNED:
+            ElementTree.SubElement(test, "system-out").text = f"Warning: {detail}\n{evidence}"
+        case Verdict.PASSED:
+            pass
 
 
 def _evidence(finding: Finding) -> str:
@@ -136,44 +188,77 @@ def _evidence(finding: Finding) -> str:
     return f"The rule: {RULES[finding.rule].says}\n\n{said}"
 
 
+# --- one page ---------------------------------------------------------------------------------------------------------
+
 _STYLE = """
-:root{color-scheme:light dark;--ok:#1a7f37;--bad:#c5221f;--warn:#9a6700;--dim:#6e7781}
-body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem}
-h1{font-size:1.5rem}h2{font-size:1.1rem;margin-top:2rem;overflow-wrap:anywhere}
-details{border-left:4px solid var(--dim);padding:.2rem .8rem;margin:.25rem 0}
-.passed{border-color:var(--ok)}.failed{border-color:var(--bad)}.warned{border-color:var(--warn)}
-summary{cursor:pointer}summary b{display:inline-block;min-width:9.5rem}
+:root{color-scheme:light dark;--ok:#1a7f37;--bad:#c5221f;--warn:#9a6700;--dim:#6e7781;--back:#8881}
+@media(prefers-color-scheme:dark){:root{--ok:#4ac26b;--bad:#ff7b72;--warn:#e3b341;--dim:#8b949e}}
+body{font:1rem/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem}
+h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2.5rem}h1,h2,td,th,p,summary{overflow-wrap:anywhere}
+table{border-collapse:collapse;width:100%}th,td{padding:.3rem .6rem;border-bottom:1px solid var(--back);text-align:left}
+td.n,thead th+th{text-align:right;font-variant-numeric:tabular-nums}
+details{border-left:4px solid var(--dim);padding:.2rem .8rem;margin:.3rem 0}
+details.passed{border-color:var(--ok)}details.failed{border-color:var(--bad)}details.warned{border-color:var(--warn)}
+b.passed{color:var(--ok)}b.failed{color:var(--bad)}b.warned{color:var(--warn)}b.undecided{color:var(--dim)}
+summary{cursor:pointer}:focus-visible{outline:3px solid var(--warn);outline-offset:2px}
 blockquote{margin:.4rem 0;padding-left:.8rem;border-left:2px solid var(--dim);font-style:italic}
-pre{background:#8881;padding:.6rem;overflow:auto;white-space:pre-wrap;overflow-wrap:anywhere;max-height:24rem}
+pre{background:var(--back);padding:.6rem;overflow:auto;white-space:pre-wrap;overflow-wrap:anywhere;max-height:24rem}
 """
+
+_GROUPED = (Verdict.UNDECIDED, Verdict.PASSED)
+"""Verdicts that few readers look at: each is folded away as a whole."""
 
 
 def as_html(report: Report) -> bytes:
     """The report as one page, without scripts and without anything from elsewhere."""
-    body = "".join(
-        f"<h2>{_safe(place)}</h2>{''.join(_html_finding(finding) for finding in findings)}"
-        for place, findings in _by_place(report)
-    )
+    places = list(_by_place(report))
     title = f"A2A check of {_safe(report.agent)}"
+    left = f'<p><b class="failed">{_safe(_left(report))}</b></p>' if report.left else ""
     page = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>{title}</title><style>{_STYLE}</style></head><body><h1>{title}</h1>"
-        f"<p>{_safe(report.url)}</p><p><strong>{_safe(summary(report))}</strong></p>{body}</body></html>"
+        f"<title>{title}</title><style>{_STYLE}</style></head><body><header><h1>{title}</h1>"
+        f"<p>{_safe(report.url)}</p><p><strong>{_safe(summary(report))}</strong></p>{left}</header>"
+        f"<main>{_html_overview(places)}{''.join(map(_html_place, range(len(places)), places))}</main></body></html>"
     )
     return page.encode()
 
 
+def _html_overview(places: list[tuple[str, list[Finding]]]) -> str:
+    heads = "".join(f'<th scope="col">{verdict}</th>' for verdict in Verdict)
+    rows = "".join(
+        f'<tr><th scope="row"><a href="#place-{index}">{_safe(place)}</a></th>'
+        + "".join(f'<td class="n">{number}</td>' for number in _counted(findings).values())
+        + "</tr>"
+        for index, (place, findings) in enumerate(places)
+    )
+    return f'<table><thead><tr><th scope="col">place</th>{heads}</tr></thead><tbody>{rows}</tbody></table>'
+
+
+def _html_place(index: int, found: tuple[str, list[Finding]]) -> str:
+    """What is wrong first, and open; the rest folded."""
+    place, findings = found
+    parts = [f'<section id="place-{index}"><h2>{_safe(place)}</h2>']
+    for verdict in (Verdict.FAILED, Verdict.WARNED, *_GROUPED):
+        same = "".join(_html_finding(finding) for finding in findings if finding.verdict is verdict)
+        if same and verdict in _GROUPED:
+            number = _counted(findings)[verdict]
+            same = f'<details><summary><b class="{verdict}">{number} {verdict}</b></summary>{same}</details>'
+        parts.append(same)
+    return f"{''.join(parts)}</section>"
+
+
 def _html_finding(finding: Finding) -> str:
     exchanges = "".join(
-        f"<p>Sent</p><pre>{_safe(sent)}</pre><p>Came back</p><pre>{_safe(received)}</pre>"
+        f"<p>Sent</p><pre tabindex=0>{_safe(sent)}</pre><p>Came back</p><pre tabindex=0>{_safe(received)}</pre>"
         for sent, received in finding.exchanges
     )
     is_open = " open" if finding.verdict is Verdict.FAILED else ""
+    verdict = finding.verdict
     return (
-        f'<details class="{finding.verdict}"{is_open}>'
-        f"<summary><b>{_safe(finding.rule)} {finding.verdict}</b> {_safe(finding.case)}</summary>"
+        f'<details class="{verdict}"{is_open}>'
+        f'<summary><b class="{verdict}">{_safe(finding.rule)} {verdict}</b> {_safe(finding.case)}</summary>'
         f"<p>{_safe(finding.detail)}</p><blockquote>{_safe(RULES[finding.rule].says)}</blockquote>{exchanges}</details>"
     )
 

@@ -131,6 +131,8 @@ _SAYS: dict[str, str] = {
     "G3.4": "0.2: as 0.3, with the card at agent.json and without the method for the extended card.",
     "A1.1": "0.1: requests and answers are JSON-RPC 2.0 over HTTP; an answer has the id of its request.",
     "A1.2": "0.1: tasks/send, tasks/get and tasks/cancel are there; streams and push follow the capabilities.",
+    "A1.5": "0.1: a stream is updates of status and artifacts; final marks the last one, also where the agent asks, "
+    "and then the stream closes.",
     "A1.7": "0.1: errors have the codes of JSON-RPC and of A2A 0.1.",
 }
 
@@ -145,8 +147,6 @@ _UNSEEN: dict[str, str] = {
     "G1.47": "what a server makes of a tenant is its own",
     "G2.8": "both are allowed",
     "G2.17": "what output an agent could have given depends on the agent",
-    "G3.2": "it takes an agent that asks",
-    "G3.3": "it takes an agent that sends chunks",
 }
 
 

@@ -8,8 +8,8 @@ from uuid import uuid4
 import msgspec
 
 from parley.check.cases import Cases
-from parley.check.envelope import absent
-from parley.check.probe import SAYS_NOTHING, Probe, expect
+from parley.check.expecting import expect, named
+from parley.check.probe import Probe, absent
 from parley.check.verdict import Broken, Undecided
 from parley.protocol import operations as ops
 from parley.protocol import requests as r
@@ -35,9 +35,9 @@ UNKNOWN_TYPE = "application/x-parley-check"
 @CASES.case("The answer to a message is a task or a message", v1_0="G1.7", v0_3="G2.4", v0_1="A1.2")
 async def answer(probe: Probe) -> str:
     try:
-        sample = await probe.sample()
+        sample = await probe.samples.answer()
     except Undecided as error:
-        if probe.is_unreadable:  # this rule's business; it leaves the others undecided
+        if probe.samples.is_unreadable:  # this rule's business; it leaves the others undecided
             raise Broken(error.message) from error
         raise
     if isinstance(sample, Task):
@@ -49,10 +49,10 @@ async def answer(probe: Probe) -> str:
 
 @CASES.case("Task ids are the agent's own and unique", v1_0="G1.3", v0_3="G2.7")
 async def unique_ids(probe: Probe) -> str:
-    first = await probe.task()
-    second = await probe.call(ops.SEND_MESSAGE, probe.request())
-    if not isinstance(second, Task):
-        raise Undecided("the second message was not answered with a task")
+    first = await probe.samples.task()
+    second = await probe.samples.another()
+    if not first.id or not second.id:
+        raise Broken("a task has no id")
     if first.id == second.id:
         raise Broken("two messages that name no task got one task id")
     return "Two tasks have two ids"
@@ -60,12 +60,13 @@ async def unique_ids(probe: Probe) -> str:
 
 @CASES.case("A message to an unknown task is refused", v1_0="G1.2", v0_3="G2.7")
 async def unknown_task(probe: Probe) -> str:
-    await probe.sample()
+    await probe.samples.answer()
     chosen = absent()
     try:
         result = await probe.call(ops.SEND_MESSAGE, probe.request(probe.message(task_id=chosen)))
     except A2AError as error:
-        return expect(probe, error, TaskNotFoundError, what="A message to an unknown task")
+        is_new = probe.version is Version.V1_0
+        return expect(probe, error, TaskNotFoundError, what="A message to an unknown task", any_error=not is_new)
     if isinstance(result, Task) and result.id == chosen:
         raise Broken("the server made a task with the id that its caller chose")
     got = "a new task" if isinstance(result, Task) else "a message"
@@ -74,7 +75,7 @@ async def unknown_task(probe: Probe) -> str:
 
 @CASES.case("A message to a finished task is refused", v1_0="G1.1", v0_3="G2.6")
 async def finished_task(probe: Probe) -> str:
-    task = await probe.finished()
+    task = await probe.samples.finished()
     error = await probe.refusal(ops.SEND_MESSAGE, probe.request(probe.message(task_id=task.id)))
     wanted = (UnsupportedOperationError,) if probe.version is Version.V1_0 else ()
     return expect(probe, error, *wanted, what=f"A message to a {task.status.state} task", any_error=not wanted)
@@ -82,7 +83,7 @@ async def finished_task(probe: Probe) -> str:
 
 @CASES.case("A task and a context that do not belong together are refused", v1_0="G1.4")
 async def mismatch(probe: Probe) -> str:
-    task = await probe.interrupted()
+    task = await probe.samples.interrupted()
     message = probe.message(task_id=task.id, context_id=f"check-other-{uuid4()}")
     error = await probe.refusal(ops.SEND_MESSAGE, probe.request(message))
     what = "A message to a task in another context"
@@ -91,24 +92,24 @@ async def mismatch(probe: Probe) -> str:
 
 @CASES.case("A context id that is given is kept", v1_0="G1.5", v0_3="G2.7", v0_1="G3.1")
 async def context(probe: Probe) -> str:
-    sample = await probe.sample()
+    await probe.samples.answer()
     chosen = f"check-{uuid4()}"
     try:
         result = await probe.call(ops.SEND_MESSAGE, probe.request(probe.message(context_id=chosen)))
-    except A2AError as error:
-        if isinstance(error, SAYS_NOTHING):
-            raise Undecided(f"the message is answered with {error}") from error
+    except (InvalidParamsError, InvalidRequestError, UnsupportedOperationError) as error:
         return f"A context id of the caller's is refused: {type(error).__name__}"
+    except A2AError as error:
+        raise Undecided(f"a message with a context id is answered with {named(error)}") from error
     if result.context_id == chosen:
         return "The context id came back"
-    if result.context_id is None and isinstance(sample, Message):
+    if result.context_id is None and isinstance(result, Message):
         raise Undecided("the agent's message names no context")
     raise Broken(f"the context id {chosen} was replaced by {result.context_id}")
 
 
 @CASES.case("A context id that is made is returned", v1_0="G1.5", v0_3="G2.7", v0_1="G3.1")
 async def made_context(probe: Probe) -> str:
-    task = await probe.task()
+    task = await probe.samples.task()
     if task.context_id:
         return "The task has a context id"
     if probe.version is Version.V1_0:
@@ -118,41 +119,61 @@ async def made_context(probe: Probe) -> str:
 
 @CASES.case("A send waits for the end or for a question", v1_0="G1.8", v0_3="G2.16")
 async def waits(probe: Probe) -> str:
-    await probe.task()
-    context_id = f"check-{uuid4()}"
+    if probe.version is Version.V1_0:
+        await probe.samples.task()
+    else:
+        await probe.samples.quick()  # nobody could find the task again, to cancel it
+    message = probe.message()
     try:
-        request = probe.request(probe.message(context_id=context_id), return_immediately=False)
-        task = await probe.call(ops.SEND_MESSAGE, request)
+        task = await probe.call(ops.SEND_MESSAGE, probe.request(message, return_immediately=False))
+    except A2AError as error:
+        raise Undecided(f"a message is answered with {named(error)}") from error
     except Undecided:
-        await _find_again(probe, context_id)
+        await _find_again(probe, message)
         raise
     if not isinstance(task, Task):
         raise Undecided("this time the answer is a message")
-    if is_terminal(task.status.state) or is_interrupted(task.status.state):
-        return f"The task came back {task.status.state}"
-    raise Broken(f"the task came back {task.status.state}", must=probe.version is Version.V1_0)
-
-
-async def _find_again(probe: Probe, context_id: str) -> None:
-    """A send that was not waited for has left a task behind; find it, so that it can be cancelled."""
+    if not is_terminal(task.status.state) and not is_interrupted(task.status.state):
+        raise Broken(f"the task came back {task.status.state}", must=probe.version is Version.V1_0)
     if probe.version is Version.V1_0:
-        with suppress(ParleyError):
-            page = await probe.call(ops.LIST_TASKS, r.ListTasksRequest(context_id, tenant=probe.tenant))
-            for task in page.tasks:
-                if task.context_id == context_id:
-                    probe.remember(task)
+        await _came_whole(probe, task)
+    return f"The task came back {task.status.state}"
+
+
+async def _came_whole(probe: Probe, task: Task) -> None:
+    """A send that waits returns all artifacts."""
+    try:
+        read: Task = await probe.call(ops.GET_TASK, r.GetTaskRequest(task.id, tenant=probe.tenant))
+    except A2AError:
+        return  # which is another rule's business
+    came = {artifact.artifact_id for artifact in task.artifacts}
+    missing = [artifact.artifact_id for artifact in read.artifacts if artifact.artifact_id not in came]
+    if is_terminal(task.status.state) and missing:
+        raise Broken(f"the task came back {task.status.state} and lacks {len(missing)} artifact(s) that it has")
+
+
+async def _find_again(probe: Probe, message: Message) -> None:
+    """A send that was not waited for has left a task behind; find it, so that it can be cancelled."""
+    if probe.version is not Version.V1_0:
+        return
+    with suppress(ParleyError):
+        request = r.ListTasksRequest(page_size=20, history_length=5, tenant=probe.tenant)
+        page = await probe.call(ops.LIST_TASKS, request)
+        for task in page.tasks:
+            if message.message_id in [said.message_id for said in task.history]:
+                probe.remember(task)
 
 
 @CASES.case("A send that is to return immediately does", v1_0="G1.8", v0_3="G2.16")
 async def returns(probe: Probe) -> str:
-    task = await probe.running()
+    task = await probe.samples.running()
     return f"The task came back {task.status.state}"
 
 
 @CASES.case("The caller's task id is kept", v0_1="G3.1")
 async def callers_id(probe: Probe) -> str:
     chosen = f"check-{uuid4()}"
-    await probe.sample()
+    await probe.samples.answer()
     result = await probe.call(ops.SEND_MESSAGE, probe.request(probe.message(task_id=chosen)))
     if not isinstance(result, Task) or result.id != chosen:
         raise Broken(f"the task {chosen} came back as another")
@@ -161,7 +182,7 @@ async def callers_id(probe: Probe) -> str:
 
 @CASES.case("A media type that the agent does not take is refused", v1_0="G1.10")
 async def media_type(probe: Probe) -> str:
-    await probe.sample()
+    await probe.samples.answer()
     modes = (*probe.card.default_input_modes, *(mode for skill in probe.card.skills for mode in skill.input_modes))
     if accepts(modes, UNKNOWN_TYPE):
         raise Undecided("the agent takes all media types")
@@ -172,7 +193,7 @@ async def media_type(probe: Probe) -> str:
 
 @CASES.case("Results are artifacts", v1_0="G1.12", v0_3="G2.14")
 async def artifacts(probe: Probe) -> str:
-    task = await probe.task()
+    task = await probe.samples.task()
     if task.status.state is not TaskState.COMPLETED:
         raise Undecided(f"the task is {task.status.state}")
     if task.artifacts:
@@ -184,7 +205,7 @@ async def artifacts(probe: Probe) -> str:
 
 @CASES.case("Authentication within a task is explained", v1_0="G1.50", v0_3="G2.12")
 async def authentication(probe: Probe) -> str:
-    task = await probe.interrupted()
+    task = await probe.samples.interrupted()
     if task.status.state is not TaskState.AUTH_REQUIRED:
         raise Undecided("the agent asks for no authentication within a task")
     if task.status.message is None or not task.status.message.parts:
@@ -192,11 +213,16 @@ async def authentication(probe: Probe) -> str:
     return "The status message explains it"
 
 
-@CASES.case("What follows in a task is that task", v1_0="G1.14", v0_3="G2.7")
+@CASES.case("What follows in a task is that task", v1_0="G1.14", v0_3="G2.7", v0_1="G3.2")
 async def follow_up(probe: Probe) -> str:
     """It is the last of this module because it uses the interrupted task up."""
-    task = await probe.interrupted()
-    result = await probe.call(ops.SEND_MESSAGE, probe.request(probe.message(task_id=task.id)))
+    task = await probe.samples.interrupted()
+    try:
+        result = await probe.call(ops.SEND_MESSAGE, probe.request(probe.message(task_id=task.id)))
+    except A2AError as error:
+        if task.status.state is TaskState.AUTH_REQUIRED:  # credentials come another way
+            raise Undecided(f"while it waits for authentication, a message is answered with {named(error)}") from error
+        raise
     if not isinstance(result, Task) or result.id != task.id:
         raise Broken("the answer to a message within a task is not that task")
     if result.context_id != task.context_id:

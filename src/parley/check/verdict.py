@@ -11,6 +11,13 @@ MAX_SHOWN = 4000
 """Characters of a body that a report keeps: enough to see what is wrong, in reports that may have 300 of them."""
 
 
+TELLING = (
+    *("content-type", "cache-control", "etag", "www-authenticate", "retry-after"),
+    *("a2a-version", "a2a-extensions", "x-a2a-extensions"),
+)
+"""The headers of a reply that rules are about; others may be anything, cookies among them."""
+
+
 class Verdict(StrEnum):
     """How a case ended. A warning is a broken SHOULD; undecided says nothing about the server."""
 
@@ -52,10 +59,8 @@ def shown(status: int, headers: dict[str, str], body: bytes) -> str:
     """A reply as a report shows it."""
     if not status:
         return "(nothing)"
-    kind = headers.get("content-type", "")
-    head = f"HTTP {status}" + (f"\ncontent-type: {kind}" if kind else "")
-    challenge = headers.get("www-authenticate")
-    head += f"\nwww-authenticate: {challenge}" if challenge else ""
+    lines = [f"{name}: {cut(headers[name])}" for name in TELLING if name in headers]
+    head = "\n".join([f"HTTP {status}", *lines])
     return f"{head}\n\n{cut(body.decode(errors='replace'))}"
 
 
@@ -75,6 +80,7 @@ class Finding:
     detail: str
     exchanges: tuple[tuple[str, str], ...] = ()
     """What was sent and what came back."""
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +93,9 @@ class Report:
     findings: tuple[Finding, ...]
     requests: int
     seconds: float = 0.0
+    left: tuple[str, ...] = ()
+    """Places that were left before the end, because nobody answered any more or the time was over; all, if none of them
+    could be visited."""
 
     def count(self, verdict: Verdict) -> int:
         """How many cases ended so."""

@@ -1,12 +1,15 @@
-"""Cases about push notifications. Webhooks are registered at finished tasks only, so that nobody is called."""
+"""Cases about push notifications. Webhooks are registered where nothing happens, so that nobody is called."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
 from uuid import uuid4
 
 from parley.check.cases import Cases
-from parley.check.envelope import absent
-from parley.check.probe import Probe, expect
+from parley.check.expecting import SAYS_NOTHING, expect, named
+from parley.check.probe import Probe, absent
+from parley.check.reading import need_agent
 from parley.check.verdict import Broken, Undecided
 from parley.protocol import operations as ops
 from parley.protocol import requests as r
@@ -14,12 +17,15 @@ from parley.protocol.errors import (
     A2AError,
     InvalidParamsError,
     InvalidRequestError,
+    ParleyError,
     PushNotificationNotSupportedError,
     TaskNotFoundError,
+    UnsupportedOperationError,
 )
+from parley.protocol.lifecycle import is_interrupted, is_terminal
 from parley.protocol.operations import Operation
 from parley.protocol.push import PushConfig
-from parley.protocol.versions import Version
+from parley.protocol.tasks import Task
 
 CASES = Cases()
 METADATA_SERVICE = "http://169.254.169.254/parley-check"
@@ -39,7 +45,7 @@ def _create(probe: Probe, task_id: str, url: str, id: str | None = None) -> r.Cr
 async def refused(probe: Probe) -> str:
     if probe.card.capabilities.push_notifications:
         raise Undecided("the card declares push notifications")
-    task = await probe.task()
+    task = await probe.samples.task()
     calls: list[tuple[Operation, r.Request]] = [
         (ops.CREATE_PUSH_CONFIG, _create(probe, task.id, probe.options.webhook)),
         (ops.GET_PUSH_CONFIG, r.GetPushConfigRequest(task.id, "check", tenant=probe.tenant)),
@@ -53,54 +59,106 @@ async def refused(probe: Probe) -> str:
     return "All of them are refused"
 
 
-async def _registered(probe: Probe, task_id: str) -> PushConfig:
+async def _host(probe: Probe) -> Task:
+    """A task whose webhooks are not called: one that waits for its caller, else one that has ended."""
+    task = await probe.samples.task()
+    return task if is_interrupted(task.status.state) else await probe.samples.finished()
+
+
+async def _registered(probe: Probe, task: Task) -> PushConfig:
+    request = _create(probe, task.id, probe.options.webhook, f"check-{uuid4()}")
     try:
-        config: PushConfig = await probe.call(
-            ops.CREATE_PUSH_CONFIG, _create(probe, task_id, probe.options.webhook, f"check-{uuid4()}")
-        )
-    except (InvalidParamsError, InvalidRequestError) as error:
-        raise Undecided(f"the server does not take the webhook {probe.options.webhook}: {error}") from error
-    return config
+        return await probe.call(ops.CREATE_PUSH_CONFIG, request)
+    except PushNotificationNotSupportedError as error:
+        raise Broken(f"the card declares push notifications, and a webhook is answered with {named(error)}") from error
+    except (InvalidParamsError, InvalidRequestError, UnsupportedOperationError, TaskNotFoundError) as error:
+        reason = f"the server does not take the webhook {probe.options.webhook}"
+        raise Undecided(f"{reason} at a task that is {task.status.state}: {named(error)}") from error
+
+
+async def _delete(probe: Probe, task: Task, config: PushConfig) -> None:
+    await probe.call(ops.DELETE_PUSH_CONFIG, _deletion(probe, task, config))
+
+
+def _deletion(probe: Probe, task: Task, config: PushConfig) -> r.DeletePushConfigRequest:
+    return r.DeletePushConfigRequest(task.id, config.id or task.id, tenant=probe.tenant)
+
+
+@asynccontextmanager
+async def _leaving_none(probe: Probe, task: Task) -> AsyncGenerator[list[PushConfig]]:
+    """A list of webhooks that are deleted in the end, however that comes; it is not part of the evidence."""
+    configs: list[PushConfig] = []
+    try:
+        yield configs
+    finally:
+        evidence = len(probe.recorder.exchanges)
+        for config in configs:
+            with suppress(ParleyError):
+                await _delete(probe, task, config)
+        del probe.recorder.exchanges[evidence:]
+
+
+def _missing(task: Task, what: str) -> ParleyError:
+    """What it means that a webhook is not there any more: it must be kept until its task ends, and no longer."""
+    if is_terminal(task.status.state):
+        return Undecided(f"{what}; perhaps because the task is {task.status.state}")
+    return Broken(what)
 
 
 @CASES.case("Webhooks are kept, listed and deleted", v1_0="G1.33", v0_3="G2.5")
 async def kept(probe: Probe) -> str:
     _pushes(probe)
-    task = await probe.finished()
-    first, second = await _registered(probe, task.id), await _registered(probe, task.id)
-    if not first.id or not second.id or first.id == second.id:
-        raise Broken(f"two webhooks came back with the ids {first.id!r} and {second.id!r}")
-    read = await probe.call(ops.GET_PUSH_CONFIG, r.GetPushConfigRequest(task.id, first.id, tenant=probe.tenant))
-    if (read.id, read.url) != (first.id, probe.options.webhook):
-        raise Broken(f"the webhook reads as {read.id}, {read.url}")
-    page = await probe.call(ops.LIST_PUSH_CONFIGS, r.ListPushConfigsRequest(task.id, tenant=probe.tenant))
-    listed = {config.id for config in page.configs}
-    for config in (first, second):
-        request = r.DeletePushConfigRequest(task.id, config.id or "", tenant=probe.tenant)
-        await probe.call(ops.DELETE_PUSH_CONFIG, request)
-    if not {first.id, second.id} <= listed and not page.next_page_token:
-        raise Broken("the list lacks a webhook")
+    task = await _host(probe)
+    async with _leaving_none(probe, task) as left:
+        left += [await _registered(probe, task), await _registered(probe, task)]
+        first, second = left
+        if not first.id or not second.id or first.id == second.id:
+            raise Broken(f"two webhooks came back with the ids {first.id!r} and {second.id!r}")
+        try:
+            read = await probe.call(ops.GET_PUSH_CONFIG, r.GetPushConfigRequest(task.id, first.id, tenant=probe.tenant))
+        except TaskNotFoundError as error:
+            raise _missing(task, "a webhook that was registered cannot be read") from error
+        if (read.id, read.url) != (first.id, probe.options.webhook):
+            raise Broken(f"the webhook reads as {read.id}, {read.url}")
+        page = await probe.call(ops.LIST_PUSH_CONFIGS, r.ListPushConfigsRequest(task.id, tenant=probe.tenant))
+        listed = {config.id for config in page.configs}
+        if not {first.id, second.id} <= listed and not page.next_page_token:
+            raise _missing(task, "the list lacks a webhook")
+        while left:
+            await _delete(probe, task, left[-1])
+            left.pop()
     return "Two webhooks were registered, read, listed and deleted"
 
 
 @CASES.case("Deleting is idempotent, and what is deleted is gone", v1_0="G1.34")
 async def deleted(probe: Probe) -> str:
     _pushes(probe)
-    task = await probe.finished()
-    config = await _registered(probe, task.id)
-    request = r.DeletePushConfigRequest(task.id, config.id or "", tenant=probe.tenant)
-    await probe.call(ops.DELETE_PUSH_CONFIG, request)
-    again = await probe.refusal(ops.DELETE_PUSH_CONFIG, request)
+    task = await _host(probe)
+    config = await _registered(probe, task)
+    await _delete(probe, task, config)
+    again = await probe.refusal(ops.DELETE_PUSH_CONFIG, _deletion(probe, task, config))
+    if isinstance(again, SAYS_NOTHING):
+        raise Undecided(f"deleting a second time is answered with {named(again)}")
     if again is not None:
-        raise Broken(f"deleting a second time is answered with {type(again).__name__}")
+        raise Broken(f"deleting a second time is answered with {named(again)}")
     read = r.GetPushConfigRequest(task.id, config.id, tenant=probe.tenant)
     error = await probe.refusal(ops.GET_PUSH_CONFIG, read)
     return expect(probe, error, TaskNotFoundError, what="Reading a deleted webhook")
 
 
-@CASES.case("An unknown task has no webhooks", v1_0="G1.34", v0_3="G2.18", v0_1="A1.7")
+@CASES.case("A missing webhook is not found", v1_0="G1.34")
+async def missing(probe: Probe) -> str:
+    _pushes(probe)
+    await need_agent(probe)
+    request = r.GetPushConfigRequest(absent(), "check", tenant=probe.tenant)
+    error = await probe.refusal(ops.GET_PUSH_CONFIG, request)
+    return expect(probe, error, TaskNotFoundError, what="Reading a webhook of an unknown task")
+
+
+@CASES.case("An unknown task has no webhooks", v0_3="G2.18", v0_1="A1.7")
 async def unknown_task(probe: Probe) -> str:
     _pushes(probe)
+    await need_agent(probe)
     error = await probe.refusal(ops.CREATE_PUSH_CONFIG, _create(probe, absent(), probe.options.webhook))
     if isinstance(error, InvalidParamsError | InvalidRequestError):
         raise Undecided(f"the server does not take the webhook {probe.options.webhook}: {error}")
@@ -110,14 +168,12 @@ async def unknown_task(probe: Probe) -> str:
 @CASES.case("Webhooks at private addresses are refused", v1_0="G1.36", v0_3="G2.20")
 async def private(probe: Probe) -> str:
     _pushes(probe)
-    task = await probe.finished()
-    try:
-        config: PushConfig = await probe.call(ops.CREATE_PUSH_CONFIG, _create(probe, task.id, METADATA_SERVICE))
-    except A2AError as error:
-        what = "A webhook at a link-local address"
-        return expect(probe, error, InvalidParamsError, what=what, must=False, any_error=True)
-    if config.id and probe.version is not Version.V0_1:
-        request = r.DeletePushConfigRequest(task.id, config.id, tenant=probe.tenant)
-        await probe.refusal(ops.DELETE_PUSH_CONFIG, request)
-        probe.recorder.exchanges.pop()  # the evidence is what was said before
-    raise Broken(f"the webhook {METADATA_SERVICE} is taken", must=False)
+    task = await _host(probe)
+    async with _leaving_none(probe, task) as left:
+        left.append(await _registered(probe, task))  # what follows is refused because of its address alone
+        try:
+            left.append(await probe.call(ops.CREATE_PUSH_CONFIG, _create(probe, task.id, METADATA_SERVICE)))
+        except A2AError as error:
+            what = "A webhook at a link-local address"
+            return expect(probe, error, InvalidParamsError, what=what, must=False, any_error=True)
+        raise Broken(f"the webhook {METADATA_SERVICE} is taken", must=False)

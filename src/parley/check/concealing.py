@@ -1,0 +1,57 @@
+"""Keeps the caller's secrets out of reports, wherever they turn up: servers repeat what they were sent."""
+
+from __future__ import annotations
+
+import binascii
+import json
+from base64 import b64decode
+from collections.abc import Iterable
+from urllib.parse import parse_qsl, quote, quote_plus, urlsplit
+
+from parley.client.transport import Sent
+
+NOT_SHOWN = "(not shown)"
+SHORTEST = 4
+"""Characters of a secret that is looked for: shorter ones stand in every text."""
+HARMLESS_NAMES = frozenset({"a2a-version"})
+"""What a card's URL may ask for and everybody may know."""
+
+
+class Concealment:
+    """The secrets that were sent so far, and texts without them."""
+
+    def __init__(self, url: str) -> None:
+        """`url` is what the caller typed: what its query says may be a key."""
+        self._secrets: dict[str, None] = {}
+        query = parse_qsl(urlsplit(url).query)
+        self._add(value for name, value in query if name.lower() not in HARMLESS_NAMES)
+
+    def add(self, proof: Sent) -> None:
+        """Conceal what proves who the caller is: values of headers, with and without their scheme, and of the query."""
+        for value in proof.headers.values():
+            pairs = [pair.partition("=")[2] for pair in value.split("; ")]  # cookies
+            self._add((value, value.partition(" ")[2], *pairs, _password(value)))
+        self._add(proof.query.values())
+
+    def _add(self, values: Iterable[str]) -> None:
+        for value in values:
+            if len(value) >= SHORTEST:
+                spellings = (value, quote(value, safe=""), quote_plus(value), json.dumps(value)[1:-1])
+                self._secrets.update(dict.fromkeys(spellings))
+
+    def text(self, text: str) -> str:
+        """The text without the secrets, the longest first: one may be part of another."""
+        for secret in sorted(self._secrets, key=len, reverse=True):
+            text = text.replace(secret, NOT_SHOWN)
+        return text
+
+
+def _password(header: str) -> str:
+    """The password of a header for Basic authentication."""
+    scheme, _, pair = header.partition(" ")
+    if scheme.lower() != "basic":
+        return ""
+    try:
+        return b64decode(pair).decode(errors="replace").partition(":")[2]
+    except binascii.Error:
+        return ""
