@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from parley.cli.reload import free_port
 from parley.client.guard import Guard
 from parley.protocol.cards import AgentCapabilities, AgentCard, AgentInterface, Binding
 from parley.protocol.versions import Version
@@ -53,6 +54,16 @@ async def proxy_of(target: str | AgentCard, **options: Any) -> AsyncGenerator[Pl
     """A proxy before an agent, over HTTP and gRPC."""
     options = {"guard": Guard(allow_private=True), "webhooks": WebhookPolicy(allow_private=True), **options}
     async with proxied(target, **options) as app, on_ports(app) as place:
+        yield place
+
+
+@asynccontextmanager
+async def relay_of(target: str | AgentCard, **options: Any) -> AsyncGenerator[Place]:
+    """A proxy before an agent, which takes the agent's notifications and passes them on."""
+    port = free_port("127.0.0.1")
+    url = f"http://127.0.0.1:{port}"
+    options = {"guard": Guard(allow_private=True), "webhooks": WebhookPolicy(allow_private=True), **options}
+    async with proxied(target, webhook_url=url, **options) as app, on_ports(app, port=port) as place:
         yield place
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack, aclosing
+import json
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import uuid4
@@ -12,7 +14,7 @@ import pytest
 from anyio import fail_after
 
 from parley.client.errors import DiscoveryError
-from parley.engine.caller import Caller
+from parley.client.guard import Guard
 from parley.protocol import operations as ops
 from parley.protocol import requests as r
 from parley.protocol.cards import AgentCapabilities, AgentCard, AgentInterface, Binding
@@ -22,20 +24,22 @@ from parley.protocol.errors import (
     InvalidAgentResponseError,
     InvalidParamsError,
     PushNotificationNotSupportedError,
+    TaskNotCancelableError,
     TaskNotFoundError,
     UnavailableError,
     UnsupportedOperationError,
 )
 from parley.protocol.messages import Message, RawPart, TextPart
 from parley.protocol.tasks import Task, TaskState
+from parley.protocol.versions import Version
 from parley.proxy.ledger import Ledger
-from parley.proxy.listing import list_remembered
+from parley.proxy.listing import Listing
 from parley.proxy.proxied import proxied
 from parley.server.app import App
 from tests.conformance.matrix import GRPC, JSONRPC, REST, V0_1, V0_2, V0_3, V1_0
 from tests.conformance.serve import REQUIRED, apps, conformance_agent, direct_agent
 from tests.conformance.test_streaming import texts
-from tests.proxy.proxies import caller, card_at, on_ports, proxy_of
+from tests.proxy.proxies import Place, caller, card_at, on_ports, proxy_of
 from tests.server.serving import serving
 
 pytestmark = pytest.mark.anyio
@@ -227,20 +231,6 @@ async def test_many_callers_at_once_do_not_mix() -> None:
                 assert texts(events) == "".join(f"{n} " for n in range(number // 2 + 1))
 
 
-def test_the_ledger_forgets_the_oldest_and_keeps_owners_apart() -> None:
-    ledger = Ledger(size=2)
-    alice, bob = Caller("alice", version=V0_1), Caller("bob", version=V0_2)
-    ledger.write(alice, "mine", "r1")
-    ledger.write(bob, "mine", "r2")
-    entry = ledger.find(alice, "mine")
-    assert entry is not None
-    assert (entry.remote_id, entry.created_in, ledger.name_of(bob, "r1")) == ("r1", V0_1, "r1")
-    ledger.write(alice, "mine", "r3")
-    assert (ledger.name_of(alice, "r3"), ledger.owns(alice, "r1"), ledger.owns(bob, "r3")) == ("mine", False, False)
-    ledger.write(bob, "r4", "r4")
-    assert (ledger.find(bob, "mine"), ledger.owns(bob, "r2"), ledger.owns(alice, "r3")) == (None, False, True)
-
-
 async def test_tasks_that_went_through_are_listed_where_the_agents_dialect_has_no_list() -> None:
     with fail_after(30):
         async with (
@@ -271,7 +261,7 @@ async def test_a_list_leaves_out_what_the_agent_has_forgotten() -> None:
     async def read(remote_id: str) -> Task:
         raise TaskNotFoundError.for_task(remote_id)
 
-    assert await list_remembered(["r-1"], read, r.ListTasksRequest()) == r.TaskPage((), "", 50, 0)
+    assert await Listing().page(["r-1"], read, r.ListTasksRequest()) == r.TaskPage((), "", 50, 0)
 
 
 async def test_a_page_size_out_of_range_is_refused() -> None:
@@ -279,7 +269,7 @@ async def test_a_page_size_out_of_range_is_refused() -> None:
         raise AssertionError(remote_id)
 
     with pytest.raises(InvalidParamsError, match="between 1 and 100"):
-        await list_remembered([], read, r.ListTasksRequest(page_size=101))
+        await Listing().page([], read, r.ListTasksRequest(page_size=101))
 
 
 async def test_what_the_agent_refuses_for_another_reason_is_refused_for_that_reason() -> None:
@@ -308,3 +298,185 @@ async def test_an_agent_of_0_1_goes_on_with_a_task_for_newer_callers() -> None:
                 waiting = await peer.send("wait", return_immediately=True)
             async with caller(place, V0_1, JSONRPC) as old:
                 assert (await old.cancel(waiting.id)).status.state is TaskState.CANCELED
+
+
+# --- agents that do less than their callers may expect ----------------------------------------------------------------
+
+
+Answers = Callable[[str, dict[str, Any]], dict[str, Any]]
+
+
+def scripted(answer: Answers) -> Any:
+    """An agent that answers each JSON-RPC method with what a function says: a result, or an error."""
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        body = b""
+        while (message := await receive())["type"] == "http.request":
+            body += message["body"]
+            if not message.get("more_body"):
+                break
+        asked = json.loads(body)
+        said = json.dumps({"jsonrpc": "2.0", "id": asked["id"], **answer(asked["method"], asked["params"])}).encode()
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"application/json")]})
+        await send({"type": "http.response.body", "body": said})
+
+    return app
+
+
+@asynccontextmanager
+async def proxied_script(
+    answer: Answers, version: Version, *, push: bool = False, streaming: bool = True, **options: Any
+) -> AsyncGenerator[Place]:
+    async with serving(scripted(answer)) as http:
+        faces = (AgentInterface(str(http.base_url), JSONRPC, version),)
+        abilities = AgentCapabilities(streaming=streaming, push_notifications=push)
+        card = AgentCard("Scripted", "", "1", faces, abilities)
+        async with proxy_of(card, **options) as proxy:
+            yield proxy
+
+
+def old_task(state: str, task_id: str = "t-1") -> dict[str, Any]:
+    return {"result": {"kind": "task", "id": task_id, "contextId": "c-1", "status": {"state": state}}}
+
+
+async def test_a_caller_waits_for_an_agent_that_does_not_wait() -> None:
+    states = iter(["submitted", "working", "completed"])
+    with fail_after(20):
+        async with (
+            proxied_script(lambda *_: old_task(next(states)), V0_2) as proxy,
+            caller(proxy, V1_0, GRPC) as peer,
+        ):
+            assert (await peer.send("hello")).status.state is TaskState.COMPLETED
+
+
+async def test_who_does_not_want_to_wait_does_not() -> None:
+    with fail_after(20):
+        async with (
+            proxied_script(lambda *_: old_task("submitted"), V0_2) as proxy,
+            caller(proxy, V1_0, JSONRPC) as peer,
+        ):
+            assert (await peer.send("hello", return_immediately=True)).status.state is TaskState.SUBMITTED
+
+
+@pytest.mark.parametrize("code", [-32600, -32602, -32004])
+async def test_a_finished_task_is_told_from_a_bad_message_whatever_the_agent_calls_it(code: int) -> None:
+    def answer(method: str, _: Any) -> dict[str, Any]:
+        refusal = {"error": {"code": code, "message": "No."}}
+        return refusal if method == "message/send" else old_task("completed")
+
+    with fail_after(20):
+        async with proxied_script(answer, V0_3) as proxy, caller(proxy, V1_0, JSONRPC) as peer:
+            with pytest.raises(UnsupportedOperationError, match="has ended"):
+                await peer.send("more", task_id="t-1")
+
+
+@pytest.mark.parametrize("code", [-32004, -32601])
+async def test_tasks_are_listed_although_the_agent_does_not_do_so(code: int) -> None:
+    """fasta2a of 1.0 has no list."""
+
+    def answer(method: str, _: Any) -> dict[str, Any]:
+        task = {"id": "t-1", "contextId": "c-1", "status": {"state": "TASK_STATE_COMPLETED"}}
+        said = {"SendMessage": {"result": {"task": task}}, "GetTask": {"result": task}}
+        return said.get(method, {"error": {"code": code, "message": "No."}})
+
+    with fail_after(20):
+        async with proxied_script(answer, V1_0) as proxy, caller(proxy, V1_0, JSONRPC) as peer:
+            task = await peer.send("hello")
+            assert [known.id for known in (await peer.list()).tasks] == [task.id]
+
+
+async def test_a_task_that_has_ended_cannot_be_canceled_whatever_the_agent_answers() -> None:
+    with fail_after(20):
+        async with (
+            proxied_script(lambda *_: old_task("completed"), V0_3) as proxy,
+            caller(proxy, V1_0, JSONRPC) as peer,
+        ):
+            with pytest.raises(TaskNotCancelableError):
+                await peer.cancel("t-1")
+
+
+@pytest.mark.parametrize("code", [-32001, -32004, -32602])
+async def test_a_task_that_ends_while_somebody_subscribes_is_told_to_its_end(code: int) -> None:
+    """Between the look at the task and the subscription it has ended, and the agent lets nobody subscribe any more."""
+    states = iter(["working", "completed"])
+
+    def answer(method: str, _: Any) -> dict[str, Any]:
+        refusal = {"error": {"code": code, "message": "No."}}
+        return refusal if method == "tasks/resubscribe" else old_task(next(states))
+
+    with fail_after(20):
+        async with proxied_script(answer, V0_2) as proxy, caller(proxy, V1_0, JSONRPC) as peer:
+            first, last = [event async for event in peer.subscribe("t-1")]
+            assert (first.status.state, last.status.state) == (TaskState.WORKING, TaskState.COMPLETED)
+
+
+async def test_ids_that_would_fill_the_memory_are_the_agents_fault() -> None:
+    with fail_after(20):
+        async with (
+            proxied_script(lambda *_: old_task("completed", "t" * 2_000), V0_3) as proxy,
+            caller(proxy, V1_0, JSONRPC) as peer,
+        ):
+            with pytest.raises(InvalidAgentResponseError, match="1024 characters"):
+                await peer.send("hello")
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+async def test_a_caller_of_0_1_stops_by_its_name_what_it_waits_for(streaming: bool) -> None:
+    """In 0.1 every send waits for its task to end."""
+    with fail_after(20):
+        async with on_ports(App(conformance_agent("Open"))) as place:
+            card = card_at(place, V1_0, JSONRPC, streaming=streaming)
+            async with proxy_of(card) as proxy, caller(proxy, V0_1, JSONRPC) as peer:
+                sending = asyncio.create_task(peer.send("wait", task_id="mine"))
+                while not await is_known(peer, "mine"):
+                    await asyncio.sleep(0.01)
+                assert (await peer.cancel("mine")).id == "mine"
+                assert ((await sending).id, (await sending).status.state) == ("mine", TaskState.CANCELED)
+
+
+@pytest.mark.parametrize("behind", [JSONRPC, GRPC], ids=str)
+async def test_a_task_goes_on_when_its_caller_leaves_and_nobody_reads_its_stream(behind: Binding) -> None:
+    with fail_after(20):
+        app = App(conformance_agent("Open"))
+        (service,) = app.services.values()
+        async with (
+            on_ports(app) as place,
+            proxied(card_at(place, V1_0, behind), guard=Guard(allow_private=True)) as proxy_app,
+            on_ports(proxy_app) as proxy,
+            caller(proxy, V1_0, JSONRPC) as peer,
+        ):
+            (proxied_service,) = proxy_app.services.values()
+            request = peer.request(peer.message("wait"))
+            async with aclosing(peer.stream(ops.SEND_STREAMING_MESSAGE, request)) as events:
+                task = await anext(events)
+                assert proxied_service.engine.runs.working == 1
+            while proxied_service.engine.runs.working or len(app.pulse):
+                await asyncio.sleep(0.01)
+            assert service.engine.runs.working == 1
+            assert (await peer.cancel(task.id)).status.state is TaskState.CANCELED
+
+
+async def is_known(peer: Any, name: str) -> bool:
+    try:
+        await peer.get(name)
+    except TaskNotFoundError:
+        return False
+    return True
+
+
+async def test_reading_and_listing_make_nobody_forget_a_name() -> None:
+    """Only what is begun here is remembered: what others have begun may be any number."""
+    with fail_after(20):
+        async with (
+            on_ports(App(conformance_agent("Open"))) as place,
+            caller(place, V1_0, JSONRPC) as direct,
+            proxy_of(place["url"], ledger=Ledger(size=3)) as proxy,
+            caller(proxy, V0_1, JSONRPC) as old,
+            caller(proxy, V1_0, JSONRPC) as new,
+        ):
+            await old.send("hello", task_id="mine")
+            others = [await direct.send("hello") for _ in range(4)]
+            assert len((await new.list()).tasks) == 5
+            for task in others:
+                await new.get(task.id)
+            assert (await old.get("mine")).id == "mine"

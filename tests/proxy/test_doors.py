@@ -7,27 +7,39 @@ from typing import Any
 import httpx2
 import pytest
 from anyio import fail_after
+from msgspec import structs
 
 from parley import Agent
 from parley.client.credentials import Credentials
 from parley.protocol import operations as ops
 from parley.protocol import requests as r
-from parley.protocol.cards import AgentCard, ApiKeyLocation, ApiKeyScheme
+from parley.protocol.cards import (
+    AgentCard,
+    ApiKeyLocation,
+    ApiKeyScheme,
+    Binding,
+    HttpAuthScheme,
+    MutualTlsScheme,
+    OpenIdConnectScheme,
+)
 from parley.protocol.errors import (
     InvalidParamsError,
+    RateLimitedError,
     TaskNotFoundError,
     UnauthenticatedError,
     UnavailableError,
 )
-from parley.proxy.forwarding import Forwarding
+from parley.proxy.forwarding import Forwarding, challenges_for
 from parley.proxy.proxied import proxied
 from parley.server.app import App
 from parley.server.credentials import ANONYMOUS
 from parley.server.credentials import Credentials as ServerCredentials
+from parley.server.limits import ServerLimits
 from parley.server.schemes.api_keys import ApiKeys
 from parley.server.schemes.stored_secrets import StoredSecret, hash_secret
 from parley.server.schemes.tokens import BearerTokens
 from parley.server.security import Security, challenges_of
+from parley.server.throttle import RateLimits
 from tests.conformance.matrix import GRPC, JSONRPC, REST, V0_3, V1_0
 from tests.conformance.serve import conformance_agent, secured_agent
 from tests.proxy.proxies import Place, caller, on_ports, proxy_of
@@ -35,6 +47,7 @@ from tests.server.serving import serving
 
 pytestmark = pytest.mark.anyio
 
+KEY = ApiKeyScheme(ApiKeyLocation.COOKIE, "key")
 ALICE, BOB, OURS = "alice-token-0123456789abcdef", "bob-token-0123456789abcdef", "our-token-0123456789abcdef"
 
 
@@ -227,4 +240,80 @@ async def test_a_cookie_that_is_no_key_is_nobodys(cookie: str) -> None:
     assert await Forwarding(card).authenticate(ServerCredentials({"cookie": cookie})) == ANONYMOUS
 
 
-KEY = ApiKeyScheme(ApiKeyLocation.COOKIE, "key")
+@pytest.mark.parametrize("behind", [JSONRPC, GRPC], ids=str)
+async def test_what_cannot_be_in_a_header_is_handed_on_to_nobody(behind: Binding) -> None:
+    """Raw, because no client sends such headers."""
+    app = App(secured_agent(), security=tokens(alice=ALICE))
+    with fail_after(20):
+        async with (
+            on_ports(app) as place,
+            proxy_of(place["url"], bindings=[behind], trusted=[place["grpc"]]) as proxy,
+            httpx2.AsyncClient() as http,
+        ):
+
+            async def status(*headers: tuple[bytes, bytes]) -> int:
+                body = {"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": "absent"}}
+                reply = await http.post(f"{proxy['url']}/", json=body, headers=[(b"a2a-version", b"1.0"), *headers])
+                return reply.json()["error"]["code"]
+
+            token = b"Bearer " + ALICE.encode()
+            assert await status((b"authorization", b"Bearer \xe9\xff")) == UnauthenticatedError.row.code
+            assert await status((b"authorization", b"Bearer a\tb")) == UnauthenticatedError.row.code
+            extensions = (b"a2a-extensions", b"urn:\xe9, urn:other")
+            assert await status((b"authorization", token), extensions) == TaskNotFoundError.row.code
+
+
+async def test_who_guesses_credentials_of_the_agent_is_stopped_at_the_proxy() -> None:
+    """The agent sees one address, the proxy's, and would stop everybody."""
+    app = App(secured_agent(), security=tokens(alice=ALICE))
+    limits = ServerLimits(rates=RateLimits(failures_per_minute=3))
+    with fail_after(20):
+        async with (
+            on_ports(app) as place,
+            proxy_of(place["url"], limits=limits) as proxy,
+            caller(proxy, V1_0, JSONRPC) as nobody,
+            caller(proxy, V1_0, REST, **bearer("guess")) as eve,
+        ):
+            for _ in range(5):
+                with pytest.raises(UnauthenticatedError):
+                    await nobody.send("hello")  # who brings nothing guesses nothing
+            for _ in range(2):
+                with pytest.raises(UnauthenticatedError):
+                    await eve.send("hello")
+            with pytest.raises(UnauthenticatedError):
+                await eve.stream_of("hello")
+            with pytest.raises(RateLimitedError):
+                await eve.send("hello")
+
+
+async def test_an_agent_that_also_lets_strangers_in_leaves_the_door_open() -> None:
+    either = ({"key": ()}, {})
+    card = AgentCard("Keyed", "", "1", (), security_schemes={"key": KEY}, security=either)
+    assert Forwarding(card).is_open
+    assert not Forwarding(structs.replace(card, security=either[:1])).is_open
+
+
+@pytest.mark.parametrize("behind", [JSONRPC, REST, GRPC], ids=str)
+async def test_a_refusal_says_what_the_agent_wants(behind: Binding) -> None:
+    app = App(secured_agent(), security=tokens(alice=ALICE))
+    with fail_after(20):
+        async with (
+            on_ports(app) as place,
+            proxy_of(place["url"], bindings=[behind], trusted=[place["grpc"]]) as proxy,
+            httpx2.AsyncClient(base_url=proxy["url"], headers={"a2a-version": "1.0"}) as http,
+        ):
+            for reply in (await http.get("/tasks/absent"), await http.get("/extendedAgentCard")):
+                assert (reply.status_code, reply.headers["www-authenticate"]) == (401, "Bearer")
+
+
+def test_a_card_cannot_put_words_into_a_header() -> None:
+    schemes = {
+        "basic": HttpAuthScheme("basic"),
+        "odd": HttpAuthScheme("Bearer\r\nset-cookie: a=b"),
+        "key": ApiKeyScheme(ApiKeyLocation.HEADER, "X-Key"),
+        "quoted": ApiKeyScheme(ApiKeyLocation.QUERY, 'a", b="'),
+        "certificate": MutualTlsScheme(),
+        "openid": OpenIdConnectScheme("https://login.example"),
+    }
+    card = AgentCard("Odd", "", "1", (), security_schemes=schemes)
+    assert challenges_for(card) == ("Basic", 'ApiKey in="header", name="X-Key"', "Bearer")

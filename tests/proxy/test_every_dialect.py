@@ -135,6 +135,8 @@ async def register_webhooks(peer: Peer, behind: Version) -> None:
     assert (config.url, config.token, config.task_id) == (HOOK, "token-1", task.id)
     wanted = r.GetPushConfigRequest(task.id, config.id if peer.version is V1_0 else None)
     assert (await peer.call(ops.GET_PUSH_CONFIG, wanted)).url == HOOK
+    if peer.version is V1_0:
+        assert config.id
     if V0_1 not in (peer.version, behind) and V0_2 not in (peer.version, behind):
         page = await peer.call(ops.LIST_PUSH_CONFIGS, r.ListPushConfigsRequest(task.id))
         assert [known.url for known in page.configs] == [HOOK]
@@ -142,4 +144,12 @@ async def register_webhooks(peer: Peer, behind: Version) -> None:
         await peer.call(ops.DELETE_PUSH_CONFIG, r.DeletePushConfigRequest(task.id, page.configs[0].id or task.id))
         page = await peer.call(ops.LIST_PUSH_CONFIGS, r.ListPushConfigsRequest(task.id))
         assert page.configs == ()
+    elif peer.version is V1_0 and behind is V0_1:
+        page = await peer.call(ops.LIST_PUSH_CONFIGS, r.ListPushConfigsRequest(task.id))
+        assert page.configs == (config,)
+        other = await peer.start("wait")
+        assert (await peer.call(ops.LIST_PUSH_CONFIGS, r.ListPushConfigsRequest(other.id))).configs == ()
+        with pytest.raises(TaskNotFoundError):
+            await peer.call(ops.GET_PUSH_CONFIG, r.GetPushConfigRequest(other.id, "any"))
+        await peer.cancel(other.id)
     await peer.cancel(task.id)

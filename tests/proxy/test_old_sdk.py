@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from parley.protocol import requests as r
 from parley.protocol.cards import Binding
 from parley.protocol.errors import TaskNotCancelableError, TaskNotFoundError, UnsupportedOperationError
 from parley.protocol.events import StatusUpdate
+from parley.protocol.lifecycle import is_terminal
 from parley.protocol.messages import TextPart
 from parley.protocol.tasks import Artifact, Task, TaskState
 from parley.protocol.versions import Version
@@ -34,12 +36,12 @@ pytestmark = pytest.mark.anyio
 
 
 @contextmanager
-def old_process(script: str) -> Generator[str]:
-    """The URL of an agent on a2a-sdk 0.3.26, in a process of its own."""
-    python = ROOT / ".peers" / "a2a-sdk-0.3.26" / "bin" / "python"
+def old_process(script: str, *words: str, sdk: str = "a2a-sdk-0.3.26") -> Generator[str]:
+    """The URL of an agent on an old SDK, in a process of its own."""
+    python = ROOT / ".peers" / sdk / "bin" / "python"
     if not python.exists():
-        pytest.fail("The environment of a2a-sdk-0.3.26 is missing: run `make peers`", pytrace=False)
-    command = [python, ROOT / "tests" / "peers" / script]
+        pytest.fail(f"The environment of {sdk} is missing: run `make peers`", pytrace=False)
+    command = [python, ROOT / "tests" / "peers" / script, *words]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         try:
             assert process.stdout is not None
@@ -69,6 +71,19 @@ def test_a_proxied_agent_of_the_old_sdk_passes_the_check_in_1_0_over_grpc(tmp_pa
         done = CliRunner().invoke(app, ["check", place, *options])
         assert done.exit_code == 0, done.output
         assert report.exists()
+
+
+@pytest.mark.parametrize("sdk", ["a2a-sdk-0.2.16", "a2a-sdk-0.3.26"])
+def test_a_proxied_agent_of_an_old_sdk_passes_the_check_in_all_versions_and_bindings(sdk: str, tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "parley.cli.main", "proxy"]
+    with (
+        old_process("server_sdk_pydantic.py", sdk=sdk) as url,
+        running(*words, url, "--binding", "jsonrpc", "--port", "0", "--grpc-port", "0", cwd=tmp_path) as proxy,
+    ):
+        place = proxy.until_ready()
+        for versions in ([], ["--dialect", "0.1"]):  # which no card declares
+            done = CliRunner().invoke(app, ["check", place, "--message", "echo hello", *versions])
+            assert done.exit_code == 0, done.output
 
 
 @pytest.mark.parametrize("behind", [JSONRPC, REST, GRPC], ids=str)
@@ -115,6 +130,17 @@ async def test_what_1_0_demands_over_grpc_is_there_as_far_as_the_old_agent_can(o
             await keep_webhooks(peer)
 
 
+@pytest.mark.parametrize("sdk", ["a2a-sdk-0.2.16", "a2a-sdk-0.3.26"])
+async def test_a_stream_that_goes_on_with_a_task_begins_with_it(sdk: str) -> None:
+    with fail_after(30), old_process("server_sdk_pydantic.py", sdk=sdk) as url:
+        async with proxy_of(url) as proxy, caller(proxy, V1_0, GRPC) as peer:
+            asked = await peer.send("ask")
+            first, *rest = await peer.stream_of("four", task_id=asked.id)
+            assert isinstance(first, Task)
+            assert (first.id, first.status.state) == (asked.id, TaskState.INPUT_REQUIRED)
+            assert texts(rest) == "A table for four."
+
+
 async def follow_a_task_twice(peer: Peer) -> None:
     gate = f"gate-{uuid4()}"
     request = peer.request(peer.message(f"count 4 pausing after 2 at {gate}"))
@@ -151,3 +177,19 @@ async def keep_webhooks(peer: Peer) -> None:
     assert page.configs == ()
     with pytest.raises(TaskNotFoundError):
         await peer.call(ops.GET_PUSH_CONFIG, r.GetPushConfigRequest(task.id, "hook-1"))
+
+
+async def test_a_task_goes_on_when_its_caller_leaves_although_the_agent_would_stop_it() -> None:
+    """a2a-sdk 0.2 stops the work on a task whose stream nobody reads."""
+    gate = f"gate-{uuid4()}"
+    with fail_after(30), old_process("server_sdk_pydantic.py", sdk="a2a-sdk-0.2.16") as url:
+        async with proxy_of(url) as proxy, caller(proxy, V1_0, JSONRPC) as peer:
+            request = peer.request(peer.message(f"count 4 pausing after 2 at {gate}"))
+            async with aclosing(peer.stream(ops.SEND_STREAMING_MESSAGE, request)) as events:
+                seen = [await anext(events)]
+                while not texts(seen).endswith("2 "):
+                    seen.append(await anext(events))
+            await peer.send(f"open {gate}")
+            while not is_terminal((task := await peer.get(seen[0].id)).status.state):
+                await asyncio.sleep(0.05)
+            assert (task.status.state, said(task.artifacts[0])) == (TaskState.COMPLETED, "1 2 3 4 ")

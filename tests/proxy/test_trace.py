@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+import threading
 from contextlib import aclosing
 from datetime import UTC, datetime
 
@@ -10,6 +12,7 @@ import msgspec
 import pytest
 from anyio import fail_after
 
+from parley.cli.trace_text import TraceText, rendered
 from parley.protocol import operations as ops
 from parley.protocol import requests as r
 from parley.protocol.cards import ApiKeyLocation, ApiKeyScheme, Binding
@@ -18,7 +21,7 @@ from parley.protocol.messages import Message, Role, TextPart
 from parley.protocol.push import PushAuthentication, PushConfig
 from parley.protocol.versions import Version
 from parley.proxy import spelling
-from parley.proxy.trace import Line, Trace, Way, json_writer, text_writer
+from parley.proxy.trace import Line, Trace, Way, json_writer
 from parley.server.app import App
 from parley.server.webhook_guard import WebhookPolicy
 from tests.conformance.matrix import GRPC, JSONRPC, REST, V0_1, V0_3, V1_0
@@ -132,17 +135,65 @@ def line(**fields: object) -> Line:
 
 def test_people_get_indented_text_that_cannot_steer_their_terminal() -> None:
     out = io.StringIO()
-    text_writer(out)(line(headers={"x-a": "1"}, body={"id": "\u009b31m"}))
-    text_writer(out)(line(body="cannot\x1b[2J"))
+    with TraceText(out) as write:
+        write(line(headers={"x-a": "1"}, body={"id": "\u009b31m \u202e"}))
+        write(line(what="Get\nTask\x1b[2J", body="cannot\x1b[2J"))
     assert out.getvalue().splitlines() == [
         "12:00:00.005  #7  caller → proxy  request  A2A 1.0 JSONRPC  GetTask",
         "    x-a: 1",
         "    {",
-        '      "id": "\\x9b31m"',
+        '      "id": "�31m �"',
         "    }",
-        "12:00:00.005  #7  caller → proxy  request  A2A 1.0 JSONRPC  GetTask",
-        "    cannot\\x1b[2J",
+        "12:00:00.005  #7  caller → proxy  request  A2A 1.0 JSONRPC  Get␊Task␛[2J",
+        "    cannot␛[2J",
     ]
+
+
+def test_people_get_no_more_than_they_can_read() -> None:
+    long = rendered(line(body={"raw": "A" * 5_000_000, "rows": list(range(5_000))}))
+    assert "A… 4,999,000 more characters" in long
+    assert long.splitlines()[-1].strip().endswith("more rows")
+    assert len(long) < 20_000
+
+
+def test_a_reader_that_stands_still_holds_nobody_up_and_hears_what_is_left_out() -> None:
+    reader, writer = os.pipe()
+    with open(writer, "w", encoding="utf-8") as out, open(reader, encoding="utf-8") as shown:
+        trace = TraceText(out)
+        with trace as write:
+            for _ in range(5_000):
+                write(line(body="x" * 500))
+            first = shown.readline()
+            while "left out" not in (row := shown.readline()):
+                write(line(body="x" * 500))
+            assert first.startswith("12:00:00.005  #7")
+            assert row.startswith("… ")
+            reading = threading.Thread(target=shown.read)
+            reading.start()
+        out.close()
+        reading.join()
+
+
+def test_a_trace_that_cannot_be_written_disturbs_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    def full(_: Line) -> None:
+        raise OSError("No space left on device")
+
+    lines: list[Line] = []
+    trace = Trace(full, lines.append, now=lambda: NOON)
+    for _ in range(2):
+        trace.write(Way.CALLED, "request", ops.GET_TASK, V1_0, JSONRPC, "GetTask", None)
+    assert len(lines) == 2
+    assert [record.getMessage() for record in caplog.records] == [
+        "The trace goes on without one that could not be written: No space left on device"
+    ]
+
+
+def test_a_terminal_that_is_gone_disturbs_nobody() -> None:
+    out = io.StringIO()
+    out.close()
+    with TraceText(out) as write:
+        write(line())
+        write(line())
 
 
 def test_programs_get_a_json_object_a_line() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 import secrets
 from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
@@ -24,15 +25,20 @@ from parley.protocol.cards import (
     AgentInterface,
     ApiKeyLocation,
     ApiKeyScheme,
+    HttpAuthScheme,
+    MutualTlsScheme,
+    OAuth2Scheme,
+    OpenIdConnectScheme,
     SecurityRequirement,
     SecurityScheme,
 )
-from parley.protocol.errors import UnauthenticatedError
+from parley.protocol.errors import PermissionDeniedError, UnauthenticatedError
 from parley.protocol.negotiation import read_extensions
 from parley.protocol.versions import Version
 from parley.server.contracts import Doorkeeper
 from parley.server.credentials import ANONYMOUS, Credentials, Identity
 from parley.server.cursor import CURSOR
+from parley.server.schemes.scheme import Challenge
 
 _numbers = count(1)
 _secret = secrets.token_bytes(32)  # names of callers tell nothing about their credentials
@@ -67,8 +73,9 @@ class Forwarding:
 
     @property
     def is_open(self) -> bool:
-        """Whether anybody could use the agent through this door, without any credentials."""
-        return self._own is None and not (self._forwards and self._card.security)
+        """Whether anybody could use the agent through this door without any credentials, as far as its card says."""
+        is_guarded = self._forwards and bool(self._card.security) and all(self._card.security)
+        return self._own is None and not is_guarded
 
     @property
     def schemes(self) -> Mapping[str, SecurityScheme]:
@@ -89,18 +96,28 @@ class Forwarding:
         return self._own.requirements_for(scopes) if self._own is not None else self.requirements
 
     async def authenticate(self, credentials: Credentials) -> Identity:
-        """Who the request comes from: whoever the proxy's own door knows, or whoever has the same credentials."""
+        """Who the request comes from: whoever the proxy's own door knows, or whoever has the same credentials.
+
+        Raises:
+            UnauthenticatedError: the door does not know the caller, or the credentials cannot be handed on.
+        """
         headers = credentials.headers
         asked = read_extensions(headers[name] for name in ("a2a-extensions", "x-a2a-extensions") if name in headers)
         given, query = self._secrets(credentials) if self._forwards else ({}, {})
-        _brought.set(Brought(next(_numbers), given, query, asked))
+        _brought.set(Brought(next(_numbers), given, query, tuple(filter(_is_plain, asked))))
+        if not all(map(_is_plain, given.values())):
+            raise UnauthenticatedError("Credentials have no characters but those of ASCII")
         if self._own is not None:
             return await self._own.authenticate(credentials)
         return Identity(_name_of(given, query)) if given or query else ANONYMOUS
 
     def demand(self) -> UnauthenticatedError:
         """The error for a stranger who asks for what strangers never get."""
-        return self._own.demand() if self._own is not None else UnauthenticatedError()
+        if self._own is not None:
+            return self._own.demand()
+        error = UnauthenticatedError()
+        vars(error).update(challenges=challenges_for(self._card))
+        return error
 
     async def open(self) -> None:
         """Get ready."""
@@ -156,7 +173,7 @@ class ForwardedCredentials:
             raise CredentialsError(f"The proxy is not told to trust {interface.url} with its callers' credentials")
         return replace(sent, headers={**sent.headers, **asked.headers}, query={**sent.query, **asked.query})
 
-    async def renew(self, error: UnauthenticatedError) -> bool:
+    async def renew(self, error: UnauthenticatedError | PermissionDeniedError) -> bool:
         """Nothing better is known than what the caller brought."""
         return False
 
@@ -174,6 +191,32 @@ async def pass_extensions(step: Step) -> Step:
     name = "a2a-extensions" if step.version is Version.V1_0 else "x-a2a-extensions"
     asked = read_extensions([step.sent.headers.get(name, ""), *wanted])
     return replace(step, sent=replace(step.sent, headers={**step.sent.headers, name: ", ".join(asked)}))
+
+
+def challenges_for(card: AgentCard) -> tuple[str, ...]:
+    """What a 401 says that the agent wants, as its card has it: HTTP wants a challenge in each. See `challenges_of`."""
+    found: dict[str, Challenge] = {}
+    for scheme in card.security_schemes.values():
+        match scheme:
+            case HttpAuthScheme():
+                challenge = Challenge(scheme.scheme[:1].upper() + scheme.scheme[1:])
+            case ApiKeyScheme():
+                challenge = Challenge("ApiKey", {"in": scheme.location.value, "name": scheme.name})
+            case MutualTlsScheme():
+                continue  # a caller's certificate ends at the proxy
+            case OAuth2Scheme() | OpenIdConnectScheme():
+                challenge = Challenge("Bearer")
+        if _TOKEN.fullmatch(challenge.scheme) and all(map(_TOKEN.fullmatch, challenge.parameters.values())):
+            found.setdefault(challenge.scheme, challenge)
+    return tuple(map(str, found.values()))
+
+
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")  # RFC 9110; a foreign card may say anything
+
+
+def _is_plain(text: str) -> bool:
+    """Whether a text can be a header's value over every binding."""
+    return text.isascii() and text.isprintable()
 
 
 def _cookie(credentials: Credentials, name: str) -> str | None:

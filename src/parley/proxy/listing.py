@@ -22,41 +22,52 @@ MOST_READ = 200
 """Tasks that are read for one list, the newest: each is a call of the agent."""
 
 AT_ONCE = 8
-"""Calls of the agent at the same time."""
+"""Calls of the agent at the same time, for all lists together: one request of a caller becomes many of them here."""
 
 Read = Callable[[str], Awaitable[Task]]
 
 
-async def list_remembered(remote_ids: Sequence[str], read: Read, request: ListTasksRequest) -> TaskPage:
-    """A page of these tasks, newest status first.
+class Listing:
+    """Makes lists."""
 
-    Raises:
-        InvalidParamsError: the page size is out of range, or the token is not one of ours.
-    """
-    size = DEFAULT_PAGE_SIZE if request.page_size is None else request.page_size
-    if not 1 <= size <= MAX_PAGE_SIZE:
-        raise InvalidParamsError(f"Must be between 1 and {MAX_PAGE_SIZE}", path="$.pageSize")
-    after = decode_page_token(request.page_token) if request.page_token else None
-    found = [task for task in await _read_all(remote_ids[:MOST_READ], read) if _is_wanted(task, request)]
-    found.sort(key=_place, reverse=True)
-    rest = [task for task in found if after is None or _place(task) < after]
-    page = rest[:size]
-    token = encode_page_token(*_place(page[-1])) if len(rest) > size else ""
-    shown = tuple(task if request.include_artifacts else structs.replace(task, artifacts=()) for task in page)
-    return TaskPage(tuple(cut_history(task, request.history_length) for task in shown), token, size, len(found))
+    def __init__(self) -> None:
+        self._room = asyncio.Semaphore(AT_ONCE)
 
+    async def page(self, remote_ids: Sequence[str], read: Read, request: ListTasksRequest) -> TaskPage:
+        """A page of these tasks, newest status first.
 
-async def _read_all(remote_ids: Sequence[str], read: Read) -> list[Task]:
-    room = asyncio.Semaphore(AT_ONCE)
+        Raises:
+            InvalidParamsError: the page size is out of range, or the token is not one of ours.
+        """
+        size = DEFAULT_PAGE_SIZE if request.page_size is None else request.page_size
+        if not 1 <= size <= MAX_PAGE_SIZE:
+            raise InvalidParamsError(f"Must be between 1 and {MAX_PAGE_SIZE}", path="$.pageSize")
+        after = decode_page_token(request.page_token) if request.page_token else None
+        tasks = await self._read_all(remote_ids[:MOST_READ], read, request)
+        found = sorted((task for task in tasks if _is_wanted(task, request)), key=_place, reverse=True)
+        rest = [task for task in found if after is None or _place(task) < after]
+        page = tuple(rest[:size])
+        token = encode_page_token(*_place(page[-1])) if len(rest) > size else ""
+        return TaskPage(page, token, size, len(found))
 
-    async def read_one(remote_id: str) -> Task | None:
-        async with room:
-            try:
-                return await read(remote_id)
-            except TaskNotFoundError:
-                return None  # the agent has forgotten it
+    async def _read_all(self, remote_ids: Sequence[str], read: Read, request: ListTasksRequest) -> list[Task]:
+        """All of these tasks that the agent still knows, without what nobody has asked for: that may be a lot."""
 
-    return [task for task in await asyncio.gather(*map(read_one, remote_ids)) if task is not None]
+        async def read_one(remote_id: str) -> Task | None:
+            async with self._room:
+                try:
+                    task = await read(remote_id)
+                except TaskNotFoundError:
+                    return None
+            shown = task if request.include_artifacts else structs.replace(task, artifacts=())
+            return cut_history(shown, request.history_length)
+
+        reading = [asyncio.create_task(read_one(remote_id)) for remote_id in remote_ids]
+        try:
+            return [task for task in await asyncio.gather(*reading) if task is not None]
+        finally:
+            for one in reading:
+                one.cancel()
 
 
 def _is_wanted(task: Task, request: ListTasksRequest) -> bool:

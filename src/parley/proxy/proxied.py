@@ -7,24 +7,34 @@ async with proxied("http://old-agent:9000") as app:
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from parley.client.calling import Authenticator
 from parley.client.client import Client
+from parley.client.connecting import Tls
 from parley.client.credentials import Credentials
 from parley.client.guard import Guard
 from parley.client.options import Timeouts
+from parley.engine.deliveries import Deliveries
 from parley.protocol.cards import AgentCard, Binding
 from parley.protocol.versions import Version
+from parley.proxy.addressing import Addressing
 from parley.proxy.forwarding import ForwardedCredentials, Forwarding, pass_extensions
+from parley.proxy.ledger import Ledger
+from parley.proxy.relay import Relay
 from parley.proxy.remote_agent import RemoteAgent
 from parley.proxy.remote_engine import RemoteEngine
-from parley.proxy.trace import Trace
+from parley.proxy.remote_webhooks import RemoteWebhooks
+from parley.proxy.trace import Trace, TracedSender
+from parley.proxy.upstream import Upstream
 from parley.server.app import App
+from parley.server.cards import Signer
 from parley.server.contracts import Doorkeeper
 from parley.server.limits import ServerLimits
 from parley.server.telemetry import Telemetry
 from parley.server.webhook_guard import PUBLIC_ONLY, WebhookPolicy
+from parley.server.webhook_sender import WebhookSender
+from parley.stores.memory import MemoryTaskLog
 
 
 @asynccontextmanager
@@ -37,47 +47,78 @@ async def proxied(
     trusted: Sequence[str] = (),
     security: Doorkeeper | None = None,
     guard: Guard | None = None,
+    tls: Tls | None = None,
     timeouts: Timeouts | None = None,
     limits: ServerLimits | None = None,
     public_url: str | None = None,
+    webhook_url: str | None = None,
+    signer: Signer | None = None,
+    cors_origins: Sequence[str] = (),
     telemetry: Telemetry | None = None,
     webhooks: WebhookPolicy | None = PUBLIC_ONLY,
     trace: Trace | None = None,
+    ledger: Ledger | None = None,
 ) -> AsyncGenerator[App]:
     """An app that serves the agent at `target`, which is called in one of `bindings` and `versions`.
 
     `credentials` are the proxy's own for the agent; without them, those of each caller are handed on, to the origin of
     `target` and to the `trusted` ones. `security` says who may call the proxy; callers' credentials are then for the
-    proxy alone. `webhooks` says which ones may be registered at the agent, which calls them itself.
+    proxy alone. `webhooks` says which ones callers may register: the proxy calls them if it has a `webhook_url`, at
+    which the agent reaches it, and otherwise the agent does so itself. `ledger` is what the proxy remembers.
 
     Raises:
         ClientError, PeerProtocolError: the agent cannot be found, or offers nothing that is asked for.
     """
     forwards = credentials is None and security is None
-    async with Client(
-        target,
-        credentials=ForwardedCredentials([_first_url(target), *trusted]) if forwards else credentials,
-        bindings=bindings,
-        versions=versions,
-        interceptors=[pass_extensions],
-        guard=guard,
-        timeouts=timeouts,
-    ) as client:
+    async with AsyncExitStack() as stack:
+        client = await stack.enter_async_context(
+            Client(
+                target,
+                credentials=ForwardedCredentials([_first_url(target), *trusted]) if forwards else credentials,
+                bindings=bindings,
+                versions=versions,
+                interceptors=[pass_extensions],
+                guard=guard,
+                tls=tls,
+                timeouts=timeouts,
+            )
+        )
         if trace is not None:
             trace.mask(client.card.security_schemes.values())
             trace.mask(security.schemes.values() if security is not None else ())
             client.calls.connect = trace.listening(client.calls.connect)
         agent = RemoteAgent(client.card, keeps_security=forwards)
         door = Forwarding(client.card, own=security, forwards=forwards)
+        upstream = Upstream(client, are_credentials_ours=not forwards)
+        addressing = Addressing(upstream, ledger or Ledger(), keeps_apart=security is not None)
+        if not client.card.capabilities.push_notifications:
+            webhooks = None
+        relay = None
+        if webhook_url is not None and webhooks is not None:
+            log, sender = MemoryTaskLog(), await stack.enter_async_context(WebhookSender(webhooks))
+            heard = sender if trace is None else TracedSender(sender, trace)
+            relay = Relay(
+                upstream,
+                addressing,
+                agent=agent.id,
+                url=webhook_url,
+                log=log,
+                deliveries=await stack.enter_async_context(Deliveries(log, heard, observer=telemetry)),
+                limits=limits,
+                trace=trace,
+            )
         app = App(
             agent,
             security=door,
             limits=limits,
             public_url=public_url,
+            signer=signer,
+            cors_origins=cors_origins,
             telemetry=telemetry,
-            webhooks=webhooks if client.card.capabilities.push_notifications else None,
-            remote=RemoteEngine(agent, client, are_credentials_ours=not forwards, keeps_apart=security is not None),
+            webhooks=webhooks,
+            remote=RemoteEngine(agent, upstream, addressing, relay or RemoteWebhooks(upstream, addressing)),
             tap=trace,
+            inbox=relay,
         )
         app.is_open = door.is_open
         yield app

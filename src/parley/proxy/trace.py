@@ -1,11 +1,13 @@
 """The conversation as it happens, on both sides of a proxy: what each said, in the dialect that it speaks.
 
 Each line belongs to an exchange, which has a number: a caller's request and all that came of it. Between the caller's
-request and its answer stand the calls of the agent, translated. Secrets are masked.
+request and its answer stand the calls of the agent, translated. What the agent tells by itself, and what goes on of
+it, has the number 0. Secrets are masked.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
 from datetime import UTC, datetime
@@ -16,6 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from parley.client.transport import Received, Sent, Transport
+from parley.engine.deliveries import Notification, Sender
 from parley.protocol.cards import AgentInterface, ApiKeyScheme, Binding, SecurityScheme
 from parley.protocol.errors import A2AError, wire_name
 from parley.protocol.events import StreamEvent
@@ -26,6 +29,8 @@ from parley.protocol.versions import Version
 from parley.proxy.forwarding import brought
 from parley.proxy.spelling import show_error, show_event, show_headers, show_request, show_result
 from parley.server.observer import Call
+
+logger = logging.getLogger(__name__)
 
 
 class Way(StrEnum):
@@ -53,30 +58,9 @@ class Line(Struct, frozen=True, omit_defaults=True):
 
 
 Write = Callable[[Line], None]
+"""Somebody who is told. One that raises OSError or ValueError is told nothing more."""
+
 Clock = Callable[[], datetime]
-
-
-def text_writer(out: TextIO) -> Write:
-    """Writes lines for people, with bodies indented."""
-
-    def write(line: Line) -> None:
-        head = (
-            f"{line.time[11:23]}  #{line.exchange}  {line.way:<14}  {line.kind:<7}  A2A {line.version} {line.binding}"
-        )
-        lines = [f"{head}  {line.what}"]
-        lines += [f"    {name}: {value}" for name, value in line.headers.items()]
-        if line.body is not None:
-            body = line.body
-            text = body if isinstance(body, str) else msgspec.json.format(msgspec.json.encode(body), indent=2).decode()
-            lines += [f"    {row}" for row in text.splitlines()]
-        out.write("\n".join(lines).translate(HARMLESS) + "\n")
-        out.flush()
-
-    return write
-
-
-HARMLESS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if code != 10}
-"""What strangers say must not steer the terminal."""
 
 
 def json_writer(out: TextIO) -> Write:
@@ -93,7 +77,7 @@ class Trace:
     """Tells writers of everything that is said. It is the tap of the server, and listens at the client's transports."""
 
     def __init__(self, *writers: Write, now: Clock = lambda: datetime.now(UTC)) -> None:
-        self._writers = writers
+        self._writers = list(writers)
         self._now = now
         self._secrets: set[str] = set()
 
@@ -133,6 +117,10 @@ class Trace:
     ) -> None:
         self.write(way, kind, call.operation, call.version, call.binding, what, body, headers)
 
+    def delivered(self, notification: Notification) -> None:
+        """Its webhook is told of something."""
+        self._push(Way.ANSWERED, notification.event, notification.version)
+
     # --- the agent's side ---------------------------------------------------------------------------------------------
 
     def listening(
@@ -140,6 +128,14 @@ class Trace:
     ) -> Callable[[AgentInterface, Version], Transport]:
         """The same way to connect, with an ear on the line."""
         return lambda interface, version: TracedTransport(connect(interface, version), self)
+
+    def notified(self, event: StreamEvent, version: Version) -> None:
+        """The agent tells the proxy's webhook of something."""
+        self._push(Way.HEARD, event, version)
+
+    def _push(self, way: Way, event: StreamEvent, version: Version) -> None:
+        body = show_event(event, version, Binding.JSONRPC)
+        self._tell(Line(self._time, 0, way, "push", "", version, "webhook", type(event).__name__, {}, body))
 
     def write(
         self,
@@ -162,12 +158,29 @@ class Trace:
         return self._now().isoformat(timespec="milliseconds")
 
     def _tell(self, line: Line) -> None:
-        for write in self._writers:
-            write(line)
+        for write in tuple(self._writers):
+            try:
+                write(line)
+            except (OSError, ValueError) as error:  # a full disk must not end the conversation
+                self._writers.remove(write)
+                logger.error("The trace goes on without one that could not be written: %s", error)
 
 
 def _name(error: BaseException) -> str:
     return wire_name(error) if isinstance(error, A2AError) else type(error).__name__
+
+
+class TracedSender:
+    """A sender of notifications that tells a trace of each that its webhook has taken."""
+
+    def __init__(self, inner: Sender, trace: Trace) -> None:
+        self._inner = inner
+        self._trace = trace
+
+    async def send(self, notification: Notification) -> None:
+        """Tell a webhook something; see `Sender`."""
+        await self._inner.send(notification)
+        self._trace.delivered(notification)
 
 
 class TracedTransport:

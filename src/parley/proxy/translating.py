@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,21 +24,31 @@ from parley.protocol.events import ArtifactUpdate, StatusUpdate, StreamEvent
 from parley.protocol.messages import Message
 from parley.protocol.tasks import Artifact, Task, TaskStatus
 from parley.protocol.versions import Version
+from parley.proxy.forwarding import brought
 from parley.proxy.ledger import Ledger
+
+LONGEST_ID = 1_024
+"""Characters of an id that an agent may make up. It is kept, and stands in each event."""
 
 
 @dataclass(slots=True)
 class View:
-    """One caller's view of what the agent says. `name` is what it calls the task, if it has named it itself."""
+    """One caller's view of what the agent says.
+
+    `name` is what the caller calls the task, if it has named it itself; `begins` says that the task is to be remembered
+    as the caller's. With `keeps_apart` nothing is shown that another caller has begun.
+    """
 
     caller: Caller
     ledger: Ledger
+    keeps_apart: bool = False
+    begins: bool = False
     name: str | None = None
     context_id: str | None = None
     _slots: dict[str, int] = field(default_factory=dict[str, int])
 
     def event(self, event: StreamEvent) -> StreamEvent:
-        """An event as the caller gets it. A task that is seen for the first time is remembered."""
+        """An event as the caller gets it."""
         match event:
             case Message():
                 return self.message(event)
@@ -45,7 +56,7 @@ class View:
                 return self.task(event)
             case StatusUpdate():
                 name, context_id = self._known_as(event.task_id), self._context(event.context_id, event.task_id)
-                status = self._status(event.status, name)
+                status = self._status(event.status, name, context_id)
                 return structs.replace(event, task_id=name, context_id=context_id, status=status)
             case ArtifactUpdate():
                 name, context_id = self._known_as(event.task_id), self._context(event.context_id, event.task_id)
@@ -54,35 +65,65 @@ class View:
 
     def task(self, task: Task) -> Task:
         """A task as the caller gets it."""
-        name = self._known_as(task.id)
+        name, context_id = self._known_as(task.id), self._context(task.context_id, task.id)
         return structs.replace(
             task,
             id=name,
-            context_id=self._context(task.context_id, task.id),
-            status=self._status(task.status, name),
+            context_id=context_id,
+            status=self._status(task.status, name, context_id),
             artifacts=tuple(self._in_slot(artifact) for artifact in task.artifacts),
-            history=tuple(_of_task(message, name) for message in task.history),
+            history=tuple(self._of_task(message, name, context_id) for message in task.history),
         )
 
     def message(self, message: Message) -> Message:
         """A direct reply as the caller gets it; 0.1 knows only tasks, and this one by its own name for it."""
+        if message.context_id is not None:
+            message = structs.replace(message, context_id=self._context(message.context_id, ""))
         return message if self.name is None else structs.replace(message, task_id=self.name)
 
     def _known_as(self, remote_id: str) -> str:
-        entry = self.ledger.find(self.caller, self.name or remote_id)
-        if entry is None or entry.remote_id != remote_id:
-            if self.name is None and self.ledger.owns(self.caller, remote_id):
-                return self.ledger.name_of(self.caller, remote_id)
-            self.ledger.write(self.caller, self.name or remote_id, remote_id)
-        return self.ledger.name_of(self.caller, remote_id)
+        _check_length(remote_id)
+        tasks = self.ledger.tasks
+        if self.keeps_apart and tasks.is_anothers(self.caller, remote_id):
+            raise InvalidAgentResponseError("The agent answers with a task that another caller has begun")
+        known = tasks.name_of(self.caller, remote_id)
+        if self.begins and (known is None or self.name not in (None, known)):
+            tasks.write(self.caller, self.name or remote_id, remote_id)
+            return self.name or remote_id
+        return known or remote_id
 
     def _context(self, said: str | None, remote_id: str) -> str:
         """The task's context, which 0.1 says once at most: what it said, else what the caller did."""
-        self.context_id = said or self.context_id or remote_id
+        if said is not None:
+            _check_length(said)
+            self.context_id = self._context_known_as(said) if self.keeps_apart else said
+        self.context_id = self.context_id or remote_id
         return self.context_id
 
-    def _status(self, status: TaskStatus, name: str) -> TaskStatus:
-        return structs.replace(status, message=status.message and _of_task(status.message, name))
+    def _context_known_as(self, remote_id: str) -> str:
+        contexts = self.ledger.contexts
+        known = contexts.name_of(self.caller, remote_id)
+        if known is None and self.begins and not contexts.is_anothers(self.caller, remote_id):
+            contexts.write(self.caller, remote_id, remote_id)
+        return known or remote_id
+
+    def _status(self, status: TaskStatus, name: str, context_id: str) -> TaskStatus:
+        message = status.message and self._of_task(status.message, name, context_id)
+        return structs.replace(status, message=message)
+
+    def _of_task(self, message: Message, name: str, context_id: str) -> Message:
+        """A message of the task's, with the caller's names where it has any."""
+        references = tuple(
+            self.ledger.tasks.name_of(self.caller, remote_id) or remote_id for remote_id in message.reference_task_ids
+        )
+        mark = mark_of(self.caller) if self.keeps_apart else ""
+        return structs.replace(
+            message,
+            message_id=message.message_id.removeprefix(mark),
+            task_id=message.task_id and name,
+            context_id=message.context_id and context_id,
+            reference_task_ids=references,
+        )
 
     def _in_slot(self, artifact: Artifact) -> Artifact:
         """The artifact with the index that 0.1 demands, in the order of appearance."""
@@ -92,18 +133,29 @@ class View:
         return structs.replace(artifact, index=slot)
 
 
-def _of_task(message: Message, name: str) -> Message:
-    return message if message.task_id in (None, name) else structs.replace(message, task_id=name)
+def mark_of(caller: Caller) -> str:
+    """What stands before a caller's ids of messages at an agent that cannot tell callers apart."""
+    return f"{hashlib.sha256(repr((caller.tenant, caller.name)).encode()).hexdigest()[:16]}."
+
+
+def _check_length(remote_id: str) -> None:
+    if len(remote_id) > LONGEST_ID:
+        raise InvalidAgentResponseError(f"The agent's ids have more than {LONGEST_ID} characters")
 
 
 @contextmanager
-def translated_errors(*, are_credentials_ours: bool) -> Generator[None]:
-    """What the agent reports passes as it is; what happens on the way to it becomes an error that callers know."""
+def translated_errors(*, are_credentials_ours: bool, challenges: tuple[str, ...] = ()) -> Generator[None]:
+    """What the agent reports passes as it is; what happens on the way to it becomes an error that callers know.
+
+    `challenges` are what its card demands of callers; see `challenges_of`.
+    """
     try:
         yield
     except UnauthenticatedError as error:
         if are_credentials_ours:
             raise UnavailableError("The agent does not accept the proxy's own credentials") from error
+        has_brought = bool(brought().headers or brought().query)
+        vars(error).update(refused=has_brought, challenges=challenges)  # see `was_refused`
         raise
     except A2AError:
         raise

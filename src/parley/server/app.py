@@ -27,7 +27,7 @@ from parley.protocol.errors import MethodNotFoundError, UnavailableError
 from parley.protocol.versions import Version
 from parley.server.body_room import BodyRoom
 from parley.server.cards import Cards, Signer, host_of
-from parley.server.contracts import Doorkeeper, Operations, RemoteOperations, Tap
+from parley.server.contracts import Doorkeeper, Inbox, Operations, RemoteOperations, Tap
 from parley.server.http import HttpRequest, refuse
 from parley.server.limits import ServerLimits
 from parley.server.metrics import Metrics
@@ -71,10 +71,12 @@ class App:
         drain_seconds: float = 10.0,
         remote: RemoteOperations | None = None,
         tap: Tap | None = None,
+        inbox: Inbox | None = None,
     ) -> None:
         """Assemble the app; nothing is opened yet.
 
-        `remote` does the work instead of an engine, if the one agent is elsewhere; `tap` hears all that is said.
+        `remote` does the work instead of an engine, if the one agent is elsewhere; `tap` hears all that is said;
+        `inbox` answers what that agent asks.
 
         Raises:
             ValueError: there is no agent, one without a handler, or two with one id.
@@ -97,6 +99,7 @@ class App:
         self._telemetry = telemetry
         self._webhooks = webhooks
         self._tap = tap
+        self._inbox = inbox
         self._grpc: tuple[str | None, int] | None = None
         self.is_running = False
         self._was_started = False
@@ -112,7 +115,7 @@ class App:
                 security=security,
                 signer=signer,
                 has_push=webhooks is not None,
-                takes_messages_once=(engine_limits or Limits()).idempotency_seconds > 0,
+                remembers_messages=(engine_limits or Limits()).idempotency_seconds,
                 is_remote=remote is not None,
                 default_version=card_version,
                 grpc_target=self._grpc_target,
@@ -236,6 +239,8 @@ class App:
             await request.reply(status, b'{"status":"%b"}' % word)
         elif path == "/metrics" and self._telemetry is not None and self._telemetry.metrics is not None:
             await self._show_metrics(request, self._telemetry.metrics)
+        elif self._inbox is not None and path.startswith(self._inbox.path):
+            await self._inbox.receive(request)
         elif len(self._sites) == 1:
             (site,) = self._sites.values()
             await site(request, path)

@@ -21,6 +21,7 @@ from parley.protocol.requests import Request, Result
 from parley.protocol.tasks import Task
 from parley.protocol.versions import Version
 from parley.server.credentials import Credentials, Identity
+from parley.server.http import HttpRequest
 from parley.server.metrics import Runs
 from parley.server.observer import Call
 
@@ -122,6 +123,19 @@ class RemoteOperations(Operations, Protocol):
 
     async def get_extended_card(self, caller: Caller) -> AgentCard:
         """The card that the agent shows to this caller."""
+        ...
+
+
+class Inbox(Protocol):
+    """Somebody who answers what others than callers ask, below a path of its own."""
+
+    @property
+    def path(self) -> str:
+        """The beginning of its paths."""
+        ...
+
+    async def receive(self, request: HttpRequest) -> None:
+        """Answer a request."""
         ...
 
 

@@ -126,8 +126,14 @@ class Service:
         if self._security is None:
             return ANONYMOUS
         self._throttle.check_address(address)
-        try:
+        with self._guesses_counted(address):
             return await self._security.authenticate(credentials())
+
+    @contextmanager
+    def _guesses_counted(self, address: str) -> Generator[None]:
+        """Credentials that are refused count against the address that brought them."""
+        try:
+            yield
         except UnauthenticatedError as error:
             if was_refused(error):
                 self._throttle.refuse(address)
@@ -149,6 +155,7 @@ class Service:
             self._watched(call),
             self._tapped(call, request),
             self._throttle.admit(call.identity.name, call.address),
+            self._refusals_heard(call),
         ):
             caller = self._admit(call, request)
             if call.operation is ops.GET_EXTENDED_CARD:
@@ -176,6 +183,7 @@ class Service:
             self._watched(call),
             self._tapped(call, request),
             self._throttle.admit_stream(call.identity.name, call.address),
+            self._refusals_heard(call),
         ):
             with self._throttle.admit(call.identity.name, call.address):
                 caller = self._admit(call, request)
@@ -208,6 +216,10 @@ class Service:
 
     def _tapped(self, call: Call, request: Request) -> AbstractContextManager[None]:
         return nullcontext() if self._tap is None else _listening(self._tap, call, request)
+
+    def _refusals_heard(self, call: Call) -> AbstractContextManager[None]:
+        """An agent elsewhere may refuse the credentials that the door has let pass."""
+        return nullcontext() if self._find_extended_card is None else self._guesses_counted(call.address)
 
     def _tell(self, call: Call, batch: Batch) -> None:
         if self._tap is not None:

@@ -1,0 +1,205 @@
+"""Where an agent tells of tasks, and the log of what it has told: what webhooks are told is read from there.
+
+For each task with webhooks there is an inbox. What arrives in it is written down as events in the names of its caller;
+deliveries read them from the log. Both are in memory and bounded: what is forgotten is not delivered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from msgspec import structs
+
+from parley.client.growing import GrowingTask
+from parley.client.webhooks import WebhookReceiver
+from parley.engine.caller import Caller
+from parley.engine.deliveries import Deliveries
+from parley.engine.sizes import size_of
+from parley.engine.views import fold_stored
+from parley.protocol.errors import LocalProtocolError, PeerProtocolError
+from parley.protocol.events import ArtifactUpdate, MessageAdded, StatusUpdate, StreamEvent, TaskCreated, TaskEvent
+from parley.protocol.lifecycle import fold, is_terminal
+from parley.protocol.messages import Message
+from parley.protocol.push import PushConfig
+from parley.protocol.tasks import Task, TaskState, TaskStatus
+from parley.proxy.translating import View
+from parley.stores.interface import NewTask, Owner, TaskKey, TaskLog, Write
+
+logger = logging.getLogger(__name__)
+
+MOST_INBOXES = 10_000
+"""Tasks with webhooks."""
+
+MOST_BYTES = 64 * 1024 * 1024
+"""Of all that is in the log of these tasks."""
+
+EVENT_BYTES = 500
+"""What an event takes besides what it says."""
+
+FAIR_SHARE = 0.125
+"""Of both, which a caller may fill at the cost of others."""
+
+
+@dataclass(slots=True, eq=False)
+class Inbox:
+    """Where the agent tells of one task, and whose task that is. `key` is the task in the log, once it is known."""
+
+    token: str
+    config: PushConfig
+    """What the agent is told."""
+    view: View
+    tenant: str | None
+    waiting: list[PushConfig] = field(default_factory=list[PushConfig])
+    """Webhooks of sends that the agent has not answered yet."""
+    remote_id: str | None = None
+    key: TaskKey | None = None
+    size: int = 0
+    receiver: WebhookReceiver | None = None
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def owner(self) -> Owner:
+        """Whose it is."""
+        return self.view.caller.owner
+
+
+class Inboxes:
+    """All inboxes. `url` is where they are for the agent: each is below it, by a name that nobody can guess."""
+
+    def __init__(self, log: TaskLog, deliveries: Deliveries, *, agent: str, url: str) -> None:
+        self._log = log
+        self._deliveries = deliveries
+        self._agent = agent
+        self._url = url
+        self._inboxes: OrderedDict[str, Inbox] = OrderedDict()
+        self._by_key: dict[TaskKey, Inbox] = {}
+        self._bytes = 0
+
+    def named(self, token: str) -> Inbox | None:
+        """The inbox by the last segment of its URL."""
+        return self._inboxes.get(token)
+
+    def of(self, key: TaskKey) -> Inbox | None:
+        """The inbox of a task."""
+        return self._by_key.get(key)
+
+    def make(self, view: View, tenant: str | None) -> Inbox:
+        """A new inbox, for a task that may not be known yet."""
+        token = secrets.token_urlsafe(32)
+        config = PushConfig(f"{self._url}{token}", id=f"parley-{secrets.token_hex(8)}", token=token)
+        inbox = self._inboxes[token] = Inbox(token, config, view, tenant)
+        return inbox
+
+    async def open(self, inbox: Inbox, task: Task) -> None:
+        """Keep a log of a task from where it stands, in its caller's names."""
+        key = key_of(inbox.view.caller, task.id)
+        before = self._by_key.get(key)
+        if before is not None:  # a name of 0.1 stands for another task now
+            await self.forget(before)
+        now = datetime.now(UTC)
+        created = TaskCreated(task.id, task.context_id, TaskStatus(TaskState.SUBMITTED), task.metadata)
+        events = (created, *_news(fold(None, [created]), task))
+        new = NewTask(self._agent, task.context_id or "", inbox.view.caller.version, now)
+        await self._log.write(Write(key, 0, events, task.status.state, now, new=new))
+        inbox.key, self._by_key[key] = key, inbox
+        await self._grow(inbox, events)
+
+    async def write(self, inbox: Inbox, event: StreamEvent) -> None:
+        """Write down what is new in what the agent tells of an open inbox's task.
+
+        Raises:
+            PeerProtocolError: it is about another task, or does not follow from what the agent has told before.
+        """
+        remote_id = event.id if isinstance(event, Task) else event.task_id
+        if remote_id not in (None, inbox.remote_id):
+            raise PeerProtocolError("The notification is about another task")
+        stored = await self._log.task(inbox.key) if inbox.key is not None else None
+        if inbox.key is None or stored is None:
+            return
+        before = fold_stored(stored)
+        events = tuple(_news(before, inbox.view.event(event)))
+        if not events:
+            return
+        try:
+            task = fold(before, events)
+        except LocalProtocolError as error:
+            raise PeerProtocolError(f"The notification does not follow from those before: {error}") from error
+        seq, now = stored.head.last_seq, datetime.now(UTC)
+        await self._log.write(Write(inbox.key, seq, events, task.status.state, now, snapshot=task))
+        self._deliveries.notify(inbox.key)
+        await self._grow(inbox, events)
+
+    async def forget(self, inbox: Inbox) -> None:
+        """Expect nothing more, and tell nobody what is not told yet."""
+        if self._inboxes.pop(inbox.token, None) is None:
+            return
+        self._bytes -= inbox.size
+        if inbox.key is not None and self._by_key.get(inbox.key) is inbox:
+            del self._by_key[inbox.key]
+            await self._log.delete(inbox.key)
+
+    async def _grow(self, inbox: Inbox, events: Sequence[TaskEvent]) -> None:
+        """Count what was written; where it is too much, forget the oldest of whoever takes most of it, or of all."""
+        size = sum(map(_size, events))
+        inbox.size += size
+        self._bytes += size
+        while self._bytes > MOST_BYTES or len(self._inboxes) > MOST_INBOXES:
+            own = [other for other in self._inboxes.values() if other.owner == inbox.owner]
+            taken = max(len(own) / MOST_INBOXES, sum(other.size for other in own) / MOST_BYTES)
+            loser = own[0] if own and taken > FAIR_SHARE else next(iter(self._inboxes.values()))
+            logger.warning("Task %s: its webhooks are forgotten for want of room", loser.key and loser.key.task_id)
+            await self.forget(loser)
+
+
+def scoped(caller: Caller) -> Caller:
+    """A caller whose tasks may be called what it likes: in a log ids are unique within a tenant."""
+    return structs.replace(caller, tenant=f"{caller.tenant}/{caller.name}")
+
+
+def key_of(caller: Caller, name: str) -> TaskKey:
+    """A task in the log, by its caller's name for it."""
+    return TaskKey(scoped(caller).owner, name)
+
+
+def _news(before: Task, told: StreamEvent) -> Sequence[TaskEvent]:
+    """The events that lead from a task as it was to what the agent tells of it."""
+    if isinstance(told, Message) or is_terminal(before.status.state):
+        return ()
+    if not isinstance(told, Task):
+        return (told,) if not isinstance(told, StatusUpdate) or told.status != before.status else ()
+    known = {message.message_id for message in (*before.history, before.status.message) if message is not None}
+    added = [
+        MessageAdded(told.id, told.context_id, message) for message in told.history if message.message_id not in known
+    ]
+    grown = GrowingTask()
+    grown.add(before)
+    steps: list[TaskEvent] = []
+    for step in grown.difference(told):
+        match step:
+            case ArtifactUpdate() | StatusUpdate():
+                steps.append(step)
+            case Task():  # nothing leads there step by step
+                steps += [ArtifactUpdate(step.id, step.context_id, artifact) for artifact in step.artifacts]
+                steps.append(StatusUpdate(step.id, step.context_id, step.status))
+            case Message():
+                pass
+    return (*added, *steps)
+
+
+def _size(event: TaskEvent) -> int:
+    """About how many bytes an event takes in the log."""
+    match event:
+        case ArtifactUpdate():
+            return EVENT_BYTES + size_of(event.artifact.parts)
+        case MessageAdded():
+            return EVENT_BYTES + size_of(event.message.parts)
+        case StatusUpdate():
+            return EVENT_BYTES + (size_of(event.status.message.parts) if event.status.message else 0)
+        case _:
+            return EVENT_BYTES

@@ -1,0 +1,106 @@
+"""Webhooks that are registered at the agent, which calls them itself, in its own dialect.
+
+What its dialect lacks is made up: an id for the one webhook of a task that 0.1 knows, a list of it, and a way to find
+the one that was registered without an id.
+"""
+
+from __future__ import annotations
+
+from msgspec import structs
+
+from parley.engine.caller import Caller
+from parley.protocol import operations as ops
+from parley.protocol import requests as r
+from parley.protocol.errors import InternalError, PeerProtocolError, TaskNotFoundError
+from parley.protocol.push import PushConfig
+from parley.protocol.versions import Version
+from parley.proxy.addressing import Addressing
+from parley.proxy.upstream import Upstream
+
+DEFAULT_ID = "default"
+"""What some peers call the webhook that was registered without an id."""
+
+
+class RemoteWebhooks:
+    """The operations on webhooks, done by the agent."""
+
+    def __init__(self, upstream: Upstream, addressing: Addressing) -> None:
+        self._upstream = upstream
+        self._addressing = addressing
+
+    async def create_push_config(self, request: r.CreatePushConfigRequest, caller: Caller) -> PushConfig:
+        """Register a webhook at the agent."""
+        with self._upstream.working():
+            asked = self._addressing.of_task(request, caller)
+            config = structs.replace(asked.config, task_id=asked.task_id)
+            answer = await self._upstream.client.create_push_config(structs.replace(asked, config=config))
+            return _shown(answer, request.task_id)
+
+    async def get_push_config(self, request: r.GetPushConfigRequest, caller: Caller) -> PushConfig:
+        """Read one webhook; the one without an id is looked for where the agent's dialect demands an id."""
+        with self._upstream.working():
+            asked = self._addressing.of_task(request, caller)
+            if request.id in (None, DEFAULT_ID) and self._upstream.version is Version.V1_0:
+                found = await self._find_unnamed(asked)
+            else:
+                found = await self._get(asked)
+            return _shown(found, request.task_id)
+
+    async def list_push_configs(self, request: r.ListPushConfigsRequest, caller: Caller) -> r.PushConfigPage:
+        """Read all webhooks of a task."""
+        with self._upstream.working():
+            asked = self._addressing.of_task(request, caller)
+            if self._upstream.version in ops.LIST_PUSH_CONFIGS.methods:
+                page = await self._upstream.client.list_push_configs(asked)
+            else:
+                page = r.PushConfigPage(await self._only_one(asked))
+            configs = tuple(_shown(config, request.task_id) for config in page.configs)
+            return structs.replace(page, configs=configs)
+
+    async def delete_push_config(self, request: r.DeletePushConfigRequest, caller: Caller) -> None:
+        """Remove a webhook."""
+        with self._upstream.working():
+            await self._upstream.client.delete_push_config(self._addressing.of_task(request, caller))
+
+    async def _get(self, asked: r.GetPushConfigRequest) -> PushConfig:
+        client = self._upstream.client
+        if self._upstream.version is Version.V0_1:
+            for config in await self._only_one(r.ListPushConfigsRequest(asked.task_id, tenant=asked.tenant)):
+                return config
+            raise _no_webhook(asked)
+        try:
+            return await client.get_push_config(asked)
+        except InternalError as error:
+            # What a2a-sdk 0.3 says of a webhook that is not there.
+            listing = r.ListPushConfigsRequest(asked.task_id, tenant=asked.tenant)
+            if any(config.id == asked.id for config in (await client.list_push_configs(listing)).configs):
+                raise
+            raise _no_webhook(asked) from error
+
+    async def _only_one(self, asked: r.ListPushConfigsRequest) -> tuple[PushConfig, ...]:
+        """The webhook of a task at an agent of 0.1, if there is one; its document answers with null if not."""
+        try:
+            wanted = r.GetPushConfigRequest(asked.task_id, tenant=asked.tenant)
+            return (await self._upstream.client.get_push_config(wanted),)
+        except (TaskNotFoundError, PeerProtocolError):
+            await self._upstream.read(asked.task_id, asked.tenant)  # whether there is such a task at all
+            return ()
+
+    async def _find_unnamed(self, asked: r.GetPushConfigRequest) -> PushConfig:
+        listing = r.ListPushConfigsRequest(asked.task_id, tenant=asked.tenant)
+        configs = (await self._upstream.client.list_push_configs(listing)).configs
+        for config in configs:
+            if config.id in (asked.task_id, DEFAULT_ID, None):
+                return config
+        if len(configs) == 1:
+            return configs[0]  # whatever id the agent has given it
+        raise _no_webhook(asked)
+
+
+def _shown(config: PushConfig, name: str) -> PushConfig:
+    """A webhook as a caller gets it: of the task by the caller's name. One without an id has the task's."""
+    return structs.replace(config, task_id=name, id=config.id or name)
+
+
+def _no_webhook(asked: r.GetPushConfigRequest) -> TaskNotFoundError:
+    return TaskNotFoundError(f"The task has no webhook {asked.id or DEFAULT_ID!r}", details={"taskId": asked.task_id})

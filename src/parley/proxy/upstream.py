@@ -1,0 +1,82 @@
+"""The agent behind a proxy, as one client reaches it: what is under way there, and its streams with their numbers.
+
+Whatever goes wrong on the way to it becomes an error that the proxy's callers know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Generator
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass
+
+from parley.client.client import Client
+from parley.client.resuming import Following
+from parley.engine.views import Numbered
+from parley.protocol import requests as r
+from parley.protocol.errors import UnavailableError
+from parley.protocol.extensions import CURSOR
+from parley.protocol.operations import Operation
+from parley.protocol.tasks import Task
+from parley.protocol.versions import Version
+from parley.proxy.forwarding import challenges_for
+from parley.proxy.translating import translated_errors
+
+
+@dataclass(slots=True)
+class Traffic:
+    """What is under way. `waiting` is always nothing: the agent has the queue."""
+
+    working: int = 0
+    waiting: int = 0
+
+
+class Upstream:
+    """The way to the agent. `client` is open for as long as this is used."""
+
+    def __init__(self, client: Client, *, are_credentials_ours: bool = False) -> None:
+        self.client = client
+        self.traffic = Traffic()
+        self.has_cursors = client.calls.declares(CURSOR)
+        self.is_draining = False
+        self._are_credentials_ours = are_credentials_ours
+        self._challenges = challenges_for(client.card)
+
+    @property
+    def version(self) -> Version:
+        """The dialect of the agent."""
+        return self.client.calls.transport.version
+
+    @contextmanager
+    def working(self) -> Generator[None]:
+        """Something is under way. Raises only what callers know."""
+        if self.is_draining:
+            raise UnavailableError("The proxy is being stopped")
+        self.traffic.working += 1
+        try:
+            with translated_errors(are_credentials_ours=self._are_credentials_ours, challenges=self._challenges):
+                yield
+        finally:
+            self.traffic.working -= 1
+
+    async def read(self, task_id: str, tenant: str | None) -> Task:
+        """A task as the agent has it."""
+        return await self.client.get_task(r.GetTaskRequest(task_id, tenant=tenant))
+
+    def following(self, tenant: str | None) -> Following:
+        """A stream that is to be followed."""
+        return Following(self.client.calls, tenant=tenant)
+
+    async def follow(
+        self, operation: Operation, request: r.Request, after: int | None, following: Following | None = None
+    ) -> AsyncGenerator[Numbered]:
+        """The agent's events with the numbers that it gives them, and 0 if it gives none."""
+        following = following or self.following(request.tenant)
+        cursor = str(after) if after is not None and self.has_cursors else None
+        async with aclosing(following.events(operation, request, after=cursor)) as events:
+            async for event in events:
+                yield _number(following.cursor) if self.has_cursors else 0, event
+
+
+def _number(cursor: str | None) -> int:
+    """The number that a cursor is; a stream's reader can come back with nothing else."""
+    return int(cursor) if cursor and cursor.isascii() and cursor.isdigit() and len(cursor) <= 15 else 0

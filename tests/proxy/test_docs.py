@@ -1,0 +1,36 @@
+"""The page on the proxy names every option, and its numbers are those of the code."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from typer.main import get_command
+
+from parley.cli.main import app
+from parley.client.options import Bounds
+from parley.proxy import inboxes, ledger, listing, read_ahead
+from parley.server.throttle import RateLimits
+
+PAGE = (Path(__file__).parent.parent.parent / "docs" / "proxy.md").read_text()
+
+
+def test_every_option_is_on_the_page_and_no_other() -> None:
+    command = get_command(app).commands["proxy"]  # type: ignore[attr-defined]
+    options = {name for option in command.params for name in (*option.opts, *option.secondary_opts)}
+    table = {name for row in PAGE.splitlines() if row.startswith("| `--") for name in re.findall(r"`(--[a-z-]+)", row)}
+    assert {name for name in options if name.startswith("--")} - {"--help"} == table
+
+
+def test_the_numbers_are_those_of_the_code() -> None:
+    words = " ".join(PAGE.split())
+    for said in (
+        f"{ledger.REMEMBERED:,} of each",
+        f"the newest {listing.MOST_READ} tasks",
+        f"{inboxes.MOST_INBOXES:,} tasks with webhooks are kept, and {inboxes.MOST_BYTES // 2**20} MiB of them",
+        f"What waits for a slow reader beyond that is {read_ahead.MOST_BYTES // 2**20} MiB",
+        f"up to {Bounds().stream_bytes // 2**30} GiB",
+        f"after {RateLimits().failures_per_minute} within a minute",
+    ):
+        assert said in words, said
+    assert ledger.FAIR_SHARE == 0.01  # a hundredth
