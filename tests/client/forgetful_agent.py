@@ -30,6 +30,8 @@ class Manner(Enum):
     """No task, and only what happens from then on, as 0.3 has it."""
     CLOSES = auto()
     """The task, and the end of the stream."""
+    HANGS = auto()
+    """The task, and nothing more until its reader goes, as a2a-sdk before 1.0 does to who comes as the task ends."""
     REFUSES = auto()
     """An error: nobody may subscribe."""
     FORGETS = auto()
@@ -121,6 +123,8 @@ class ForgetfulAgent:
             case _:
                 await _open(send)
                 await _frame(send, id, opening[0])
+                if self.manner is Manner.HANGS:
+                    await receive()
                 await send({"type": "http.response.body", "body": b""})
                 return
         await self._stream(receive, send, id, work, opening)

@@ -42,6 +42,10 @@ LOOK_SECONDS = 1.0
 FIRST_LOOK_SECONDS = 0.05
 """After which it is read for the second time; most tasks take little longer. The pauses double from there."""
 
+LONGEST_SILENCE = 5.0
+"""Seconds without an event after which a task is read that somebody has subscribed to; from there they double. To a
+reader who came at the moment the task ended, some agents (a2a-sdk before 1.0) send heartbeats and nothing else."""
+
 LAST_MOMENT = 1.0
 """Seconds that an agent has to close a stream after its last word, so that the connection can be used again."""
 
@@ -101,6 +105,8 @@ class Following:
             self._needs_looks = not self._has_numbers
             self._is_continued = after is not None
         source = self._calls.stream(operation, request, after=after)
+        if self._needs_looks:
+            source = self._attended(source)
         while True:
             problem: ParleyError | None = None
             try:
@@ -250,7 +256,8 @@ class Following:
             request = SubscribeToTaskRequest(self.seen.task_id or "", tenant=self._tenant)
             self._needs_looks = self._needs_looks or self._cursor is None
             try:
-                async with aclosing(self._calls.stream(ops.SUBSCRIBE_TO_TASK, request, after=self._cursor)) as events:
+                source = self._calls.stream(ops.SUBSCRIBE_TO_TASK, request, after=self._cursor)
+                async with aclosing(self._attended(source) if self._needs_looks else source) as events:
                     async for received in events:
                         yield received
                 return
@@ -258,6 +265,26 @@ class Following:
                 pass  # it has ended meanwhile, or the agent does not let anybody subscribe
         async with aclosing(self._watch()) as looks:
             async for received in looks:
+                yield received
+
+    async def _attended(self, source: AsyncGenerator[Received]) -> AsyncGenerator[Received]:
+        """What a subscription gives, and the task as it stands whenever that was nothing for a while."""
+        silence = LONGEST_SILENCE
+        async with aclosing(source):
+            while True:
+                coming = asyncio.ensure_future(anext(source, None))
+                try:
+                    while not (await asyncio.wait([coming], timeout=silence))[0]:
+                        silence *= 2
+                        with suppress(UnreachableError, A2AError):  # the subscription still stands
+                            yield Received(await self._look())
+                    received = await coming
+                finally:
+                    coming.cancel()
+                    await asyncio.wait([coming])
+                if received is None:
+                    return
+                silence = LONGEST_SILENCE
                 yield received
 
     async def _watch(self) -> AsyncGenerator[Received]:
