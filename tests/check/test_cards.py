@@ -10,8 +10,8 @@ import pytest
 from joserfc.jwk import ECKey
 
 from parley.check.card import cached, complete, consistent, encrypted, public, signed, versioned
+from parley.check.discovery import FoundCard
 from parley.check.options import Options
-from parley.check.places import FoundCard
 from parley.check.run import check
 from parley.check.verdict import Broken, Exchange, Undecided, Verdict
 from parley.client.errors import DiscoveryError, UnreachableError

@@ -77,6 +77,14 @@ def test_a_good_server_ends_with_0_and_all_reports_are_written(tmp_path: Path) -
     assert files["html"].read_bytes().startswith(b"<!doctype html>")
 
 
+def test_a_report_that_cannot_be_written_ends_with_2(tmp_path: Path) -> None:
+    (tmp_path / "report.json").symlink_to(tmp_path / "nowhere" / "report.json")
+    with served() as url:
+        done = run(url, "--only", "G1.16", "--binding", "jsonrpc", "--json", str(tmp_path / "report.json"))
+    assert done.exit_code == 2
+    assert f"Error: {tmp_path / 'report.json'}: No such file or directory." in done.stderr
+
+
 def test_a_broken_rule_ends_with_1_and_is_quoted() -> None:
     with served(ask=unknown_method_is_500) as url:
         done = run(url, "--only", "G1.59", "--binding", "JSONRPC", "--header", "X-Key: k")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from anyio import fail_after
 
 from parley import Agent
 from parley.check.options import Options
@@ -82,6 +83,17 @@ async def test_no_rule_is_broken_in_any_dialect_over_any_binding(text: str) -> N
     assert {"G2.4", "G2.9", "G2.18", "G2.19", "G2.20"} <= decided(report)
     assert {"G3.1", "A1.1", "A1.2", "A1.7"} <= decided(report)
     assert ({"G1.4", "G1.14"} <= decided(report)) == (text == "ask")
+
+
+async def test_without_grpc_its_places_are_undecided_and_the_others_are_visited(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("parley.client.connecting.find_spec", lambda name: None)
+    async with everywhere(App(echo_agent())) as url:
+        report = await check(url, Options(timeout=10), only=["G1.53"], versions=[Version.V1_0])
+    found = {finding.place.split()[1]: (finding.verdict, finding.detail) for finding in report.findings[1:]}
+    assert found["GRPC"] == (Verdict.UNDECIDED, "gRPC is not installed here: pip install 'parley-a2a[grpc]'")
+    assert {found["JSONRPC"][0], found["HTTP+JSON"][0]} == {Verdict.PASSED}
 
 
 async def test_an_agent_that_answers_with_messages_breaks_no_rule() -> None:
@@ -255,16 +267,17 @@ async def test_nothing_is_left_behind_but_tasks_that_have_ended() -> None:
 
 
 async def test_ctrl_c_ends_a_check_with_130_and_leaves_no_task_at_work() -> None:
-    async with everywhere(App(echo_agent())) as url, running_client(url) as client:
-        words = ["check", url, "--message", "wait", "--dialect", "1.0", "--binding", "jsonrpc"]
-        checking = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "parley.cli.main", *words), stdout=asyncio.subprocess.DEVNULL
-        )
-        while not await states_at(client):
-            await asyncio.sleep(0.05)  # until the agent has heard something
-        checking.send_signal(signal.SIGINT)
-        assert await checking.wait() == 130
-        assert await states_at(client) == {"TASK_STATE_CANCELED"}
+    with fail_after(60):
+        async with everywhere(App(echo_agent())) as url, running_client(url) as client:
+            words = ["check", url, "--message", "wait", "--dialect", "1.0", "--binding", "jsonrpc"]
+            checking = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "parley.cli.main", *words), stdout=asyncio.subprocess.DEVNULL
+            )
+            while not await states_at(client):
+                await asyncio.sleep(0.05)  # until the agent has heard something
+            checking.send_signal(signal.SIGINT)
+            assert await checking.wait() == 130
+            assert await states_at(client) == {"TASK_STATE_CANCELED"}
 
 
 async def states_at(client: Any) -> set[str]:

@@ -129,6 +129,7 @@ def test_what_is_wrong_is_open_on_the_page_and_the_rest_is_folded() -> None:
 
 def test_a_text_that_turns_its_direction_is_not_obeyed() -> None:
     assert printable("a\u202eb\u2066c\td\n") == "a\ufffdb\ufffdc\td\n"
+    assert printable("a\u061cb\u2028c") == "a\ufffdb\ufffdc"
 
 
 def test_long_bodies_are_cut_and_silence_is_told() -> None:

@@ -19,8 +19,8 @@ import pytest
 from scripts.terminal import terminal
 from typer.main import get_command
 
-from parley.cli import login as command
-from parley.cli.login import Wish
+from parley.cli import login_secrets
+from parley.cli.login_choice import Wish, chosen_requirement
 from parley.cli.main import app
 from parley.client.errors import CredentialsError
 from parley.client.oauth_client import Flow, OAuthClient
@@ -164,7 +164,7 @@ def test_a_browser_is_opened(issuer: AuthorizationServer, monkeypatch: pytest.Mo
         thread.start()
         return True
 
-    monkeypatch.setattr(command.webbrowser, "open", browse)
+    monkeypatch.setattr(login_secrets.webbrowser, "open", browse)
     scheme = JwtIssuer(issuer.url, AUDIENCE, jwks_url=f"{issuer.url}/keys", flows=flows_of(issuer))
     with sampler_on_a_port(security=guarded(scheme, "agent:call")) as url:
         done = parley("login", url, "--client-id", PUBLIC_CLIENT)
@@ -172,8 +172,8 @@ def test_a_browser_is_opened(issuer: AuthorizationServer, monkeypatch: pytest.Mo
         assert (done.exit_code, done.stdout) == (0, f"Logged in to Sampler at {url}, scheme company.\n")
         assert f"Log in with a browser on this machine at\n{issuer.url}/authorize?response_type=code" in done.stderr
         assert parley("send", url, "hello").stdout.strip() == "hello"
-        monkeypatch.setattr(command, "BROWSER_SECONDS", 0.01)
-        monkeypatch.setattr(command.webbrowser, "open", lambda url: False)
+        monkeypatch.setattr(login_secrets, "BROWSER_SECONDS", 0.01)
+        monkeypatch.setattr(login_secrets.webbrowser, "open", lambda url: False)
         nobody = parley("login", url, "--client-id", PUBLIC_CLIENT)
         assert (nobody.exit_code, "Nobody has logged in; try again" in nobody.stderr) == (1, True)
 
@@ -283,7 +283,7 @@ MACHINE = OAuthClient("m", "secret")
 def test_the_alternative_that_fits_who_is_there_is_chosen(
     offered: AgentCard, wanted: Wish, chosen: dict[str, tuple[str, ...]]
 ) -> None:
-    assert command._demanded(offered, wanted) == chosen
+    assert chosen_requirement(offered, wanted) == chosen
 
 
 @pytest.mark.parametrize(
@@ -298,7 +298,7 @@ def test_the_alternative_that_fits_who_is_there_is_chosen(
 )
 def test_what_cannot_be_logged_in_for_is_told(offered: AgentCard, wanted: Wish, complaint: str) -> None:
     with pytest.raises(CredentialsError, match=complaint):
-        command._demanded(offered, wanted)
+        chosen_requirement(offered, wanted)
 
 
 def test_a_scheme_that_was_asked_for_may_have_no_flow_that_fits(issuer: AuthorizationServer) -> None:

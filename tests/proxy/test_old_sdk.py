@@ -78,7 +78,7 @@ def test_a_proxied_agent_of_an_old_sdk_passes_the_check_in_all_versions_and_bind
     words = [sys.executable, "-m", "parley.cli.main", "proxy"]
     with (
         old_process("server_sdk_pydantic.py", sdk=sdk) as url,
-        running(*words, url, "--binding", "jsonrpc", "--port", "0", "--grpc-port", "0", cwd=tmp_path) as proxy,
+        running(*words, url, "--port", "0", "--grpc-port", "0", cwd=tmp_path) as proxy,
     ):
         place = proxy.until_ready()
         for versions in ([], ["--dialect", "0.1"]):  # which no card declares

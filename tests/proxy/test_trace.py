@@ -21,7 +21,7 @@ from parley.protocol.messages import Message, Role, TextPart
 from parley.protocol.push import PushAuthentication, PushConfig
 from parley.protocol.versions import Version
 from parley.proxy import spelling
-from parley.proxy.trace import Line, Trace, Way, json_writer
+from parley.proxy.trace import Asked, Line, Trace, Way, json_writer
 from parley.server.app import App
 from parley.server.webhook_guard import WebhookPolicy
 from tests.conformance.matrix import GRPC, JSONRPC, REST, V0_1, V0_3, V1_0
@@ -181,7 +181,7 @@ def test_a_trace_that_cannot_be_written_disturbs_nobody(caplog: pytest.LogCaptur
     lines: list[Line] = []
     trace = Trace(full, lines.append, now=lambda: NOON)
     for _ in range(2):
-        trace.write(Way.CALLED, "request", ops.GET_TASK, V1_0, JSONRPC, "GetTask", None)
+        trace.write(Way.CALLED, "request", Asked(ops.GET_TASK, V1_0, JSONRPC), "GetTask", None)
     assert len(lines) == 2
     assert [record.getMessage() for record in caplog.records] == [
         "The trace goes on without one that could not be written: No space left on device"
@@ -207,7 +207,7 @@ def test_headers_of_a_cards_keys_are_masked_whatever_they_are_called() -> None:
     trace = Trace(lines.append, now=lambda: NOON)
     trace.mask([ApiKeyScheme(ApiKeyLocation.HEADER, "X-Agent")])
     headers = {"x-agent": "a", "cookie": "b", "proxy-authorization": "Basic c", "host": "d", "x-request-id": "e"}
-    trace.write(Way.CALLED, "request", ops.GET_TASK, V1_0, JSONRPC, "GetTask", None, headers)
+    trace.write(Way.CALLED, "request", Asked(ops.GET_TASK, V1_0, JSONRPC), "GetTask", None, headers)
     assert lines[0].headers == {
         "x-agent": "••••",
         "cookie": "••••",

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from parley.check.places import FoundCard
+from parley.check.discovery import FoundCard
 from parley.check.verdict import Broken, Undecided
 from parley.protocol.signing import CardForm
 from parley.protocol.versions import Version

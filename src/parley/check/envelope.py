@@ -9,7 +9,7 @@ from datetime import datetime
 import msgspec
 
 from parley.check.cases import HTTP, Cases
-from parley.check.expecting import SAYS_NOTHING, Answer, named, parsed
+from parley.check.expecting import INVALID, SAYS_NOTHING, Answer, named, parsed
 from parley.check.probe import Probe, absent
 from parley.check.verdict import Broken, Exchange, Undecided
 from parley.dialects.json_errors import ERROR_INFO
@@ -18,7 +18,6 @@ from parley.protocol import requests as r
 from parley.protocol.cards import Binding
 from parley.protocol.errors import (
     A2AError,
-    InvalidParamsError,
     InvalidRequestError,
     MethodNotFoundError,
     ParseError,
@@ -205,7 +204,7 @@ async def typed_details(probe: Probe) -> str:
 async def named_member(probe: Probe) -> str:
     task = await probe.samples.task()
     error = await probe.refusal(ops.GET_TASK, r.GetTaskRequest(task.id, history_length=-1, tenant=probe.tenant))
-    if not isinstance(error, InvalidParamsError | InvalidRequestError):
+    if not isinstance(error, INVALID):
         raise Undecided(f"a negative history length is answered with {named(error)}")
     said = f"{error} {error.path or ''} {probe.recorder.exchanges[-1].shown}".lower()
     if "history" not in said.replace("_", ""):

@@ -10,6 +10,8 @@ import msgspec
 from parley.check.verdict import Broken, Exchange, Undecided
 from parley.protocol.errors import (
     A2AError,
+    InvalidParamsError,
+    InvalidRequestError,
     PermissionDeniedError,
     RateLimitedError,
     UnauthenticatedError,
@@ -19,6 +21,9 @@ from parley.protocol.jsonvalue import JsonValue
 
 SAYS_NOTHING = (UnauthenticatedError, PermissionDeniedError, RateLimitedError, UnavailableError)
 """Refusals that say nothing about the rule at hand."""
+
+INVALID = (InvalidParamsError, InvalidRequestError)
+"""Refusals that say that a request is invalid: HTTP+JSON and gRPC have one status for both."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from parley.check.cases import Cases
-from parley.check.expecting import SAYS_NOTHING, expect, named
+from parley.check.expecting import INVALID, SAYS_NOTHING, expect, named
 from parley.check.probe import Probe, absent
+from parley.check.reading import need_agent
 from parley.check.verdict import Broken, Undecided
 from parley.client.errors import TimedOutError, UnreachableError
 from parley.client.transport import Sent
@@ -14,8 +15,6 @@ from parley.protocol.cards import Binding
 from parley.protocol.errors import (
     A2AError,
     ExtensionSupportRequiredError,
-    InvalidParamsError,
-    InvalidRequestError,
     MethodNotFoundError,
     PeerProtocolError,
     PermissionDeniedError,
@@ -52,9 +51,8 @@ async def truthful(probe: Probe) -> str:
         raise Broken("an unknown task is found")
     if isinstance(error, UNSPOKEN) or _is_elsewhere(probe, error):
         raise Broken(f"the card declares {probe.version} here, and it is not spoken: {named(error)}")
-    if probe.binding is Binding.HTTP_JSON:
-        await probe.samples.answer()  # any web server says 404
-    if isinstance(error, (TaskNotFoundError, InvalidParamsError, InvalidRequestError)):
+    await need_agent(probe)
+    if isinstance(error, (TaskNotFoundError, *INVALID)):
         return f"The interface answers in its way: {type(error).__name__}"
     raise Undecided(f"the interface answers with {named(error)}")
 

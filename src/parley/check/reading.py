@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from parley.check.cases import Cases
-from parley.check.expecting import expect, named
+from parley.check.expecting import INVALID, expect, named
 from parley.check.probe import Probe, absent
 from parley.check.verdict import Broken, Undecided
 from parley.protocol import operations as ops
@@ -14,7 +14,6 @@ from parley.protocol.cards import Binding
 from parley.protocol.errors import (
     A2AError,
     InvalidParamsError,
-    InvalidRequestError,
     TaskNotCancelableError,
     TaskNotFoundError,
 )
@@ -23,8 +22,6 @@ from parley.protocol.tasks import Task, TaskState
 from parley.protocol.versions import Version
 
 CASES = Cases()
-INVALID = (InvalidParamsError, InvalidRequestError)
-"""HTTP+JSON and gRPC have one status for both."""
 
 
 def _get(probe: Probe, task_id: str, **fields: Any) -> r.GetTaskRequest:

@@ -18,8 +18,11 @@ from rich.text import Text
 from parley.check.rules import RULES
 from parley.check.verdict import Finding, Report, Verdict
 
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
-"""What a terminal or a reader would obey, and what is no text: controls, turns of direction, halves of pairs."""
+_CONTROL = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
+)
+"""What a terminal or a reader would obey, and what is no text: controls, ends of lines, turns of direction,
+halves of pairs."""
 BAD = (Verdict.FAILED, Verdict.WARNED)
 _STYLES = {
     Verdict.PASSED: "green",

@@ -10,7 +10,6 @@ import time
 from collections.abc import Collection, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from importlib.util import find_spec
 
 from parley.check import (
     envelope,
@@ -26,8 +25,9 @@ from parley.check import (
 from parley.check.card import card_cases
 from parley.check.cases import Case
 from parley.check.concealing import Concealment
+from parley.check.discovery import FoundCard, find_cards
 from parley.check.options import Options
-from parley.check.places import FoundCard, Place, find_cards, places_of
+from parley.check.places import Place, places_of
 from parley.check.probe import Probe
 from parley.check.reach import Reach
 from parley.check.recording import Recorder
@@ -111,8 +111,6 @@ def _begun(
     place: Place, options: Options, reach: Reach, concealment: Concealment, *, only: Collection[str], tell: Tell
 ) -> Visit | Finding:
     """A visit to a place, or why nobody goes there from here."""
-    if place.interface.binding == Binding.GRPC and find_spec("grpc") is None:
-        return unvisited(place.version, place.name, 'gRPC is not installed here: pip install "parley-a2a[grpc]"')
     try:
         return Visit(Probe(place, options=options, reach=reach, concealment=concealment), only, tell)
     except ForbiddenTargetError as error:

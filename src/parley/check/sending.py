@@ -8,7 +8,7 @@ from uuid import uuid4
 import msgspec
 
 from parley.check.cases import Cases
-from parley.check.expecting import expect, named
+from parley.check.expecting import INVALID, expect, named
 from parley.check.probe import Probe, absent
 from parley.check.verdict import Broken, Undecided
 from parley.protocol import operations as ops
@@ -16,8 +16,6 @@ from parley.protocol import requests as r
 from parley.protocol.errors import (
     A2AError,
     ContentTypeNotSupportedError,
-    InvalidParamsError,
-    InvalidRequestError,
     ParleyError,
     TaskNotFoundError,
     UnsupportedOperationError,
@@ -87,7 +85,7 @@ async def mismatch(probe: Probe) -> str:
     message = probe.message(task_id=task.id, context_id=f"check-other-{uuid4()}")
     error = await probe.refusal(ops.SEND_MESSAGE, probe.request(message))
     what = "A message to a task in another context"
-    return expect(probe, error, InvalidParamsError, InvalidRequestError, what=what, any_error=True)
+    return expect(probe, error, *INVALID, what=what, any_error=True)
 
 
 @CASES.case("A context id that is given is kept", v1_0="G1.5", v0_3="G2.7", v0_1="G3.1")
@@ -96,7 +94,7 @@ async def context(probe: Probe) -> str:
     chosen = f"check-{uuid4()}"
     try:
         result = await probe.call(ops.SEND_MESSAGE, probe.request(probe.message(context_id=chosen)))
-    except (InvalidParamsError, InvalidRequestError, UnsupportedOperationError) as error:
+    except (*INVALID, UnsupportedOperationError) as error:
         return f"A context id of the caller's is refused: {type(error).__name__}"
     except A2AError as error:
         raise Undecided(f"a message with a context id is answered with {named(error)}") from error

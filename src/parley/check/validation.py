@@ -6,16 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from parley.check.cases import HTTP, Cases
-from parley.check.expecting import SAYS_NOTHING, Answer, expect, named
+from parley.check.expecting import INVALID, SAYS_NOTHING, Answer, expect, named
 from parley.check.probe import Probe
 from parley.check.verdict import Broken, Undecided
 from parley.protocol import operations as ops
 from parley.protocol.cards import Binding
-from parley.protocol.errors import InvalidParamsError, InvalidRequestError
 from parley.protocol.versions import Version
 
 CASES = Cases()
-INVALID = (InvalidParamsError, InvalidRequestError)
 
 
 @CASES.case("Params of a wrong type are invalid", v1_0="G1.45", v0_3="G2.20", v0_1="A1.7", bindings=(Binding.JSONRPC,))

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, suppress
 from uuid import uuid4
 
 from parley.check.cases import Cases
-from parley.check.expecting import SAYS_NOTHING, expect, named
+from parley.check.expecting import INVALID, SAYS_NOTHING, expect, named
 from parley.check.probe import Probe, absent
 from parley.check.reading import need_agent
 from parley.check.verdict import Broken, Undecided
@@ -16,7 +16,6 @@ from parley.protocol import requests as r
 from parley.protocol.errors import (
     A2AError,
     InvalidParamsError,
-    InvalidRequestError,
     ParleyError,
     PushNotificationNotSupportedError,
     TaskNotFoundError,
@@ -71,7 +70,7 @@ async def _registered(probe: Probe, task: Task) -> PushConfig:
         return await probe.call(ops.CREATE_PUSH_CONFIG, request)
     except PushNotificationNotSupportedError as error:
         raise Broken(f"the card declares push notifications, and a webhook is answered with {named(error)}") from error
-    except (InvalidParamsError, InvalidRequestError, UnsupportedOperationError, TaskNotFoundError) as error:
+    except (*INVALID, UnsupportedOperationError, TaskNotFoundError) as error:
         reason = f"the server does not take the webhook {probe.options.webhook}"
         raise Undecided(f"{reason} at a task that is {task.status.state}: {named(error)}") from error
 
@@ -160,7 +159,7 @@ async def unknown_task(probe: Probe) -> str:
     _pushes(probe)
     await need_agent(probe)
     error = await probe.refusal(ops.CREATE_PUSH_CONFIG, _create(probe, absent(), probe.options.webhook))
-    if isinstance(error, InvalidParamsError | InvalidRequestError):
+    if isinstance(error, INVALID):
         raise Undecided(f"the server does not take the webhook {probe.options.webhook}: {error}")
     return expect(probe, error, TaskNotFoundError, what="A webhook for an unknown task")
 

@@ -136,14 +136,21 @@ class Calling:
 
         return Timeouts() if self.timeout is None else Timeouts(reply=self.timeout, card=min(self.timeout, 15.0))
 
-    def credentials(self) -> Credentials:
+    @property
+    def has_credentials(self) -> bool:
+        """Whether any were given on the command line."""
+        has_certificate = self.tls is not None and self.tls.certificate is not None
+        return self.token is not None or bool(self.headers) or has_certificate
+
+    def credentials(self, *, with_logins: bool = True) -> Credentials:
         """What was given on the command line, else what was logged in with: for the agent's own origin only."""
         from parley.client.credentials import Credentials
 
         secrets: dict[str, Secret] = {"bearer": self.token, "api-key": self.token} if self.token else {}
         if self.tls is not None and self.tls.certificate is not None:
             secrets["mutual-tls"] = self.tls
-        return Credentials(secrets, headers=dict(self.headers), store=login_store(), origins=self.trusted)
+        store = login_store() if with_logins else None
+        return Credentials(secrets, headers=dict(self.headers), store=store, origins=self.trusted)
 
 
 def calling(

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Collection, Generator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from parley.cli import calling as c
-from parley.cli.ending import DONE, INTERRUPTED, REFUSED, UNREACHABLE, sentence
+from parley.cli.ending import DONE, REFUSED, UNREACHABLE, run
 from parley.cli.harmless import harmless_line
-from parley.client.errors import ClientError
 from parley.protocol.cards import Binding
 from parley.protocol.errors import ParleyError
 from parley.protocol.versions import Version
@@ -21,7 +20,6 @@ from parley.protocol.versions import Version
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from parley.check.options import Options
     from parley.check.verdict import Report
     from parley.check.visit import Tell
     from parley.client.signatures import SignaturePolicy
@@ -93,14 +91,16 @@ def check(
     from parley.check.options import Options
     from parley.check.report import as_html, as_json, as_junit
     from parley.check.rules import RULES
+    from parley.check.run import check as run_check
 
     how = c.calling(url, token, header, trust, ca, cert, key, allow_private=allow_private)
     unknown = [rule for rule in only or () if rule not in RULES]
     if unknown:
         raise typer.BadParameter(f"There is no rule {', '.join(unknown)}.", param_hint="--only")
-    files = {json: as_json, junit: as_junit, html: as_html}
-    for path in files:
-        if path is not None and not path.parent.is_dir():
+    wanted = ((json, as_json), (junit, as_junit), (html, as_html))
+    reports = {path: encode for path, encode in wanted if path is not None}
+    for path in reports:
+        if not path.parent.is_dir():
             raise typer.BadParameter(f"There is no directory {path.parent}.", param_hint="FILE")
     options = Options(
         timeout=timeout,
@@ -111,17 +111,11 @@ def check(
         text=message,
         webhook=webhook,
     )
-    work = _checked(how.url, options, only or (), binding or (), dialect or ())
-    try:
-        code = asyncio.run(_reported(how.url, work, files, everything=everything))
-    except KeyboardInterrupt:
-        code = INTERRUPTED
-    except OSError as error:
-        raise typer.BadParameter(f"The report cannot be written: {error}", param_hint="FILE") from error
-    raise typer.Exit(code)
+    checking = partial(run_check, how.url, options, only=only or (), bindings=binding or (), versions=dialect or ())
+    run(_reported(checking, reports, everything=everything), as_json=False)
 
 
-def _signatures(card_keys: Path | None, keys_from: list[str] | tuple[()]) -> SignaturePolicy:
+def _signatures(card_keys: Path | None, keys_from: Collection[str]) -> SignaturePolicy:
     from parley.client.signatures import SignaturePolicy, read_key_set
 
     try:
@@ -129,21 +123,6 @@ def _signatures(card_keys: Path | None, keys_from: list[str] | tuple[()]) -> Sig
         return SignaturePolicy(keys=keys, jwks_hosts=tuple(keys_from))
     except (ParleyError, OSError) as error:
         raise typer.BadParameter(f"They cannot be used: {error}", param_hint="--card-keys") from error
-
-
-async def _checked(
-    url: str,
-    options: Options,
-    only: list[str] | tuple[()],
-    bindings: list[Binding] | tuple[()],
-    versions: list[Version] | tuple[()],
-) -> Report:
-    from rich.console import Console
-
-    from parley.check.run import check as run_check
-
-    with progress(Console(stderr=True)) as tell:
-        return await run_check(url, options, only=only, bindings=bindings, versions=versions, tell=tell)
 
 
 @contextmanager
@@ -172,22 +151,18 @@ def progress(console: Console) -> Generator[Tell]:
 
 
 async def _reported(
-    url: str, work: Awaitable[Report], files: dict[Path | None, Callable[[Report], bytes]], *, everything: bool
+    checking: Callable[..., Awaitable[Report]], reports: Mapping[Path, Callable[[Report], bytes]], *, everything: bool
 ) -> int:
-    """Wait for the report, write it wherever it is wanted, and give the exit code."""
+    """Check, tell of it wherever that is wanted, and give the exit code."""
     from rich.console import Console
 
     from parley.check.report import print_text
     from parley.check.verdict import Verdict
 
-    try:
-        report = await work
-    except ClientError as error:
-        typer.secho(f"Error: {sentence(error)}", err=True, fg=typer.colors.RED)
-        return UNREACHABLE
-    for path, encode in files.items():
-        if path is not None:
-            path.write_bytes(encode(report))
+    with progress(Console(stderr=True)) as tell:
+        report = await checking(tell=tell)
+    for path, encode in reports.items():
+        path.write_bytes(encode(report))
     print_text(report, Console(), everything=everything)
     if report.count(Verdict.FAILED):
         return REFUSED

@@ -13,13 +13,13 @@ import typer
 
 from parley.cli.calling import Calling, HowToCall
 from parley.cli.harmless import harmless_line
-from parley.cli.logins import login_store
 from parley.cli.option_groups import unfolded
-from parley.cli.serving import HowToServe, LogFormat, ServerOptions, UsageError, check_url, fail, run_server
+from parley.cli.running import fail, run_server
+from parley.cli.serving import HowToServe, LogFormat, ServerOptions, UsageError, check_url
 from parley.protocol.cards import AgentCard
 
 if TYPE_CHECKING:
-    from parley.client.credentials import Credentials, Secret
+    from parley.client.credentials import Credentials
     from parley.proxy.ledger import Ledger
     from parley.proxy.trace import Trace
     from parley.server.cards import Signer
@@ -127,16 +127,7 @@ async def _serve(options: Options, security: Security | None, signer: Signer | N
 
 def _credentials(calling: Calling, *, has_door: bool) -> Credentials | None:
     """The proxy's own for the agent, if it has any; what was logged in with is not for strangers to use."""
-    certificate = calling.tls if calling.tls is not None and calling.tls.certificate is not None else None
-    if not has_door and calling.token is None and not calling.headers and certificate is None:
-        return None
-    from parley.client.credentials import Credentials
-
-    secrets: dict[str, Secret] = {"bearer": calling.token, "api-key": calling.token} if calling.token else {}
-    if certificate is not None:
-        secrets["mutual-tls"] = certificate
-    store = login_store() if has_door else None
-    return Credentials(secrets, headers=dict(calling.headers), store=store, origins=calling.trusted)
+    return calling.credentials(with_logins=has_door) if has_door or calling.has_credentials else None
 
 
 @contextmanager

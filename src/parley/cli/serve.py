@@ -21,9 +21,11 @@ import typer
 from rich.console import Console
 
 from parley import Agent
+from parley.cli.calling import INSTALL_GRPC
 from parley.cli.option_groups import unfolded
 from parley.cli.reload import end_with_reloader, free_port, run_reloading
-from parley.cli.serving import INSTALL_GRPC, HowToServe, LogFormat, ServerOptions, UsageError, fail, run_server
+from parley.cli.running import fail, run_server
+from parley.cli.serving import HowToServe, LogFormat, ServerOptions, UsageError
 from parley.cli.targets import TargetError, load_agent, source_of
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What `parley serve` and `parley proxy` share: the options of a server, what they make, and how such a command ends.
+"""What `parley serve` and `parley proxy` share: the options of a server, and what they make.
 
 Everything heavy is imported when it is needed, so that `--help` is quick.
 """
@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import importlib.util
 import re
-from collections.abc import Coroutine
 from dataclasses import dataclass
 from enum import StrEnum
 from ipaddress import ip_network
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from parley.cli.ending import tell
+from parley.cli.calling import INSTALL_GRPC
 from parley.cli.option_groups import OptionGroup
+from parley.cli.running import fail
 from parley.protocol.errors import ParleyError
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 GRPC_PORT = 50051
 GRPC_MODULES = ("grpc", "grpc_health", "grpc_reflection")
-INSTALL_GRPC = "pip install 'parley-a2a[grpc]'"
 
 
 class WebhookTargets(StrEnum):
@@ -348,40 +347,3 @@ def _tls(cert: Path | None, key: Path | None, client_ca: Path | None, client_aut
         client_authority=client_ca,
         client_certificates=ClientCertificates(client_auth.value),
     )
-
-
-# --- the end ----------------------------------------------------------------------------------------------------------
-
-
-def run_server(running: Coroutine[Any, Any, None], serving: Serving) -> None:
-    """Run a server to its end, or end the command with the reason why it cannot run."""
-    from parley.server.run import CannotServeError, HostError, OpenToNetworkError, PortError, run
-    from parley.server.tls import TlsError
-    from parley.stores.interface import StoreError
-
-    try:
-        run(running)
-    except HostError as error:
-        fail(str(error), code=2)
-    except OpenToNetworkError as error:
-        fail(f"{error} The options for that: --auth FILE, --host 127.0.0.1, --allow-anonymous.", code=2)
-    except PortError as error:
-        fail(f"{error} {_port_hint(error.port, serving)}")
-    except (CannotServeError, TlsError, StoreError) as error:
-        fail(str(error))
-    except OSError as error:
-        fail(f"{error.filename or 'A file'} cannot be used: {error.strerror or error}")
-    except ParleyError as error:  # such as an agent behind a proxy that is not there
-        raise typer.Exit(tell(error, as_json=False)) from error
-
-
-def fail(message: str, *, code: int = 1) -> NoReturn:
-    """End the command with a sentence."""
-    typer.secho(f"Error: {message}", err=True, fg=typer.colors.RED)
-    raise typer.Exit(code)
-
-
-def _port_hint(port: int, serving: Serving) -> str:
-    if port == serving.grpc_port:
-        return "For gRPC: --grpc-port 0 picks a free one, --grpc-port off does without."
-    return "For HTTP: --port 0 picks a free one."

@@ -6,7 +6,16 @@ from collections.abc import Iterable
 
 import msgspec
 
-from parley.protocol.messages import DataPart, Part, RawPart, TextPart, UrlPart
+from parley.protocol.events import (
+    ArtifactUpdate,
+    MessageAdded,
+    StatusUpdate,
+    StepRecorded,
+    StreamEvent,
+    TaskCreated,
+    TaskEvent,
+)
+from parley.protocol.messages import DataPart, Message, Part, RawPart, TextPart, UrlPart
 from parley.protocol.tasks import Task
 
 
@@ -22,6 +31,23 @@ def size_of_task(task: Task) -> int:
     """About how many bytes a task takes with its artifacts and messages."""
     messages = sum(size_of(message.parts) for message in task.history)
     return messages + sum(size_of(artifact.parts) for artifact in task.artifacts)
+
+
+def size_of_event(event: StreamEvent | TaskEvent) -> int:
+    """About how many bytes the content of an event takes."""
+    match event:
+        case Task():
+            return size_of_task(event)
+        case Message():
+            return size_of(event.parts)
+        case MessageAdded():
+            return size_of(event.message.parts)
+        case ArtifactUpdate():
+            return size_of(event.artifact.parts)
+        case StatusUpdate():
+            return size_of(event.status.message.parts) if event.status.message else 0
+        case TaskCreated() | StepRecorded():
+            return 0
 
 
 def _size(part: Part) -> int:

@@ -20,7 +20,7 @@ from parley.client.growing import GrowingTask
 from parley.client.webhooks import WebhookReceiver
 from parley.engine.caller import Caller
 from parley.engine.deliveries import Deliveries
-from parley.engine.sizes import size_of
+from parley.engine.sizes import size_of_event
 from parley.engine.views import fold_stored
 from parley.protocol.errors import LocalProtocolError, PeerProtocolError
 from parley.protocol.events import ArtifactUpdate, MessageAdded, StatusUpdate, StreamEvent, TaskCreated, TaskEvent
@@ -146,7 +146,7 @@ class Inboxes:
 
     async def _grow(self, inbox: Inbox, events: Sequence[TaskEvent]) -> None:
         """Count what was written; where it is too much, forget the oldest of whoever takes most of it, or of all."""
-        size = sum(map(_size, events))
+        size = sum(EVENT_BYTES + size_of_event(event) for event in events)
         inbox.size += size
         self._bytes += size
         while self._bytes > MOST_BYTES or len(self._inboxes) > MOST_INBOXES:
@@ -190,16 +190,3 @@ def _news(before: Task, told: StreamEvent) -> Sequence[TaskEvent]:
             case Message():
                 pass
     return (*added, *steps)
-
-
-def _size(event: TaskEvent) -> int:
-    """About how many bytes an event takes in the log."""
-    match event:
-        case ArtifactUpdate():
-            return EVENT_BYTES + size_of(event.artifact.parts)
-        case MessageAdded():
-            return EVENT_BYTES + size_of(event.message.parts)
-        case StatusUpdate():
-            return EVENT_BYTES + (size_of(event.status.message.parts) if event.status.message else 0)
-        case _:
-            return EVENT_BYTES

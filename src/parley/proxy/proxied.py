@@ -24,7 +24,6 @@ from parley.proxy.ledger import Ledger
 from parley.proxy.relay import Relay
 from parley.proxy.remote_agent import RemoteAgent
 from parley.proxy.remote_engine import RemoteEngine
-from parley.proxy.remote_webhooks import RemoteWebhooks
 from parley.proxy.trace import Trace, TracedSender
 from parley.proxy.upstream import Upstream
 from parley.server.app import App
@@ -116,9 +115,9 @@ async def proxied(
             cors_origins=cors_origins,
             telemetry=telemetry,
             webhooks=webhooks,
-            remote=RemoteEngine(agent, upstream, addressing, relay or RemoteWebhooks(upstream, addressing)),
+            remote=RemoteEngine(agent, upstream, addressing, relay),
             tap=trace,
-            inbox=relay,
+            side_door=relay,
         )
         app.is_open = door.is_open
         yield app

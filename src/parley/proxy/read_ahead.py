@@ -10,11 +10,8 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-from parley.engine.sizes import size_of, size_of_task
+from parley.engine.sizes import size_of_event
 from parley.engine.views import Batch, Numbered
-from parley.protocol.events import ArtifactUpdate, StatusUpdate, StreamEvent
-from parley.protocol.messages import Message
-from parley.protocol.tasks import Task
 
 MOST_EVENTS = 256
 """Of one stream that wait for their reader."""
@@ -75,7 +72,7 @@ class _Waiting:
 
     async def put(self, numbered: Numbered) -> None:
         """Add an event as soon as there is room for it."""
-        size = _size(numbered[1])
+        size = size_of_event(numbered[1])
         while self._events and (len(self._events) >= MOST_EVENTS or self._bytes + size > MOST_BYTES):
             self._room.clear()
             await self._room.wait()
@@ -127,15 +124,3 @@ async def _read(events: AsyncGenerator[Numbered], waiting: _Waiting) -> None:
 async def _end(reading: asyncio.Task[None]) -> None:
     reading.cancel()
     await asyncio.gather(reading, return_exceptions=True)
-
-
-def _size(event: StreamEvent) -> int:
-    match event:
-        case Task():
-            return size_of_task(event)
-        case Message():
-            return size_of(event.parts)
-        case ArtifactUpdate():
-            return size_of(event.artifact.parts)
-        case StatusUpdate():
-            return size_of(event.status.message.parts) if event.status.message else 0

@@ -36,23 +36,20 @@ from parley.proxy.remote_webhooks import RemoteWebhooks
 from parley.proxy.sending import Sending
 from parley.proxy.subscribing import subscribed
 from parley.proxy.upstream import Traffic, Upstream
+from parley.server.contracts import WebhookOperations
 
 
 class RemoteEngine:
-    """An agent elsewhere with the verbs of an engine."""
+    """An agent elsewhere with the verbs of an engine. Without a `relay`, it calls its callers' webhooks itself."""
 
     def __init__(
-        self,
-        agent: RemoteAgent,
-        upstream: Upstream,
-        addressing: Addressing,
-        webhooks: RemoteWebhooks | Relay,
+        self, agent: RemoteAgent, upstream: Upstream, addressing: Addressing, relay: Relay | None = None
     ) -> None:
         self.program = agent
-        self.webhooks = webhooks
+        self.webhooks: WebhookOperations = relay or RemoteWebhooks(upstream, addressing)
         self._upstream = upstream
         self._addressing = addressing
-        self._sending = Sending(upstream, addressing, webhooks if isinstance(webhooks, Relay) else None)
+        self._sending = Sending(upstream, addressing, relay)
         self._streams = ReadAhead()
         self._listing = Listing()
 

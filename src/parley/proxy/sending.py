@@ -155,9 +155,7 @@ class Sending:
         name, known = request.message.task_id, None
         if request.caller_names_task:
             view.name = name
-            entry = self._addressing.ledger.tasks.find(caller, name or "")
-            begun = str(uuid4()) if is_0_1 and self._addressing.keeps_apart else name if is_0_1 else None
-            message = structs.replace(message, task_id=entry.remote_id if entry else begun)
+            message = structs.replace(message, task_id=self._named(name, caller))
         elif name is not None:
             message = structs.replace(message, task_id=self._addressing.remote_id(name, caller))
             if is_0_1:  # it would begin a task of that name, or begin it again
@@ -166,10 +164,24 @@ class Sending:
                     raise TaskFinishedError.for_task(name, known.status.state)
         elif is_0_1:
             message = structs.replace(message, task_id=str(uuid4()))
-        asked, inbox = structs.replace(asked, message=message, caller_names_task=is_0_1), None
-        if self._relay is not None:
-            asked, inbox = await self._relay.expect(asked, view)
-        return Send(asked, request, view, known, inbox)
+        asked = structs.replace(asked, message=message, caller_names_task=is_0_1)
+        return await self._expected(Send(asked, request, view, known))
+
+    def _named(self, name: str | None, caller: Caller) -> str | None:
+        """The agent's id of a task that its caller names: the one it has, or a new one where callers choose it."""
+        entry = self._addressing.ledger.tasks.find(caller, name or "")
+        if entry is not None:
+            return entry.remote_id
+        if self._upstream.version is not Version.V0_1:
+            return None
+        return str(uuid4()) if self._addressing.keeps_apart else name
+
+    async def _expected(self, send: Send) -> Send:
+        """The same send with the proxy's webhook in the place of the caller's, if the proxy is to call that."""
+        if self._relay is None:
+            return send
+        asked, inbox = await self._relay.expect(send.asked, send.view)
+        return replace(send, asked=asked, inbox=inbox)
 
     async def _with_task(self, send: Send) -> Send:
         """The same send with the task that it continues, where the agent's stream will not begin with it."""
@@ -201,10 +213,8 @@ class Sending:
         elif send.view.name is None:
             raise TaskNotFoundError.for_task(send.request.message.task_id or "") from error
         message = structs.replace(message, task_id=None, context_id=context_id)
-        asked, inbox = structs.replace(send.asked, message=message, configuration=send.request.configuration), None
-        if self._relay is not None:
-            asked, inbox = await self._relay.expect(asked, send.view)
-        return replace(send, asked=asked, inbox=inbox)
+        asked = structs.replace(send.asked, message=message, configuration=send.request.configuration)
+        return await self._expected(replace(send, asked=asked, inbox=None))
 
     # --- what comes of it ---------------------------------------------------------------------------------------------
 

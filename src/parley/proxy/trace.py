@@ -8,8 +8,9 @@ it, has the number 0. Secrets are masked.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import aclosing
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TextIO
@@ -40,6 +41,15 @@ class Way(StrEnum):
     CALLED = "proxy → agent"
     HEARD = "agent → proxy"
     ANSWERED = "proxy → caller"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is asked of the agent, and how: what a `Call` is on the caller's side."""
+
+    operation: Operation
+    version: Version
+    binding: Binding | str
 
 
 class Line(Struct, frozen=True, omit_defaults=True):
@@ -90,32 +100,27 @@ class Trace:
     def asked(self, call: Call, request: Request) -> None:
         """A caller asks."""
         what, body = show_request(call.operation, request, call.version, call.binding)
-        self._say(Way.ASKED, "request", call, what, body, dict(call.headers))
+        self.write(Way.ASKED, "request", call, what, body, call.headers)
 
     def answered(self, call: Call, result: Result) -> None:
         """It is answered."""
         body = show_result(call.operation, result, call.version, call.binding)
-        self._say(Way.ANSWERED, "reply", call, call.operation.name, body)
+        self.write(Way.ANSWERED, "reply", call, call.operation.name, body)
 
     def told(self, call: Call, event: StreamEvent) -> None:
         """It is told of an event."""
         body = show_event(event, call.version, call.binding)
-        self._say(Way.ANSWERED, "event", call, type(event).__name__, body)
+        self.write(Way.ANSWERED, "event", call, type(event).__name__, body)
 
     def failed(self, call: Call, error: BaseException) -> None:
         """It is refused."""
         body = show_error(error, call.version, call.binding)
-        self._say(Way.ANSWERED, "error", call, _name(error), body)
+        self.write(Way.ANSWERED, "error", call, _name(error), body)
 
     def refused(self, binding: Binding, error: A2AError) -> None:
         """A request is refused that was not understood, so nobody knows what it was."""
         body = show_error(error, Version.V1_0, binding)
         self._tell(Line(self._time, brought().number, Way.ANSWERED, "error", "", "?", binding, _name(error), {}, body))
-
-    def _say(
-        self, way: Way, kind: str, call: Call, what: str, body: JsonValue, headers: dict[str, str] | None = None
-    ) -> None:
-        self.write(way, kind, call.operation, call.version, call.binding, what, body, headers)
 
     def delivered(self, notification: Notification) -> None:
         """Its webhook is told of something."""
@@ -138,20 +143,12 @@ class Trace:
         self._tell(Line(self._time, 0, way, "push", "", version, "webhook", type(event).__name__, {}, body))
 
     def write(
-        self,
-        way: Way,
-        kind: str,
-        operation: Operation,
-        version: Version,
-        binding: Binding | str,
-        what: str,
-        body: JsonValue,
-        headers: dict[str, str] | None = None,
+        self, way: Way, kind: str, asked: Call | Asked, what: str, body: JsonValue, headers: Mapping[str, str] = {}
     ) -> None:
         """Tell the writers of one thing."""
-        shown = show_headers(headers or {}, self._secrets)
-        number = brought().number
-        self._tell(Line(self._time, number, way, kind, operation.name, version, str(binding), what, shown, body))
+        shown = show_headers(headers, self._secrets)
+        number, name = brought().number, asked.operation.name
+        self._tell(Line(self._time, number, way, kind, name, asked.version, str(asked.binding), what, shown, body))
 
     @property
     def _time(self) -> str:
@@ -202,41 +199,39 @@ class TracedTransport:
 
     async def call(self, operation: Operation, request: Request, sent: Sent) -> Result:
         """Ask once and give the answer; see `Transport`."""
-        self._asked(operation, request, sent)
+        asked = self._ask(operation, request, sent)
         try:
             result = await self._inner.call(operation, request, sent)
         except Exception as error:
-            self._failed(operation, error)
+            self._fail(asked, error)
             raise
-        body = show_result(operation, result, self.version, self.interface.binding)
-        self._heard("reply", operation, operation.name, body)
+        body = show_result(operation, result, asked.version, asked.binding)
+        self._trace.write(Way.HEARD, "reply", asked, operation.name, body)
         return result
 
     async def stream(self, operation: Operation, request: Request, sent: Sent) -> AsyncGenerator[Received]:
         """Ask once and give the events; see `Transport`."""
-        self._asked(operation, request, sent)
+        asked = self._ask(operation, request, sent)
         try:
             async with aclosing(self._inner.stream(operation, request, sent)) as events:
                 async for received in events:
-                    body = show_event(received.event, self.version, self.interface.binding)
-                    self._heard("event", operation, type(received.event).__name__, body)
+                    body = show_event(received.event, asked.version, asked.binding)
+                    self._trace.write(Way.HEARD, "event", asked, type(received.event).__name__, body)
                     yield received
         except Exception as error:
-            self._failed(operation, error)
+            self._fail(asked, error)
             raise
 
     async def close(self) -> None:
         """Close the connections."""
         await self._inner.close()
 
-    def _asked(self, operation: Operation, request: Request, sent: Sent) -> None:
-        what, body = show_request(operation, request, self.version, self.interface.binding)
-        headers = dict(sent.headers)
-        self._trace.write(Way.CALLED, "request", operation, self.version, self.interface.binding, what, body, headers)
+    def _ask(self, operation: Operation, request: Request, sent: Sent) -> Asked:
+        asked = Asked(operation, self.version, self.interface.binding)
+        what, body = show_request(operation, request, asked.version, asked.binding)
+        self._trace.write(Way.CALLED, "request", asked, what, body, sent.headers)
+        return asked
 
-    def _heard(self, kind: str, operation: Operation, what: str, body: JsonValue) -> None:
-        self._trace.write(Way.HEARD, kind, operation, self.version, self.interface.binding, what, body)
-
-    def _failed(self, operation: Operation, error: Exception) -> None:
-        body = show_error(error, self.version, self.interface.binding)
-        self._heard("error", operation, _name(error), body)
+    def _fail(self, asked: Asked, error: Exception) -> None:
+        body = show_error(error, asked.version, asked.binding)
+        self._trace.write(Way.HEARD, "error", asked, _name(error), body)

@@ -1,30 +1,18 @@
-"""How the agent's tasks look to one caller: under its names for them, with what its dialect needs, and its errors."""
+"""How the agent's tasks look to one caller: under its names for them, and with what its dialect needs."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Generator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from msgspec import structs
 
-from parley.client.errors import ClientError, CredentialsError
 from parley.engine.caller import Caller
-from parley.protocol.errors import (
-    A2AError,
-    InvalidAgentResponseError,
-    InvalidParamsError,
-    LocalProtocolError,
-    PeerProtocolError,
-    UnauthenticatedError,
-    UnavailableError,
-)
+from parley.protocol.errors import InvalidAgentResponseError
 from parley.protocol.events import ArtifactUpdate, StatusUpdate, StreamEvent
 from parley.protocol.messages import Message
 from parley.protocol.tasks import Artifact, Task, TaskStatus
 from parley.protocol.versions import Version
-from parley.proxy.forwarding import brought
 from parley.proxy.ledger import Ledger
 
 LONGEST_ID = 1_024
@@ -141,31 +129,3 @@ def mark_of(caller: Caller) -> str:
 def _check_length(remote_id: str) -> None:
     if len(remote_id) > LONGEST_ID:
         raise InvalidAgentResponseError(f"The agent's ids have more than {LONGEST_ID} characters")
-
-
-@contextmanager
-def translated_errors(*, are_credentials_ours: bool, challenges: tuple[str, ...] = ()) -> Generator[None]:
-    """What the agent reports passes as it is; what happens on the way to it becomes an error that callers know.
-
-    `challenges` are what its card demands of callers; see `challenges_of`.
-    """
-    try:
-        yield
-    except UnauthenticatedError as error:
-        if are_credentials_ours:
-            raise UnavailableError("The agent does not accept the proxy's own credentials") from error
-        has_brought = bool(brought().headers or brought().query)
-        vars(error).update(refused=has_brought, challenges=challenges)  # see `was_refused`
-        raise
-    except A2AError:
-        raise
-    except CredentialsError as error:
-        if are_credentials_ours:
-            raise UnavailableError("The proxy lacks the credentials that the agent demands") from error
-        raise UnauthenticatedError(str(error)) from error
-    except ClientError as error:
-        raise UnavailableError(f"The agent behind the proxy: {error}") from error
-    except PeerProtocolError as error:
-        raise InvalidAgentResponseError(f"The agent behind the proxy speaks no A2A: {error}") from error
-    except LocalProtocolError as error:
-        raise InvalidParamsError(f"The agent's dialect cannot say this: {error}") from error

@@ -10,16 +10,24 @@ from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 
 from parley.client.client import Client
+from parley.client.errors import ClientError, CredentialsError
 from parley.client.resuming import Following
 from parley.engine.views import Numbered
 from parley.protocol import requests as r
-from parley.protocol.errors import UnavailableError
+from parley.protocol.errors import (
+    A2AError,
+    InvalidAgentResponseError,
+    InvalidParamsError,
+    LocalProtocolError,
+    PeerProtocolError,
+    UnauthenticatedError,
+    UnavailableError,
+)
 from parley.protocol.extensions import CURSOR
 from parley.protocol.operations import Operation
 from parley.protocol.tasks import Task
 from parley.protocol.versions import Version
-from parley.proxy.forwarding import challenges_for
-from parley.proxy.translating import translated_errors
+from parley.proxy.forwarding import brought, challenges_for
 
 
 @dataclass(slots=True)
@@ -53,7 +61,7 @@ class Upstream:
             raise UnavailableError("The proxy is being stopped")
         self.traffic.working += 1
         try:
-            with translated_errors(are_credentials_ours=self._are_credentials_ours, challenges=self._challenges):
+            with _translated_errors(are_credentials_ours=self._are_credentials_ours, challenges=self._challenges):
                 yield
         finally:
             self.traffic.working -= 1
@@ -75,6 +83,34 @@ class Upstream:
         async with aclosing(following.events(operation, request, after=cursor)) as events:
             async for event in events:
                 yield _number(following.cursor) if self.has_cursors else 0, event
+
+
+@contextmanager
+def _translated_errors(*, are_credentials_ours: bool, challenges: tuple[str, ...]) -> Generator[None]:
+    """What the agent reports passes as it is; what happens on the way to it becomes an error that callers know.
+
+    `challenges` are what its card demands of callers; see `challenges_of`.
+    """
+    try:
+        yield
+    except UnauthenticatedError as error:
+        if are_credentials_ours:
+            raise UnavailableError("The agent does not accept the proxy's own credentials") from error
+        has_brought = bool(brought().headers or brought().query)
+        vars(error).update(refused=has_brought, challenges=challenges)  # see `was_refused`
+        raise
+    except A2AError:
+        raise
+    except CredentialsError as error:
+        if are_credentials_ours:
+            raise UnavailableError("The proxy lacks the credentials that the agent demands") from error
+        raise UnauthenticatedError(str(error)) from error
+    except ClientError as error:
+        raise UnavailableError(f"The agent behind the proxy: {error}") from error
+    except PeerProtocolError as error:
+        raise InvalidAgentResponseError(f"The agent behind the proxy speaks no A2A: {error}") from error
+    except LocalProtocolError as error:
+        raise InvalidParamsError(f"The agent's dialect cannot say this: {error}") from error
 
 
 def _number(cursor: str | None) -> int:

@@ -27,7 +27,7 @@ from parley.protocol.errors import MethodNotFoundError, UnavailableError
 from parley.protocol.versions import Version
 from parley.server.body_room import BodyRoom
 from parley.server.cards import Cards, Signer, host_of
-from parley.server.contracts import Doorkeeper, Inbox, Operations, RemoteOperations, Tap
+from parley.server.contracts import Doorkeeper, Operations, RemoteOperations, SideDoor, Tap
 from parley.server.http import HttpRequest, refuse
 from parley.server.limits import ServerLimits
 from parley.server.metrics import Metrics
@@ -71,12 +71,12 @@ class App:
         drain_seconds: float = 10.0,
         remote: RemoteOperations | None = None,
         tap: Tap | None = None,
-        inbox: Inbox | None = None,
+        side_door: SideDoor | None = None,
     ) -> None:
         """Assemble the app; nothing is opened yet.
 
         `remote` does the work instead of an engine, if the one agent is elsewhere; `tap` hears all that is said;
-        `inbox` answers what that agent asks.
+        `side_door` is where that agent comes in.
 
         Raises:
             ValueError: there is no agent, one without a handler, or two with one id.
@@ -99,7 +99,7 @@ class App:
         self._telemetry = telemetry
         self._webhooks = webhooks
         self._tap = tap
-        self._inbox = inbox
+        self._side_door = side_door
         self._grpc: tuple[str | None, int] | None = None
         self.is_running = False
         self._was_started = False
@@ -239,8 +239,8 @@ class App:
             await request.reply(status, b'{"status":"%b"}' % word)
         elif path == "/metrics" and self._telemetry is not None and self._telemetry.metrics is not None:
             await self._show_metrics(request, self._telemetry.metrics)
-        elif self._inbox is not None and path.startswith(self._inbox.path):
-            await self._inbox.receive(request)
+        elif self._side_door is not None and path.startswith(self._side_door.path):
+            await self._side_door.receive(request)
         elif len(self._sites) == 1:
             (site,) = self._sites.values()
             await site(request, path)

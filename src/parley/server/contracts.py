@@ -126,8 +126,8 @@ class RemoteOperations(Operations, Protocol):
         ...
 
 
-class Inbox(Protocol):
-    """Somebody who answers what others than callers ask, below a path of its own."""
+class SideDoor(Protocol):
+    """A door for others than callers, such as an agent elsewhere that tells of its tasks, below a path of its own."""
 
     @property
     def path(self) -> str:

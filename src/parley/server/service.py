@@ -9,7 +9,7 @@ read a body; the other gates come when the request is understood.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
-from contextlib import AbstractContextManager, aclosing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, aclosing, contextmanager, nullcontext
 from typing import Any
 
 from parley.engine.caller import Caller
@@ -101,6 +101,7 @@ class Service:
         self._observer = observer
         self._check_webhook = check_webhook
         self._find_extended_card = find_extended_card
+        self._is_elsewhere = find_extended_card is not None
         self._tap = tap
         self._verbs: dict[Operation, Callable[[Any, Caller], Awaitable[Result]]] = {
             ops.SEND_MESSAGE: engine.send_message,
@@ -151,12 +152,7 @@ class Service:
         Raises:
             A2AError: the reason why not.
         """
-        with (
-            self._watched(call),
-            self._tapped(call, request),
-            self._throttle.admit(call.identity.name, call.address),
-            self._refusals_heard(call),
-        ):
+        with self._watched(call, request), self._throttle.admit(call.identity.name, call.address):
             caller = self._admit(call, request)
             if call.operation is ops.GET_EXTENDED_CARD:
                 result = await self._extended_card(call, caller)
@@ -179,12 +175,7 @@ class Service:
         Raises:
             A2AError: the reason why not, before the first event; or why the stream was cut.
         """
-        with (
-            self._watched(call),
-            self._tapped(call, request),
-            self._throttle.admit_stream(call.identity.name, call.address),
-            self._refusals_heard(call),
-        ):
+        with self._watched(call, request), self._throttle.admit_stream(call.identity.name, call.address):
             with self._throttle.admit(call.identity.name, call.address):
                 caller = self._admit(call, request)
             begin = self.engine.subscribe_to_task
@@ -197,7 +188,7 @@ class Service:
                 if isinstance(task := first[0][1], Task):
                     call.task_id, call.context_id = task.id, task.context_id
                 marks = CURSOR.uri in call.extensions
-                with self._observer.stream(call) if self._observer else nullcontext():
+                with self._observer.stream(call) if self._observer else _UNWATCHED:
                     self._tell(call, first)
                     yield with_cursors(first) if marks else first
                     async for batch in batches:
@@ -211,15 +202,22 @@ class Service:
         if self._tap is not None:
             self._tap.refused(binding, error)
 
-    def _watched(self, call: Call) -> AbstractContextManager[None]:
-        return nullcontext() if self._observer is None else self._observer.call(call)
+    def _watched(self, call: Call, request: Request) -> AbstractContextManager[None]:
+        """A block around a call, for all who want to know of it; it costs nothing where nobody does."""
+        if self._tap is None and not self._is_elsewhere:
+            return _UNWATCHED if self._observer is None else self._observer.call(call)
+        return self._watched_by_all(call, request)
 
-    def _tapped(self, call: Call, request: Request) -> AbstractContextManager[None]:
-        return nullcontext() if self._tap is None else _listening(self._tap, call, request)
-
-    def _refusals_heard(self, call: Call) -> AbstractContextManager[None]:
-        """An agent elsewhere may refuse the credentials that the door has let pass."""
-        return nullcontext() if self._find_extended_card is None else self._guesses_counted(call.address)
+    @contextmanager
+    def _watched_by_all(self, call: Call, request: Request) -> Generator[None]:
+        with ExitStack() as stack:
+            if self._observer is not None:
+                stack.enter_context(self._observer.call(call))
+            if self._tap is not None:
+                stack.enter_context(_listening(self._tap, call, request))
+            if self._is_elsewhere:  # such an agent may refuse the credentials that the door has let pass
+                stack.enter_context(self._guesses_counted(call.address))
+            yield
 
     def _tell(self, call: Call, batch: Batch) -> None:
         if self._tap is not None:
@@ -290,6 +288,9 @@ class Service:
             raise PushNotificationNotSupportedError
         if self._check_webhook is not None:
             self._check_webhook(config, path)
+
+
+_UNWATCHED = nullcontext()  # one for all: it holds nothing
 
 
 @contextmanager
