@@ -17,6 +17,7 @@ from parley.client.in_process import InProcess
 from parley.network.errors import BrokenConnectionError, SilentConnectionError
 from parley.network.http import HttpRequest, HttpResponse, place_of
 from parley.protocol.cards import Binding
+from parley.protocol.errors import LocalProtocolError
 from parley.protocol.events import StatusUpdate
 from parley.server.app import App
 from tests.server.serving import echo_agent
@@ -140,6 +141,35 @@ async def test_an_app_that_does_not_end_is_ended(monkeypatch: pytest.MonkeyPatch
         async with reply_of(app):
             pass
         assert ended.is_set()
+
+
+async def test_an_app_is_ended_also_if_nobody_waits_for_its_end() -> None:
+    ended = asyncio.Event()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await start(send)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    with fail_after(5):
+        reply = await InProcess(app).send(HttpRequest("GET", place_of(URL), {}), NEVER)
+        closing = asyncio.ensure_future(reply.close())
+        await asyncio.sleep(0)
+        closing.cancel()
+        await ended.wait()
+        with pytest.raises(BrokenConnectionError):
+            await reply.read(NEVER)
+
+
+@pytest.mark.parametrize(("name", "value"), [("content-length", "1"), ("x", "ä"), ("x", "a\nb")])
+async def test_an_app_gets_no_request_that_could_not_be_sent(name: str, value: str) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await start(send)
+
+    with pytest.raises(LocalProtocolError):
+        await InProcess(app).send(HttpRequest("GET", place_of(URL), {name: value}), NEVER)
 
 
 async def test_what_an_app_raises_before_it_replies_is_raised() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import threading
 from collections.abc import Sequence
 
 import pytest
@@ -68,6 +69,14 @@ async def test_the_next_address_is_tried_when_nobody_is_at_one() -> None:
     wire = Wire(PublicOnly(), Names(["8.8.8.8", "8.8.4.4"]), "8.8.8.8")
     await wire.call("agents.example")
     assert wire.called == ["8.8.8.8", "8.8.4.4"]
+
+
+async def test_a_name_with_countless_addresses_has_only_some_of_them_called() -> None:
+    many = [f"8.8.8.{number}" for number in range(200)]
+    wire = Wire(PublicOnly(), Names(many), *many)
+    with pytest.raises(NotConnectedError):
+        await wire.call("agents.example")
+    assert wire.called == many[: pinned.MOST_ADDRESSES]
 
 
 async def test_a_host_without_an_address_and_one_with_nobody_there_cannot_be_connected_to() -> None:
@@ -157,3 +166,27 @@ async def test_names_are_resolved_as_the_machine_does() -> None:
         assert "127.0.0.1" in await names("localhost", 80)
     finally:
         names.close()
+
+
+async def test_names_that_wait_for_a_thread_when_the_resolver_closes_have_no_address(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nobody who waits for one may think that they were canceled."""
+    monkeypatch.setattr(pinned, "RESOLVER_THREADS", 1)
+    goes_on = threading.Event()
+
+    def look_up(host: str, port: int, **_: object) -> list[tuple[object, ...]]:
+        goes_on.wait(5)
+        return [(0, 0, 0, "", ("127.0.0.1", port))]
+
+    monkeypatch.setattr(pinned.socket, "getaddrinfo", look_up)
+    names = NameResolver()
+    asking = [asyncio.ensure_future(names("a.example", 80)) for _ in range(2)]
+    await asyncio.sleep(0)
+    names.close()
+    goes_on.set()
+    with fail_after(5):
+        await asyncio.wait(asking)
+    for late in (asking[1], asyncio.ensure_future(names("a.example", 80))):
+        with pytest.raises(OSError, match="not resolved"):
+            await late

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from itertools import pairwise
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 from hypothesis import given
@@ -32,10 +34,23 @@ streams = st.lists(
             b"7",
             b"\0",
             b"\xef\xbb\xbf",
+            b"data: a",
+            b"data: b\n\n",
+            b"data: c\r\n\r\n",
+            b"data: \r\r",
+            b"id: 1\ndata: d\n\n",
+            b"id: 2\r\ndata: e\r\n\r\n",
+            b"id: 3\0\ndata: f\n\n",
+            b"id\ndata: data: g\n\n",
+            b"event: h\ndata: i\n\n",
+            b":\n\n",
         ]
     )
     | st.binary(max_size=3),
 ).map(b"".join)
+
+Outcome: TypeAlias = tuple[list[Frame], bool, bool, str, int | None]
+"""The frames, whether the stream failed or ended within a frame, and what the decoder remembers."""
 
 
 def frames_of(stream: bytes) -> list[Frame]:
@@ -90,13 +105,47 @@ def test_a_stream_cut_anywhere_fails_after_the_same_frames(stream: bytes, cuts: 
     assert outcome_of(split(stream, cuts), max_frame_bytes=6) == outcome_of([stream], max_frame_bytes=6)
 
 
+@given(streams, st.lists(st.integers(min_value=0)), st.sampled_from([4, 12, 1000]))
+def test_a_stream_is_read_as_by_somebody_who_takes_one_line_after_the_other(
+    stream: bytes, cuts: list[int], max_frame_bytes: int
+):
+    outcome = outcome_of(split(stream, cuts), max_frame_bytes=max_frame_bytes)
+    assert outcome == read_naively(stream, max_frame_bytes=max_frame_bytes)
+
+
+def read_naively(stream: bytes, *, max_frame_bytes: int) -> Outcome:
+    """The standard, word by word, for a whole stream."""
+    frames: list[Frame] = []
+    data, event, id, last_id, retry = b"", "", "", "", None
+    *lines, rest = re.split(rb"\r\n|\r|\n", stream)
+    for number, line in enumerate(lines):
+        if max(len(line), len(data)) > max_frame_bytes:
+            return frames, True, True, last_id, retry
+        name, _, value = (line if number else line.removeprefix(b"\xef\xbb\xbf")).partition(b":")
+        value = value.removeprefix(b" ")
+        if line in (b"", b"\xef\xbb\xbf") and not name:
+            last_id = id
+            if data:
+                frames.append(Frame(data[:-1], event or "message", id))
+            data, event = b"", ""
+        elif name == b"data":
+            data += value + b"\n"
+        elif name == b"event":
+            event = value.decode(errors="replace")
+        elif name == b"id" and b"\0" not in value:
+            id = value.decode(errors="replace")
+        elif name == b"retry" and re.fullmatch(rb"[0-9]{1,9}", value):
+            retry = int(value)
+    failed = max(len(rest), len(data)) > max_frame_bytes
+    return frames, failed, bool(rest or data or event or id != last_id), last_id, retry
+
+
 def split(stream: bytes, cuts: list[int]) -> list[bytes]:
     places = sorted({0, len(stream), *(cut % (len(stream) + 1) for cut in cuts)})
     return [stream[start:end] for start, end in pairwise(places)]
 
 
-def outcome_of(chunks: list[bytes], *, max_frame_bytes: int) -> tuple[list[Frame], bool, bool, str, int | None]:
-    """The frames, whether the stream failed or ended within a frame, and what the decoder remembers."""
+def outcome_of(chunks: list[bytes], *, max_frame_bytes: int) -> Outcome:
     decoder = Decoder(max_frame_bytes=max_frame_bytes)
     frames: list[Frame] = []
     failed = False

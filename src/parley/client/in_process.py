@@ -66,6 +66,8 @@ class _Exchange:
         """The next piece of the body; nothing at its end."""
         if self._is_read:
             return b""
+        if self._closed.is_set():
+            raise BrokenConnectionError("it was closed here")
         chunk = await _in_time(self._chunks.get(), until)
         if chunk is not None:
             return chunk
@@ -79,8 +81,10 @@ class _Exchange:
         self._closed.set()
         if not self._chunks.empty():
             self._chunks.get_nowait()  # whoever waits to send goes on, and finds that nobody reads
-        await asyncio.wait([self._task], timeout=PATIENCE)
-        self._task.cancel()
+        try:
+            await asyncio.wait([self._task], timeout=PATIENCE)
+        finally:
+            self._task.cancel()
         await asyncio.wait([self._task])
 
     async def _run(self, app: AsgiApp, scope: Message) -> None:
@@ -127,13 +131,12 @@ async def _in_time(awaitable: Awaitable[T], until: float) -> T:
 
 def _scope(request: HttpRequest) -> Message:
     place = request.place
-    headers = {"host": place.netloc, **request.headers, "content-length": str(len(request.body))}
     return {
         "type": "http",
         "asgi": {"version": "3.0", "spec_version": "2.4"},
         "http_version": "1.1",
         "method": request.verb,
-        "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
+        "headers": [(name.lower().encode(), value.encode()) for name, value in request.all_headers()],
         "scheme": place.scheme,
         "path": unquote(place.path),
         "raw_path": place.path.encode(),

@@ -20,6 +20,8 @@ Server: TypeAlias = tuple[str, str, int]
 
 _PORTS = {"http": 80, "https": 443}
 _UNFIT_FOR_URL = re.compile(r"[^\x21-\x7e]")
+_NETLOC = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\[\]@:]+)(:[0-9]*)?")
+"""A host and a port: what else could stand there, readers make different things of."""
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110 section 5.6.2
 _FRAMING = frozenset({"host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer"})
 """What says where a request ends and whom it is for: nobody's to set but ours."""
@@ -66,7 +68,8 @@ def place_of(url: str) -> Place:
         host, port = parts.hostname, parts.port
     except ValueError as error:
         raise PeerProtocolError(f"This is no URL: {error}") from None
-    if parts.scheme not in _PORTS or not host or port == 0 or "@" in parts.netloc or _UNFIT_FOR_URL.search(url):
+    is_clear = _NETLOC.fullmatch(parts.netloc) and not _UNFIT_FOR_URL.search(url)
+    if parts.scheme not in _PORTS or not host or port == 0 or not is_clear:
         raise PeerProtocolError("A URL over HTTP is http(s)://host[:port]/path, in printable ASCII")
     default = _PORTS[parts.scheme]
     bracketed = f"[{host}]" if ":" in host else host
@@ -75,7 +78,7 @@ def place_of(url: str) -> Place:
 
 
 class HttpRequest(Struct, frozen=True):
-    """A whole request."""
+    """A whole request. Its verb is not HEAD: to that one, a reply says how long a body would be that never comes."""
 
     verb: str
     place: Place
@@ -89,24 +92,27 @@ class HttpRequest(Struct, frozen=True):
         return [("verb", self.verb), ("place", self.place)]
 
     def encode(self) -> bytes:
-        """The bytes of it. Raises LocalProtocolError if a header cannot be sent, or is not the caller's to set."""
-        for name in self.headers:
+        """The bytes of it. Raises as `all_headers` does."""
+        lines = [f"{name}: {value}\r\n" for name, value in self.all_headers()]
+        head = f"{self.verb} {self.place.target} HTTP/1.1\r\n{''.join(lines)}\r\n"
+        return head.encode("ascii") + self.body
+
+    def all_headers(self) -> list[tuple[str, str]]:
+        """Its headers, with those that say whom it is for and where it ends.
+
+        Values are printable ASCII: of anything else, servers make different things, or nothing.
+
+        Raises:
+            LocalProtocolError: a header cannot be sent, or is not the caller's to set.
+        """
+        for name, value in self.headers.items():
             _check_name(name)
-        lines = [
-            f"{self.verb} {self.place.target} HTTP/1.1",
-            f"host: {self.place.netloc}",
-            *[f"{name}: {value}" for name, value in self.headers.items()],
-        ]
+            if not (value.isascii() and value.isprintable()):
+                raise LocalProtocolError(f"The header {name} can hold printable ASCII only")
+        headers = [("host", self.place.netloc), *self.headers.items()]
         if self.body or self.verb not in ("GET", "DELETE"):
-            lines.append(f"content-length: {len(self.body)}")
-        head = "\r\n".join(lines)
-        ends = len(lines) - 1
-        if head.count("\r") != ends or head.count("\n") != ends or "\0" in head:
-            raise LocalProtocolError("A header cannot hold a line end or NUL")
-        try:
-            return b"%b\r\n\r\n%b" % (head.encode("ascii"), self.body)
-        except UnicodeEncodeError:
-            raise LocalProtocolError("A header can hold ASCII only") from None
+            headers.append(("content-length", str(len(self.body))))
+        return headers
 
 
 @lru_cache(maxsize=256)

@@ -30,6 +30,9 @@ Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 HEAD_START = 0.25
 """Seconds after which the next address is tried too, while one has not answered; as RFC 8305 recommends."""
 
+MOST_ADDRESSES = 16
+"""Of one name that are tried. Whoever has a name could otherwise have any number of hosts called by it."""
+
 RESOLVER_THREADS = 8
 """Names resolved at a time; a name whose servers do not answer takes half a minute."""
 
@@ -52,16 +55,24 @@ class NameResolver:
     def __init__(self) -> None:
         # Threads of its own: names that take long to resolve must not hold up what else is done in threads.
         self._threads = ThreadPoolExecutor(RESOLVER_THREADS, thread_name_prefix="parley-names")
+        self._is_closed = False
 
     async def __call__(self, host: str, port: int) -> Sequence[str]:
         """The addresses of a name, as text. Raises OSError if there are none."""
-        question = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
-        found = await asyncio.get_running_loop().run_in_executor(self._threads, question)
+        if self._is_closed:
+            raise OSError("names are not resolved any more")
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._look_up, host, port)
+
+    def _look_up(self, host: str, port: int) -> Sequence[str]:
+        if self._is_closed:  # meanwhile. Were it canceled instead, who waits for it would think that they are
+            raise OSError("names are not resolved any more")
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
     def close(self) -> None:
-        """Let the threads go."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        """Let the threads go; who still waits is told that there are no addresses."""
+        self._is_closed = True
+        self._threads.shutdown(wait=False)
 
 
 class PinnedNetwork:
@@ -79,7 +90,7 @@ class PinnedNetwork:
         Raises what the rules raise, and:
             NotConnectedError: nobody answers at any of its addresses.
         """
-        addresses = await self.addresses(host, port, timeout=timeout)
+        addresses = (await self.addresses(host, port, timeout=timeout))[:MOST_ADDRESSES]
         attempts = [partial(self._attempt, factory, address, port, tls, host, timeout) for address in addresses]
         if len(attempts) == 1:
             return await attempts[0]()

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections import OrderedDict
+from weakref import WeakSet
 
-from parley.network.connection import Connection, Reply
+from parley.network.connection import Connection
+from parley.network.errors import NotConnectedError, NotConnectedInTimeError
 from parley.network.http import HttpRequest, Place, Server
 from parley.network.pinned import PinnedNetwork
+from parley.network.reply import Reply
 
 IDLE_CONNECTIONS = 64
 """Connections kept open between two requests."""
@@ -37,9 +40,10 @@ class ConnectionPool:
         self._tls = tls
         self._connect_seconds = connect_seconds
         self._idle_seconds = idle_seconds
-        self._open: set[Connection] = set()
+        self._open: WeakSet[Connection] = WeakSet()  # the event loop holds a connection as long as it stands
         self._idle: OrderedDict[Connection, float] = OrderedDict()  # until when each is kept, the oldest first
         self._sweeper: asyncio.TimerHandle | None = None
+        self._times_closed = 0
 
     async def send(self, request: HttpRequest, until: float) -> Reply:
         """Send a request; its reply, as soon as its head is there.
@@ -49,27 +53,36 @@ class ConnectionPool:
             LocalProtocolError: the request cannot be sent.
         """
         data = request.encode()
-        connection = self._take_idle(request.place.server) or await self._connect(request.place)
+        connection = self._take_idle(request.place.server) or await self._connect(request.place, until)
         return await connection.ask(data, until)
 
     async def close(self) -> None:
-        """Close all connections; a later request opens others."""
+        """Close all connections, and those that are being opened; a later request opens others."""
+        self._times_closed += 1
         if self._sweeper is not None:
             self._sweeper.cancel()
             self._sweeper = None
+        self._idle.clear()
         for connection in list(self._open):
             connection.close()
         await asyncio.sleep(0)  # so that they are closed when this returns
 
-    async def _connect(self, place: Place) -> Connection:
-        tls = self._tls if place.scheme == "https" else None
-        connection = await self._network.connect(
-            lambda: Connection(place.server, on_free=self._keep, on_lost=self._forget),
-            place.host,
-            place.port,
-            tls=tls,
-            timeout=self._connect_seconds,
-        )
+    async def _connect(self, place: Place, until: float) -> Connection:
+        times_closed = self._times_closed
+        try:
+            async with asyncio.timeout_at(until):
+                connection = await self._network.connect(
+                    lambda: Connection(place.server, on_free=self._keep),
+                    place.host,
+                    place.port,
+                    tls=self._tls if place.scheme == "https" else None,
+                    timeout=self._connect_seconds,
+                )
+        except TimeoutError:
+            raise NotConnectedInTimeError("nobody answers") from None
+        if self._times_closed != times_closed:
+            connection.close()
+            raise NotConnectedError("all connections were closed meanwhile")
         self._open.add(connection)
         return connection
 
@@ -106,7 +119,3 @@ class ConnectionPool:
                 return
             del self._idle[oldest]
             oldest.close()
-
-    def _forget(self, connection: Connection) -> None:
-        self._open.discard(connection)
-        self._idle.pop(connection, None)

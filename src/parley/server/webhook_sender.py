@@ -19,7 +19,7 @@ import httpcore2
 from parley import __version__
 from parley.dialects.registry import DIALECTS
 from parley.engine.deliveries import DeliveryError, DeliveryRefusedError, Notification
-from parley.network.errors import NetworkError
+from parley.network.errors import NetworkError, SilentConnectionError
 from parley.network.http import HttpRequest, place_of
 from parley.network.pinned import PinnedNetwork
 from parley.network.pool import ConnectionPool
@@ -119,11 +119,10 @@ class WebhookSender:
         except (InvalidParamsError, LocalProtocolError, PeerProtocolError) as error:
             raise DeliveryRefusedError(error.message) from None
         try:
-            async with asyncio.timeout(self._timeout):
-                status, retry_after = await self._post(request)
+            status, retry_after = await self._post(request)
         except (WebhookForbiddenError, LocalProtocolError) as error:
             raise DeliveryRefusedError(error.message) from None
-        except TimeoutError:
+        except SilentConnectionError:
             raise DeliveryError(f"It did not answer within {self._timeout:g} seconds") from None
         except NetworkError as error:
             raise DeliveryError(f"It could not be called: {error}") from None
@@ -131,8 +130,9 @@ class WebhookSender:
 
     async def _post(self, request: HttpRequest) -> tuple[int, str]:
         """The status of the answer, and its Retry-After."""
+        pool = self._open()
         until = asyncio.get_running_loop().time() + self._timeout
-        response = await self._open().send(request, until)
+        response = await pool.send(request, until)
         try:
             size = 0
             while size <= READ_BYTES and (chunk := await response.read(until)):
