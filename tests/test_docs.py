@@ -5,9 +5,12 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from parley.server.app import App
+from tests.server.serving import running
 from tests.strategies import RESERVED_KEYS
 
 ROOT = Path(__file__).parent.parent
@@ -44,6 +47,21 @@ def test_the_translation_in_the_readme_runs() -> None:
     (snippet,) = re.findall(r"```python\n(from parley\.dialects.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     done = subprocess.run([sys.executable, "-c", snippet], capture_output=True, text=True, check=True)
     assert json.loads(done.stdout)["message"]["parts"] == [{"kind": "text", "text": "hi"}]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("answer", "said"), [("EUR", "100 USD is 92.00 EUR."), ("Dinar", "There is no rate for DINAR.")]
+)
+async def test_the_agent_and_the_client_in_the_readme_understand_each_other(answer: str, said: str) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    server, caller = blocks[0], next(block for block in blocks if block.startswith("from parley import Client"))
+    served: dict[str, Any] = {}
+    exec(server, served)
+    async with running(App(served["agent"])) as http:
+        called: dict[str, Any] = {}
+        exec(caller.replace("http://127.0.0.1:8080", str(http.base_url)).replace('"EUR"', repr(answer)), called)
+        assert await called["convert"]() == said
 
 
 def test_the_readme_counts_the_recorded_exchanges_right() -> None:

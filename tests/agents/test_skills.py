@@ -71,6 +71,15 @@ async def test_a_message_for_no_skill_is_told_of_the_public_ones_only() -> None:
             await client.send("go")
 
 
+async def test_a_message_for_a_skill_that_does_not_exist_is_refused_also_where_there_is_only_one() -> None:
+    agent = Agent("One")
+    agent.skill(lambda turn: "done", id="greet")
+    async with bounded(agent) as client:
+        assert client.text(await client.send("go")) == "done"
+        with pytest.raises(InvalidParamsError, match=r"There is no skill 'great'; there are: greet"):
+            await client.send("go", metadata={"skillId": "great"})
+
+
 async def test_the_only_skill_gets_every_message_public_or_not() -> None:
     agent = Agent("Hidden")
 

@@ -253,6 +253,12 @@ async def test_another_programs_database_is_refused_and_left_alone(path: Path) -
         assert other.execute("SELECT name FROM sqlite_schema").fetchall() == [("diary",)]
 
 
+async def test_conversations_are_for_the_eyes_of_their_owner_alone(log: SqliteTaskLog, path: Path) -> None:
+    files = list(path.parent.glob(f"{path.name}*"))
+    assert len(files) >= 3  # the database, its log, and who owns it
+    assert {file.stat().st_mode & 0o077 for file in files} == {0}
+
+
 async def test_a_missing_directory_is_named(tmp_path: Path) -> None:
     await refuse(tmp_path / "nowhere" / "tasks.db", "does its directory exist")
 

@@ -288,12 +288,13 @@ class Agent:
             return self._skills[wanted]
         if self._on_message is not None:
             return self._on_message
-        if len(self._skills) == 1:
+        if len(self._skills) == 1 and not isinstance(wanted, str):
             return next(iter(self._skills.values()))
         known = ", ".join(id for id, skill in self._skills.items() if skill.is_public) or "none"
-        raise InvalidParamsError(
-            f"Say in the message's metadata which skill it is for ({known})", path=f"$.message.metadata.{SKILL_KEY}"
-        )
+        cure = f"Say in the message's metadata which skill it is for ({known})"
+        if isinstance(wanted, str):
+            cure = f"There is no skill {wanted[:50]!r}; there are: {known}"
+        raise InvalidParamsError(cure, path=f"$.message.metadata.{SKILL_KEY}")
 
 
 async def _say(run: Run, result: Any) -> None:

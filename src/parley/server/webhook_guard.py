@@ -122,12 +122,12 @@ def _check_url(url: str, policy: WebhookPolicy) -> None:
     parts, host = _split(url)
     is_allowed = policy.allows(host)
     if parts.scheme == "http" and not is_allowed:
-        raise WebhookForbiddenError("A webhook's URL begins with https")
+        raise WebhookForbiddenError("A webhook's URL begins with https, unless the server is told to allow its host")
     address = _read_address(host)
     if address is None:
         _check_name(host, is_allowed=is_allowed)
     elif not is_allowed and not is_public(address):
-        raise WebhookForbiddenError("A webhook has a public address")
+        raise WebhookForbiddenError("A webhook has a public address, unless the server is told to allow its host")
 
 
 def _split(url: str) -> tuple[SplitResult, str]:
@@ -138,7 +138,7 @@ def _split(url: str) -> tuple[SplitResult, str]:
     except ValueError:
         raise WebhookForbiddenError("A webhook needs a URL") from None
     if parts.scheme not in ("http", "https"):
-        raise WebhookForbiddenError("A webhook's URL begins with https")
+        raise WebhookForbiddenError("A webhook's URL begins with https://")
     if "@" in parts.netloc:
         raise WebhookForbiddenError("A webhook's URL names no user; use its authentication")
     if not host or port == 0 or parts.netloc.endswith(":"):

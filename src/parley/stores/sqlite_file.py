@@ -6,9 +6,10 @@ committed survives the loss of power. Every `sqlite3.Error` becomes a `StoreUnav
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Generator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from importlib import resources
 from pathlib import Path
 
@@ -104,6 +105,8 @@ def _own(path: Path, stack: ExitStack) -> None:
     """
     lock = path.with_name(f"{path.name}-owner")
     with explained(lock):
+        for file in (path, lock):
+            _create_for_owner_only(file)
         owner = stack.enter_context(closing(sqlite3.connect(lock, timeout=0, isolation_level=None)))
         try:
             owner.execute("BEGIN EXCLUSIVE")
@@ -113,6 +116,12 @@ def _own(path: Path, stack: ExitStack) -> None:
             raise StoreUnavailableError(
                 f"{path}: another Parley process uses this file. Stop it first, or give this one a file of its own."
             ) from error
+
+
+def _create_for_owner_only(file: Path) -> None:
+    """Make a file that does not exist yet, for the eyes of this user alone: it will hold conversations."""
+    with suppress(OSError):  # it exists, or cannot be made, of which SQLite will tell
+        os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
 def _check_application(connection: sqlite3.Connection, path: Path) -> None:
