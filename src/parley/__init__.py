@@ -20,18 +20,27 @@ __version__ = "0.1.0"
 __all__ = ["Agent", "Answer", "Client", "File", "Recovery", "Turn", "__version__", "ask"]
 
 
-def __getattr__(name: str) -> Any:
-    if name != "Client":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from parley.client.client import Client  # not above: agents that call nobody need no HTTP client
+if not TYPE_CHECKING:  # type checkers know the name from above, and that there are no others
 
-    return Client
+    def __getattr__(name: str) -> object:
+        if name != "Client":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from parley.client.client import Client  # not above: agents that call nobody need no HTTP client
+
+        return Client
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 async def ask(url: str, *contents: Any, **options: Any) -> str:
     """Ask an agent something and get its text, or what it asks back: `await parley.ask(url, "100 USD in EUR")`.
 
-    `options` are those of `parley.client.client.Client`.
+    `options` are those of `Client`. Who must know a question from an answer uses a `Client`.
+
+    Raises:
+        TaskFailedError: the agent has not done it; the message says why.
     """
     from parley.client.client import ask as ask_agent
 

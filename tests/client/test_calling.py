@@ -345,11 +345,25 @@ async def test_when_no_interface_can_be_reached_all_are_tried_again_from_the_fir
     assert len(called.slept) == 1
 
 
-async def test_when_no_interface_can_ever_be_reached_the_last_failure_is_raised() -> None:
+async def test_when_no_interface_can_ever_be_reached_all_are_tried_as_often_as_any() -> None:
     called = Agents({FIRST.url: [unsent()], SECOND.url: [unsent()]}, attempts=2)
     with pytest.raises(UnreachableError, match="no connection"):
         await called.calls.call(ops.SEND_MESSAGE, SEND)
     assert called.urls == [FIRST.url, SECOND.url] * 2
+
+
+async def test_what_is_wrong_with_the_interface_in_use_is_raised_and_not_with_those_tried_after_it() -> None:
+    refused = OSError("refused")
+    first = UnreachableError("no JSON-RPC", was_sent=False)
+    first.__cause__ = refused
+    agents = Agents({FIRST.url: [first], SECOND.url: [unsent()], THIRD.url: [unsent()]})
+    with pytest.raises(UnreachableError, match="no JSON-RPC") as caught:
+        await agents.calls.call(ops.GET_TASK, GET)
+    assert caught.value.__cause__ is refused
+    assert caught.value.__suppress_context__
+    agents = Agents({FIRST.url: [first], SECOND.url: [lost()]})
+    with pytest.raises(UnreachableError, match="the answer is lost"):  # whether it arrived counts more
+        await agents.calls.call(ops.SEND_MESSAGE, SEND)
 
 
 async def test_calls_at_the_same_time_leave_an_interface_once() -> None:

@@ -16,7 +16,13 @@ from parley.client.errors import TimedOutError
 from parley.client.options import Timeouts
 from parley.client.selection import interfaces_in_order
 from parley.protocol.cards import AgentCapabilities, AgentCard, AgentInterface, Binding
-from parley.protocol.errors import A2AError, PeerProtocolError, UnauthenticatedError
+from parley.protocol.errors import (
+    A2AError,
+    LocalProtocolError,
+    PeerProtocolError,
+    UnauthenticatedError,
+    UnavailableError,
+)
 from parley.protocol.requests import DeletePushConfigRequest
 from parley.protocol.tasks import TaskState
 from parley.protocol.versions import Version
@@ -218,5 +224,24 @@ async def test_the_dialects_before_0_3_are_spoken_over_json_rpc_only():
     everything = card_of(*((binding, version) for version in ("0.2.6", "0.3.0") for binding in reversed(Binding)))
     chosen = [(face.binding, version) for face, version in interfaces_in_order(everything)]
     assert chosen == [*((binding, Version.V0_3) for binding in reversed(Binding)), (Binding.JSONRPC, Version.V0_2)]
-    with pytest.raises(PeerProtocolError, match=r"No interface fits: the card offers GRPC 0\.2"):
+    with pytest.raises(PeerProtocolError, match=r"No interface fits: the card offers GRPC 0\.2; .*; in 0\.2 JSONRPC;"):
         interfaces_in_order(card_of((Binding.GRPC, "0.2")))
+    with pytest.raises(LocalProtocolError, match=r"A2A 0\.2 is spoken here over JSONRPC alone, not over GRPC"):
+        interfaces_in_order(everything, bindings=[Binding.GRPC], versions=[Version.V0_2])
+
+
+@pytest.mark.parametrize("binding", [Binding.JSONRPC, Binding.HTTP_JSON])
+async def test_a_gateways_page_says_that_the_agent_is_away(binding: Binding):
+    """While an agent starts anew, what stands in front of it answers: what is safe is then tried again."""
+    page = (502, "<html>Bad Gateway</html>")
+    done = (200, {"result": DONE} if binding is Binding.JSONRPC else DONE)
+    app, asked = answering(page, done)
+    async with Client(card_of((binding, "1.0")), app=app) as client:
+        client.calls.sleep = lambda _: asyncio.sleep(0)
+        assert (await client.get("t")).state is TaskState.COMPLETED
+        assert len(asked) == 2
+    app, asked = answering(page)
+    async with Client(card_of((binding, "1.0")), app=app) as client:
+        with pytest.raises(UnavailableError, match="HTTP status 502"):
+            await client.send("hello")
+        assert len(asked) == 1

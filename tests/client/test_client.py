@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -16,13 +17,16 @@ from opentelemetry.sdk.trace import TracerProvider
 import parley
 from parley import Agent, File
 from parley.client.client import Client, ask
+from parley.client.credentials import Credentials
 from parley.client.errors import TaskFailedError
+from parley.client.growing import GrowingTask
+from parley.client.guard import Guard
 from parley.client.options import Retries
-from parley.client.reply import Reply
+from parley.client.reply import Reply, Update
 from parley.client.signatures import SignaturePolicy
 from parley.protocol.cards import Binding
 from parley.protocol.errors import LocalProtocolError, TaskNotFoundError, UnsupportedOperationError
-from parley.protocol.messages import TextPart
+from parley.protocol.messages import Message, Role, TextPart
 from parley.protocol.push import PushConfig
 from parley.protocol.requests import (
     CreatePushConfigRequest,
@@ -30,15 +34,17 @@ from parley.protocol.requests import (
     GetPushConfigRequest,
     ListPushConfigsRequest,
 )
-from parley.protocol.tasks import TaskState
+from parley.protocol.tasks import Artifact, Task, TaskState, TaskStatus
 from parley.protocol.versions import Version
 from parley.server.app import App
 from parley.server.cards import Signer
 from parley.server.grpc_server import GrpcServer
+from parley.server.listener import Listener
 from parley.server.schemes.stored_secrets import StoredSecret, hash_secret
 from parley.server.schemes.tokens import BearerTokens
 from parley.server.security import Security
 from parley.server.webhook_guard import WebhookPolicy
+from tests.client.scripted_agent import status
 from tests.server.serving import serving
 
 pytestmark = pytest.mark.anyio
@@ -53,6 +59,7 @@ WAYS = [
     (Version.V1_0, Binding.HTTP_JSON),
     (Version.V1_0, Binding.GRPC),
 ]
+TOKEN = "a-token-of-enough-length"
 CARD_OF = {Version.V0_1: "0.1", Version.V0_2: "0.2"}
 
 
@@ -70,6 +77,8 @@ def talker(**options: Any) -> Agent:
             case ["wait"]:
                 await turn.status("waiting")
                 await asyncio.Event().wait()
+            case ["reject"]:
+                await turn.reject("Not today.")
             case ["everything"]:
                 yield "text"
                 yield {"data": 1}
@@ -206,11 +215,10 @@ async def test_the_extended_card_replaces_the_public_one_unless_cards_must_be_si
         """Opens the vault."""
         return "gold"
 
-    token = "a-token-of-enough-length"
-    security = Security({"token": BearerTokens([StoredSecret(name="ada", hash=hash_secret(token))])})
+    security = Security({"token": BearerTokens([StoredSecret(name="ada", hash=hash_secret(TOKEN))])})
 
     async def prove(step: Any) -> Any:
-        headers = {**step.sent.headers, "authorization": f"Bearer {token}"}
+        headers = {**step.sent.headers, "authorization": f"Bearer {TOKEN}"}
         return dataclasses.replace(step, sent=dataclasses.replace(step.sent, headers=headers))
 
     async with (
@@ -260,7 +268,98 @@ async def test_what_an_agent_did_not_do_is_no_answer() -> None:
     async with App(agent, drain_seconds=0).running() as app, serving(app) as http:
         with pytest.raises(TaskFailedError, match="rejected: Not today") as caught:
             await parley.ask(str(http.base_url), "hello")
-    assert (caught.value.reply.has_failed, caught.value.reply.reason) == (True, "Not today.")
+    reply = caught.value.reply
+    assert (reply.has_failed, reply.reason, reply.text, reply.parts) == (True, "Not today.", "", ())
+
+
+@pytest.mark.parametrize(
+    ("state", "text"),
+    [
+        (TaskState.COMPLETED, "words"),
+        *((state, "") for state in TaskState if state is not TaskState.COMPLETED),
+    ],
+)
+async def test_what_is_said_with_a_state_is_an_answer_only_if_the_task_is_done(state: TaskState, text: str) -> None:
+    said = TaskStatus(state, Message("m", Role.AGENT, (TextPart("words"),)))
+    reply = Reply(Client("http://127.0.0.1:1"), Task("t", "c", said))
+    assert reply.text == text
+    assert (reply.has_failed, reply.needs_input) == (bool(reply.reason), bool(reply.question))
+    made = (Artifact("a", (TextPart("half"),)),)
+    assert Reply(reply.client, Task("t", "c", said, made)).text == "half"
+
+
+@pytest.mark.parametrize(
+    ("said", "state", "text"),
+    [
+        ("hello", TaskState.COMPLETED, ("", "")),
+        ("ask", TaskState.INPUT_REQUIRED, ("What?", "")),
+        ("reject", TaskState.REJECTED, ("", "Not today.")),
+    ],
+)
+async def test_the_last_update_of_a_stream_says_how_it_ended(
+    said: str, state: TaskState, text: tuple[str, str]
+) -> None:
+    async with reached(Version.V1_0, Binding.JSONRPC) as client:
+        last = [update async for update in client.stream(said)][-1]
+        assert last.task is not None
+        assert (last.state, last.task.status.state, (last.question, last.reason)) == (state, state, text)
+        reply = await client.get(last.task)
+        assert (last.task, last.needs_input, last.has_failed) == (reply.task, reply.needs_input, reply.has_failed)
+
+
+async def test_an_update_that_is_a_message_alone_is_complete() -> None:
+    seen = GrowingTask()
+    assert Update(status(TaskState.WORKING), seen).state is TaskState.SUBMITTED
+    message = Message("m", Role.AGENT, (TextPart("hi"),))
+    seen.add(message)
+    update = Update(message, seen)
+    assert (update.text, update.task, update.state) == ("hi", None, TaskState.COMPLETED)
+    assert (update.needs_input, update.has_failed, update.question, update.reason) == (False, False, "", "")
+
+
+@pytest.mark.parametrize("credentials", [TOKEN, {"bearer": TOKEN}, Credentials({"bearer": TOKEN})])
+async def test_a_token_or_secrets_by_kind_are_credentials(credentials: Any) -> None:
+    security = Security({"token": BearerTokens([StoredSecret(name="ada", hash=hash_secret(TOKEN))])})
+    async with (
+        App(talker(), security=security, drain_seconds=0).running() as app,
+        serving(app) as http,
+        Client(str(http.base_url), credentials=credentials) as client,
+    ):
+        assert (await client.send("hello")).text == "hello"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ({"target": None}, "takes str or AgentCard, not NoneType"),
+        ({"credentials": 5}, "credentials=…. takes Credentials, a bearer token, or secrets by their kind .* not int"),
+        ({"timeouts": 5}, "timeouts=…. takes Timeouts, not int"),
+        ({"retries": 5}, "takes Retries"),
+        ({"bounds": 5}, "takes Bounds"),
+        ({"guard": True}, "takes Guard"),
+        ({"signatures": "required"}, "takes SignaturePolicy"),
+        ({"cards": {}}, "takes CardCache"),
+        ({"tls": "cert.pem"}, "takes Tls"),
+    ],
+)
+async def test_an_argument_of_the_wrong_kind_is_refused_where_it_is_given(
+    arguments: dict[str, Any], complaint: str
+) -> None:
+    with pytest.raises(TypeError, match=complaint):
+        Client(**{"target": "http://127.0.0.1:1", **arguments})  # pyright: ignore
+
+
+async def test_bindings_and_versions_may_be_written_as_text() -> None:
+    anywhere = Guard(allow_private=True)
+    async with (
+        reached(Version.V1_0, Binding.GRPC) as known,
+        Client(known.card, bindings=["grpc"], versions=["1.0"], guard=anywhere) as client,
+    ):
+        assert (client.interface.binding, client.interface.version) == (Binding.GRPC, "1.0")
+    with pytest.raises(LocalProtocolError, match="There is no binding 'soap'; there are JSONRPC, "):
+        Client("http://127.0.0.1:1", bindings=["soap"])
+    with pytest.raises(LocalProtocolError, match=r"There is no version '7\.0'; there are 1\.0, "):
+        Client("http://127.0.0.1:1", versions="7.0")
 
 
 async def test_a_client_is_used_within_its_block() -> None:
@@ -294,6 +393,44 @@ async def test_a_stream_goes_on_after_a_cursor_that_was_kept(binding: Binding) -
         assert rest == [update.event for update in updates[4:]]
         whole = [update async for update in client.subscribe(task_id)]
         assert whole[-1].seen.task() == (await client.get(task_id)).task
+
+
+async def test_a_stream_outlives_a_restart_that_takes_longer_than_any_call() -> None:
+    """The task goes on meanwhile, and is told to the end over a new connection to the same port."""
+    agent, may_go_on = Agent("Patient", description="Waits"), asyncio.Event()
+
+    @agent.on_message
+    async def talk(turn: Any) -> Any:
+        yield "one "
+        await may_go_on.wait()
+        yield "two"
+
+    pauses = 0
+
+    async def sleep(_: float) -> None:
+        nonlocal pauses, listener
+        pauses += 1
+        if pauses == 40:  # three times as many as a call would make, and the stream with it
+            listener = Listener(app)
+            await listener.start([socket.create_server(("127.0.0.1", port))])
+            may_go_on.set()
+
+    app = App(agent, drain_seconds=0)
+    with fail_after(20):
+        async with app.running():
+            door = socket.create_server(("127.0.0.1", 0))
+            port = door.getsockname()[1]
+            listener = Listener(app)
+            await listener.start([door])
+            texts: list[str] = []
+            async with Client(f"http://127.0.0.1:{port}") as client:
+                client.calls.sleep = sleep
+                async for update in client.stream("hello"):
+                    texts.append(update.text)
+                    if update.text == "one ":
+                        await listener.close(grace=0)
+            await listener.close(grace=0)
+    assert ("".join(texts), pauses) == ("one two", 40)
 
 
 async def test_many_calls_share_a_client() -> None:

@@ -255,6 +255,20 @@ async def test_a_server_whose_authority_is_not_trusted_is_not_talked_to(authorit
         assert caught.value.was_sent is False
 
 
+async def test_who_speaks_tls_to_a_server_without_it_is_told_so() -> None:
+    async with running(App(echo_agent(), drain_seconds=0)) as http:
+        with pytest.raises(UnreachableError, match=r"TLS fails: .*does it speak plain http\?"):
+            async with Client(f"https://127.0.0.1:{http.base_url.port}", retries=ONCE):
+                pass
+
+
+@pytest.mark.parametrize(("url", "complaint"), [("", "is empty"), ("ftp://agent.example", "or http, not with ftp")])
+async def test_what_is_no_url_of_an_agent_is_said(url: str, complaint: str) -> None:
+    with pytest.raises(ForbiddenTargetError, match=complaint):
+        async with Client(url):
+            pass
+
+
 def test_files_that_cannot_be_read_are_an_error(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No such file"):
         Tls(authorities=tmp_path / "none.pem").context()

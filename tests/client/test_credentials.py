@@ -132,7 +132,7 @@ async def test_what_is_missing_is_named(channel: HttpChannel) -> None:
     assert str(caught.value) == (
         "The agent demands an API key (scheme “key”, header X-Key), or an API key (scheme “query”, query key), or an "
         "API key (scheme “cookie”, cookie session), or HTTP Basic authentication (scheme “basic”), or HTTP bearer "
-        "authentication (scheme “token”), or HTTP Custom authentication (scheme “other”), or an "
+        "authentication (scheme “token”), or HTTP Custom authentication (scheme “other”), or…"
     )
     with pytest.raises(CredentialsError, match=r"^The agent demands a client certificate \(scheme “tls”\)$"):
         await applied(Credentials(), card({"tls": ()}), channel)

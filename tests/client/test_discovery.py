@@ -182,8 +182,15 @@ async def test_who_speaks_older_versions_only_gets_the_card_of_that_version(vers
 async def test_where_it_was_looked_for_is_said_when_there_is_no_card() -> None:
     site = Site({"/.well-known/agent.json": b"<html>Welcome</html>"})
     async with looking(site) as find:
-        with pytest.raises(DiscoveryError, match=r"agent-card\.json answers 404; .*agent\.json: Not a card"):
+        with pytest.raises(DiscoveryError, match=r"answers 404 at .*card\.json; has a web page at .*agent\.json$"):
             await find("")
+
+
+async def test_all_places_have_room_in_the_error() -> None:
+    path = "/agents/of/a/large/company/that/likes/long/paths/currency"
+    async with looking(Site({})) as find:
+        with pytest.raises(DiscoveryError, match=rf"agent\.json, {path}$"):
+            await find(path)
 
 
 async def test_a_page_for_people_does_not_hide_a_card_elsewhere() -> None:
@@ -370,7 +377,7 @@ async def test_credentials_that_open_no_card_are_told_from_none() -> None:
         with pytest.raises(DiscoveryError, match="401 to the credentials"):
             async with Client(str(http.base_url), credentials=Credentials({"bearer": "wrong"})):
                 pass
-        with pytest.raises(DiscoveryError, match=r"401$"):
+        with pytest.raises(DiscoveryError, match=r"answers 401 at /"):
             async with Client(str(http.base_url)):
                 pass
 
@@ -513,7 +520,7 @@ async def test_our_own_servers_signed_card_is_verified_with_the_keys_that_it_pub
     [
         ("https://evil.example/keys", "are not allowed"),
         ("http://keys.example/keys", "is not encrypted"),
-        ("file:///etc/passwd", "begins with https"),
+        ("file:///etc/passwd", "begins with https or http, not with file"),
         ("https://keys.example@evil.example/", "names no user"),
     ],
 )

@@ -49,7 +49,7 @@ pytestmark = pytest.mark.anyio
 CHUNKS = tuple(f"<{number}>" for number in range(8))
 BINDINGS = (Binding.JSONRPC, Binding.HTTP_JSON, Binding.GRPC)
 HTTP_BINDINGS = BINDINGS[:2]
-QUICK = Retries(attempts=4, first_pause=0.001, longest_pause=0.01)
+QUICK = Retries(attempts=4, first_pause=0.001, longest_pause=0.01, outage=0.1)
 
 
 @dataclass(slots=True)

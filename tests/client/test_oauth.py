@@ -434,6 +434,19 @@ async def test_a_card_cannot_have_a_clients_secret_sent_elsewhere(issuer: Issuer
     assert await header(named)
 
 
+async def test_an_issuer_that_says_nothing_is_named_with_the_cause(issuer: Issuer, channel: HttpChannel) -> None:
+    """The card demands tokens and does not say whose, so that nobody but the issuer could know where they are given."""
+    issuer.documents = {path: Response(status_code=404) for path in issuer.documents}
+    for url, complaint in (
+        ("http://127.0.0.1:9", r"http://127\.0\.0\.1:9/.* does not answer: .*connection refused"),
+        (f"{issuer.url}/elsewhere", f"The issuer {issuer.url}/elsewhere has no metadata"),
+    ):
+        client = OAuthClient("parley", "hush", issuer=url)
+        bound = Credentials({"company": client}).bound(card(HttpAuthScheme("bearer")), given=AGENT, channel=channel)
+        with pytest.raises(CredentialsError, match=complaint):
+            await header(bound)
+
+
 async def test_not_even_the_agent_gets_a_secret_that_is_for_an_issuer(issuer: Issuer, channel: HttpChannel) -> None:
     """The agent is the thief: its card has tokens come from its own origin. The issuer has no metadata, or other."""
     async with authorization_server() as thief:

@@ -148,9 +148,14 @@ class Streams:
             [(self.interface, self.version)],
             lambda *_: self,
             timeouts=Timeouts(reply=3.0),
-            retries=Retries(attempts=int(options.get("attempts", 3)), first_pause=0),
+            retries=Retries(
+                attempts=int(options.get("attempts", 3)),
+                first_pause=options.get("first_pause", 0),
+                outage=options.get("outage", 0),
+            ),
             bounds=Bounds(stream_bytes=int(options.get("stream_bytes", 1_000_000))),
             sleep=self.sleep,
+            clock=lambda: sum(self.waited),
         )
         return Following(calls)
 
@@ -409,6 +414,35 @@ async def test_breaks_without_news_in_between_end_in_an_error() -> None:
     with pytest.raises(StreamTruncatedError) as caught:
         await told(agent.following(attempts=2))
     assert caught.value.__cause__ is BROKEN
+    assert BROKEN.__traceback__ is None
+
+
+@pytest.mark.anyio
+async def test_a_stream_is_taken_up_for_as_long_as_an_outage_may_take() -> None:
+    """A container takes longer to start anew than a handful of attempts."""
+    broken: list[StreamEvent | Received | Exception] = [BROKEN]
+    agent = Streams([Received(BEGUN, "1"), BROKEN], *[broken] * 1_000)
+    with pytest.raises(StreamTruncatedError, match="again: broken") as caught:
+        await told(agent.following(CURSOR, attempts=1, first_pause=0.2, outage=60))
+    assert 60 <= sum(agent.waited) <= 65
+    assert (caught.value.task_id, caught.value.cursor) == (TASK, "1")
+    agent = Streams([Received(BEGUN, "1"), BROKEN], *[broken] * 10, [Received(status(S.COMPLETED), "2")])
+    assert await told(agent.following(CURSOR, attempts=1, first_pause=0.2, outage=60)) == [BEGUN, status(S.COMPLETED)]
+
+
+@pytest.mark.anyio
+async def test_looks_at_a_task_go_on_after_an_outage() -> None:
+    away: list[Task | Exception] = [BROKEN] * 10
+    agent = Streams(tasks=[WORKING, *away, DONE])
+    with fail_after(5):
+        events = [event async for event in agent.following(attempts=1, first_pause=0.2, outage=60).looks(TASK)]
+    assert events == [WORKING, WHOLE, status(S.COMPLETED)]
+    agent = Streams(tasks=[WORKING, BROKEN])
+    with fail_after(5), pytest.raises(StreamTruncatedError) as caught:
+        _ = [event async for event in agent.following(attempts=1, first_pause=0.2, outage=60).looks(TASK)]
+    assert caught.value.__cause__ is BROKEN
+    with fail_after(5), pytest.raises(UnreachableError, match="broken"):
+        _ = [event async for event in Streams(tasks=[BROKEN]).following().looks(TASK)]
 
 
 @pytest.mark.anyio

@@ -1,1 +1,118 @@
-"""Calling agents: of any version, over any binding, on bad networks. Nothing here knows the engine or the server."""
+"""Calling agents: of any version, over any binding, on bad networks. Nothing here knows the engine or the server.
+
+What programs need is to be had from here, whichever module holds it: `from parley.client import Retries, Timeouts`.
+Modules are imported when one of their names is asked for: a command that needs little starts fast.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from parley.client.calling import Interceptor, Step
+    from parley.client.card_cache import CardCache
+    from parley.client.client import Client, ask
+    from parley.client.connecting import Tls
+    from parley.client.credentials import Credentials, Secret, Wanted
+    from parley.client.errors import (
+        ClientError,
+        CredentialsError,
+        DiscoveryError,
+        ForbiddenTargetError,
+        StreamTruncatedError,
+        TaskFailedError,
+        TimedOutError,
+        UnreachableError,
+    )
+    from parley.client.guard import Guard
+    from parley.client.oauth_client import OAuthClient
+    from parley.client.options import Bounds, Retries, Timeouts
+    from parley.client.reply import Reply, Update
+    from parley.client.signatures import SignaturePolicy
+    from parley.client.token_store import FileLogins, Login, LoginStore, Tokens
+    from parley.client.webhooks import Pushed, WebhookReceiver
+    from parley.protocol.cards import AgentCard, Binding
+    from parley.protocol.push import PushAuthentication, PushConfig
+    from parley.protocol.tasks import Task, TaskState
+    from parley.protocol.versions import Version
+
+__all__ = [
+    "AgentCard",
+    "Binding",
+    "Bounds",
+    "CardCache",
+    "Client",
+    "ClientError",
+    "Credentials",
+    "CredentialsError",
+    "DiscoveryError",
+    "FileLogins",
+    "ForbiddenTargetError",
+    "Guard",
+    "Interceptor",
+    "Login",
+    "LoginStore",
+    "OAuthClient",
+    "PushAuthentication",
+    "PushConfig",
+    "Pushed",
+    "Reply",
+    "Retries",
+    "Secret",
+    "SignaturePolicy",
+    "Step",
+    "StreamTruncatedError",
+    "Task",
+    "TaskFailedError",
+    "TaskState",
+    "TimedOutError",
+    "Timeouts",
+    "Tls",
+    "Tokens",
+    "UnreachableError",
+    "Update",
+    "Version",
+    "Wanted",
+    "WebhookReceiver",
+    "ask",
+]
+
+_PLACES = {
+    "parley.client.calling": ("Interceptor", "Step"),
+    "parley.client.card_cache": ("CardCache",),
+    "parley.client.client": ("Client", "ask"),
+    "parley.client.connecting": ("Tls",),
+    "parley.client.credentials": ("Credentials", "Secret", "Wanted"),
+    "parley.client.errors": (
+        "ClientError",
+        "CredentialsError",
+        "DiscoveryError",
+        "ForbiddenTargetError",
+        "StreamTruncatedError",
+        "TaskFailedError",
+        "TimedOutError",
+        "UnreachableError",
+    ),
+    "parley.client.guard": ("Guard",),
+    "parley.client.oauth_client": ("OAuthClient",),
+    "parley.client.options": ("Bounds", "Retries", "Timeouts"),
+    "parley.client.reply": ("Reply", "Update"),
+    "parley.client.signatures": ("SignaturePolicy",),
+    "parley.client.token_store": ("FileLogins", "Login", "LoginStore", "Tokens"),
+    "parley.client.webhooks": ("Pushed", "WebhookReceiver"),
+    "parley.protocol.cards": ("AgentCard", "Binding"),
+    "parley.protocol.push": ("PushAuthentication", "PushConfig"),
+    "parley.protocol.tasks": ("Task", "TaskState"),
+    "parley.protocol.versions": ("Version",),
+}
+_PLACE_OF = {name: module for module, names in _PLACES.items() for name in names}
+
+if not TYPE_CHECKING:  # type checkers know the names from above, and that there are no others
+
+    def __getattr__(name: str) -> object:
+        if name not in _PLACE_OF:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(_PLACE_OF[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

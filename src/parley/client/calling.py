@@ -247,6 +247,7 @@ class Calls:
         begun = self.clock()
         bound: int | None = None  # where a send may have arrived: only there is it known for the same
         aside = 0  # how far from the interface in use, which broke twice on this call and may be well for others
+        first: Exception | None = None  # why the interface in use is of no use; what is wrong with the others says less
         self._come_back(begun)
         while True:
             place = (self._current + aside) % len(self.interfaces) if bound is None else bound
@@ -258,7 +259,9 @@ class Calls:
                 has_renewed = True
                 continue
             except (ClientError, A2AError) as error:
-                if bound is None and _is_of_no_use(error):
+                is_of_no_use = bound is None and _is_of_no_use(error)
+                if is_of_no_use:
+                    first = first or error
                     if aside:
                         aside += 1
                     else:
@@ -271,10 +274,11 @@ class Calls:
                 asked = retry_after_of(error)
                 has_no_more = attempts >= self.retries.attempts or asked > LONGEST_RETRY_AFTER
                 seconds = self.clock() - begun + asked
-                if has_no_more or not self._may_repeat(operation, error, seconds):
-                    raise
-                if bound is not None and not self._takes_message_once(operation, seconds):
-                    raise
+                is_forgotten = bound is not None and not self._takes_message_once(operation, seconds)
+                if has_no_more or is_forgotten or not self._may_repeat(operation, error, seconds):
+                    reason = (first or error) if is_of_no_use else error
+                    raise reason from reason.__cause__
+                first = None
                 if _may_have_arrived(error):
                     if operation not in ALWAYS_SAFE:
                         bound = place

@@ -13,26 +13,25 @@ people write. Whatever is safe to repeat is repeated; a stream that breaks is ta
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
-from types import TracebackType
-from typing import Any, Self
+from types import NoneType, TracebackType
+from typing import Any, Self, cast
 from uuid import uuid4
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from parley.client.calling import Authenticator, Calls, Interceptor
 from parley.client.card_cache import CardCache
 from parley.client.connecting import Connections, Tls
-from parley.client.credentials import ANY_ORIGIN, Credentials
+from parley.client.credentials import ANY_ORIGIN, Credentials, Secret
 from parley.client.discovery import Discovery, SignaturePolicy, with_scheme
 from parley.client.errors import TaskFailedError, TimedOutError
-from parley.client.growing import GrowingTask
 from parley.client.guard import Guard, read_target
 from parley.client.options import Bounds, Retries, Timeouts
-from parley.client.reply import Reply, text_of
+from parley.client.reply import Reply, Update
 from parley.client.resuming import FIRST_LOOK_SECONDS, LOOK_SECONDS, Following
-from parley.client.selection import interfaces_in_order, newest_of
+from parley.client.selection import interfaces_in_order, newest_of, read_bindings, read_versions
 from parley.client.transport import Sent
 from parley.contents import parts_of
 from parley.protocol import operations as ops
@@ -46,13 +45,13 @@ from parley.protocol.errors import (
     TaskNotFoundError,
     UnsupportedOperationError,
 )
-from parley.protocol.events import ArtifactUpdate, StreamEvent
+from parley.protocol.events import StreamEvent
 from parley.protocol.extensions import CURSOR
 from parley.protocol.jsonvalue import JsonObject
 from parley.protocol.messages import Message, Role
 from parley.protocol.operations import Operation
 from parley.protocol.push import PushConfig
-from parley.protocol.tasks import Artifact, Task, TaskState
+from parley.protocol.tasks import Task, TaskState
 from parley.protocol.versions import Version
 
 MOST_EMPTY_PAGES = 20
@@ -66,34 +65,6 @@ _REFUSALS = {
 """How agents say that they do not stream this; some call a task at which nobody works invalid, or unknown."""
 
 
-class Update(Struct, frozen=True):
-    """An event of a stream, and the task as it has grown by now."""
-
-    event: StreamEvent
-    seen: GrowingTask
-    cursor: str | None = None
-    """Where `subscribe` can go on after this event, also in another process; None if the agent has no cursors."""
-
-    @property
-    def artifact(self) -> Artifact | None:
-        """The whole artifact that the event has added to, if it has."""
-        artifact = getattr(self.event, "artifact", None)
-        return self.seen.artifact(artifact.artifact_id) if artifact is not None else None
-
-    @property
-    def text(self) -> str:
-        """The text that the event adds: to print as it comes. What is said with a status is not among it."""
-        match self.event:
-            case ArtifactUpdate(artifact=artifact):
-                return text_of(artifact.parts)
-            case Message(parts=parts):
-                return text_of(parts)
-            case Task(artifacts=artifacts):
-                return "".join(text_of(artifact.parts) for artifact in artifacts)
-            case _:
-                return ""
-
-
 class Client:
     """Talks to one agent. `target` is its URL, the URL of its card, or its card."""
 
@@ -101,9 +72,9 @@ class Client:
         self,
         target: str | AgentCard,
         *,
-        credentials: Credentials | Authenticator | None = None,
-        bindings: Sequence[Binding] = (),
-        versions: Sequence[Version] = (),
+        credentials: Credentials | Authenticator | Mapping[str, Secret] | str | None = None,
+        bindings: Sequence[Binding | str] = (),
+        versions: Sequence[Version | str] = (),
         extensions: Sequence[str] = (),
         interceptors: Sequence[Interceptor] = (),
         timeouts: Timeouts | None = None,
@@ -117,11 +88,25 @@ class Client:
     ) -> None:
         """Nothing is called yet. `bindings` and `versions` are what is accepted, the preferred first.
 
-        `app` is an ASGI application to call in process instead of the network, for tests.
+        `credentials` may also be what `Credentials` is made of, or a bearer token. `app` is an ASGI application to call
+        in process instead of the network, for tests.
+
+        Raises:
+            TypeError: an argument is of another kind.
+            LocalProtocolError: there is no such binding or version.
         """
+        _check_kind("target", target, str, AgentCard)
+        _check_kind("timeouts", timeouts, Timeouts, NoneType)
+        _check_kind("retries", retries, Retries, NoneType)
+        _check_kind("bounds", bounds, Bounds, NoneType)
+        _check_kind("guard", guard, Guard, NoneType)
+        _check_kind("signatures", signatures, SignaturePolicy, NoneType)
+        _check_kind("cards", cards, CardCache, NoneType)
+        _check_kind("tls", tls, Tls, NoneType)
+        credentials = _credentials(credentials)
         self._target = target
-        self._bindings = bindings
-        self._versions = versions
+        self._bindings = read_bindings(bindings)
+        self._versions = read_versions(versions)
         self._timeouts = timeouts or Timeouts()
         self._retries = retries or Retries()
         self._extensions = tuple(extensions)
@@ -465,6 +450,30 @@ class Client:
         return answer
 
 
+def _check_kind(name: str, value: object, *kinds: type[Any]) -> None:
+    """Refuse an argument of another kind where it is given, and not where it is first used."""
+    if not isinstance(value, kinds):
+        wanted = " or ".join(kind.__name__ for kind in kinds if kind is not NoneType)
+        raise TypeError(f"Client(…, {name}=…) takes {wanted}, not {type(value).__name__}")
+
+
+def _credentials(given: Any) -> Credentials | Authenticator | None:
+    match given:
+        case None | Credentials():
+            return given
+        case str():
+            return Credentials({"bearer": given})
+        case Mapping():
+            return Credentials(cast(Mapping[str, Secret], given))
+        case _ if callable(getattr(given, "apply", None)) and callable(getattr(given, "renew", None)):
+            return given
+        case _:
+            raise TypeError(
+                f"Client(…, credentials=…) takes Credentials, a bearer token, or secrets by their kind such as "
+                f"{{'basic': ('ada', password)}}, not {type(given).__name__}"
+            )
+
+
 def _tls(credentials: Credentials | Authenticator | None) -> Tls | None:
     return credentials.tls if isinstance(credentials, Credentials) else None
 
@@ -481,6 +490,8 @@ def _of(result: Any, *kinds: type[Any]) -> Any:
 
 async def ask(url: str, *contents: Any, **options: Any) -> str:
     """Ask an agent something and get its text, or what it asks back: for one-line scripts.
+
+    Who must know the one from the other, or wants to answer, uses a `Client`.
 
     Raises:
         TaskFailedError: the agent has not done it; the message says why.

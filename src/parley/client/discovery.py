@@ -138,7 +138,7 @@ class Discovery:
         return f"{self._version} {target}"
 
     async def _search(self, target: str) -> Found:
-        failures: list[str] = []
+        failures: dict[str, list[str]] = {}
         broken: PeerProtocolError | None = None
         for url in places(target):
             is_private = False
@@ -148,27 +148,28 @@ class Discovery:
                     is_private = True
                     reply = await self._get_once(url, {}, self._prove)
             except (ForbiddenTargetError, PeerProtocolError) as error:  # it redirects, or is no HTTP, or too long
-                failures.append(str(error))
+                _note(failures, f"does not give it ({error})", url)
                 continue
             if reply.status != 200:
-                failures.append(f"{url} answers {reply.status}{' to the credentials' if is_private else ''}")
+                _note(failures, f"answers {reply.status}{' to the credentials' if is_private else ''}", url)
                 continue
             try:
                 found = await self._read(url, reply.body)
             except SignatureInvalidError:
                 raise
             except PeerProtocolError as error:
-                failures.append(f"{url}: {error}")
                 # Many sites have a page for people at every URL. What is a JSON object was meant for us.
                 is_meant = reply.body.lstrip().startswith(b"{")
                 broken = broken or (error if is_meant else None)
+                _note(failures, "has a web page" if _is_page(reply) else f"has no card ({error})", url)
                 continue
             if self._cache is not None and not is_private:
                 self._cache.keep(self._key(target), url, reply.body, reply.headers)
             return found
         if broken is not None:
             raise broken
-        raise DiscoveryError(f"No agent card was found: {'; '.join(failures)}")
+        what = "; ".join(f"{what} at {', '.join(paths)}" for what, paths in failures.items())
+        raise DiscoveryError(f"No agent card was found: {read_target(target).origin} {what}")
 
     # --- what ---------------------------------------------------------------------------------------------------------
 
@@ -209,6 +210,15 @@ class Discovery:
         if prove is not None:
             sent = await prove(sent)
         return await channel.exchange("GET", url, b"", sent, limit=limit)
+
+
+def _note(failures: dict[str, list[str]], what: str, url: str) -> None:
+    """Write a failure down, the same one once for all places: an error has not room for many URLs."""
+    failures.setdefault(what, []).append(urlsplit(url).path or "/")
+
+
+def _is_page(reply: HttpReply) -> bool:
+    return reply.body.lstrip().startswith(b"<")
 
 
 def with_scheme(target: str) -> str:

@@ -40,11 +40,15 @@ class TimedOutError(UnreachableError):
 
 
 class StreamTruncatedError(ClientError):
-    """The stream ended before its task did, and could not be taken up again. The task may still be at work."""
+    """The stream ended before its task did, and could not be taken up again. The task may still be at work.
 
-    def __init__(self, message: str | None = None, *, task_id: str | None = None) -> None:
+    `client.subscribe(error.task_id, after=error.cursor)` goes on later; `cursor` is None if the agent has none.
+    """
+
+    def __init__(self, message: str | None = None, *, task_id: str | None = None, cursor: str | None = None) -> None:
         super().__init__(message)
         self.task_id = task_id
+        self.cursor = cursor
 
 
 class TaskFailedError(ClientError):
@@ -65,3 +69,5 @@ class CredentialsError(ClientError):
 
 class DiscoveryError(ClientError):
     """No agent card was found."""
+
+    max_text = 1_000  # it names every place that was looked at

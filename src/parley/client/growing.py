@@ -47,6 +47,13 @@ class GrowingTask:
         return self._was_final or ends_stream(self.status.state)
 
     @property
+    def state(self) -> TaskState:
+        """The task's state, submitted before anything was said of it; a message alone is complete."""
+        if self.status is not None:
+            return self.status.state
+        return TaskState.COMPLETED if self.is_over else TaskState.SUBMITTED
+
+    @property
     def has_ended(self) -> bool:
         """Whether the task has ended, so that nothing can follow."""
         return self.status is not None and is_terminal(self.status.state)

@@ -62,6 +62,8 @@ def read_target(url: str) -> Target:
     Raises:
         ForbiddenTargetError: that is not clear, or nothing that a client of agents calls.
     """
+    if not url:
+        raise ForbiddenTargetError("An agent's URL is missing: the text is empty")
     if len(url) > MAX_URL:
         raise ForbiddenTargetError(f"An agent's URL has {MAX_URL} characters at most")
     if _FORBIDDEN.search(url):
@@ -73,7 +75,7 @@ def read_target(url: str) -> Target:
     except ValueError:
         raise ForbiddenTargetError("An agent's URL names a host, and a port only if it has one") from None
     if has_scheme and parts.scheme not in DEFAULT_PORTS:
-        raise ForbiddenTargetError(f"An agent's URL begins with https, not with {parts.scheme or 'nothing'}")
+        raise ForbiddenTargetError(f"An agent's URL begins with https or http, not with {parts.scheme or 'nothing'}")
     if "@" in parts.netloc:
         raise ForbiddenTargetError("An agent's URL names no user; give credentials to the client")
     # Exactly a host and a port: what else stands there, readers make different things of.

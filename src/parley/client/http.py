@@ -18,15 +18,19 @@ from parley.client.challenges import with_missing_scope
 from parley.client.errors import ForbiddenTargetError, TimedOutError, UnreachableError
 from parley.client.options import Bounds, Timeouts
 from parley.client.transport import Sent
+from parley.dialects.json_errors import decode_rest_error
 from parley.network.errors import NetworkError, NotConnectedError, NotConnectedInTimeError, SilentConnectionError
 from parley.network.http import HttpNetwork, HttpRequest, HttpResponse, place_of
-from parley.protocol.errors import A2AError, PeerProtocolError
+from parley.protocol.errors import A2AError, PeerProtocolError, UnavailableError
 from parley.protocol.operations import SUBSCRIBE_TO_TASK, Operation
 from parley.wire.sse import Decoder, Frame
 
 EVENT_STREAM = "text/event-stream"
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
+
+GATEWAY_STATUSES = frozenset({502, 503, 504})
+"""What stands in front of an agent says them while the agent is away: with a page for people, not in A2A."""
 
 USER_AGENT = "parley"
 NO_COMPRESSION = "identity"
@@ -160,6 +164,14 @@ def patience_for_head(operation: Operation, sent: Sent) -> float:
 def is_stream(response: HttpResponse) -> bool:
     """Whether a reply is an event stream."""
     return response.headers.get("content-type", "").partition(";")[0].strip().lower() == EVENT_STREAM
+
+
+def http_error(reply: HttpReply) -> A2AError:
+    """The error that a reply reports by its status, and by its body if that is one of A2A's."""
+    is_gateways = reply.status in GATEWAY_STATUSES and not reply.body.lstrip().startswith(b"{")
+    if is_gateways:
+        return with_retry_after(UnavailableError(f"HTTP status {reply.status}"), reply.headers)
+    return with_retry_after(decode_rest_error(reply.status, reply.body), reply.headers)
 
 
 def with_retry_after(error: A2AError, headers: Mapping[str, str]) -> A2AError:

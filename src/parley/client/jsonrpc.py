@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from itertools import count
 from urllib.parse import urljoin
 
-from parley.client.http import HttpChannel, HttpReply, is_stream, patience_for_head, with_retry_after
+from parley.client.http import HttpChannel, HttpReply, http_error, is_stream, patience_for_head, with_retry_after
 from parley.client.transport import Received, Sent
 from parley.dialects.json_errors import decode_error, decode_rest_error
 from parley.dialects.registry import DIALECTS
@@ -75,7 +75,7 @@ class JsonRpcTransport:
             response = jsonrpc.decode_response(reply.body)
         except PeerProtocolError:
             if reply.status >= 400:
-                raise with_retry_after(decode_rest_error(reply.status, reply.body), reply.headers) from None
+                raise http_error(reply) from None
             raise
         if response.error is not None:
             error = self._error(response.error)

@@ -200,7 +200,12 @@ async def find_endpoints(
         _check(url, trusted, check)
         cards = await read_metadata(channel, url)
     metadata = callers or cards
-    endpoints = _merged(flow_of(scheme, flow) or OAuthFlow(), metadata, prefers_metadata=callers is not None)
+    declared = flow_of(scheme, flow) or OAuthFlow()
+    if metadata is None and declared.token_url is None and client.issuer:
+        raise silence or CredentialsError(
+            f"The issuer {_shown(client.issuer)} has no metadata, and the card does not say where tokens are given"
+        )
+    endpoints = _merged(declared, metadata, prefers_metadata=callers is not None)
     for url in (endpoints.token_url, endpoints.authorization_url, endpoints.device_url):
         if url:
             _check(url, trusted, check)

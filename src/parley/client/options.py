@@ -28,6 +28,9 @@ class Retries:
     attempts: int = 4
     first_pause: float = 0.2
     longest_pause: float = 5.0
+    outage: float = 60.0
+    """Seconds for which a stream that has begun is taken up again, however many attempts that takes: time enough for a
+    container to start anew."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,8 @@
-"""What an agent answered, in the words that a caller needs: its text, its data, its files, and whether it asks back."""
+"""What an agent answers, in the words that a caller needs: its text, its data, its files, and whether it asks back.
+
+`Reply` is an answer, `Update` a piece of a stream. What an agent says of a failure is a reason and no text, so that
+nobody takes it for what was asked for.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
+from parley.client.growing import GrowingTask
+from parley.protocol.events import ArtifactUpdate, StreamEvent
 from parley.protocol.jsonvalue import JsonValue
 from parley.protocol.lifecycle import is_interrupted, is_terminal
 from parley.protocol.messages import DataPart, Message, Part, RawPart, TextPart, UrlPart
@@ -13,6 +21,9 @@ from parley.protocol.tasks import Artifact, Task, TaskState
 
 if TYPE_CHECKING:
     from parley.client.client import Client
+
+FAILURES = frozenset({TaskState.FAILED, TaskState.REJECTED, TaskState.CANCELED})
+"""The states in which a task has ended without being done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +55,14 @@ class Reply:
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """All parts of the artifacts; if there are none, those of the message."""
+        """What the agent has produced: the parts of the artifacts; if there are none, its message if it is done."""
         produced = tuple(part for artifact in self.artifacts for part in artifact.parts)
-        return produced or (self.message.parts if self.message else ())
+        is_done = self.state is TaskState.COMPLETED
+        return produced or (self.message.parts if is_done and self.message else ())
 
     @property
     def text(self) -> str:
-        """All text."""
+        """All text that the agent has produced. What it asks is `question`, why it failed `reason`."""
         return text_of(self.parts)
 
     @property
@@ -71,7 +83,7 @@ class Reply:
     @property
     def has_failed(self) -> bool:
         """Whether the task ended without being done: it failed, was rejected or canceled."""
-        return self.state in (TaskState.FAILED, TaskState.REJECTED, TaskState.CANCELED)
+        return self.state in FAILURES
 
     @property
     def reason(self) -> str:
@@ -81,7 +93,7 @@ class Reply:
     @property
     def needs_input(self) -> bool:
         """Whether the agent waits for an answer, or for the caller to authenticate somewhere."""
-        return isinstance(self.content, Task) and is_interrupted(self.content.status.state)
+        return is_interrupted(self.state)
 
     @property
     def is_finished(self) -> bool:
@@ -93,6 +105,70 @@ class Reply:
         if not isinstance(self.content, Task):
             return await self.client.send(*contents, context=self.content.context_id)
         return await self.client.send(*contents, task=self.content)
+
+
+class Update(Struct, frozen=True):
+    """An event of a stream, and the task as it has grown by now: its state and so on are those of all that has come."""
+
+    event: StreamEvent
+    seen: GrowingTask
+    cursor: str | None = None
+    """Where `subscribe` can go on after this event, also in another process; None if the agent has no cursors."""
+
+    @property
+    def artifact(self) -> Artifact | None:
+        """The whole artifact that the event has added to, if it has."""
+        artifact = getattr(self.event, "artifact", None)
+        return self.seen.artifact(artifact.artifact_id) if artifact is not None else None
+
+    @property
+    def text(self) -> str:
+        """The text that the event adds: to print as it comes. What is said with a status is not among it."""
+        match self.event:
+            case ArtifactUpdate(artifact=artifact):
+                return text_of(artifact.parts)
+            case Message(parts=parts):
+                return text_of(parts)
+            case Task(artifacts=artifacts):
+                return "".join(text_of(artifact.parts) for artifact in artifacts)
+            case _:
+                return ""
+
+    @property
+    def task(self) -> Task | None:
+        """The task, unless the agent answered with a message."""
+        return self.seen.task() if self.seen.task_id is not None else None
+
+    @property
+    def state(self) -> TaskState:
+        """The task's state; a direct message is complete."""
+        return self.seen.state
+
+    @property
+    def needs_input(self) -> bool:
+        """Whether the agent waits for an answer, or for the caller to authenticate somewhere."""
+        return is_interrupted(self.state)
+
+    @property
+    def question(self) -> str:
+        """What the agent asks, if it waits for an answer."""
+        return self._said if self.needs_input else ""
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the task ended without being done: it failed, was rejected or canceled."""
+        return self.state in FAILURES
+
+    @property
+    def reason(self) -> str:
+        """Why it was not done, if the agent says so."""
+        return self._said if self.has_failed else ""
+
+    @property
+    def _said(self) -> str:
+        """What was said with the task's state."""
+        status = self.seen.status
+        return text_of(status.message.parts) if status and status.message else ""
 
 
 def text_of(parts: Iterable[Part]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from typing import TypeVar
 
-from parley.client.http import HttpChannel, is_stream, patience_for_head, with_retry_after
+from parley.client.http import HttpChannel, http_error, is_stream, patience_for_head
 from parley.client.transport import Received, Sent
 from parley.dialects import v0_3, v0_3_protojson, v1_0
 from parley.dialects.dialect import JsonDialect
@@ -36,7 +36,7 @@ class RestTransport:
         verb, url, body = self._encode(operation, request)
         reply = await self._channel.exchange(verb, url, body, _headed(sent, self.version, "application/json"))
         if reply.status >= 400:
-            raise with_retry_after(decode_rest_error(reply.status, reply.body), reply.headers)
+            raise http_error(reply)
         content = reply.body or b"{}"  # some answer a deletion with nothing
         return self._read(lambda dialect: dialect.decode_result(operation, content))
 
@@ -49,7 +49,7 @@ class RestTransport:
             if not is_stream(response) or response.status >= 400:
                 reply = await self._channel.reply_of(response, within=sent.quiet)
                 if reply.status >= 400:
-                    raise with_retry_after(decode_rest_error(reply.status, reply.body), reply.headers)
+                    raise http_error(reply)
                 raise PeerProtocolError("The agent answers a streaming call without a stream")
             async for frame in self._channel.frames(response, quiet=sent.quiet):
                 if frame.event == "error":

@@ -75,6 +75,7 @@ class Following:
         self._connections = 1
         self._size = 0
         self._failures = 0
+        self._broken_at = 0.0
         self._vain_streams = 0
 
     @property
@@ -133,7 +134,7 @@ class Following:
             except A2AError as error:
                 if self._connections == 1:
                     raise
-                raise self._truncated() from error
+                raise self._truncated(error) from _in_a_sentence(error)
             await self._pause(problem)
             source = self._again()
 
@@ -143,16 +144,20 @@ class Following:
         It begins with the task, unless that was seen already.
 
         Raises:
-            StreamTruncatedError: there was no news for too long.
+            StreamTruncatedError: there was no news for too long, or nobody to ask for it.
         """
         self._task_id = self._task_id or task_id
-        if self.seen.is_over:
-            return
-        async with aclosing(self._watch()) as looks:
-            async for received in looks:
-                for step in await self._steps(received):
-                    self._take(step)
-                    yield step
+        while not self.seen.is_over:
+            try:
+                async with aclosing(self._watch()) as looks:
+                    async for received in looks:
+                        for step in await self._steps(received):
+                            self._take(step)
+                            yield step
+            except (UnreachableError, UnavailableError) as error:
+                if self.seen.task_id is None:
+                    raise
+                await self._pause(error)
 
     # --- what is received ---------------------------------------------------------------------------------------------
 
@@ -316,16 +321,27 @@ class Following:
         return task
 
     async def _pause(self, problem: ParleyError | None) -> None:
+        now, retries = self._calls.clock(), self._calls.retries
+        self._broken_at = now if self._failures == 0 else self._broken_at
         self._failures += 1
-        is_hopeless = problem is not None and self._failures > self._calls.retries.attempts
-        if is_hopeless or self._connections >= MOST_CONNECTIONS:
-            raise self._truncated() from problem
-        pause = self._calls.retries.first_pause * 2.0 ** min(self._failures - 1, 20)
-        await self._calls.sleep(min(pause, self._calls.retries.longest_pause))
+        has_lasted = self._failures > retries.attempts and now - self._broken_at >= retries.outage
+        if (problem is not None and has_lasted) or self._connections >= MOST_CONNECTIONS:
+            raise self._truncated(problem) from _in_a_sentence(problem)
+        pause = retries.first_pause * 2.0 ** min(self._failures - 1, 20)
+        await self._calls.sleep(min(pause, retries.longest_pause))
 
-    def _truncated(self) -> StreamTruncatedError:
+    def _truncated(self, problem: ParleyError | None = None) -> StreamTruncatedError:
         text = "The stream ended before its task did, and could not be taken up again"
-        return StreamTruncatedError(text, task_id=self.seen.task_id)
+        because = f": {problem}" if problem is not None else ""
+        return StreamTruncatedError(f"{text}{because}", task_id=self.seen.task_id, cursor=self._cursor)
+
+
+def _in_a_sentence(problem: ParleyError | None) -> ParleyError | None:
+    """The same without its history: of the last of many attempts nobody wants to read how each layer saw it."""
+    if problem is None:
+        return None
+    problem.__cause__ = None
+    return problem.with_traceback(None)
 
 
 def _ends(event: StatusUpdate) -> bool:

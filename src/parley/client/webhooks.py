@@ -1,7 +1,7 @@
 """Receives what agents push: checks who sends it, reads it in every dialect, and tells each event once.
 
     receiver = WebhookReceiver("https://me.example/hook", handle)
-    app.mount("/hook", receiver)
+    app = Starlette(routes=[Route("/hook", receiver, methods=["POST"])])
     await client.send("100 USD", push=receiver.config)
 
 It is an ASGI application; whoever has its own gives `take` the headers and the body of each request. A sender proves

@@ -169,5 +169,6 @@ def _reason(error: OSError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate cannot be trusted: {error.verify_message}"
     if isinstance(error, ssl.SSLError):
-        return f"TLS fails: {error.reason or type(error).__name__}"
+        cure = "; does it speak plain http?" if error.reason == "WRONG_VERSION_NUMBER" else ""
+        return f"TLS fails: {error.reason or type(error).__name__}{cure}"
     return os.strerror(error.errno).lower() if error.errno else str(error)

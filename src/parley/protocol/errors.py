@@ -28,7 +28,7 @@
         └── SignatureInvalidError
 
 A docstring is the default message. Internal texts never go into an error: a correlation id does. No text of an error
-is longer than `MAX_TEXT`.
+that crosses the wire is longer than `MAX_TEXT`; what is longer is cut, and shows it.
 Spec: 1.0.1 sections 3.3.2, 5.4, 9.5, 10.6 and 11.6; statuses of 0.3 as a2a-sdk 0.3 has them.
 """
 
@@ -62,9 +62,19 @@ class ErrorRow(Struct, frozen=True):
 class ParleyError(Exception):
     """Something went wrong in Parley."""
 
+    max_text: ClassVar[int] = MAX_TEXT
+
     def __init__(self, message: str | None = None) -> None:
-        self.message = (message or _first_line(type(self).__doc__))[:MAX_TEXT]
+        self.message = _cut(message or _first_line(type(self).__doc__), self.max_text)
         super().__init__(self.message)
+
+
+def _cut(text: str, length: int) -> str:
+    """A text of at most this length: one that is longer ends after a word, and shows that it goes on."""
+    if len(text) <= length:
+        return text
+    kept = text[: length - 1]
+    return f"{kept.rsplit(None, 1)[0] if ' ' in kept[length // 2 :] else kept}…"
 
 
 def _first_line(docstring: str | None) -> str:
