@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from joserfc.jwk import ECKey
 
-from parley.check.card import cached, complete, consistent, encrypted, public, signed, versioned
+from parley.check.card import cached, clear, complete, consistent, encrypted, public, signed, versioned
+from parley.check.card_faults import REQUIRED
 from parley.check.discovery import FoundCard
 from parley.check.options import Options
 from parley.check.run import check
@@ -18,6 +19,7 @@ from parley.client.errors import DiscoveryError, UnreachableError
 from parley.client.signatures import SignaturePolicy
 from parley.dialects.cards import decode_any_card
 from parley.protocol.signing import load_key, sign_card
+from parley.protocol.versions import Version
 from parley.server.app import App
 from parley.server.cards import Signer
 from tests.server.serving import echo_agent, running, serving
@@ -60,6 +62,13 @@ def test_a_good_card_is_complete_encrypted_and_versioned() -> None:
 @pytest.mark.parametrize(
     ("trial", "card", "must", "detail"),
     [
+        (clear, found(skills=[*CARD["skills"], *CARD["skills"]]), False, "more than one skill has the id a"),
+        (
+            clear,
+            found(securityRequirements=[{"schemes": {"token": {"list": []}}}]),
+            False,
+            "the card demands token, and declares no such scheme",
+        ),
         (complete, found(version=""), True, "the card lacks version"),
         (complete, found(supportedInterfaces=[]), True, "the card declares no interface"),
         (complete, found(skills=[]), False, "the card has no skill"),
@@ -124,6 +133,10 @@ async def test_a_card_that_points_into_the_network_of_its_reader_is_not_followed
     assert [finding.verdict for finding in places] == [Verdict.UNDECIDED] * 3
     assert "which is not encrypted" in places[0].detail
     assert report.left == report.places  # nobody was asked anything: that is no good end
+    assert report.cures == {
+        "the check does not go to http://10.0.0.1; give --allow-private": 1,
+        "the check does not go to https://127.0.0.1.example.internal; give --allow-private": 1,
+    }
 
 
 @pytest.mark.anyio
@@ -151,6 +164,40 @@ async def test_without_a_card_there_is_no_check() -> None:
         async with serving(app) as client:
             with pytest.raises(DiscoveryError, match="There is no agent card"):
                 await check(f"{client.base_url}/agents/one", Options(timeout=5))
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("card", "rule", "detail"),
+    [
+        ({"hello": 1}, "G1.53", f"it lacks {', '.join(REQUIRED[Version.V1_0])}"),
+        ({**CARD, "skills": "many"}, "G1.53", "the card cannot be read: "),
+        (
+            {"url": "https://agent.example", "protocolVersion": "0.3.0", "skills": 1},
+            "G2.2",
+            "it lacks name, description, ",
+        ),
+    ],
+)
+async def test_what_is_meant_as_a_card_and_is_none_breaks_a_rule(card: dict[str, Any], rule: str, detail: str) -> None:
+    async with serving(document(card)) as client:
+        report = await check(f"{client.base_url}/agents/one", Options(timeout=5))
+    (finding,) = report.findings
+    assert (finding.rule, finding.verdict) == (rule, Verdict.FAILED)
+    assert detail in finding.detail
+    assert finding.place == f"{client.base_url}/agents/one/.well-known/agent-card.json"
+    assert finding.says.startswith("An agent MUST publish a card")
+    assert json.dumps(card) in finding.exchanges[0][1]
+
+
+@pytest.mark.anyio
+async def test_a_json_object_where_no_card_is_said_to_be_is_not_taken_for_one() -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await document({"id": 7}, 200 if scope["path"] == "/orders/7" else 404)(scope, receive, send)
+
+    async with serving(app) as client:
+        with pytest.raises(DiscoveryError, match="There is no agent card"):
+            await check(f"{client.base_url}/orders/7", Options(timeout=5))
 
 
 @pytest.mark.anyio

@@ -18,6 +18,7 @@ from click.testing import Result
 from rich.console import Console
 from typer.testing import CliRunner
 
+from parley import __version__
 from parley.cli.check import progress
 from parley.cli.main import app as parley
 from parley.server.app import App
@@ -90,7 +91,7 @@ def test_a_broken_rule_ends_with_1_and_is_quoted() -> None:
         done = run(url, "--only", "G1.59", "--binding", "JSONRPC", "--header", "X-Key: k")
     assert done.exit_code == 1
     assert "✗ G1.59 failed An unknown method is method not found" in done.stdout
-    assert "The rule: JSON-RPC: what cannot be read" in done.stdout
+    assert "The rule (A2A 1.0): JSON-RPC: errors have JSON-RPC's codes.\n" in done.stdout
     assert "G1.16" not in done.stdout
 
 
@@ -103,6 +104,9 @@ def test_a_broken_rule_ends_with_1_and_is_quoted() -> None:
         (["http://localhost:1", "--dialect", "3.0"], "is not one of"),
         (["http://localhost:1", "--header", "secret"], "That is no header"),
         (["http://localhost:1", "--timeout", "0"], "0.1"),
+        (["http://localhost:1", "--skill", " "], "An id cannot be empty"),
+        (["--json", "http://localhost:1"], "It takes a file, or - for standard output"),
+        (["--html", "localhost:8080"], "It takes a file, or - for standard output"),
         (["http://localhost:1", "--card-keys", __file__], "They cannot be used"),
         (["http://localhost:1", "--html", "/no/such/place/report.html"], "There is no directory /no/such/place"),
     ],
@@ -148,6 +152,41 @@ def test_a_server_that_goes_away_ends_with_3_and_a_report(tmp_path: Path) -> Non
     assert done.exit_code == 3
     assert "Left before the end: 1.0 JSONRPC" in done.stdout
     assert [suite.get("errors") for suite in ElementTree.parse(junit).getroot()][-1] == "1"
+
+
+def test_an_agent_that_wants_credentials_ends_with_3_and_says_which_option_gives_them(tmp_path: Path) -> None:
+    """Nothing is broken, and hardly anything was seen: that must not look like a good end."""
+    junit = tmp_path / "junit.xml"
+    options = ("--dialect", "1.0", "--binding", "jsonrpc", "--junit", str(junit))
+    with served(app=secured) as url:
+        stranger, known = run(url, *options), run(url, *options, "--token", TOKEN)
+    assert stranger.exit_code == 3
+    assert f"\n  Hardly anything could be decided: 1.0 JSONRPC {url}/\n" in stranger.stdout
+    assert " undecided: credentials are missing; give --token or --header" in stranger.stdout
+    assert known.exit_code == 0
+
+
+def test_what_cannot_be_read_as_a_card_ends_with_1_and_a_report() -> None:
+    with served(answer=lambda request, kind, body: b'{"hello": 1}') as url:
+        done = run(url)
+    assert done.exit_code == 1
+    assert f"{url}/.well-known/agent-card.json (1 failed)\n  ✗ G1.53 failed The card is complete\n" in done.stdout
+
+
+def test_a_report_can_be_written_to_standard_output_instead_of_the_text() -> None:
+    with served() as url:
+        done = run(url, "--only", "G1.16", "--binding", "jsonrpc", "--dialect", "1.0", "--json", "-")
+    found = json.loads(done.stdout)
+    assert (done.exit_code, found["counts"]["passed"]) == (0, 1)
+    assert found["made_by"] == f"Parley {__version__}"
+    assert found["options"] == {
+        "message": "Hello",
+        "timeout": "30 s",
+        "webhook": "https://example.com/parley-check",
+        "only": "G1.16",
+        "binding": "JSONRPC",
+        "dialect": "1.0",
+    }
 
 
 def test_credentials_are_given_as_to_the_other_commands_and_are_in_no_report(tmp_path: Path) -> None:

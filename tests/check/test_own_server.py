@@ -85,15 +85,47 @@ async def test_no_rule_is_broken_in_any_dialect_over_any_binding(text: str) -> N
     assert ({"G1.4", "G1.14"} <= decided(report)) == (text == "ask")
 
 
+@pytest.mark.parametrize(
+    ("version", "sent", "received"),
+    [
+        (
+            Version.V1_0,
+            'gRPC /lf.a2a.v1.A2AService/SendMessage\n\n{\n  "message": {',
+            '"state": "TASK_STATE_COMPLETED"',
+        ),
+        (Version.V0_3, 'gRPC /a2a.v1.A2AService/SendMessage\n\n{\n  "message": {', '"state": "TASK_STATE_COMPLETED"'),
+    ],
+)
+async def test_what_went_over_grpc_is_shown_as_its_version_spells_it(
+    version: Version, sent: str, received: str
+) -> None:
+    rule = {Version.V1_0: "G1.7", Version.V0_3: "G2.4"}[version]
+    async with everywhere(App(echo_agent())) as url:
+        report = await check(url, Options(timeout=10), bindings=[Binding.GRPC], versions=[version], only=[rule])
+    (answer,) = [found for found in report.findings if found.case == "The answer to a message is a task or a message"]
+    assert answer.exchanges[0][0].startswith(sent)
+    assert received in answer.exchanges[-1][1]
+    assert '"contextId": ' in answer.exchanges[-1][1]
+
+
+async def test_an_error_over_grpc_is_shown_with_its_status() -> None:
+    async with everywhere(App(echo_agent())) as url:
+        report = await check(url, Options(timeout=10), bindings=[Binding.GRPC], versions=[Version.V1_0], only=["G1.16"])
+    (finding,) = report.findings
+    assert finding.exchanges[-1][1].startswith("gRPC NOT_FOUND (TaskNotFoundError): ")
+
+
 async def test_without_grpc_its_places_are_undecided_and_the_others_are_visited(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("parley.client.connecting.find_spec", lambda name: None)
     async with everywhere(App(echo_agent())) as url:
         report = await check(url, Options(timeout=10), only=["G1.53"], versions=[Version.V1_0])
-    found = {finding.place.split()[1]: (finding.verdict, finding.detail) for finding in report.findings[1:]}
+    found = {finding.place.split()[1]: (finding.verdict, finding.detail) for finding in report.findings[2:]}
     assert found["GRPC"] == (Verdict.UNDECIDED, "gRPC is not installed here: pip install 'parley-a2a[grpc]'")
     assert {found["JSONRPC"][0], found["HTTP+JSON"][0]} == {Verdict.PASSED}
+    assert [place.split()[1] for place in report.blocked] == ["GRPC"]
+    assert report.cures == {"gRPC is not installed here: pip install 'parley-a2a[grpc]'": 1}
 
 
 async def test_an_agent_that_answers_with_messages_breaks_no_rule() -> None:
@@ -148,6 +180,71 @@ async def test_without_credentials_what_needs_them_is_undecided() -> None:
     assert broken(report) == []
     assert {"G1.48", "G1.54", "G2.13"} <= decided(report)
     assert not {"G1.1", "G1.2", "G1.8", "G1.16", "G1.25", "G1.49"} & decided(report)
+
+
+async def test_without_credentials_the_report_says_what_to_give_and_which_places_were_hardly_seen() -> None:
+    async with everywhere(secured()) as url:
+        report = await check(url, Options(timeout=10), versions=[Version.V1_0])
+    (grpc,) = [place.split()[2] for place in report.places if " GRPC " in place]
+    assert report.blocked == report.places
+    assert set(report.cures) == {
+        "credentials are missing; give --token or --header, or get them with parley login",
+        f"the origin {grpc} is not trusted with credentials; give --trust {grpc}",
+    }
+
+
+async def test_an_origin_that_may_not_see_the_credentials_is_named_and_cured_by_trusting_it() -> None:
+    def options(*trusted: str) -> Options:
+        return Options(timeout=10, credentials=Credentials({"bearer": TOKEN}, origins=trusted))
+
+    async with everywhere(secured()) as url:
+        careful = await check(url, options(), versions=[Version.V1_0])
+        (grpc,) = [place for place in careful.places if " GRPC " in place]
+        origin = grpc.split()[2]
+        trusting = await check(url, options(origin), versions=[Version.V1_0])
+    assert careful.blocked == (grpc,)
+    assert list(careful.cures) == [f"the origin {origin} is not trusted with credentials; give --trust {origin}"]
+    assert (trusting.blocked, trusting.cures) == ((), {})
+
+
+async def test_credentials_that_are_not_taken_are_told() -> None:
+    options = Options(timeout=10, credentials=Credentials({"bearer": "another"}, origins=["*"]))
+    async with everywhere(secured()) as url:
+        report = await check(url, options, bindings=[Binding.JSONRPC], versions=[Version.V1_0])
+    assert list(report.cures) == ["the credentials that were given are not taken; give others"]
+    assert report.blocked == report.places
+
+
+async def test_an_agent_that_wants_a_skill_is_checked_for_each_skill_that_is_named() -> None:
+    agent = Agent("Calculator", description="Has no answer for what is for no skill")
+
+    @agent.skill(id="add", tags=["sum"])
+    async def add(turn: Any) -> str:
+        """Adds."""
+        return "3"
+
+    @agent.skill(id="multiply", tags=["product"])
+    async def multiply(turn: Any) -> str:
+        """Multiplies."""
+        return "2"
+
+    async with everywhere(App(agent)) as url:
+        plain = await check(url, Options(timeout=10), versions=list(Version))
+        wrong = await check(url, Options(timeout=10, skills=("divide",)), versions=list(Version))
+        named = await check(url, Options(timeout=10, skills=("add", "multiply")), versions=list(Version))
+    assert list(plain.cures) == ["the agent wants a skill; give --skill ID (add, multiply)"]
+    assert plain.blocked == plain.places
+    assert wrong.cures == plain.cures
+    assert (broken(named), named.blocked, named.cures) == ([], (), {})
+    assert len(named.places) == 2 * len(plain.places)
+    assert {place.partition(" (")[2] for place in named.places} == {"skill add)", "skill multiply)"}
+
+
+async def test_an_agent_that_takes_no_plain_text_is_to_be_told_something_else() -> None:
+    async with everywhere(App(echo_agent(input_modes=["image/png"]))) as url:
+        report = await check(url, Options(timeout=10), bindings=[Binding.JSONRPC], versions=[Version.V1_0])
+    assert list(report.cures) == ["the agent refuses the message; give another with --message"]
+    assert report.blocked == report.places
 
 
 async def test_a_slow_agent_leaves_rules_undecided_and_nothing_behind() -> None:

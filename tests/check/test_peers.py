@@ -182,7 +182,11 @@ async def test_a_check_finds_the_faults_of_a_peer_and_no_others(
         report = await check(url_of(server), Options(timeout=10, text=server.text), versions=server.versions)
     wanted = {(str(version), str(binding)): faults for (version, binding), faults in server.failed.items()}
     assert failures(report) == wanted
-    assert {finding.rule for finding in report.findings if finding.verdict is Verdict.WARNED} == server.warned
+    warned = [finding for finding in report.findings if finding.verdict is Verdict.WARNED]
+    assert {finding.rule for finding in warned} == server.warned
+    assert [(finding.case, finding.says) for finding in warned if "MUST" in finding.says] == []
+    failed = [finding for finding in report.findings if finding.verdict is Verdict.FAILED]
+    assert [(finding.case, finding.says) for finding in failed if "SHOULD" in finding.says] == []
     assert report.left == ()
 
 

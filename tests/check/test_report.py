@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 from rich.console import Console
 
 from parley.check.report import as_html, as_json, as_junit, print_text, printable
-from parley.check.rules import RULES
+from parley.check.rules import CLAUSES, RULES
 from parley.check.run import CASES, SPOILING
 from parley.check.verdict import MAX_SHOWN, Exchange, Finding, Report, Verdict
 from parley.protocol.versions import Version
@@ -18,7 +18,7 @@ from parley.protocol.versions import Version
 EVIL = "<script>alert(1)</script>\x1b[31m\x00 [bold]&amp;\ud800"
 
 
-def report(*left: str) -> Report:
+def report(*left: str, cure: str = "") -> Report:
     place = "1.0 JSONRPC http://agent.example/"
     return Report(
         "http://agent.example",
@@ -28,12 +28,82 @@ def report(*left: str) -> Report:
             Finding("G1.16", "A good case", place, Verdict.PASSED, "as it should be"),
             Finding("G1.1", "A bad case", place, Verdict.FAILED, f"it said {EVIL}", (("POST /", EVIL),)),
             Finding("G1.36", "A warned case", place, Verdict.WARNED, "it should not", (("POST /", "HTTP 200"),), 0.5),
-            Finding("G1.6", "An undecided case", place, Verdict.UNDECIDED, "nobody knows"),
+            Finding("G1.6", "An undecided case", place, Verdict.UNDECIDED, "nobody knows", cure=cure),
         ),
         requests=4,
         seconds=1.25,
         left=left,
+        at="2026-01-02 03:04:05 UTC",
+        made_by="Parley 7.1",
+        asked={"message": EVIL},
     )
+
+
+def blocked(reason: str = "nobody knows") -> Report:
+    """A report of a place where nothing could be decided, of a name that is longer than a terminal is wide."""
+    place = f"1.0 JSONRPC http://agent.example/{'long/' * 20}"
+    open_case = Finding("G1.6", "An undecided case", place, Verdict.UNDECIDED, reason, cure="give --token")
+    return Report("http://agent.example", "Agent", (place,), (open_case, open_case), requests=1)
+
+
+def text_of(shown: Report) -> str:
+    out = io.StringIO()
+    print_text(shown, Console(file=out, width=80))
+    return out.getvalue()
+
+
+def test_a_place_without_a_verdict_says_why_in_its_line() -> None:
+    assert "long/ (2 undecided: nobody knows)\n" in text_of(blocked())
+
+
+def test_what_stood_in_the_way_is_told_in_every_report() -> None:
+    gaps = ("Hardly anything could be decided: 1.0 JSONRPC http://agent.example/", "2 undecided: give --token")
+    text, page = text_of(blocked()), as_html(blocked()).decode()
+    assert [gap for gap in gaps if gap not in text or gap not in page] == []
+    found = json.loads(as_json(blocked()))
+    assert (found["blocked"], found["cures"]) == (list(blocked().places), {"give --token": 2})
+    (error,) = ElementTree.fromstring(as_junit(blocked())).iter("error")
+    assert error.get("message") == "give --token"
+
+
+def test_more_that_was_decided_than_not_is_no_blocked_place() -> None:
+    assert (report(cure="give --token").blocked, report(cure="give --token").cures) == ((), {"give --token": 1})
+
+
+def test_every_report_says_when_by_what_and_how_it_was_made() -> None:
+    made = "2026-01-02 03:04:05 UTC by Parley 7.1 (message: "
+    assert made in text_of(report())
+    assert made in as_html(report()).decode()
+    found = json.loads(as_json(report()))
+    assert (found["at"], found["made_by"], found["options"]) == (
+        "2026-01-02 03:04:05 UTC",
+        "Parley 7.1",
+        {"message": EVIL},
+    )
+    (suite,) = ElementTree.fromstring(as_junit(report()))
+    assert suite.get("timestamp") == "2026-01-02T03:04:05"
+    assert {"at", "made_by", "message"} <= {item.get("name") for item in suite.iter("property")}
+
+
+def test_the_page_has_its_failures_first_and_lines_that_a_reader_can_take() -> None:
+    page = as_html(report()).decode()
+    assert page.index("<h2>Failures</h2>") < page.index("G1.1 A bad case</a>") < page.index("<table>")
+    assert max(map(len, page.splitlines())) < 1_000
+    assert "Failures" not in as_html(blocked()).decode()
+
+
+def test_the_sentence_is_quoted_that_a_case_is_about() -> None:
+    quoted = {(case.name, CLAUSES[clause][1]) for case in CASES for clause in case.clauses.values()}
+    assert ("Webhooks are kept, listed and deleted", CLAUSES["G2.5b"][1]) in quoted
+    assert CLAUSES["G2.5b"] == (
+        "G2.5",
+        "Push notifications follow the card's capabilities: who declares them keeps, lists and deletes webhooks.",
+    )
+    assert {says for name, says in quoted if name == "A negative history length is invalid"} == {
+        "A negative history length is invalid, and MUST be refused.",
+        "A negative history length makes no sense, and SHOULD be refused.",
+        "0.1: a negative history length makes no sense, and SHOULD be refused.",
+    }
 
 
 def test_text_shows_what_is_wrong_with_its_rule_and_what_was_said() -> None:
@@ -41,7 +111,7 @@ def test_text_shows_what_is_wrong_with_its_rule_and_what_was_said() -> None:
     print_text(report(), Console(file=out, width=200))
     text = out.getvalue()
     assert "✗ G1.1 failed A bad case" in text
-    assert f"The rule: {RULES['G1.1'].says}" in text
+    assert f"The rule (A2A 1.0): {RULES['G1.1'].says}" in text
     assert "→ POST /" in text
     assert "← <script>alert(1)</script>�[31m� [bold]&amp;�" in text
     assert "! G1.36 warned" in text
@@ -62,11 +132,13 @@ def test_json_has_every_finding_with_its_rule_and_evidence() -> None:
     assert found["counts"] == {"passed": 1, "warned": 1, "failed": 1, "undecided": 1}
     assert found["findings"][2] == {
         "rule": "G1.36",
+        "specification": "A2A 1.0",
         "says": RULES["G1.36"].says,
         "case": "A warned case",
         "place": "1.0 JSONRPC http://agent.example/",
         "verdict": "warned",
         "detail": "it should not",
+        "cure": None,
         "seconds": 0.5,
         "exchanges": [{"sent": "POST /", "received": "HTTP 200"}],
     }
@@ -90,7 +162,7 @@ def test_junit_is_xml_with_a_failure_per_failure() -> None:
     ]
     (failure,) = suite.iter("failure")
     assert failure.text is not None
-    assert failure.text.startswith(f"The rule: {RULES['G1.1'].says}")
+    assert failure.text.startswith(f"The rule (A2A 1.0): {RULES['G1.1'].says}")
     assert "<script>alert(1)</script>" in failure.text
     assert [skipped.get("message") for skipped in suite.iter("skipped")] == ["nobody knows"]
     assert len(list(suite.iter("system-out"))) == 1
@@ -102,7 +174,8 @@ def test_the_page_needs_nothing_and_runs_nothing() -> None:
     assert "&lt;script&gt;alert(1)&lt;/script&gt;�[31m� [bold]&amp;amp;�" in page
     assert "default-src 'none'" in page
     assert "src=" not in page
-    assert re.findall('href="([^"]*)"', page) == ["#place-0"]
+    assert re.findall('href="([^"]*)"', page) == ["#failure-0", "#place-0"]
+    assert 'open id="failure-0">' in page
     assert 'id="place-0"' in page
     assert RULES["G1.1"].says in page
 
@@ -120,7 +193,7 @@ def test_a_place_that_was_left_is_told_in_every_report() -> None:
 
 def test_what_is_wrong_is_open_on_the_page_and_the_rest_is_folded() -> None:
     page = as_html(report()).decode()
-    assert '<details class="failed" open>' in page
+    assert '<details class="failed" open id="failure-0">' in page
     assert page.index("A bad case") < page.index("A warned case") < page.index("1 undecided</b>")
     assert page.index("1 undecided</b>") < page.index("An undecided case")
     assert page.count("<details") == page.count("</details>") == page.count("<summary>")

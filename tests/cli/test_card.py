@@ -3,6 +3,7 @@
 import json
 import threading
 from collections.abc import Generator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -54,6 +55,8 @@ Skills
                 Does what it hears.
     such as     ask
     tags        test
+
+The card is in order.
 """
     )
 
@@ -132,6 +135,11 @@ Security
   oauth       OAuth 2: client credentials
   key         a client certificate (mutual TLS)
   demanded    oauth (read) and key, or nothing
+
+Not in order
+! It lacks description.
+! It lists no interface that this client speaks, or that you asked for.
+! It lists no skills.
 """
     )
 
@@ -148,6 +156,102 @@ def test_every_scheme_has_words() -> None:
         "OAuth 2: no flow",
         "OpenID Connect at https://id.example",
     ]
+
+
+# --- whether it is in order -------------------------------------------------------------------------------------------
+
+GOOD: dict[str, Any] = {
+    "name": "Agent",
+    "description": "An agent",
+    "version": "1",
+    "supportedInterfaces": [{"url": "https://a.example/", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}],
+    "capabilities": {},
+    "defaultInputModes": ["text/plain"],
+    "defaultOutputModes": ["text/plain"],
+    "skills": [{"id": "a", "name": "A", "description": "Does A", "tags": []}],
+}
+
+
+@contextmanager
+def document(**members: Any) -> Generator[str]:
+    """The URL of a server that has the good card with these members."""
+    body = json.dumps({name: member for name, member in {**GOOD, **members}.items() if member is not None}).encode()
+
+    class Document(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Document) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,)).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+
+
+def face(url: str) -> dict[str, str]:
+    return {"url": url, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
+
+
+@pytest.mark.parametrize(
+    ("members", "code", "shown"),
+    [
+        ({}, 0, "The card is in order.\n"),
+        ({"supportedInterfaces": []}, 1, "! It lists no interfaces: nobody can call the agent.\n"),
+        ({"skills": [*GOOD["skills"], *GOOD["skills"]]}, 0, "! More than one skill has the id a.\n"),
+        (
+            {"securityRequirements": [{"schemes": {"token": {"list": ["read"]}}}]},
+            0,
+            "Security\n  demanded    token (read)\n\nNot in order\n"
+            "! It demands token, and declares no such security scheme.\n",
+        ),
+        (
+            {"supportedInterfaces": [face("http://10.0.0.1/"), face("https://a.example/")]},
+            0,
+            "Interfaces\n  JSONRPC 1.0    http://10.0.0.1/\n→ JSONRPC 1.0    https://a.example/\n",
+        ),
+        (
+            {"supportedInterfaces": [face("http://10.0.0.1/")]},
+            1,
+            "! http://10.0.0.1/ is not called: The card points to http://10.0.0.1, which is not encrypted."
+            " --allow-private allows it.\n",
+        ),
+    ],
+)
+def test_what_is_not_in_order_in_a_card_is_said_below_it(members: dict[str, Any], code: int, shown: str) -> None:
+    with document(**members) as url:
+        done = parley("card", url)
+    assert (done.exit_code, done.stderr) == (code, "")
+    assert shown in done.stdout
+
+
+def test_an_interface_is_called_that_the_caller_allows() -> None:
+    with document(supportedInterfaces=[face("http://10.0.0.1/")]) as url:
+        done = parley("card", url, "--allow-private")
+    assert done.exit_code == 0
+    assert "\n→ JSONRPC 1.0    http://10.0.0.1/\n" in done.stdout
+    assert done.stdout.endswith("\nThe card is in order.\n")
+
+
+def test_programs_are_told_what_is_not_in_order_beside_the_card() -> None:
+    with document(skills=[*GOOD["skills"], *GOOD["skills"]]) as url:
+        done = parley("card", url, "--json")
+    assert json.loads(done.stdout)["name"] == "Agent"
+    assert json.loads(done.stderr) == {"problem": "More than one skill has the id a."}
+
+
+def test_all_that_a_card_lacks_is_told_with_its_place() -> None:
+    with document(name=None, version=None, skills=None) as url:
+        done = parley("card", url)
+    assert (done.exit_code, done.stdout) == (1, "")
+    told = " ".join(done.stderr.split())
+    assert f"The card at {url}/.well-known/agent-card.json is not in order: " in told
+    assert told.endswith("; it lacks name, version, skills.")
 
 
 # --- credentials ------------------------------------------------------------------------------------------------------
@@ -171,10 +275,10 @@ def test_a_token_is_an_option_or_a_variable_or_a_header(guarded: tuple[str, str]
 
 def test_without_a_token_the_cure_is_told_and_no_secret_ever_is(guarded: tuple[str, str]) -> None:
     url, _ = guarded
-    for options in ((), ("--token", "wr0ng")):
+    cures = {(): "Give credentials with --token or --header", ("--token", "wr0ng"): "refused the credentials"}
+    for options, cure in cures.items():
         done = parley("send", url, "hi", *options)
-        assert done.exit_code == 1
-        assert "Give credentials with --token or --header" in done.stderr
+        assert (done.exit_code, cure in done.stderr) == (1, True)
         assert "wr0ng" not in done.stderr
 
 

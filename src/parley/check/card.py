@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from parley.check.card_faults import lacks, repeated_skills, undeclared_schemes
 from parley.check.discovery import FoundCard
 from parley.check.verdict import Broken, Undecided
 from parley.protocol.signing import CardForm
@@ -19,35 +20,32 @@ from parley.protocol.versions import Version
 
 V0_1, V0_2, V0_3, V1_0 = Version
 
-SPECIFIED = (CardForm.SPEC, CardForm.SPEC_FILLED, CardForm.SPEC_UNKNOWN)
+PUBLISHED = {V1_0: "G1.53a", V0_3: "G2.2a", V0_2: "G3.4", V0_1: "A1.1a"}
+"""The clause that wants a card, in each version."""
 
-REQUIRED: dict[Version, tuple[str, ...]] = {
-    V1_0: (
-        *("name", "description", "version", "supportedInterfaces", "capabilities"),
-        *("defaultInputModes", "defaultOutputModes", "skills"),
-    ),
-    V0_3: (
-        *("name", "description", "version", "url", "protocolVersion", "capabilities"),
-        *("defaultInputModes", "defaultOutputModes", "skills"),
-    ),
-    V0_2: (
-        *("name", "description", "version", "url", "capabilities"),
-        *("defaultInputModes", "defaultOutputModes", "skills"),
-    ),
-    V0_1: ("name", "version", "url", "capabilities", "skills"),
-}
+SPECIFIED = (CardForm.SPEC, CardForm.SPEC_FILLED, CardForm.SPEC_UNKNOWN)
 
 
 def complete(found: FoundCard) -> str:
     """All required members are there."""
-    missing = [name for name in REQUIRED[found.version] if found.members.get(name) in (None, "")]
+    missing = lacks(found.members, found.version)
     if missing:
         raise Broken(f"the card lacks {', '.join(missing)}")
     if not found.card.interfaces:
         raise Broken("the card declares no interface")
     if not found.card.skills:
-        raise Broken("the card has no skill", must=False)
+        clause = "G1.45b" if found.version is V1_0 else ""
+        raise Broken("the card has no skill", must=False, clause=clause)
     return "The card has all required members"
+
+
+def clear(found: FoundCard) -> str:
+    """What the card names is named once, and explained."""
+    if repeated := repeated_skills(found.card):
+        raise Broken(f"more than one skill has the id {', '.join(repeated)}", must=False)
+    if undeclared := undeclared_schemes(found.card):
+        raise Broken(f"the card demands {', '.join(undeclared)}, and declares no such scheme", must=False)
+    return "Skills have ids of their own, and schemes that are demanded are declared"
 
 
 def cached(found: FoundCard) -> str:
@@ -111,7 +109,7 @@ def consistent(found: FoundCard) -> str:
     if conflicts:
         raise Broken(f"{', '.join(conflicts)} is declared with more than one transport")
     if listed and found.members.get("url") not in [face.get("url") for face in listed]:
-        raise Broken("additionalInterfaces does not list the main url", must=False)
+        raise Broken("additionalInterfaces does not list the main url", must=False, clause="G2.2b")
     return "Every URL has one transport"
 
 
@@ -134,14 +132,16 @@ def _is_private(url: str) -> bool:
 
 
 def card_cases(version: Version) -> Iterator[tuple[str, str, Callable[[FoundCard], str]]]:
-    """The rule, the name and the trial of every case about a card of this version."""
-    yield {V1_0: "G1.53", V0_3: "G2.2", V0_2: "G3.4", V0_1: "A1.1"}[version], "The card is complete", complete
+    """The clause, the name and the trial of every case about a card of this version."""
+    yield PUBLISHED[version], "The card is complete", complete
     if version is V1_0:
+        yield "G1.53c", "Skills and schemes are named once, and explained", clear
         yield "G1.55", "The card can be cached", cached
         yield "G1.56", "The card's signatures are good", signed
         yield "G1.52", "Connections are encrypted", encrypted
         yield "G1.57", "The card names nothing internal", public
-        yield "G1.43", "Versions are Major.Minor", versioned
+        yield "G1.43a", "Versions are Major.Minor", versioned
     elif version is V0_3:
-        yield "G2.1", "Connections are encrypted", encrypted
-        yield "G2.2", "Every URL has one transport", consistent
+        yield "G2.2d", "Skills and schemes are named once, and explained", clear
+        yield "G2.1b", "Connections are encrypted", encrypted
+        yield "G2.2c", "Every URL has one transport", consistent

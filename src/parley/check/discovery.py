@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import msgspec
 
+from parley.check.card_faults import looks_like
 from parley.check.options import Options
 from parley.check.reach import BOUNDS, Reach
 from parley.check.recording import Recorder
@@ -46,14 +47,31 @@ class FoundCard:
     verification: Verification = field(default_factory=lambda: Verification(reason="not tried", is_certain=False))
 
 
+class FaultyCardError(DiscoveryError):
+    """A JSON object is where a card should be, and cannot be read as one."""
+
+    def __init__(self, message: str, *, url: str, members: dict[str, Any], exchange: Exchange) -> None:
+        super().__init__(message)
+        self.url = url
+        self.members = members
+        self.exchange = exchange
+
+    @property
+    def version(self) -> Version:
+        """The version that it was meant in."""
+        return looks_like(self.members, self.exchange.body)
+
+
 async def find_cards(url: str, recorder: Recorder, reach: Reach, options: Options) -> list[FoundCard]:
     """The cards at a URL: the one that it names, else those at the well-known paths below it, else at its root.
 
     Raises:
+        FaultyCardError: there is none that can be read; this is the first that was meant as one.
         DiscoveryError: there is none.
         UnreachableError: there is no server.
     """
     found: list[FoundCard] = []
+    faulty: list[FaultyCardError] = []
     reasons: list[str] = []
     channel = reach.channel(recorder, url)
     try:
@@ -63,6 +81,7 @@ async def find_cards(url: str, recorder: Recorder, reach: Reach, options: Option
                     found.append(await _card_at(candidate, channel, recorder, options.timeout))
                 except (DiscoveryError, PeerProtocolError, ForbiddenTargetError) as error:
                     reasons.append(f"{candidate.partition('?')[0]}: {error}")  # a query may be a key
+                    faulty += [error] if isinstance(error, FaultyCardError) else []
             if found:
                 break  # the root may have another agent's
     except UnreachableError:
@@ -70,6 +89,8 @@ async def find_cards(url: str, recorder: Recorder, reach: Reach, options: Option
             raise
     finally:
         await channel.close()
+    if not found and faulty:
+        raise faulty[0]
     if not found:
         raise DiscoveryError(f"There is no agent card: {'; '.join(reasons)}")
     return [replace(card, verification=await _verified(card, reach, options.signatures)) for card in found]
@@ -87,7 +108,7 @@ def _candidates(url: str) -> list[list[str]]:
 
 
 async def _card_at(url: str, channel: HttpChannel, recorder: Recorder, timeout: float) -> FoundCard:
-    """Raises DiscoveryError if none is there, PeerProtocolError if it is none, and UnreachableError."""
+    """Raises DiscoveryError if none is there, FaultyCardError or PeerProtocolError if it is none; UnreachableError."""
     sent = Sent({"accept": "application/json"}, timeout=timeout)
     try:
         reply = await channel.exchange("GET", url, b"", sent)
@@ -99,9 +120,25 @@ async def _card_at(url: str, channel: HttpChannel, recorder: Recorder, timeout: 
         raise DiscoveryError(f"HTTP {reply.status}")
     if len(reply.body) > BOUNDS.card_bytes:
         raise PeerProtocolError(f"a card of {len(reply.body)} bytes")
-    card, version = decode_any_card(reply.body)
-    members: dict[str, Any] = msgspec.json.decode(reply.body)
-    return FoundCard(card, version, url, recorder.exchanges[-1], members)
+    exchange = recorder.exchanges[-1]
+    try:
+        card, version = decode_any_card(reply.body)
+    except PeerProtocolError as error:
+        members = _members(reply.body)
+        # Anything may be at a URL that is no card's; what is at the place of a card was meant as one.
+        if members is None or not urlsplit(url).path.endswith(".json"):
+            raise
+        raise FaultyCardError(str(error), url=url, members=members, exchange=exchange) from error
+    return FoundCard(card, version, url, exchange, _members(reply.body) or {})
+
+
+def _members(body: bytes) -> dict[str, Any] | None:
+    """The members of a JSON object, or None if it is none."""
+    try:
+        value: Any = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return cast(dict[str, Any], value) if isinstance(value, dict) else None
 
 
 async def _verified(found: FoundCard, reach: Reach, policy: SignaturePolicy) -> Verification:

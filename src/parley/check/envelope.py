@@ -36,7 +36,7 @@ NOT_FOUND = 404
 def _coded(answer: Answer, *expected: type[A2AError], what: str) -> str:
     """Like `expect`, for errors of JSON-RPC itself, which must come in its envelope."""
     if isinstance(answer.error, SAYS_NOTHING):
-        raise Undecided(f"{what} is answered with {named(answer.error)}")
+        raise Undecided(f"{what} is answered with {named(answer.error)}") from answer.error
     if answer.error is None:
         raise Broken(f"{what} is accepted")
     try:
@@ -51,28 +51,29 @@ def _coded(answer: Answer, *expected: type[A2AError], what: str) -> str:
     return f"{what} is answered with the code {code}"
 
 
-@CASES.case("An unknown method is method not found", v1_0="G1.59", v0_3="G2.18", v0_1="A1.7", bindings=JSONRPC)
+@CASES.case("An unknown method is method not found", v1_0="G1.59b", v0_3="G2.18", v0_1="A1.7a", bindings=JSONRPC)
 async def unknown_method(probe: Probe) -> str:
     answer = await probe.post(b'{"jsonrpc":"2.0","id":"m-1","method":"parley/check/nonsense","params":{}}')
     return _coded(answer, MethodNotFoundError, what="An unknown method")
 
 
-@CASES.case("What is no JSON is a parse error", v1_0="G1.59", v0_3="G2.18", v0_1="A1.7", bindings=JSONRPC)
+@CASES.case("What is no JSON is a parse error", v1_0="G1.59b", v0_3="G2.18", v0_1="A1.7a", bindings=JSONRPC)
 async def no_json(probe: Probe) -> str:
     answer = await probe.post(b'{"jsonrpc":"2.0",')
     said = _coded(answer, ParseError, what="Broken JSON")
     if jsonrpc.decode_response(answer.exchange.body).id != jsonrpc.NULL:
-        raise Broken("the answer to what cannot be read has an id that is not null")
+        clause = "G1.59a" if probe.version is Version.V1_0 else ""
+        raise Broken("the answer to what cannot be read has an id that is not null", clause=clause)
     return said
 
 
-@CASES.case("What is no request is an invalid request", v1_0="G1.59", v0_3="G2.18", v0_1="A1.7", bindings=JSONRPC)
+@CASES.case("What is no request is an invalid request", v1_0="G1.59b", v0_3="G2.18", v0_1="A1.7a", bindings=JSONRPC)
 async def no_request(probe: Probe) -> str:
     answer = await probe.post(b'{"jsonrpc":"2.0","id":"r-1"}')
     return _coded(answer, InvalidRequestError, what="A request without a method")
 
 
-@CASES.case("A batch is no request", v1_0="G1.59", bindings=JSONRPC)
+@CASES.case("A batch is no request", v1_0="G1.59d", bindings=JSONRPC)
 async def batch(probe: Probe) -> str:
     body = {"jsonrpc": "2.0", "id": "b-1", "method": ops.GET_TASK.methods[probe.version], "params": {"id": absent()}}
     answer = await probe.posted(msgspec.json.encode([body]))
@@ -85,14 +86,14 @@ async def batch(probe: Probe) -> str:
     raise Undecided(f"a batch is answered with HTTP {answer.status}; A2A does not say how")
 
 
-@CASES.case("An answer has the id of its request", v1_0="G1.59", v0_3="G2.9", v0_1="A1.1", bindings=JSONRPC)
+@CASES.case("An answer has the id of its request", v1_0="G1.59c", v0_3="G2.9a", v0_1="A1.1b", bindings=JSONRPC)
 async def mirrored_id(probe: Probe) -> str:
     method = ops.GET_TASK.methods[probe.version]
     for id in (b'"check-id"', b"4711"):
         body = jsonrpc.encode_request(id, method, msgspec.json.encode({"id": absent()}))
         answer = await probe.post(body)
         if isinstance(answer.error, SAYS_NOTHING):
-            raise Undecided(f"the request is answered with {type(answer.error).__name__}")
+            raise Undecided(f"the request is answered with {type(answer.error).__name__}") from answer.error
         envelope = parsed(answer.exchange.body)
         if not isinstance(envelope, dict) or envelope.get("id") != msgspec.json.decode(id):
             seen = envelope.get("id") if isinstance(envelope, dict) else envelope
@@ -100,7 +101,7 @@ async def mirrored_id(probe: Probe) -> str:
     return "Texts and numbers come back as ids"
 
 
-@CASES.case("An answer is JSON-RPC in application/json", v1_0="G1.59", v0_3="G2.9", v0_1="A1.1", bindings=JSONRPC)
+@CASES.case("An answer is JSON-RPC in application/json", v1_0="G1.59c", v0_3="G2.9", v0_1="A1.1b", bindings=JSONRPC)
 async def envelope(probe: Probe) -> str:
     await probe.samples.answer()
     exchange = probe.recorder.exchanges[0]
@@ -175,11 +176,11 @@ async def spelling(probe: Probe) -> str:
     return "Names, enums and times are spelled right"
 
 
-@CASES.case("Errors have a code, a message and typed details", v1_0="G1.58", bindings=HTTP)
+@CASES.case("Errors have a code, a message and typed details", v1_0="G1.58a", bindings=HTTP)
 async def typed_details(probe: Probe) -> str:
     answer = await probe.raw(ops.GET_TASK, {"id": absent()})
     if answer.error is None or isinstance(answer.error, SAYS_NOTHING):
-        raise Undecided(f"an unknown task is answered with {answer.error or 'a result'}")
+        raise Undecided(f"an unknown task is answered with {answer.error or 'a result'}") from answer.error
     value = parsed(answer.exchange.body)
     error = value.get("error") if isinstance(value, dict) else None
     if not isinstance(error, dict) or type(error.get("code")) is not int or not isinstance(error.get("message"), str):
@@ -200,12 +201,12 @@ async def typed_details(probe: Probe) -> str:
     return f"The error has an ErrorInfo with the reason {infos[0]['reason']}"
 
 
-@CASES.case("An invalid member is named", v1_0="G1.58")
+@CASES.case("An invalid member is named", v1_0="G1.58b")
 async def named_member(probe: Probe) -> str:
     task = await probe.samples.task()
     error = await probe.refusal(ops.GET_TASK, r.GetTaskRequest(task.id, history_length=-1, tenant=probe.tenant))
     if not isinstance(error, INVALID):
-        raise Undecided(f"a negative history length is answered with {named(error)}")
+        raise Undecided(f"a negative history length is answered with {named(error)}") from error
     said = f"{error} {error.path or ''} {probe.recorder.exchanges[-1].shown}".lower()
     if "history" not in said.replace("_", ""):
         raise Broken(f"neither the error nor its details name historyLength: {error}", must=False)

@@ -64,6 +64,7 @@ def expect(
     what: str,
     must: bool = True,
     any_error: bool = False,
+    clause: str = "",
 ) -> str:
     """Say what was seen if a refusal is one of the expected. Raises Broken or Undecided otherwise.
 
@@ -72,12 +73,12 @@ def expect(
     """
     names = " or ".join(kind.__name__.removesuffix("Error") for kind in expected)
     if error is None:
-        raise Broken(f"{what} is accepted; expected {names or 'an error'}", must=must)
+        raise Broken(f"{what} is accepted; expected {names or 'an error'}", must=must, clause=clause)
     if isinstance(error, expected):
         return f"{what} is refused: {type(error).__name__}"
     if isinstance(error, SAYS_NOTHING):
-        raise Undecided(f"{what} is answered with {named(error)}")
+        raise Undecided(f"{what} is answered with {named(error)}") from error
     is_enough = error.row.http_0_3 not in (500, 502) if where.is_formless else any_error
     if is_enough:
         return f"{what} is refused: {type(error).__name__}"
-    raise Broken(f"{what} is answered with {named(error)}; expected {names}", must=must)
+    raise Broken(f"{what} is answered with {named(error)}; expected {names}", must=must, clause=clause)

@@ -39,7 +39,7 @@ async def listed(probe: Probe) -> str:
     if error is None:
         return "There is a list of tasks"
     if isinstance(error, SAYS_NOTHING):
-        raise Undecided(f"listing is answered with {named(error)}")
+        raise Undecided(f"listing is answered with {named(error)}") from error
     raise Broken(f"tasks cannot be listed: {named(error)}")
 
 
@@ -55,7 +55,7 @@ async def order(probe: Probe) -> str:
     return f"{len(times)} tasks are in order"
 
 
-@CASES.case("A page size out of range is invalid", v1_0="G1.19")
+@CASES.case("A page size out of range is invalid", v1_0="G1.19b")
 async def page_size(probe: Probe) -> str:
     await _list(probe, page_size=1)
     for size in (101, -1, 0):
@@ -64,14 +64,14 @@ async def page_size(probe: Probe) -> str:
     return "Page sizes of 101, -1 and 0 are refused"
 
 
-@CASES.case("A page token that the server did not make is invalid", v1_0="G1.19")
+@CASES.case("A page token that the server did not make is invalid", v1_0="G1.19c")
 async def page_token(probe: Probe) -> str:
     await _list(probe, page_size=1)
     error = await probe.refusal(ops.LIST_TASKS, r.ListTasksRequest(page_token="check!", tenant=probe.tenant))
     return expect(probe, error, *invalid(probe), what="A made-up page token")
 
 
-@CASES.case("Pages follow each other", v1_0="G1.19")
+@CASES.case("Pages follow each other", v1_0="G1.19a")
 async def pages(probe: Probe) -> str:
     await probe.samples.task()
     first = await _list(probe, page_size=1)
@@ -88,7 +88,7 @@ async def pages(probe: Probe) -> str:
 async def _raw_list(probe: Probe, members: JsonObject) -> JsonObject:
     answer = await probe.raw(ops.LIST_TASKS, members)
     if answer.error is not None:
-        raise Undecided(f"listing is answered with {named(answer.error)}")
+        raise Undecided(f"listing is answered with {named(answer.error)}") from answer.error
     return answer.value if isinstance(answer.value, dict) else {}
 
 
@@ -133,14 +133,14 @@ async def listed_artifacts(probe: Probe) -> str:
     return "The member is there only when asked for"
 
 
-@CASES.case("An unknown status is invalid", v1_0="G1.22", bindings=HTTP)
+@CASES.case("An unknown status is invalid", v1_0="G1.22b", bindings=HTTP)
 async def unknown_status(probe: Probe) -> str:
     await _list(probe, page_size=1)
     answer = await probe.raw(ops.LIST_TASKS, {"status": "TASK_STATE_NAPPING"})
     return expect(probe, answer.error, *invalid(probe), what="The status TASK_STATE_NAPPING")
 
 
-@CASES.case("Lists have no more history than asked for", v1_0="G1.15")
+@CASES.case("Lists have no more history than asked for", v1_0="G1.15a")
 async def listed_history(probe: Probe) -> str:
     await probe.samples.task()
     page = await _list(probe, page_size=100, history_length=0)
@@ -159,7 +159,7 @@ def _fitting(task: Task) -> dict[str, Any]:
     return filters
 
 
-@CASES.case("Lists are filtered", v1_0="G1.22")
+@CASES.case("Lists are filtered", v1_0="G1.22a")
 async def filters(probe: Probe) -> str:
     task = await _listed_task(probe)
     page = await _list(probe, page_size=100, **_fitting(task))
@@ -173,7 +173,7 @@ async def filters(probe: Probe) -> str:
     return "The list has what fits, and the time is inclusive"
 
 
-@CASES.case("Every filter of a list counts", v1_0="G1.22")
+@CASES.case("Every filter of a list counts", v1_0="G1.22a")
 async def excluding_filters(probe: Probe) -> str:
     task = await _listed_task(probe)
     fitting = _fitting(task)

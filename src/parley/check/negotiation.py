@@ -39,7 +39,7 @@ async def _ask(probe: Probe, sent: Sent) -> A2AError | None:
     return await probe.refusal(ops.GET_TASK, r.GetTaskRequest(absent(), tenant=probe.tenant), sent)
 
 
-@CASES.case("The interface answers as the card says", v1_0="G1.53", v0_3="G2.2", v0_2="G3.4", v0_1="A1.1")
+@CASES.case("The interface answers as the card says", v1_0="G1.53b", v0_3="G2.2a", v0_2="G3.4", v0_1="A1.1a")
 async def truthful(probe: Probe) -> str:
     try:
         error = await _ask(probe, probe.sent())
@@ -54,7 +54,7 @@ async def truthful(probe: Probe) -> str:
     await need_agent(probe)
     if isinstance(error, (TaskNotFoundError, *INVALID)):
         return f"The interface answers in its way: {type(error).__name__}"
-    raise Undecided(f"the interface answers with {named(error)}")
+    raise Undecided(f"the interface answers with {named(error)}") from error
 
 
 async def is_spoken(probe: Probe) -> bool:
@@ -81,7 +81,7 @@ def _is_elsewhere(probe: Probe, error: A2AError | None) -> bool:
 # --- versions ---------------------------------------------------------------------------------------------------------
 
 
-@CASES.case("A version that is not offered is refused", v1_0="G1.43")
+@CASES.case("A version that is not offered is refused", v1_0="G1.43b")
 async def unknown_version(probe: Probe) -> str:
     for version in ("99.0", "1.99"):
         error = await _ask(probe, probe.sent(a2a_version=version))
@@ -89,7 +89,7 @@ async def unknown_version(probe: Probe) -> str:
     return "99.0 and 1.99 are refused"
 
 
-@CASES.case("A patch number changes nothing", v1_0="G1.43")
+@CASES.case("A patch number changes nothing", v1_0="G1.43a")
 async def patch(probe: Probe) -> str:
     error = await _ask(probe, probe.sent(a2a_version="1.0.1"))
     if isinstance(error, VersionNotSupportedError):
@@ -100,7 +100,7 @@ async def patch(probe: Probe) -> str:
 # --- extensions -------------------------------------------------------------------------------------------------------
 
 
-@CASES.case("Unknown extensions are ignored", v1_0="G1.39", v0_3="G2.15")
+@CASES.case("Unknown extensions are ignored", v1_0="G1.39a", v0_3="G2.15b")
 async def unknown_extension(probe: Probe) -> str:
     await probe.samples.answer()
     listed = ", ".join((*probe.required, UNKNOWN_EXTENSION))
@@ -111,7 +111,7 @@ async def unknown_extension(probe: Probe) -> str:
     return said
 
 
-@CASES.case("Active extensions are echoed", v1_0="G1.39", bindings=(Binding.JSONRPC, Binding.HTTP_JSON))
+@CASES.case("Active extensions are echoed", v1_0="G1.39b", bindings=(Binding.JSONRPC, Binding.HTTP_JSON))
 async def echoed(probe: Probe) -> str:
     declared = [extension.uri for extension in probe.card.capabilities.extensions]
     if not declared:
@@ -126,7 +126,7 @@ async def echoed(probe: Probe) -> str:
     return f"Echoed are {', '.join(active)}"
 
 
-@CASES.case("A required extension must be listed", v1_0="G1.40", v0_3="G2.15")
+@CASES.case("A required extension must be listed", v1_0="G1.40", v0_3="G2.15a")
 async def required(probe: Probe) -> str:
     if not probe.required:
         raise Undecided("the card requires no extension")
@@ -151,21 +151,24 @@ def _denied(probe: Probe, error: A2AError | None, what: str) -> str:
     if error is None:
         raise Broken(f"{what} is let in")
     if not isinstance(error, DENIALS):
-        raise Undecided(f"{what} is answered with {named(error)}")
+        raise Undecided(f"{what} is answered with {named(error)}") from error
     challenge = probe.recorder.exchanges[-1].headers.get("www-authenticate")
     if probe.binding is not Binding.GRPC and isinstance(error, UnauthenticatedError) and not challenge:
-        raise Broken(f"{what} is refused, but not told how to authenticate (WWW-Authenticate)", must=False)
+        clause = "G1.48b" if probe.version is Version.V1_0 else "G2.13b"
+        raise Broken(
+            f"{what} is refused, but not told how to authenticate (WWW-Authenticate)", must=False, clause=clause
+        )
     return f"{what} is refused: {type(error).__name__}"
 
 
-@CASES.case("A caller without credentials is refused", v1_0="G1.48", v0_3="G2.13")
+@CASES.case("A caller without credentials is refused", v1_0="G1.48a", v0_3="G2.13a")
 async def anonymous(probe: Probe) -> str:
     _secured(probe)
     error = await probe.refusal(ops.SEND_MESSAGE, probe.request(), probe.sent(anonymous=True))
     return _denied(probe, error, "A message without credentials")
 
 
-@CASES.case("A caller with wrong credentials is refused", v1_0="G1.48", v0_3="G2.13")
+@CASES.case("A caller with wrong credentials is refused", v1_0="G1.48a", v0_3="G2.13a")
 async def impostor(probe: Probe) -> str:
     _secured(probe)
     sent = probe.sent(anonymous=True, authorization="Bearer parley-check-wrong")
@@ -173,7 +176,7 @@ async def impostor(probe: Probe) -> str:
     return _denied(probe, error, "A message with a wrong token")
 
 
-@CASES.case("Credentials are taken", v1_0="G1.48", v0_3="G2.13")
+@CASES.case("Credentials are taken", v1_0="G1.48a", v0_3="G2.13a")
 async def accepted(probe: Probe) -> str:
     """A server that lets nobody in keeps no rule, but it may know better than we whom to let in."""
     _secured(probe)
@@ -181,9 +184,9 @@ async def accepted(probe: Probe) -> str:
         raise Undecided(f"no credentials for this place were given: {probe.lacking}")
     error = await _ask(probe, probe.sent())
     if isinstance(error, DENIALS):
-        raise Undecided(f"the credentials that were given are not taken: {named(error)}")
+        raise Undecided(f"the credentials that were given are not taken: {named(error)}") from error
     if isinstance(error, SAYS_NOTHING):
-        raise Undecided(f"with credentials the server answers with {named(error)}")
+        raise Undecided(f"with credentials the server answers with {named(error)}") from error
     return "With the credentials that were given the server answers"
 
 
@@ -199,13 +202,13 @@ async def leak(probe: Probe) -> str:
         raise Broken("a caller without credentials reads a task")
     for error in (known, unknown):
         if isinstance(error, SAYS_NOTHING) and not isinstance(error, DENIALS):
-            raise Undecided(f"a reader without credentials is answered with {named(error)}")
+            raise Undecided(f"a reader without credentials is answered with {named(error)}") from error
     if type(known) is not type(unknown):
         raise Broken(f"without credentials a task that exists is {named(known)}, one that does not {named(unknown)}")
     return f"Whether a task exists or not, a caller without credentials is answered with {type(known).__name__}"
 
 
-@CASES.case("The extended card is for those who authenticate", v1_0="G1.54", v0_3="G2.5")
+@CASES.case("The extended card is for those who authenticate", v1_0="G1.54a", v0_3="G2.5c")
 async def extended_card(probe: Probe) -> str:
     if probe.version is Version.V0_2:
         raise Undecided("0.2 has no method for it")
@@ -219,11 +222,11 @@ async def extended_card(probe: Probe) -> str:
     if error is None:
         raise Broken("the extended card is given to a caller without credentials")
     if not isinstance(error, DENIALS):
-        raise Undecided(f"without credentials the extended card is answered with {named(error)}")
+        raise Undecided(f"without credentials the extended card is answered with {named(error)}") from error
     return f"A caller without credentials is refused: {type(error).__name__}"
 
 
-@CASES.case("Without the capability there is no extended card", v1_0="G1.54", v0_3="G2.5")
+@CASES.case("Without the capability there is no extended card", v1_0="G1.54b", v0_3="G2.5c")
 async def no_extended_card(probe: Probe) -> str:
     if probe.version is Version.V0_2:
         raise Undecided("0.2 has no method for it")

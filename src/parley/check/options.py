@@ -31,6 +31,10 @@ class Options:
     """Keys to verify the signatures of cards with."""
     text: str = "Hello"
     """What the agent is told."""
+    skills: tuple[str, ...] = ()
+    """Skills to ask for, each in a visit of its own; none leaves the choice to the agent."""
+    made_by: str = "Parley"
+    """The program that checks, and its version, for reports."""
     webhook: str = "https://example.com/parley-check"
     """A webhook to register where it is not called: at tasks that have ended, or that wait for their caller."""
 

@@ -20,11 +20,14 @@ class Place:
     version: Version
     is_declared: bool = True
     """Whether the card says that this version is spoken there; otherwise the caller wants to know."""
+    skill: str | None = None
+    """The skill that messages ask for, if they do."""
 
     @property
     def name(self) -> str:
         """Its name in reports."""
-        return name_of(self.interface, self.version)
+        skill = f" (skill {self.skill})" if self.skill else ""
+        return f"{name_of(self.interface, self.version)}{skill}"
 
     @property
     def unspoken(self) -> str | None:
@@ -43,11 +46,15 @@ def name_of(interface: AgentInterface, version: str) -> str:
 
 
 def places_of(
-    cards: Sequence[FoundCard], bindings: Collection[Binding], versions: Collection[Version]
+    cards: Sequence[FoundCard],
+    bindings: Collection[Binding],
+    versions: Collection[Version],
+    skills: Collection[str] = (),
 ) -> tuple[list[Place], dict[str, tuple[Version, str]]]:
     """Every interface in the versions that it declares, each once; and by name why nobody visits the others.
 
-    A version that the caller names and no card declares is added where JSON-RPC is spoken.
+    A version that the caller names and no card declares is added where JSON-RPC is spoken. With skills, each place is
+    visited once for each of them.
     """
     places: dict[str, Place] = {}
     unspoken: dict[str, tuple[Version, str]] = {}
@@ -72,4 +79,4 @@ def places_of(
         for place in places.values()
         if (not bindings or place.interface.binding in bindings) and (not versions or place.version in versions)
     ]
-    return wanted, unspoken
+    return [replace(place, skill=skill) for place in wanted for skill in skills or (None,)], unspoken

@@ -17,6 +17,7 @@ import msgspec
 
 from parley.check.concealing import Concealment
 from parley.check.expecting import Answer, parsed
+from parley.check.grpc_as_json import event_as_json, refused, request_as_json, result_as_json
 from parley.check.options import Options
 from parley.check.patience import Patience
 from parley.check.places import Place
@@ -43,6 +44,8 @@ from parley.protocol.versions import Version
 from parley.wire import jsonrpc
 from parley.wire.rest import build_path, encode_query
 
+SKILL_KEY = "skillId"
+"""The member of a message's metadata by which agents of this project know the skill that is meant."""
 MAX_EVENTS = 2000
 """Events of a stream that are read: an agent that says more is not what a check wants to hear to its end."""
 
@@ -70,7 +73,7 @@ class Probe:
         self.samples = Samples(self)
         self.lacking = ""
         """Why the caller is a stranger here, if it is."""
-        self._authenticator = reach.authenticator(place.card)
+        self.authenticator = reach.authenticator(place.card)
         self._concealment = concealment
         self._proof = Sent()
         self._started: dict[str, None] = {}
@@ -79,7 +82,7 @@ class Probe:
         """Get what proves who the caller is, new tokens included. Without it, the caller is a stranger."""
         try:
             async with asyncio.timeout(self.options.timeout):
-                self._proof = await self._authenticator.apply(Sent(), self.interface)
+                self._proof = await self.authenticator.apply(Sent(), self.interface)
             self._concealment.add(self._proof)
             self.lacking = ""
         except ParleyError as error:  # there are none, or the authorization server gives none
@@ -158,8 +161,10 @@ class Probe:
         return Sent(headers, query, timeout=self.options.timeout, quiet=self.options.timeout)
 
     def message(self, text: str | None = None, **fields: Any) -> Message:
-        """A message with a fresh id."""
-        return Message(f"check-{uuid4()}", Role.USER, (TextPart(text or self.options.text),), **fields)
+        """A message with a fresh id, for the skill that is checked, if one is."""
+        metadata: JsonObject = {SKILL_KEY: self.place.skill} if self.place.skill else {}
+        parts = (TextPart(text or self.options.text),)
+        return Message(f"check-{uuid4()}", Role.USER, parts, metadata=metadata, **fields)
 
     def request(self, message: Message | None = None, **configuration: Any) -> r.SendMessageRequest:
         """A send of a message that does not wait, where that can be said; in 0.1 the caller names the task."""
@@ -181,12 +186,12 @@ class Probe:
             result = await self.patience.wait(self.transport.call(operation, request, sent or self.sent()))
         except ParleyError as error:
             if exchange is not None:
-                exchange.received = f"{type(error).__name__}: {error}"
+                exchange.received = refused(error, self.version)
             if isinstance(error, UnreachableError | Undecided):
                 self._remember_unanswered(request)
             raise
         if exchange is not None:
-            exchange.received = cut(msgspec.json.encode(result).decode())
+            exchange.received = cut(result_as_json(self.version, operation, result))
         if isinstance(result, Task) and operation is ops.SEND_MESSAGE:
             self.remember(result)
         return result
@@ -218,17 +223,17 @@ class Probe:
                 except StopAsyncIteration:
                     return
                 if exchange is not None and len(exchange.received) < MAX_SHOWN:
-                    exchange.received += cut(f"{msgspec.json.encode(event).decode()}\n")
+                    exchange.received += cut(f"{event_as_json(self.version, event)}\n")
                 number += 1
                 if number > MAX_EVENTS:
                     raise Undecided(f"the stream has more than {MAX_EVENTS} events")
                 yield event
 
     def _grpc_exchange(self, operation: Operation, request: r.Request) -> Exchange | None:
-        """gRPC is recorded as what was meant: its bytes tell nobody anything."""
+        """gRPC is recorded as the JSON of its messages: their bytes tell nobody anything."""
         if self.binding is not Binding.GRPC:
             return None
-        return self.recorder.begin(f"gRPC {operation.name}\n\n{cut(msgspec.json.encode(request).decode())}")
+        return self.recorder.begin(cut(request_as_json(self.version, operation, request)))
 
     def remember(self, event: Any) -> None:
         """Keep in mind what has to be cancelled in the end."""

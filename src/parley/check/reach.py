@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from parley.check.options import Options
 from parley.check.recording import RecordedNetwork, Recorder
-from parley.client.calling import Authenticator
 from parley.client.connecting import Connections, Tls
+from parley.client.credentials import BoundCredentials
 from parley.client.errors import DiscoveryError
 from parley.client.guard import DialRules, is_same_host, read_target
 from parley.client.http import HttpChannel
@@ -67,7 +67,7 @@ class Reach:
             case _:
                 return self._connections.connect(interface, version)
 
-    def authenticator(self, card: AgentCard) -> Authenticator:
+    def authenticator(self, card: AgentCard) -> BoundCredentials:
         """What proves to the agent of a card who the caller is. What it fetches itself is not written down."""
         connections = self._connections
         return self._options.credentials.bound(

@@ -39,14 +39,14 @@ async def need_agent(probe: Probe) -> None:
         await probe.samples.answer()
 
 
-@CASES.case("An unknown task is not found", v1_0="G1.16", v0_3="G2.18", v0_1="A1.7")
+@CASES.case("An unknown task is not found", v1_0="G1.16", v0_3="G2.18", v0_1="A1.7a")
 async def unknown_task(probe: Probe) -> str:
     await need_agent(probe)
     error = await probe.refusal(ops.GET_TASK, _get(probe, absent()))
     return expect(probe, error, TaskNotFoundError, what="Reading an unknown task")
 
 
-@CASES.case("A task can be read", v1_0="G1.44", v0_3="G2.4", v0_1="A1.2")
+@CASES.case("A task can be read", v1_0="G1.44", v0_3="G2.4", v0_1="A1.2a")
 async def known_task(probe: Probe) -> str:
     task = await probe.samples.finished()
     read = await probe.call(ops.GET_TASK, _get(probe, task.id))
@@ -93,7 +93,7 @@ async def read_task(probe: Probe, task_id: str) -> Task:
         raise Undecided(f"reading the task is answered with {named(error)}") from error
 
 
-@CASES.case("No more history than asked for", v1_0="G1.15")
+@CASES.case("No more history than asked for", v1_0="G1.15a")
 async def history(probe: Probe) -> str:
     task = await probe.samples.finished()
     whole = await read_task(probe, task.id)
@@ -108,7 +108,7 @@ async def history(probe: Probe) -> str:
     return f"The whole history has {len(whole.history)} messages, and less is given when asked for"
 
 
-@CASES.case("A send returns no more history than asked for", v1_0="G1.15")
+@CASES.case("A send returns no more history than asked for", v1_0="G1.15a")
 async def sent_history(probe: Probe) -> str:
     await probe.samples.task()
     sent = await probe.call(ops.SEND_MESSAGE, probe.request(history_length=0))
@@ -119,7 +119,7 @@ async def sent_history(probe: Probe) -> str:
     return "With historyLength 0 the task came back without history"
 
 
-@CASES.case("A negative history length is invalid", v1_0="G1.15", v0_3="G2.20", v0_1="A1.7")
+@CASES.case("A negative history length is invalid", v1_0="G1.15b", v0_3="G2.20b", v0_1="A1.7b")
 async def negative_history(probe: Probe) -> str:
     task = await probe.samples.task()
     error = await probe.refusal(ops.GET_TASK, _get(probe, task.id, history_length=-1))
@@ -134,14 +134,14 @@ def _cancel(probe: Probe, task_id: str) -> r.CancelTaskRequest:
     return r.CancelTaskRequest(task_id, tenant=probe.tenant)
 
 
-@CASES.case("Cancelling an unknown task is not found", v1_0="G1.23", v0_3="G2.18", v0_1="A1.7")
+@CASES.case("Cancelling an unknown task is not found", v1_0="G1.23b", v0_3="G2.18", v0_1="A1.7a")
 async def cancel_unknown(probe: Probe) -> str:
     await need_agent(probe)
     error = await probe.refusal(ops.CANCEL_TASK, _cancel(probe, absent()))
     return expect(probe, error, TaskNotFoundError, what="Cancelling an unknown task")
 
 
-@CASES.case("A finished task cannot be cancelled", v1_0="G1.23", v0_3="G2.18", v0_1="A1.7")
+@CASES.case("A finished task cannot be cancelled", v1_0="G1.23a", v0_3="G2.18", v0_1="A1.7a")
 async def cancel_finished(probe: Probe) -> str:
     task = await _still_finished(probe)
     error = await probe.refusal(ops.CANCEL_TASK, _cancel(probe, task.id))
@@ -150,7 +150,7 @@ async def cancel_finished(probe: Probe) -> str:
     return expect(probe, error, TaskNotCancelableError, what=f"Cancelling a {task.status.state} task")
 
 
-@CASES.case("Cancelling gives the task", v1_0="G1.23", v0_3="G2.4")
+@CASES.case("Cancelling gives the task", v1_0="G1.23c", v0_3="G2.4")
 async def cancel(probe: Probe) -> str:
     task = await probe.samples.running()
     try:

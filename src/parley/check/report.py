@@ -8,7 +8,7 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from xml.etree import ElementTree
 
 from rich.console import Console
@@ -53,9 +53,35 @@ def _counted(findings: list[Finding]) -> dict[Verdict, int]:
     return {verdict: sum(finding.verdict is verdict for finding in findings) for verdict in Verdict}
 
 
-def _left(report: Report) -> str:
-    """What is to be said if not everything was tried."""
-    return f"Left before the end: {', '.join(report.left)}" if report.left else ""
+def _counts(findings: list[Finding]) -> str:
+    """The numbers of a place, and why nothing is known about it if there is one reason for that."""
+    counts = ", ".join(f"{number} {verdict}" for verdict, number in _counted(findings).items() if number)
+    reasons = {finding.detail for finding in findings}
+    is_open = all(finding.verdict is Verdict.UNDECIDED for finding in findings)
+    return f"{counts}: {reasons.pop()}" if is_open and len(reasons) == 1 else counts
+
+
+def _said(finding: Finding) -> str:
+    """What the rule says that a finding is about."""
+    return finding.says or RULES[finding.rule].says
+
+
+def _specification(finding: Finding) -> str:
+    """The releases of A2A whose rule it is."""
+    return f"A2A {' and '.join(RULES[finding.rule].versions)}"
+
+
+def _origin(report: Report) -> str:
+    """When it was checked, by what, and how."""
+    asked = "; ".join(f"{name}: {value}" for name, value in report.asked.items())
+    return f"{report.at or 'Checked'} by {report.made_by}{f' ({asked})' if asked else ''}"
+
+
+def _gaps(report: Report) -> list[str]:
+    """What is to be said if not everything was tried, or something stood in the way of trying it."""
+    left = [f"Left before the end: {', '.join(report.left)}"] if report.left else []
+    blocked = [f"Hardly anything could be decided: {', '.join(report.blocked)}"] if report.blocked else []
+    return [*left, *blocked, *(f"{number} undecided: {cure}" for cure, number in report.cures.items())]
 
 
 # --- text -------------------------------------------------------------------------------------------------------------
@@ -67,30 +93,35 @@ LINES, COLUMNS = 12, 300
 
 def print_text(report: Report, console: Console, *, everything: bool = False) -> None:
     """Write a report for people: what is wrong, with its rule and what was said; all else only if wanted."""
-    console.print(Text(f"{printable(report.agent)} at {printable(report.url)}", style="bold"))
+    _print(console, Text(f"{printable(report.agent)} at {printable(report.url)}", style="bold"))
+    _print(console, Text(printable(_origin(report)), style="dim"))
     for place, findings in _by_place(report):
-        counts = ", ".join(f"{number} {verdict}" for verdict, number in _counted(findings).items() if number)
         console.print()
-        console.print(Text(printable(place), style="bold"), Text(f"({counts})", style="dim"))
+        _print(console, Text(printable(place), style="bold"), Text(f"({printable(_counts(findings))})", style="dim"))
         for finding in findings:
             if everything or finding.verdict in BAD:
                 _print_finding(finding, console)
     console.print()
-    if report.left:
-        console.print(Text(printable(_left(report)), style="bold red"))
-    is_bad = report.count(Verdict.FAILED) or report.left
-    console.print(Text(summary(report), style="bold red" if is_bad else "bold green"))
+    is_bad = report.count(Verdict.FAILED) or report.left or report.blocked
+    _print(console, Text(summary(report), style="bold red" if is_bad else "bold green"))
+    for gap in _gaps(report):
+        _print(console, Text(f"  {printable(gap)}", style="red" if report.left or report.blocked else "dim"))
+
+
+def _print(console: Console, *texts: Text) -> None:
+    """Write a line; on a terminal it is broken where it must be, and left whole for other readers."""
+    console.print(*texts, soft_wrap=not console.is_terminal)
 
 
 def _print_finding(finding: Finding, console: Console) -> None:
     style = _STYLES[finding.verdict]
     head = f"  {_MARKS[finding.verdict]} {finding.rule} {finding.verdict}"
-    console.print(Text(head, style=style), Text(finding.case))
+    _print(console, Text(head, style=style), Text(finding.case))
     if finding.detail:
         _print_below(Text(printable(finding.detail)), console)
     if finding.verdict not in BAD:
         return
-    _print_below(Text(f"The rule: {RULES[finding.rule].says}", style="italic"), console)
+    _print_below(Text(f"The rule ({_specification(finding)}): {_said(finding)}", style="italic"), console)
     earlier = len(finding.exchanges) - 1
     if earlier > 0:
         _print_below(Text(f"… {earlier} earlier exchange(s) are in the other reports", style="dim"), console)
@@ -118,11 +149,13 @@ def as_json(report: Report) -> bytes:
     findings = [
         {
             "rule": finding.rule,
-            "says": RULES[finding.rule].says,
+            "specification": _specification(finding),
+            "says": _said(finding),
             "case": finding.case,
             "place": finding.place,
             "verdict": finding.verdict,
             "detail": finding.detail,
+            "cure": finding.cure or None,
             "seconds": finding.seconds,
             "exchanges": [{"sent": sent, "received": received} for sent, received in finding.exchanges],
         }
@@ -131,8 +164,13 @@ def as_json(report: Report) -> bytes:
     whole = {
         "url": report.url,
         "agent": report.agent,
+        "at": report.at,
+        "made_by": report.made_by,
+        "options": report.asked,
         "places": report.places,
         "left": report.left,
+        "blocked": report.blocked,
+        "cures": report.cures,
         "requests": report.requests,
         "seconds": report.seconds,
         "counts": {verdict.value: report.count(verdict) for verdict in Verdict},
@@ -144,26 +182,35 @@ def as_json(report: Report) -> bytes:
 def as_junit(report: Report) -> bytes:
     """The report for CI: a suite per place, a test per case.
 
-    Undecided is skipped, a warning is output, and a place that was left before the end is an error.
+    Undecided is skipped, a warning is output, and a place that was left before the end, or where hardly anything could
+    be decided, is an error.
     """
     root = ElementTree.Element("testsuites", {"name": "parley check", "time": f"{report.seconds:.3f}"})
+    facts = {"url": report.url, "agent": report.agent, "at": report.at, "made_by": report.made_by, **report.asked}
     for place, findings in _by_place(report):
         counted = _counted(findings)
-        is_left = place in report.left
+        gap = "it was left before the end" if place in report.left else ""
+        if place in report.blocked:
+            gap = next(finding.cure for finding in findings if finding.cure)
         attributes = {
             "name": printable(place),
-            "tests": str(len(findings) + is_left),
+            "tests": str(len(findings) + bool(gap)),
             "failures": str(counted[Verdict.FAILED]),
-            "errors": str(int(is_left)),
+            "errors": str(int(bool(gap))),
             "skipped": str(counted[Verdict.UNDECIDED]),
             "time": f"{sum(finding.seconds for finding in findings):.3f}",
         }
+        if report.at:
+            attributes["timestamp"] = report.at.removesuffix(" UTC").replace(" ", "T")
         suite = ElementTree.SubElement(root, "testsuite", attributes)
+        properties = ElementTree.SubElement(suite, "properties")
+        for name, value in facts.items():
+            ElementTree.SubElement(properties, "property", name=name, value=printable(value))
         for finding in findings:
             _add_test(suite, finding)
-        if is_left:
+        if gap:
             test = ElementTree.SubElement(suite, "testcase", name="The place is visited to the end", classname="places")
-            ElementTree.SubElement(test, "error", message="it was left before the end", type="left")
+            ElementTree.SubElement(test, "error", message=printable(gap), type="left")
     return ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
 
 
@@ -188,7 +235,7 @@ def _add_test(suite: ElementTree.Element, finding: Finding) -> None:
 
 def _evidence(finding: Finding) -> str:
     said = "\n\n".join(f"→ {sent}\n\n← {received}" for sent, received in finding.exchanges)
-    return f"The rule: {RULES[finding.rule].says}\n\n{said}"
+    return f"The rule ({_specification(finding)}): {_said(finding)}\n\n{said}"
 
 
 # --- one page ---------------------------------------------------------------------------------------------------------
@@ -215,54 +262,76 @@ _GROUPED = (Verdict.UNDECIDED, Verdict.PASSED)
 def as_html(report: Report) -> bytes:
     """The report as one page, without scripts and without anything from elsewhere."""
     places = list(_by_place(report))
+    anchors = {id(finding): f"failure-{number}" for number, finding in enumerate(_failures(report))}
     title = f"A2A check of {_safe(report.agent)}"
-    left = f'<p><b class="failed">{_safe(_left(report))}</b></p>' if report.left else ""
-    page = (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-        '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>{title}</title><style>{_STYLE}</style></head><body><header><h1>{title}</h1>"
-        f"<p>{_safe(report.url)}</p><p><strong>{_safe(summary(report))}</strong></p>{left}</header>"
-        f"<main>{_html_overview(places)}{''.join(map(_html_place, range(len(places)), places))}</main></body></html>"
-    )
-    return page.encode()
+    tone = "failed" if report.left or report.blocked else "undecided"
+    page = [
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">',
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
+        '<meta name="viewport" content="width=device-width,initial-scale=1">',
+        f"<title>{title}</title><style>{_STYLE}</style></head>",
+        f"<body><header><h1>{title}</h1>",
+        f"<p>{_safe(report.url)}</p>",
+        f"<p>{_safe(_origin(report))}</p>",
+        f"<p><strong>{_safe(summary(report))}</strong></p>",
+        *(f'<p><b class="{tone}">{_safe(gap)}</b></p>' for gap in _gaps(report)),
+        "</header><main>",
+        _html_failures(report, anchors),
+        _html_overview(places),
+        *(_html_place(index, place, findings, anchors) for index, (place, findings) in enumerate(places)),
+        "</main></body></html>",
+    ]
+    return "\n".join(part for part in page if part).encode()
+
+
+def _html_failures(report: Report, anchors: Mapping[int, str]) -> str:
+    """Every failure in a line that leads to it."""
+    rows = [
+        f'<li><a href="#{anchors[id(finding)]}">{_safe(finding.rule)} {_safe(finding.case)}</a>: {_safe(finding.place)}'
+        for finding in _failures(report)
+    ]
+    return "\n".join(["<section><h2>Failures</h2><ul>", *rows, "</ul></section>"]) if rows else ""
+
+
+def _failures(report: Report) -> list[Finding]:
+    return [finding for finding in report.findings if finding.verdict is Verdict.FAILED]
 
 
 def _html_overview(places: list[tuple[str, list[Finding]]]) -> str:
     heads = "".join(f'<th scope="col">{verdict}</th>' for verdict in Verdict)
-    rows = "".join(
+    rows = "\n".join(
         f'<tr><th scope="row"><a href="#place-{index}">{_safe(place)}</a></th>'
         + "".join(f'<td class="n">{number}</td>' for number in _counted(findings).values())
         + "</tr>"
         for index, (place, findings) in enumerate(places)
     )
-    return f'<table><thead><tr><th scope="col">place</th>{heads}</tr></thead><tbody>{rows}</tbody></table>'
+    return f'<table><thead><tr><th scope="col">place</th>{heads}</tr></thead>\n<tbody>{rows}</tbody></table>'
 
 
-def _html_place(index: int, found: tuple[str, list[Finding]]) -> str:
+def _html_place(index: int, place: str, findings: list[Finding], anchors: Mapping[int, str]) -> str:
     """What is wrong first, and open; the rest folded."""
-    place, findings = found
     parts = [f'<section id="place-{index}"><h2>{_safe(place)}</h2>']
     for verdict in (Verdict.FAILED, Verdict.WARNED, *_GROUPED):
-        same = "".join(_html_finding(finding) for finding in findings if finding.verdict is verdict)
+        same = "\n".join(_html_finding(finding, anchors) for finding in findings if finding.verdict is verdict)
         if same and verdict in _GROUPED:
             number = _counted(findings)[verdict]
             same = f'<details><summary><b class="{verdict}">{number} {verdict}</b></summary>{same}</details>'
         parts.append(same)
-    return f"{''.join(parts)}</section>"
+    return "\n".join([*(part for part in parts if part), "</section>"])
 
 
-def _html_finding(finding: Finding) -> str:
+def _html_finding(finding: Finding, anchors: Mapping[int, str]) -> str:
     exchanges = "".join(
-        f"<p>Sent</p><pre tabindex=0>{_safe(sent)}</pre><p>Came back</p><pre tabindex=0>{_safe(received)}</pre>"
+        f"\n<p>Sent</p><pre tabindex=0>{_safe(sent)}</pre><p>Came back</p><pre tabindex=0>{_safe(received)}</pre>"
         for sent, received in finding.exchanges
     )
-    is_open = " open" if finding.verdict is Verdict.FAILED else ""
+    is_open = f' open id="{anchors[id(finding)]}"' if finding.verdict is Verdict.FAILED else ""
     verdict = finding.verdict
     return (
         f'<details class="{verdict}"{is_open}>'
         f'<summary><b class="{verdict}">{_safe(finding.rule)} {verdict}</b> {_safe(finding.case)}</summary>'
-        f"<p>{_safe(finding.detail)}</p><blockquote>{_safe(RULES[finding.rule].says)}</blockquote>{exchanges}</details>"
+        f"<p>{_safe(finding.detail)}</p><blockquote>{_safe(_said(finding))} "
+        f"({_safe(_specification(finding))})</blockquote>{exchanges}</details>"
     )
 
 

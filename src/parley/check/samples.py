@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from parley.check.verdict import Exchange, Undecided
+from parley.check.verdict import Exchange, Unanswered, Undecided
 from parley.client.errors import ClientError, UnreachableError
 from parley.protocol import operations as ops
 from parley.protocol import requests as r
-from parley.protocol.errors import A2AError, PeerProtocolError, RateLimitedError, UnavailableError
+from parley.protocol.errors import A2AError, ParleyError, PeerProtocolError, RateLimitedError, UnavailableError
 from parley.protocol.events import StreamEvent
 from parley.protocol.lifecycle import ends_stream, is_interrupted, is_terminal
 from parley.protocol.messages import Message
@@ -27,6 +27,12 @@ ATTEMPTS = 5
 """How often a message is not answered because of a network or a busy server, until we stop asking."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
 """Seconds between two looks at a task at work: an echo is quick, and a model is not to be pestered."""
+
+
+def _unanswered(error: ParleyError) -> Unanswered:
+    outcome = Unanswered(f"a plain message is answered with {type(error).__name__}: {error}")
+    outcome.__cause__ = error
+    return outcome
 
 
 class Samples:
@@ -54,13 +60,12 @@ class Samples:
                 self._failures += 1
                 if self._failures < ATTEMPTS:
                     raise  # the next case may have more luck
-                outcome = Undecided(f"a plain message is answered with {type(error).__name__}: {error}")
+                outcome = _unanswered(error)
             except (A2AError, PeerProtocolError, ClientError) as error:
-                outcome = Undecided(f"a plain message is answered with {type(error).__name__}: {error}")
-                outcome.__cause__ = error
+                outcome = _unanswered(error)
             self._taken[name] = (outcome, recorder.exchanges[begun:])
         if isinstance(outcome, Undecided):
-            raise Undecided(outcome.message)
+            raise type(outcome)(outcome.message) from outcome.__cause__
         return outcome
 
     # --- what comes of a plain message --------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ CASES = Cases()
 UNKNOWN_TYPE = "application/x-parley-check"
 
 
-@CASES.case("The answer to a message is a task or a message", v1_0="G1.7", v0_3="G2.4", v0_1="A1.2")
+@CASES.case("The answer to a message is a task or a message", v1_0="G1.7", v0_3="G2.4", v0_1="A1.2a")
 async def answer(probe: Probe) -> str:
     try:
         sample = await probe.samples.answer()
@@ -45,7 +45,7 @@ async def answer(probe: Probe) -> str:
     return "The answer is a message"
 
 
-@CASES.case("Task ids are the agent's own and unique", v1_0="G1.3", v0_3="G2.7")
+@CASES.case("Task ids are the agent's own and unique", v1_0="G1.3", v0_3="G2.7a")
 async def unique_ids(probe: Probe) -> str:
     first = await probe.samples.task()
     second = await probe.samples.another()
@@ -56,7 +56,7 @@ async def unique_ids(probe: Probe) -> str:
     return "Two tasks have two ids"
 
 
-@CASES.case("A message to an unknown task is refused", v1_0="G1.2", v0_3="G2.7")
+@CASES.case("A message to an unknown task is refused", v1_0="G1.2a", v0_3="G2.7a")
 async def unknown_task(probe: Probe) -> str:
     await probe.samples.answer()
     chosen = absent()
@@ -79,7 +79,7 @@ async def finished_task(probe: Probe) -> str:
     return expect(probe, error, *wanted, what=f"A message to a {task.status.state} task", any_error=not wanted)
 
 
-@CASES.case("A task and a context that do not belong together are refused", v1_0="G1.4")
+@CASES.case("A task and a context that do not belong together are refused", v1_0="G1.4b")
 async def mismatch(probe: Probe) -> str:
     task = await probe.samples.interrupted()
     message = probe.message(task_id=task.id, context_id=f"check-other-{uuid4()}")
@@ -88,7 +88,7 @@ async def mismatch(probe: Probe) -> str:
     return expect(probe, error, *INVALID, what=what, any_error=True)
 
 
-@CASES.case("A context id that is given is kept", v1_0="G1.5", v0_3="G2.7", v0_1="G3.1")
+@CASES.case("A context id that is given is kept", v1_0="G1.5a", v0_3="G2.7b", v0_1="G3.1b")
 async def context(probe: Probe) -> str:
     await probe.samples.answer()
     chosen = f"check-{uuid4()}"
@@ -105,7 +105,7 @@ async def context(probe: Probe) -> str:
     raise Broken(f"the context id {chosen} was replaced by {result.context_id}")
 
 
-@CASES.case("A context id that is made is returned", v1_0="G1.5", v0_3="G2.7", v0_1="G3.1")
+@CASES.case("A context id that is made is returned", v1_0="G1.5b", v0_3="G2.7b", v0_1="G3.1b")
 async def made_context(probe: Probe) -> str:
     task = await probe.samples.task()
     if task.context_id:
@@ -115,7 +115,7 @@ async def made_context(probe: Probe) -> str:
     raise Broken("the task has no context id")
 
 
-@CASES.case("A send waits for the end or for a question", v1_0="G1.8", v0_3="G2.16")
+@CASES.case("A send waits for the end or for a question", v1_0="G1.8a", v0_3="G2.16")
 async def waits(probe: Probe) -> str:
     if probe.version is Version.V1_0:
         await probe.samples.task()
@@ -162,13 +162,13 @@ async def _find_again(probe: Probe, message: Message) -> None:
                 probe.remember(task)
 
 
-@CASES.case("A send that is to return immediately does", v1_0="G1.8", v0_3="G2.16")
+@CASES.case("A send that is to return immediately does", v1_0="G1.8b", v0_3="G2.16")
 async def returns(probe: Probe) -> str:
     task = await probe.samples.running()
     return f"The task came back {task.status.state}"
 
 
-@CASES.case("The caller's task id is kept", v0_1="G3.1")
+@CASES.case("The caller's task id is kept", v0_1="G3.1a")
 async def callers_id(probe: Probe) -> str:
     chosen = f"check-{uuid4()}"
     await probe.samples.answer()
@@ -211,7 +211,7 @@ async def authentication(probe: Probe) -> str:
     return "The status message explains it"
 
 
-@CASES.case("What follows in a task is that task", v1_0="G1.14", v0_3="G2.7", v0_1="G3.2")
+@CASES.case("What follows in a task is that task", v1_0="G1.14", v0_3="G2.7a", v0_1="G3.2")
 async def follow_up(probe: Probe) -> str:
     """It is the last of this module because it uses the interrupted task up."""
     task = await probe.samples.interrupted()

@@ -39,7 +39,7 @@ async def _sample(probe: Probe) -> list[StreamEvent]:
     return await probe.samples.events()
 
 
-@CASES.case("An agent that does not stream refuses to", v1_0="G1.24", v0_3="G2.5", v0_1="A1.2")
+@CASES.case("An agent that does not stream refuses to", v1_0="G1.24", v0_3="G2.5a", v0_1="A1.2b")
 async def refused(probe: Probe) -> str:
     if probe.card.capabilities.streaming:
         raise Undecided("the card declares streaming")

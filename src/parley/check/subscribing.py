@@ -23,7 +23,7 @@ from parley.protocol.versions import Version
 CASES = Cases()
 
 
-@CASES.case("An agent that does not stream refuses subscriptions", v1_0="G1.24", v0_3="G2.5")
+@CASES.case("An agent that does not stream refuses subscriptions", v1_0="G1.24", v0_3="G2.5a")
 async def refused_subscription(probe: Probe) -> str:
     if probe.card.capabilities.streaming:
         raise Undecided("the card declares streaming")
@@ -33,7 +33,7 @@ async def refused_subscription(probe: Probe) -> str:
     return expect(probe, error, UnsupportedOperationError, what="A subscription", any_error=not is_new)
 
 
-@CASES.case("Nobody subscribes to an unknown task", v1_0="G1.29", v0_3="G2.11", v0_1="A1.7")
+@CASES.case("Nobody subscribes to an unknown task", v1_0="G1.29c", v0_3="G2.11b", v0_1="A1.7a")
 async def unknown_task(probe: Probe) -> str:
     need_streams(probe)
     await need_agent(probe)
@@ -42,7 +42,7 @@ async def unknown_task(probe: Probe) -> str:
     return expect(probe, error, TaskNotFoundError, what=what, any_error=probe.version in (Version.V0_2, Version.V0_3))
 
 
-@CASES.case("Nobody subscribes to a finished task", v1_0="G1.29")
+@CASES.case("Nobody subscribes to a finished task", v1_0="G1.29b")
 async def finished_task(probe: Probe) -> str:
     need_streams(probe)
     task = await probe.samples.finished()
@@ -50,7 +50,7 @@ async def finished_task(probe: Probe) -> str:
     return expect(probe, error, UnsupportedOperationError, what=f"A subscription to a {task.status.state} task")
 
 
-@CASES.case("A subscription to a finished task ends", v0_3="G2.11")
+@CASES.case("A subscription to a finished task ends", v0_3="G2.11a")
 async def finished_task_0_3(probe: Probe) -> str:
     need_streams(probe)
     task = await probe.samples.finished()
@@ -67,7 +67,7 @@ async def finished_task_0_3(probe: Probe) -> str:
     return f"The subscription gives {number} event(s) and ends"
 
 
-@CASES.case("A subscription begins with the task", v1_0="G1.29")
+@CASES.case("A subscription begins with the task", v1_0="G1.29a")
 async def first_event(probe: Probe) -> str:
     need_streams(probe)
     task = await probe.samples.running()
@@ -88,7 +88,7 @@ async def _first(probe: Probe, task_id: str) -> StreamEvent:
     raise Broken("the subscription to a task at work has no events")
 
 
-@CASES.case("Two readers of a task are told the same", v1_0="G1.28")
+@CASES.case("Two readers of a task are told the same", v1_0="G1.28a")
 async def two_readers(probe: Probe) -> str:
     """One reads from the beginning, the other comes later; in the end both know what the task holds."""
     need_streams(probe)
@@ -136,7 +136,7 @@ async def _read_all(probe: Probe, task_id: str, into: list[StreamEvent]) -> A2AE
     return None
 
 
-@CASES.case("Closing a stream touches neither the others nor the task", v1_0="G1.28")
+@CASES.case("Closing a stream touches neither the others nor the task", v1_0="G1.28b")
 async def closing(probe: Probe) -> str:
     need_streams(probe)
     task = await probe.samples.running()

@@ -14,9 +14,10 @@ from parley.protocol.cards import Binding
 from parley.protocol.versions import Version
 
 CASES = Cases()
+JSONRPC = (Binding.JSONRPC,)
 
 
-@CASES.case("Params of a wrong type are invalid", v1_0="G1.45", v0_3="G2.20", v0_1="A1.7", bindings=(Binding.JSONRPC,))
+@CASES.case("Params of a wrong type are invalid", v1_0="G1.45b", v0_3="G2.20a", v0_1="A1.7a", bindings=JSONRPC)
 async def wrong_params(probe: Probe) -> str:
     answer = await probe.raw(ops.GET_TASK, {"id": {"not": "a text"}})
     must = probe.version is not Version.V1_0
@@ -41,7 +42,7 @@ async def _edited(probe: Probe, edit: Callable[[dict[str, Any]], None]) -> Answe
     return await probe.raw(ops.SEND_MESSAGE, members)
 
 
-@CASES.case("A message without its parts is invalid", v1_0="G1.45", v0_3="G2.20", v0_1="A1.7", bindings=HTTP)
+@CASES.case("A message without its parts is invalid", v1_0="G1.45b", v0_3="G2.20a", v0_1="A1.7a", bindings=HTTP)
 async def without_parts(probe: Probe) -> str:
     await probe.samples.answer()
     must = probe.version is not Version.V1_0
@@ -50,14 +51,16 @@ async def without_parts(probe: Probe) -> str:
     return expect(probe, answer.error, *INVALID, what="A message without parts", must=must)
 
 
-@CASES.case("A message whose parts are empty is invalid", v1_0="G1.45", bindings=HTTP)
+@CASES.case("A message whose parts are empty is invalid", v1_0="G1.45b", bindings=HTTP)
 async def empty_parts(probe: Probe) -> str:
     await probe.samples.answer()
     answer = await _edited(probe, _emptied)
     return expect(probe, answer.error, *INVALID, what="A message with an empty list of parts", must=False)
 
 
-@CASES.case("A message without an id is invalid", v1_0="G1.45", v0_3="G2.20", bindings=HTTP)
+@CASES.case("A message without an id is invalid", v0_3="G2.20c", bindings=(Binding.HTTP_JSON,))
+@CASES.case("A message without an id is invalid", v0_3="G2.20a", v0_2="G2.20c", bindings=JSONRPC)
+@CASES.case("A message without an id is invalid", v1_0="G1.45b", bindings=HTTP)
 async def without_id(probe: Probe) -> str:
     await probe.samples.answer()
     answer = await _edited(probe, _dropped("messageId"))
@@ -66,7 +69,7 @@ async def without_id(probe: Probe) -> str:
     return expect(probe, answer.error, *INVALID, what="A message without messageId", must=must)
 
 
-@CASES.case("An unknown role is invalid", v1_0="G1.45", v0_3="G2.20", bindings=HTTP)
+@CASES.case("An unknown role is invalid", v1_0="G1.45b", v0_3="G2.20a", bindings=HTTP)
 async def unknown_role(probe: Probe) -> str:
     await probe.samples.answer()
     answer = await _edited(probe, lambda message: message.update(role="ROLE_WIZARD"))
@@ -74,12 +77,12 @@ async def unknown_role(probe: Probe) -> str:
     return expect(probe, answer.error, *INVALID, what="A message with the role ROLE_WIZARD", must=must)
 
 
-@CASES.case("Unknown members are ignored", v1_0="G1.45", bindings=HTTP)
+@CASES.case("Unknown members are ignored", v1_0="G1.45a", bindings=HTTP)
 async def unknown_members(probe: Probe) -> str:
     await probe.samples.answer()
     answer = await _edited(probe, lambda message: message.update(parleyCheckSurprise={"a": [1]}))
     if answer.error is None:
         return "A message with an unknown member is answered"
     if isinstance(answer.error, SAYS_NOTHING):
-        raise Undecided(f"the message is answered with {named(answer.error)}")
+        raise Undecided(f"the message is answered with {named(answer.error)}") from answer.error
     raise Broken(f"a message with an unknown member is refused: {answer.error}", must=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -31,12 +32,20 @@ class Undecided(ParleyError):
     """The case cannot be decided here; the message says why."""
 
 
-class Broken(ParleyError):
-    """The rule is broken; `must` tells a duty from a recommendation."""
+class Unanswered(Undecided):
+    """A plain message gets no answer to look at; what it got instead is the cause."""
 
-    def __init__(self, message: str, *, must: bool = True) -> None:
+
+class Broken(ParleyError):
+    """The rule is broken; `must` tells a duty from a recommendation.
+
+    `clause` is the one that is broken, if it is not the one that the case is about.
+    """
+
+    def __init__(self, message: str, *, must: bool = True, clause: str = "") -> None:
         super().__init__(message)
         self.must = must
+        self.clause = clause
 
 
 @dataclass(slots=True)
@@ -81,6 +90,10 @@ class Finding:
     exchanges: tuple[tuple[str, str], ...] = ()
     """What was sent and what came back."""
     seconds: float = 0.0
+    says: str = ""
+    """The sentence of the rule that was tried; empty for the whole rule."""
+    cure: str = ""
+    """What stood in the way of an undecided case and what the caller can give to clear it, if there is such a thing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +109,29 @@ class Report:
     left: tuple[str, ...] = ()
     """Places that were left before the end, because nobody answered any more or the time was over; all, if none of them
     could be visited."""
+    at: str = ""
+    """When it was, in UTC."""
+    made_by: str = "Parley"
+    """The program that made it, and its version."""
+    asked: dict[str, str] = field(default_factory=dict[str, str])
+    """How it was asked for, without secrets."""
 
     def count(self, verdict: Verdict) -> int:
         """How many cases ended so."""
         return sum(finding.verdict is verdict for finding in self.findings)
+
+    @property
+    def blocked(self) -> tuple[str, ...]:
+        """Places where more was kept from being decided, by what the caller could clear, than was decided."""
+        names = dict.fromkeys(finding.place for finding in self.findings)
+        return tuple(name for name in names if self._is_blocked(name))
+
+    def _is_blocked(self, place: str) -> bool:
+        found = [finding for finding in self.findings if finding.place == place]
+        hindered = sum(bool(finding.cure) for finding in found)
+        return hindered > sum(finding.verdict is not Verdict.UNDECIDED for finding in found)
+
+    @property
+    def cures(self) -> dict[str, int]:
+        """What stood in the way and how to clear it, with the number of cases that it left undecided, most first."""
+        return dict(Counter(finding.cure for finding in self.findings if finding.cure).most_common())

@@ -6,13 +6,14 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from parley.check import negotiation
 from parley.check.cases import Case
+from parley.check.cures import cure_of
 from parley.check.expecting import SAYS_NOTHING, named
 from parley.check.probe import Probe
-from parley.check.rules import RULES
+from parley.check.rules import CLAUSES, RULES
 from parley.check.verdict import Broken, Exchange, Finding, Undecided, Verdict
 from parley.client.errors import UnreachableError
 from parley.protocol import operations as ops
@@ -24,7 +25,7 @@ from parley.protocol.versions import Version
 log = logging.getLogger(__name__)
 
 CONSISTENT = {Version.V1_0: "G1.44", Version.V0_3: "G2.19"}
-TRUTHFUL = {Version.V1_0: "G1.53", Version.V0_3: "G2.2", Version.V0_2: "G3.4", Version.V0_1: "A1.1"}
+TRUTHFUL = {Version.V1_0: "G1.53b", Version.V0_3: "G2.2a", Version.V0_2: "G3.4", Version.V0_1: "A1.1a"}
 
 UNANSWERED = 3
 """Questions in a row without an answer after which we ask whether anybody is there."""
@@ -36,9 +37,21 @@ Tell = Callable[[str, str], None]
 """Hears of a place and of a case that is about to be tried there."""
 
 
-def unvisited(version: Version, place: str, reason: str) -> Finding:
+def unvisited(version: Version, place: str, reason: str, *, cure: str = "") -> Finding:
     """What is reported of a place where nobody goes."""
-    return Finding(TRUTHFUL[version], "The interface answers as the card says", place, Verdict.UNDECIDED, reason)
+    rule, says = CLAUSES[TRUTHFUL[version]]
+    name = "The interface answers as the card says"
+    return Finding(rule, name, place, Verdict.UNDECIDED, reason, says=says, cure=cure)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a trial ended; the clause is given if it is another than the case's."""
+
+    verdict: Verdict
+    detail: str
+    clause: str = ""
+    cure: str = ""
 
 
 @dataclass
@@ -77,16 +90,15 @@ class Visit:
 
     async def try_case(self, case: Case) -> None:
         """Try a case, if it is wanted and makes sense here."""
-        rule = case.rule_at(self.probe)
-        if rule is not None:
-            await self._try(rule, case.name, case.trial)
+        clause = case.clause_at(self.probe)
+        if clause is not None:
+            await self._try(clause, case.name, case.trial)
 
     async def compare(self, other: Visit) -> None:
         """Read a task that another binding of the same version made, if the same caller may see it here."""
         rule = CONSISTENT.get(self.probe.version)
         task = other.finished
-        is_other_caller = (other.probe.tenant, other.probe.is_stranger) != (self.probe.tenant, self.probe.is_stranger)
-        if rule is None or task is None or is_other_caller:
+        if rule is None or task is None or self._who != other._who:
             return
 
         async def trial(probe: Probe) -> str:
@@ -96,6 +108,11 @@ class Visit:
             return "The task reads the same here"
 
         await self._try(rule, f"A task of another binding can be read ({other.probe.binding})", trial)
+
+    @property
+    def _who(self) -> tuple[object, ...]:
+        """Who sees the same tasks at another place, and for which skill they are."""
+        return self.probe.tenant, self.probe.is_stranger, self.probe.place.skill
 
     async def leave_task(self) -> None:
         """Get a finished task, for other places to read."""
@@ -126,36 +143,42 @@ class Visit:
 
     # --- one case -----------------------------------------------------------------------------------------------------
 
-    async def _try(self, rule: str, name: str, trial: Callable[[Probe], Awaitable[str | None]]) -> None:
+    async def _try(self, clause: str, name: str, trial: Callable[[Probe], Awaitable[str | None]]) -> None:
+        rule, says = CLAUSES[clause]
         if self.only and rule not in self.only:
             return
         if self.left_because:
             if self.was_left:  # else one finding says it all
-                self.findings.append(Finding(rule, name, self.name, Verdict.UNDECIDED, self.left_because))
+                self.findings.append(Finding(rule, name, self.name, Verdict.UNDECIDED, self.left_because, says=says))
             return
         self.tell(self.name, name)
         await self.probe.identify()  # before each case: tokens end
         begun = time.monotonic()
-        verdict, detail = await self._outcome(trial)
-        if verdict is not Verdict.PASSED and (pause := self._pause_before_another_try()) is not None:
+        outcome = await self._outcome(trial)
+        if outcome.verdict is not Verdict.PASSED and (pause := self._pause_before_another_try()) is not None:
             await asyncio.sleep(pause)
-            verdict, detail = await self._outcome(trial)
+            outcome = await self._outcome(trial)
         seen = tuple((exchange.sent, exchange.shown) for exchange in _distinct(self.probe.recorder.exchanges))
         seconds = round(time.monotonic() - begun, 3)
-        self.findings.append(Finding(rule, name, self.name, verdict, detail, seen, seconds))
+        if outcome.clause:
+            _, says = CLAUSES[outcome.clause]
+        found = Finding(rule, name, self.name, outcome.verdict, outcome.detail, seen, seconds, says, outcome.cure)
+        self.findings.append(found)
         await self._look_after()
 
-    async def _outcome(self, trial: Callable[[Probe], Awaitable[str | None]]) -> tuple[Verdict, str]:
+    async def _outcome(self, trial: Callable[[Probe], Awaitable[str | None]]) -> Outcome:
         self.probe.recorder.exchanges.clear()
         self.has_broken = False
         try:
-            return Verdict.PASSED, await trial(self.probe) or ""
+            return Outcome(Verdict.PASSED, await trial(self.probe) or "")
         except ParleyError as error:
             self.has_broken = isinstance(error, UnreachableError)
-            return judged(error, self.probe.version)
+            outcome = judged(error, self.probe.version)
+            is_open = outcome.verdict is Verdict.UNDECIDED
+            return replace(outcome, cure=cure_of(error, self.probe)) if is_open else outcome
         except Exception as error:  # a server can send what no case has thought of: the report must not be lost for it
             log.exception("A case of the check failed at %s", self.name)
-            return Verdict.UNDECIDED, f"this check stumbled: {type(error).__name__}: {error}"
+            return Outcome(Verdict.UNDECIDED, f"this check stumbled: {type(error).__name__}: {error}")
 
     def _pause_before_another_try(self) -> float | None:
         """Seconds after which a case may go better: the connection broke, or the server asked for a slower pace."""
@@ -180,19 +203,19 @@ class Visit:
             await self.probe.tidy_up()
 
 
-def judged(error: ParleyError, version: Version) -> tuple[Verdict, str]:
-    """The verdict that the end of a case means."""
+def judged(error: ParleyError, version: Version) -> Outcome:
+    """What the end of a case means."""
     match error:
         case Broken():
-            return (Verdict.FAILED if error.must else Verdict.WARNED), error.message
+            return Outcome(Verdict.FAILED if error.must else Verdict.WARNED, error.message, error.clause)
         case Undecided():
-            return Verdict.UNDECIDED, error.message
+            return Outcome(Verdict.UNDECIDED, error.message)
         case PeerProtocolError():
-            return Verdict.FAILED, f"what came back is no A2A {version}: {error}"
+            return Outcome(Verdict.FAILED, f"what came back is no A2A {version}: {error}")
         case A2AError() if not isinstance(error, SAYS_NOTHING):
-            return Verdict.FAILED, f"answered with {named(error)}"
+            return Outcome(Verdict.FAILED, f"answered with {named(error)}")
         case _:
-            return Verdict.UNDECIDED, f"{type(error).__name__}: {error}"
+            return Outcome(Verdict.UNDECIDED, f"{type(error).__name__}: {error}")
 
 
 def _distinct(exchanges: Sequence[Exchange]) -> list[Exchange]:

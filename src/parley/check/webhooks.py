@@ -40,7 +40,7 @@ def _create(probe: Probe, task_id: str, url: str, id: str | None = None) -> r.Cr
     return r.CreatePushConfigRequest(task_id, PushConfig(url, id=id), tenant=probe.tenant)
 
 
-@CASES.case("An agent without push notifications refuses them", v1_0="G1.32", v0_3="G2.5", v0_1="A1.2")
+@CASES.case("An agent without push notifications refuses them", v1_0="G1.32", v0_3="G2.5b", v0_1="A1.2b")
 async def refused(probe: Probe) -> str:
     if probe.card.capabilities.push_notifications:
         raise Undecided("the card declares push notifications")
@@ -104,7 +104,7 @@ def _missing(task: Task, what: str) -> ParleyError:
     return Broken(what)
 
 
-@CASES.case("Webhooks are kept, listed and deleted", v1_0="G1.33", v0_3="G2.5")
+@CASES.case("Webhooks are kept, listed and deleted", v1_0="G1.33", v0_3="G2.5b")
 async def kept(probe: Probe) -> str:
     _pushes(probe)
     task = await _host(probe)
@@ -129,7 +129,7 @@ async def kept(probe: Probe) -> str:
     return "Two webhooks were registered, read, listed and deleted"
 
 
-@CASES.case("Deleting is idempotent, and what is deleted is gone", v1_0="G1.34")
+@CASES.case("Deleting is idempotent, and what is deleted is gone", v1_0="G1.34b")
 async def deleted(probe: Probe) -> str:
     _pushes(probe)
     task = await _host(probe)
@@ -137,15 +137,15 @@ async def deleted(probe: Probe) -> str:
     await _delete(probe, task, config)
     again = await probe.refusal(ops.DELETE_PUSH_CONFIG, _deletion(probe, task, config))
     if isinstance(again, SAYS_NOTHING):
-        raise Undecided(f"deleting a second time is answered with {named(again)}")
+        raise Undecided(f"deleting a second time is answered with {named(again)}") from again
     if again is not None:
         raise Broken(f"deleting a second time is answered with {named(again)}")
     read = r.GetPushConfigRequest(task.id, config.id, tenant=probe.tenant)
     error = await probe.refusal(ops.GET_PUSH_CONFIG, read)
-    return expect(probe, error, TaskNotFoundError, what="Reading a deleted webhook")
+    return expect(probe, error, TaskNotFoundError, what="Reading a deleted webhook", clause="G1.34a")
 
 
-@CASES.case("A missing webhook is not found", v1_0="G1.34")
+@CASES.case("A missing webhook is not found", v1_0="G1.34a")
 async def missing(probe: Probe) -> str:
     _pushes(probe)
     await need_agent(probe)
@@ -154,7 +154,7 @@ async def missing(probe: Probe) -> str:
     return expect(probe, error, TaskNotFoundError, what="Reading a webhook of an unknown task")
 
 
-@CASES.case("An unknown task has no webhooks", v0_3="G2.18", v0_1="A1.7")
+@CASES.case("An unknown task has no webhooks", v0_3="G2.18", v0_1="A1.7a")
 async def unknown_task(probe: Probe) -> str:
     _pushes(probe)
     await need_agent(probe)
@@ -164,7 +164,7 @@ async def unknown_task(probe: Probe) -> str:
     return expect(probe, error, TaskNotFoundError, what="A webhook for an unknown task")
 
 
-@CASES.case("Webhooks at private addresses are refused", v1_0="G1.36", v0_3="G2.20")
+@CASES.case("Webhooks at private addresses are refused", v1_0="G1.36", v0_3="G2.20d")
 async def private(probe: Probe) -> str:
     _pushes(probe)
     task = await _host(probe)

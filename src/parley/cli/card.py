@@ -1,20 +1,23 @@
-"""`parley card`: who an agent is, where it listens, what it can do and what it demands."""
+"""`parley card`: who an agent is, where it listens, what it can do and demands, and whether its card is in order."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
+import msgspec
 import typer
 from rich.console import Console
 from rich.text import Text
 
+from parley.check.card_faults import lacks, looks_like, repeated_skills, undeclared_schemes
 from parley.cli.calling import AsJson, Calling, HowToCall
-from parley.cli.ending import DONE, run
-from parley.cli.harmless import harmless_line
+from parley.cli.ending import DONE, REFUSED, run
+from parley.cli.harmless import harmless_json, harmless_line
 from parley.cli.option_groups import unfolded
 from parley.cli.transcript import console, say_json, show_rows
-from parley.client.errors import DiscoveryError
+from parley.client.errors import DiscoveryError, ForbiddenTargetError
 from parley.dialects.v1_0 import DIALECT
 from parley.protocol.cards import (
     AgentCapabilities,
@@ -22,6 +25,7 @@ from parley.protocol.cards import (
     AgentInterface,
     AgentSkill,
     ApiKeyScheme,
+    Binding,
     HttpAuthScheme,
     MutualTlsScheme,
     OAuth2Scheme,
@@ -29,7 +33,10 @@ from parley.protocol.cards import (
     OpenIdConnectScheme,
     SecurityScheme,
 )
-from parley.protocol.errors import PeerProtocolError
+from parley.protocol.errors import ParleyError, PeerProtocolError, SignatureInvalidError
+
+if TYPE_CHECKING:
+    from parley.client.connecting import Connections
 
 
 @unfolded
@@ -39,6 +46,9 @@ def card(
     as_json: AsJson = False,
 ) -> None:
     """Show an agent's card: what it can do, where it listens, what it demands.
+
+    The arrow is at the interface that a call goes to. What is not in order in the card stands below it, with --json on
+    standard error. A card that nobody can call the agent by ends with 1.
 
     \b
     Examples:
@@ -53,9 +63,11 @@ async def _show(how: Calling, *, extended: bool, as_json: bool) -> int:
     found = await (_extended_card(how) if extended else _card(how))
     if as_json:
         say_json(DIALECT.encode_card(found))
+        for problem in problems(found, how):
+            typer.echo(harmless_json(msgspec.json.encode({"problem": problem})).encode(), err=True)
     else:
         show_card(found, how, console())
-    return DONE
+    return DONE if _used(found, how) is not None else REFUSED
 
 
 async def _card(how: Calling) -> AgentCard:
@@ -67,12 +79,34 @@ async def _card(how: Calling) -> AgentCard:
     connections = Connections(timeouts=how.timeouts(), guard=how.guard(), tls=how.tls)
     try:
         return await Discovery(connections, version=newest_of(how.versions)).card(how.url)
+    except SignatureInvalidError:
+        raise
+    except PeerProtocolError as error:
+        raise await _explained(error, how.url, connections) from error
     except DiscoveryError:
         pass  # perhaps it is there for those only who say who they are
     finally:
         await connections.close()
     async with how.client() as client:
         return client.card
+
+
+async def _explained(error: PeerProtocolError, target: str, connections: Connections) -> PeerProtocolError:
+    """The same error with the place of the card and all that it lacks: its reader stops at the first fault."""
+    from parley.client.discovery import places
+    from parley.client.transport import Sent
+
+    sent = Sent({"accept": "application/json"}, timeout=connections.timeouts.card)
+    for url in places(target):
+        with suppress(ParleyError, ValueError):
+            reply = await connections.channel.exchange("GET", url, b"", sent, limit=connections.bounds.card_bytes)
+            value: Any = msgspec.json.decode(reply.body) if reply.status == 200 else None
+            if isinstance(value, dict):
+                members = cast(dict[str, Any], value)
+                missing = ", ".join(lacks(members, looks_like(members, reply.body)))
+                lacking = f"; it lacks {missing}" if missing else ""
+                return PeerProtocolError(f"The card at {url.partition('?')[0]} is not in order: {error}{lacking}")
+    return error
 
 
 async def _extended_card(how: Calling) -> AgentCard:
@@ -99,21 +133,70 @@ def show_card(found: AgentCard, how: Calling, to: Console) -> None:
     for skill in found.skills:
         to.print(Text.assemble("  ", (harmless_line(skill.id), "cyan"), f"  {harmless_line(skill.name)}"))
         show_rows(to, _skill_facts(skill), width=14)
-    if found.security_schemes:
+    if found.security_schemes or found.security:
         to.print(Text("\nSecurity", "bold"))
         show_rows(to, [(harmless_line(name), describe(scheme)) for name, scheme in found.security_schemes.items()])
         show_rows(to, [("demanded", _demanded(found))])
+    wrong = list(problems(found, how))
+    to.print(Text("\nNot in order" if wrong else "\nThe card is in order.", "bold" if wrong else ""))
+    for problem in wrong:
+        to.print(Text.assemble(("! ", "yellow"), harmless_line(problem)))
 
 
-def _used(found: AgentCard, how: Calling) -> AgentInterface | None:
-    """The interface that a call would go to."""
+# --- whether it is in order -------------------------------------------------------------------------------------------
+
+
+def problems(found: AgentCard, how: Calling) -> Iterator[str]:
+    """What is not in order in a card, in sentences."""
+    facts = {"name": found.name, "description": found.description, "version": found.version}
+    if empty := [name for name, fact in facts.items() if not fact]:
+        yield f"It lacks {', '.join(empty)}."
+    if not found.interfaces:
+        yield "It lists no interfaces: nobody can call the agent."
+    elif not _spoken(found, how):
+        yield "It lists no interface that this client speaks, or that you asked for."
+    for face in found.interfaces:
+        if face.binding in list(Binding) and (reason := _refusal(face, how)):
+            yield f"{face.url} is not called: {reason}"
+    if repeated := repeated_skills(found):
+        yield f"More than one skill has the id {', '.join(repeated)}."
+    if undeclared := undeclared_schemes(found):
+        yield f"It demands {', '.join(undeclared)}, and declares no such security scheme."
+    if not found.skills:
+        yield "It lists no skills."
+
+
+def _spoken(found: AgentCard, how: Calling) -> list[AgentInterface]:
+    """The interfaces that this client speaks, in the order in which they are tried."""
     from parley.client.selection import interfaces_in_order
 
     try:
         order = interfaces_in_order(found, bindings=how.bindings, versions=how.versions)
     except PeerProtocolError:
-        return None
-    return order[0][0]
+        return []
+    return [face for face, _ in order]
+
+
+def _used(found: AgentCard, how: Calling) -> AgentInterface | None:
+    """The interface that a call would go to."""
+    return next((face for face in _spoken(found, how) if not _refusal(face, how)), None)
+
+
+def _refusal(face: AgentInterface, how: Calling) -> str:
+    """Why the guard does not let a call go to an interface, and what would; empty if it does."""
+    from parley.client.guard import Guard
+
+    try:
+        how.guard().check_interface(face.url, card_url=how.url)
+    except ForbiddenTargetError as error:
+        reason = error.message.partition(";")[0]
+    else:
+        return ""
+    try:
+        Guard(allow_private=True).check_interface(face.url, card_url=how.url)
+    except ForbiddenTargetError:
+        return f"{reason}."
+    return f"{reason}. --allow-private allows it."
 
 
 def _facts(found: AgentCard) -> Iterator[tuple[str, str]]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Collection, Generator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from parley import __version__
 from parley.cli import calling as c
 from parley.cli.ending import DONE, REFUSED, UNREACHABLE, run
 from parley.cli.harmless import harmless_line
@@ -30,16 +32,50 @@ TIMEOUT = 30.0
 """Seconds. A person waits for the end of a check; an agent that is slower leaves its rules undecided."""
 
 
+_ADDRESS = re.compile(r"https?:/|[\w.-]+:\d+(/|$)")
+STANDARD_OUTPUT = Path("-")
+
+
+def _named(ids: list[str] | None) -> list[str] | None:
+    for id in ids or ():
+        c.named(id)
+    return ids
+
+
+def _file(path: Path | None) -> Path | None:
+    """Where a report goes. Other commands have `--json` without a file, so a URL is easily given for one.
+
+    Raises:
+        BadParameter: it is an address.
+    """
+    if path is not None and _ADDRESS.match(path.as_posix()):
+        raise typer.BadParameter(
+            "It takes a file, or - for standard output: parley check URL --json report.json", param_hint="FILE"
+        )
+    return path
+
+
+def _report(help: str) -> Any:
+    """An option for a report in a file."""
+    return typer.Option(metavar="FILE", dir_okay=False, allow_dash=True, callback=_file, help=help)
+
+
 def check(
     url: c.Url,
-    json: Annotated[Path | None, typer.Option(metavar="FILE", dir_okay=False, help="Write a JSON report.")] = None,
-    junit: Annotated[Path | None, typer.Option(metavar="FILE", dir_okay=False, help="Write a JUnit report.")] = None,
-    html: Annotated[Path | None, typer.Option(metavar="FILE", dir_okay=False, help="Write an HTML page.")] = None,
+    json: Annotated[Path | None, _report("Write a JSON report; - writes it instead of the text.")] = None,
+    junit: Annotated[Path | None, _report("Write a JUnit report.")] = None,
+    html: Annotated[Path | None, _report("Write an HTML page.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Show what passed and what is undecided, too.")] = False,
     only: Annotated[
         list[str] | None, typer.Option(metavar="RULE", help="Check this rule only, such as G1.16; repeatable.")
     ] = None,
     message: Annotated[str, typer.Option(metavar="TEXT", help="What to say to the agent.")] = "Hello",
+    skill: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ID", callback=_named, help="Ask for this skill (metadata.skillId); repeatable: each is checked."
+        ),
+    ] = None,
     webhook: Annotated[
         str, typer.Option(metavar="URL", help="A webhook to register and delete, never to be called.")
     ] = "https://example.com/parley-check",
@@ -79,7 +115,8 @@ def check(
       0    no rule is broken
       1    one is
       2    the command was asked wrongly
-      3    no server, no card, or not to the end: it went away, or is too slow
+      3    no server, no card, or not to the end: it went away, is too slow,
+           or kept most from being decided, for a reason that is told
       130  interrupted by Ctrl+C
 
     \b
@@ -109,6 +146,8 @@ def check(
         guard=how.guard(),
         signatures=_signatures(card_keys, keys_from or ()),
         text=message,
+        made_by=f"Parley {__version__}",
+        skills=tuple(dict.fromkeys(skill or ())),
         webhook=webhook,
     )
     checking = partial(run_check, how.url, options, only=only or (), bindings=binding or (), versions=dialect or ())
@@ -162,8 +201,12 @@ async def _reported(
     with progress(Console(stderr=True)) as tell:
         report = await checking(tell=tell)
     for path, encode in reports.items():
-        path.write_bytes(encode(report))
-    print_text(report, Console(), everything=everything)
+        if path == STANDARD_OUTPUT:
+            typer.echo(encode(report))
+        else:
+            path.write_bytes(encode(report))
+    if STANDARD_OUTPUT not in reports:
+        print_text(report, Console(), everything=everything)
     if report.count(Verdict.FAILED):
         return REFUSED
-    return UNREACHABLE if report.left else DONE
+    return UNREACHABLE if report.left or report.blocked else DONE

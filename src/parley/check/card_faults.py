@@ -1,0 +1,50 @@
+"""What a card's own text shows to be wrong: members that it lacks, names that it repeats or does not explain."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from parley.dialects.cards import detect_card_version
+from parley.protocol.cards import AgentCard
+from parley.protocol.versions import Version
+
+V0_1, V0_2, V0_3, V1_0 = Version
+
+REQUIRED: dict[Version, tuple[str, ...]] = {
+    V1_0: (
+        *("name", "description", "version", "supportedInterfaces", "capabilities"),
+        *("defaultInputModes", "defaultOutputModes", "skills"),
+    ),
+    V0_3: (
+        *("name", "description", "version", "url", "protocolVersion", "capabilities"),
+        *("defaultInputModes", "defaultOutputModes", "skills"),
+    ),
+    V0_2: (
+        *("name", "description", "version", "url", "capabilities"),
+        *("defaultInputModes", "defaultOutputModes", "skills"),
+    ),
+    V0_1: ("name", "version", "url", "capabilities", "skills"),
+}
+
+
+def looks_like(members: Mapping[str, Any], raw: bytes) -> Version:
+    """The version that a card was meant in, also one that cannot be read: before 1.0, a card had a `url`."""
+    return detect_card_version(raw) if "url" in members else V1_0
+
+
+def lacks(members: Mapping[str, Any], version: Version) -> list[str]:
+    """The members that a card of this version must have, and this one has not."""
+    return [name for name in REQUIRED[version] if members.get(name) in (None, "")]
+
+
+def repeated_skills(card: AgentCard) -> list[str]:
+    """The ids that more than one skill has."""
+    return [id for id, number in Counter(skill.id for skill in card.skills).items() if number > 1]
+
+
+def undeclared_schemes(card: AgentCard) -> list[str]:
+    """The schemes that the card demands and does not explain."""
+    demands = (*card.security, *(demand for skill in card.skills for demand in skill.security))
+    return list(dict.fromkeys(name for demand in demands for name in demand if name not in card.security_schemes))
