@@ -119,7 +119,7 @@ def chat(on: Stage) -> str:
         shown.type("Rome")
         shown.until("answer> ")
         shown.type("2")
-        shown.until("Saved budget.csv")
+        shown.until("Saved parley-files/budget.csv")
         shown.until("\n> ")
         shown.type("3 days in Lisbon")
         shown.until("Looking up day 2 of 3\n")

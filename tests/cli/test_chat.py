@@ -93,6 +93,53 @@ def test_files_are_saved_and_sent(url: str, tmp_path: Path) -> None:
     ]
 
 
+def test_files_go_into_a_folder_of_their_own(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert talk(url, "hello") == (0, ["> hello", "hello"])
+    assert list(tmp_path.iterdir()) == []
+    shown = talk(url, "work", "work")[1]
+    assert [line for line in shown if line.startswith("Saved")] == [
+        "Saved parley-files/data.csv (text/csv, 3 bytes)",
+        "Saved parley-files/data-2.csv (text/csv, 3 bytes)",
+    ]
+    assert [path.name for path in tmp_path.iterdir()] == ["parley-files"]
+
+
+def two_skills() -> App:
+    agent = Agent("Two", description="Has two skills")
+
+    @agent.skill
+    async def greet(turn: Any) -> str:
+        """Greets."""
+        return f"Hello {(await turn.ask('Who are you?')).text}"
+
+    @agent.skill
+    async def shout(turn: Any) -> str:
+        """Shouts."""
+        return turn.text.upper()
+
+    return App(agent, drain_seconds=0)
+
+
+def test_a_skill_can_be_chosen_and_one_that_is_not_there_is_told_before_anything_is_sent() -> None:
+    with on_a_port(two_skills) as url:
+        done = parley("chat", url, "--skill", "greet", input="hi\nAda\nhi\n")
+        assert done.stdout.splitlines()[1:] == [
+            "> hi",
+            "Who are you?",
+            "answer> Ada",
+            "Hello Ada",
+            "> hi",
+            "Who are you?",
+        ]
+        assert parley("send", url, "hi", "--skill", "shout").stdout == "HI\n"
+        for command in (("chat", url), ("send", url, "hi"), ("send", url, "hi", "--no-stream")):
+            wrong = parley(*command, "--skill", "nope")
+            told = "Error: The agent has no skill 'nope'; it has greet, shout.\n"
+            assert (wrong.exit_code, wrong.stdout, wrong.stderr) == (2, "", told)
+        assert len(parley("tasks", "list", url).stdout.splitlines()) == 3
+
+
 def test_commands_begin_with_a_slash(url: str) -> None:
     code, shown = talk(url, "/help", "/ids", "//etc", "/what", "/new", "/ids")
     assert code == 0

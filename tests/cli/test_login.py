@@ -16,6 +16,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from msgspec import structs
 from scripts.terminal import terminal
 from typer.main import get_command
 
@@ -116,6 +117,40 @@ def test_a_key_is_asked_for_kept_used_listed_and_forgotten(logins: FileLogins) -
         assert (again.exit_code, f"Nothing is kept for {url}" in again.stderr) == (1, True)
 
 
+def test_what_the_agent_refuses_is_not_kept_and_what_was_kept_stays(logins: FileLogins) -> None:
+    keys = ApiKeys([StoredSecret(name="ada", hash=hash_secret("k-hush"))])
+    with sampler_on_a_port(security=guarded(keys)) as url:
+        assert parley("login", url, input="k-hush\n").exit_code == 0
+        wrong = parley("login", url, input="k-other\n")
+        assert (wrong.exit_code, wrong.stdout, "nothing is kept" in wrong.stderr) == (1, "", True)
+        assert [kept.secret for kept in logins.all()] == ["k-hush"]
+
+
+def test_what_cannot_be_tried_is_kept_and_told(logins: FileLogins) -> None:
+    """As where the card demands two things, and only one is logged in for."""
+    keys = ApiKeys([StoredSecret(name="ada", hash=hash_secret("k-hush"))])
+    others = ApiKeys([StoredSecret(name="ada", hash=hash_secret("k-more"))], parameter="X-More")
+    both = Security({"company": keys, "more": others}, [{"company": (), "more": ()}])
+    with sampler_on_a_port(security=both) as url:
+        done = parley("login", url, "--scheme", "company", input="k-hush\n")
+        assert (done.exit_code, done.stdout) == (0, f"Kept for Sampler at {url}, scheme company.\n")
+        assert done.stderr.startswith("It could not be tried: The agent demands ")
+        assert [kept.secret for kept in logins.all()] == ["k-hush"]
+
+
+def test_a_login_that_is_refused_later_is_told_as_one(logins: FileLogins) -> None:
+    keys = ApiKeys([StoredSecret(name="ada", hash=hash_secret("k-hush"))])
+    with sampler_on_a_port(security=guarded(keys)) as url:
+        assert parley("login", url, input="k-hush\n").exit_code == 0
+        (kept,) = logins.all()
+        logins.put(structs.replace(kept, secret="k-old"))
+        kept_one = parley("send", url, "hello")
+        given = parley("send", url, "hello", "--token", "k-wrong")
+    assert f"The agent has refused the login that is kept; get another: parley login {url}" in kept_one.stderr
+    assert "The agent has refused the credentials that were given." in given.stderr
+    assert ("--token" in given.stderr, "--trust" in given.stderr) == (False, False)
+
+
 def test_a_name_and_a_password_are_asked_for_together() -> None:
     people = BasicUsers([BasicUser(name="ada", password=hash_password("pw"))])
     with sampler_on_a_port(security=guarded(people)) as url:
@@ -203,7 +238,8 @@ def test_a_machines_secret_is_read_from_standard_input(issuer: AuthorizationServ
         assert (done.exit_code, json.loads(done.stdout)["kind"]) == (0, "client-credentials")
         assert parley("send", url, "hello").stdout.strip() == "hello"
         nothing = parley(*words, input="")
-        assert (nothing.exit_code, "Client credentials need a client_secret" in nothing.stderr) == (1, True)
+        told = "Client credentials need the client's secret, in PARLEY_CLIENT_SECRET"
+        assert (nothing.exit_code, told in nothing.stderr) == (1, True)
 
 
 def test_mistakes_are_told_with_their_cure(issuer: AuthorizationServer) -> None:

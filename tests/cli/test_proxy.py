@@ -58,7 +58,7 @@ def test_an_agent_is_put_behind_every_binding_and_what_is_said_is_shown(agent: s
         proxy.until_said("proxy → caller")
         assert proxy.end() == 0
     said = "\n".join(proxy.said)
-    assert f"Parley puts Echo at {agent} behind" in said
+    assert f"Parley puts Echo ({agent}, A2A 0.3 over JSONRPC) behind every version and binding:" in said
     assert "Open: whoever reaches the proxy may use the agent." in said
     assert "  gRPC       127.0.0.1:" in said
     assert "proxy → agent   request  A2A 0.3 JSONRPC  message/send" in said
@@ -173,6 +173,53 @@ def test_what_cannot_be_served_is_told(agent: str) -> None:
     files = ["--tls-cert", "absent.pem", "--tls-key", "absent.key"]
     done = CliRunner().invoke(app, ["proxy", agent, *files, "--port", "0", "--grpc-port", "off"])
     assert (done.exit_code, "absent" in done.output, "Traceback" in done.output) == (1, True, False), done.output
+
+
+def test_ports_that_are_taken_are_told_at_once(agent: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
+        http, grpc = (str(taken.getsockname()[1]) for taken in (one, other))
+        done = CliRunner().invoke(app, ["proxy", agent, "--port", http, "--grpc-port", grpc])
+    assert done.exit_code == 1
+    for words in (f"Port {http} at", "--port 0", f"Port {grpc} at", "--grpc-port off"):
+        assert words in done.output
+
+
+def test_the_operator_hears_once_that_the_agent_refuses_the_proxys_own_credentials(tmp_path: Path) -> None:
+    hashed = hash_secret("alice-token-0123456789abcdef")
+    entry = f'[schemes.token]\ntype = "bearer"\ntokens = [{{ name = "alice", hash = "{hashed}" }}]\n'
+    (tmp_path / "auth.toml").write_text(entry)
+    (tmp_path / "echo.py").write_text(ECHO)
+    options = ("--port", "0", "--grpc-port", "off", "--store", "memory:", "--auth", "auth.toml")
+    wrong = ("--port", "0", "--grpc-port", "off", "--token", "wrong")
+    with (
+        served("echo.py:agent", *options, cwd=tmp_path) as server,
+        proxying(server.until_ready(), *wrong, cwd=tmp_path) as proxy,
+    ):
+        url = proxy.until_ready()
+        for _ in range(2):
+            with pytest.raises(urllib.error.HTTPError, match="503"):
+                fetch(f"{url}/v1/tasks/unknown")
+        assert proxy.end() == 0
+    (line,) = [line for line in proxy.logged if "own credentials" in line]
+    assert "The agent does not accept the proxy's own credentials; callers get 503 until that is mended" in line
+
+
+def test_a_trace_can_have_one_line_for_each_message(agent: str, tmp_path: Path) -> None:
+    with proxying(agent, "--dialect", "0.3", *FREE, "--trace-lines", cwd=tmp_path) as proxy:
+        call(proxy.until_ready(), "SendMessage", message("hello"))
+        proxy.until_said("proxy → caller")
+        assert proxy.end() == 0
+    lines = [line for line in proxy.said if "  #" in line]
+    assert [line[14:] for line in lines[:2]] == [
+        '#1  caller → proxy  request  A2A 1.0 JSONRPC  SendMessage  "hello"',
+        '#1  proxy → agent   request  A2A 0.3 JSONRPC  message/send  "hello"',
+    ]
+    assert ["completed" in lines[2], "TASK_STATE_COMPLETED" in lines[3], len(lines)] == [True, True, 4]
+
+
+def test_its_help_tells_how_a_server_ends() -> None:
+    help_text = CliRunner().invoke(app, ["proxy", "--help"]).output
+    assert ("0    it was told to end" in help_text, "waits for input" in help_text) == (True, False)
 
 
 def test_grpc_that_is_not_installed_is_told_only_to_who_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:

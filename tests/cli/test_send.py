@@ -256,7 +256,7 @@ def test_ctrl_c_ends_with_130_and_says_that_the_task_goes_on(url: str) -> None:
 
 def test_who_loses_the_agent_is_told_how_to_look_for_the_task() -> None:
     with sampler_on_a_port() as url:
-        command = [sys.executable, "-m", "parley.cli.main", "send", url, "wait"]
+        command = [sys.executable, "-m", "parley.cli.main", "send", url, "wait", "--timeout", "3"]
         sending = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         assert sending.stderr is not None
         assert sending.stderr.readline() == "· waiting\n"

@@ -310,7 +310,7 @@ def test_mistakes_are_told_in_one_line_each(directory: Path) -> None:
     [
         (["serve", "x", "--workers", "2"], "Several processes need a store that they share."),
         (["serve", "x", "--grpc-port", "many"], "'many' is no port."),
-        (["serve", "x", "--port", "70000"], "less than or equal to 65535"),
+        (["serve", "x", "--port", "70000"], "70000 is too much: at most 65535."),
         (["serve", "x", "--retention", "soon"], "'soon' is no time."),
         (["serve", "x", "--public-url", "example.com"], "'example.com' is no URL of a server."),
         (["serve", "x", "--tls-cert", "cert.pem"], "TLS needs both files."),
@@ -366,7 +366,7 @@ async def test_a_password_from_parley_password_lets_its_holder_in(
 
 def test_ports_and_times_are_read() -> None:
     assert [parse_grpc_port(text) for text in ("off", "0", "50051")] == [None, 0, 50051]
-    assert [parse_duration(text) for text in ("45s", "90m", "12h", "30d", "2w")] == [
+    assert [parse_duration(text, "--retention") for text in ("45s", "90m", "12h", "30d", "2w")] == [
         timedelta(seconds=45),
         timedelta(minutes=90),
         timedelta(hours=12),
@@ -375,7 +375,7 @@ def test_ports_and_times_are_read() -> None:
     ]
     for text in ("0d", "-1d", "d", "1y", "1000000000d"):
         with pytest.raises(typer.BadParameter):
-            parse_duration(text)
+            parse_duration(text, "--retention")
 
 
 def test_help_does_not_import_grpc_and_a_server_without_grpc_does_not_either(directory: Path) -> None:

@@ -293,7 +293,7 @@ async def test_an_agent_of_0_1_goes_on_with_a_task_for_newer_callers() -> None:
                 request = peer.request(peer.message("blue", task_id=task.id))
                 first, *updates = [event async for event in peer.stream(ops.SEND_STREAMING_MESSAGE, request)]
                 assert isinstance(first, Task)
-                assert (first.id, first.status.state) == (task.id, TaskState.INPUT_REQUIRED)
+                assert (first.id, first.status.state) == (task.id, TaskState.WORKING)
                 assert texts(updates) == "blue"
                 waiting = await peer.send("wait", return_immediately=True)
             async with caller(place, V0_1, JSONRPC) as old:

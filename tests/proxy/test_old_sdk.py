@@ -137,7 +137,13 @@ async def test_a_stream_that_goes_on_with_a_task_begins_with_it(sdk: str) -> Non
             asked = await peer.send("ask")
             first, *rest = await peer.stream_of("four", task_id=asked.id)
             assert isinstance(first, Task)
-            assert (first.id, first.status.state) == (asked.id, TaskState.INPUT_REQUIRED)
+            # The question is answered: who saw it as the status again would ask again.
+            assert (first.id, first.status.state, first.status.message) == (asked.id, TaskState.WORKING, None)
+            assert asked.status.message is not None
+            assert [message.parts for message in first.history[-2:]] == [
+                asked.status.message.parts,
+                (TextPart("four"),),
+            ]
             assert texts(rest) == "A table for four."
 
 

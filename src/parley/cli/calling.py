@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from parley.client.connecting import Tls
     from parley.client.credentials import Credentials, Secret
     from parley.client.guard import Guard
-    from parley.client.options import Timeouts
+    from parley.client.options import Retries, Timeouts
 
 INSTALL_GRPC = "pip install 'parley-a2a[grpc]'"
 
@@ -67,11 +67,22 @@ Certificate = Annotated[
 CertificateKey = Annotated[Path | None, typer.Option("--key", metavar="FILE", help="The certificate's key, in PEM.")]
 BindingChoice = Annotated[
     Binding | None,
-    typer.Option("--binding", case_sensitive=False, help="Use this binding only.", show_default="the card's first"),
+    typer.Option(
+        "--binding",
+        metavar="|".join(map(str.lower, Binding)),
+        case_sensitive=False,
+        help="Use this binding only.",
+        show_default="the card's first",
+    ),
 ]
 DialectChoice = Annotated[
     Version | None,
-    typer.Option("--dialect", help="Speak this version of A2A only.", show_default="the newest that both know"),
+    typer.Option(
+        "--dialect",
+        metavar="|".join(Version),
+        help="Speak this version of A2A only.",
+        show_default="the newest that both know",
+    ),
 ]
 AllowPrivate = Annotated[
     bool, typer.Option("--allow-private", help="Let the card point to private addresses and plain http.")
@@ -120,6 +131,7 @@ class Calling:
             bindings=self.bindings,
             versions=self.versions,
             timeouts=self.timeouts(),
+            retries=self.retries(),
             guard=self.guard(),
             tls=self.tls,
         )
@@ -136,11 +148,28 @@ class Calling:
 
         return Timeouts() if self.timeout is None else Timeouts(reply=self.timeout, card=min(self.timeout, 15.0))
 
+    def retries(self) -> Retries:
+        """How long a lost connection is taken up again: not longer than somebody wants to wait for a reply."""
+        from parley.client.options import Retries
+
+        usual = Retries()
+        return usual if self.timeout is None else replace(usual, outage=min(self.timeout, usual.outage))
+
     @property
     def has_credentials(self) -> bool:
         """Whether any were given on the command line."""
         has_certificate = self.tls is not None and self.tls.certificate is not None
         return self.token is not None or bool(self.headers) or has_certificate
+
+    @property
+    def has_login(self) -> bool:
+        """Whether `parley login` keeps something for the agent."""
+        from parley.client.origins import origin_of
+
+        try:
+            return any(login.origin == origin_of(self.url) for login in login_store().all())
+        except CredentialsError:  # a damaged file, perhaps of another agent
+            return False
 
     def credentials(self, *, with_logins: bool = True) -> Credentials:
         """What was given on the command line, else what was logged in with: for the agent's own origin only."""

@@ -56,7 +56,7 @@ def card(
       parley card https://agents.example.com --extended --token "$TOKEN"
       parley card https://agents.example.com --json
     """
-    run(_show(how, extended=extended, as_json=as_json), as_json=as_json)
+    run(_show(how, extended=extended, as_json=as_json), as_json=as_json, how=how)
 
 
 async def _show(how: Calling, *, extended: bool, as_json: bool) -> int:

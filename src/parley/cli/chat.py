@@ -21,13 +21,14 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 from rich.console import Console
 
-from parley.cli.calling import HowToCall, named
+from parley.cli.calling import Calling, HowToCall, named
 from parley.cli.downloads import Downloads
 from parley.cli.ending import DONE, INTERRUPTED, code_of, code_of_state, sentence, stop_writing, tell
 from parley.cli.forms import AnswerError, Field, form_of
 from parley.cli.harmless import harmless_line
 from parley.cli.inputs import read_file
 from parley.cli.option_groups import unfolded
+from parley.cli.skills import SkillChoice, UnknownSkillError, check_skill
 from parley.cli.transcript import Transcript, console, last_word
 from parley.client.errors import UnreachableError
 from parley.protocol.errors import ParleyError
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
     from parley.client.growing import GrowingTask
 
 R = TypeVar("R")
+
+FILES = Path("parley-files")
+"""Where files go unless something else is said: not among what is in the current directory."""
 
 HELP = """\
 /file PATH   send a file along with the next message
@@ -59,7 +63,11 @@ def chat(
     task: Annotated[
         str | None, typer.Option(metavar="ID", callback=named, help="A task that waits for an answer.")
     ] = None,
-    save: Annotated[Path, typer.Option(metavar="DIR", help="Where files go that the agent sends.")] = Path("."),
+    skill: SkillChoice = None,
+    save: Annotated[
+        Path,
+        typer.Option(metavar="DIR", help="Where files go that the agent sends; it is made when the first one comes."),
+    ] = FILES,
 ) -> None:
     """Talk to an agent.
 
@@ -70,7 +78,7 @@ def chat(
     \b
     Examples:
       parley chat http://127.0.0.1:8080
-      parley chat https://agents.example.com --save downloads
+      parley chat https://agents.example.com --skill convert --save downloads
       printf '%s\\n' Rome 3 | parley chat localhost:8080
     """
     with asyncio.Runner() as runner:
@@ -80,12 +88,13 @@ def chat(
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
         except (ParleyError, OSError) as error:
-            raise typer.Exit(tell(error, as_json=False)) from None
+            raise typer.Exit(tell(error, as_json=False, how=how)) from None
         try:
-            code = _Chat(client, runner, Downloads(save), context, task).talk()
+            check_skill(client.card, skill)
+            code = _Chat(how, client, runner, Downloads(save), context=context, task=task, skill=skill).talk()
         except BrokenPipeError:
             code = stop_writing()
-        except OSError as error:  # the screen is a file, and its disk is full
+        except (UnknownSkillError, OSError) as error:  # such as a screen that is a file, and its disk is full
             code = tell(error, as_json=False)
         finally:
             runner.run(client.__aexit__(None, None, None))
@@ -97,16 +106,21 @@ class _Chat:
 
     def __init__(
         self,
+        how: Calling,
         client: Client,
         runner: asyncio.Runner,
         downloads: Downloads,
+        *,
         context: str | None,
         task: str | None,
+        skill: str | None,
     ) -> None:
+        self._how = how
         self._client = client
         self._runner = runner
         self._downloads = downloads
         self._context = context
+        self._skill = skill
         self._task = task
         """The task that waits for an answer, or is at work."""
         self._last_task = task
@@ -231,7 +245,10 @@ class _Chat:
     async def _stream(self, contents: list[Any]) -> Task | None:
         transcript, seen = self._transcript(), None
         try:
-            async with aclosing(self._client.stream(*contents, task=self._task, context=self._context)) as updates:
+            # What goes on with a task stays with the skill that it was begun for.
+            skill = None if self._task else self._skill
+            stream = self._client.stream(*contents, task=self._task, context=self._context, skill=skill)
+            async with aclosing(stream) as updates:
                 async for update in updates:
                     seen = update.seen
                     self._remember(seen)
@@ -265,7 +282,7 @@ class _Chat:
             self._cancel()
         except (ParleyError, OSError) as error:
             self._code = code_of(error)
-            self._say(f"Error: {sentence(error)}", "red")
+            self._say(f"Error: {sentence(error, self._how)}", "red")
             self._task = answered if answered and self._still_waits(answered, error) else None
         return None
 
@@ -286,7 +303,7 @@ class _Chat:
         try:
             reply = self._runner.run(self._client.cancel(task))
         except (ParleyError, KeyboardInterrupt, asyncio.CancelledError) as error:
-            why = f": {sentence(error)}" if isinstance(error, ParleyError) else "."
+            why = f": {sentence(error, self._how)}" if isinstance(error, ParleyError) else "."
             self._say(f"The task could not be canceled{why}", "red")
         else:
             self._say(f"{reply.state.capitalize()}.", "yellow")

@@ -46,12 +46,12 @@ def _file(path: Path | None) -> Path | None:
     """Where a report goes. Other commands have `--json` without a file, so a URL is easily given for one.
 
     Raises:
-        BadParameter: it is an address.
+        BadParameter: it is an address, or in no directory.
     """
     if path is not None and _ADDRESS.match(path.as_posix()):
-        raise typer.BadParameter(
-            "It takes a file, or - for standard output: parley check URL --json report.json", param_hint="FILE"
-        )
+        raise typer.BadParameter("It takes a file, or - for standard output: parley check URL --json report.json")
+    if path is not None and not path.parent.is_dir():
+        raise typer.BadParameter(f"There is no directory {path.parent}.")
     return path
 
 
@@ -136,9 +136,6 @@ def check(
         raise typer.BadParameter(f"There is no rule {', '.join(unknown)}.", param_hint="--only")
     wanted = ((json, as_json), (junit, as_junit), (html, as_html))
     reports = {path: encode for path, encode in wanted if path is not None}
-    for path in reports:
-        if not path.parent.is_dir():
-            raise typer.BadParameter(f"There is no directory {path.parent}.", param_hint="FILE")
     options = Options(
         timeout=timeout,
         credentials=how.credentials(),

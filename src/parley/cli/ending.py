@@ -10,9 +10,10 @@ import asyncio
 import errno
 import os
 import re
+import shlex
 import sys
 from collections.abc import Coroutine
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 import typer
@@ -38,6 +39,9 @@ from parley.protocol.errors import (
 from parley.protocol.lifecycle import is_interrupted
 from parley.protocol.tasks import TaskState
 
+if TYPE_CHECKING:
+    from parley.cli.calling import Calling
+
 DONE = 0
 REFUSED = 1
 USAGE = 2
@@ -59,12 +63,21 @@ Exit codes:
 """
 
 CREDENTIALS_HINT = (
-    "Give credentials with --token or --header, or get them with parley login; --trust lets another origin see them."
+    "Give credentials with --token or --header, a certificate with --cert, or get what it demands with parley login."
 )
 
+_CURES = (
+    (r"(sent to (\S+))\. If that is right, add it to origins", r"\1. If that is right: --trust \2"),
+    (r"allow it: Guard\(allowed_hosts=…\)", "allow it: --allow-private"),
+    (r"say so with issuer='(.+)'", r"say so with --issuer \1"),
+    (r"need a client_secret", "need the client's secret, in PARLEY_CLIENT_SECRET or on standard input"),
+    (r"(is not a public name|has an address that is not public)$", r"\1; if that is right, allow it: --allow-private"),
+)
+"""What the client advises who writes Python, and what that is on a command line."""
 
-def run(work: Coroutine[Any, Any, int], *, as_json: bool) -> NoReturn:
-    """Do the work and end the command with the code that it gives, or that its error means."""
+
+def run(work: Coroutine[Any, Any, int], *, as_json: bool, how: Calling | None = None) -> NoReturn:
+    """Do the work and end the command with the code that it gives, or that its error means; see `sentence`."""
     try:
         code = asyncio.run(work)
     except KeyboardInterrupt:
@@ -72,7 +85,7 @@ def run(work: Coroutine[Any, Any, int], *, as_json: bool) -> NoReturn:
     except BrokenPipeError:
         code = stop_writing()
     except (ParleyError, OSError) as error:
-        code = tell(error, as_json=as_json)
+        code = tell(error, as_json=as_json, how=how)
     raise typer.Exit(code)
 
 
@@ -82,22 +95,39 @@ def stop_writing() -> int:
     return UNREAD
 
 
-def tell(error: Exception, *, as_json: bool) -> int:
-    """Say what went wrong, and give the exit code that it means."""
+def tell(error: Exception, *, as_json: bool, how: Calling | None = None) -> int:
+    """Say what went wrong, and give the exit code that it means; see `sentence`."""
     if as_json:
         line = harmless_json(msgspec.json.encode({"error": described(error)}))
         typer.echo(line.encode(), err=True)  # in UTF-8, whatever the terminal speaks
     else:
-        console(stderr=True).print(f"Error: {sentence(error)}", style="red")
+        console(stderr=True).print(f"Error: {sentence(error, how)}", style="red")
     return code_of(error)
 
 
-def sentence(error: Exception) -> str:
-    """What went wrong, and the cure where there is one: one line, with nothing in it that a terminal would obey."""
+def sentence(error: Exception, how: Calling | None = None) -> str:
+    """What went wrong, and the cure where there is one: one line, with nothing in it that a terminal would obey.
+
+    `how` is how the agent was called: what was given and refused is not advised again.
+    """
     text = harmless_line(_text(error)).rstrip(".")
     facts = ", ".join(f"{name} {fact}" for name, fact in getattr(error, "details", {}).items())
     text = f"{text} ({harmless_line(facts)})." if facts else f"{text}."
-    return f"{text} {CREDENTIALS_HINT}" if isinstance(error, UnauthenticatedError | CredentialsError) else text
+    return f"{text} {_credentials_hint(error, how)}".rstrip()
+
+
+def _credentials_hint(error: Exception, how: Calling | None) -> str:
+    match error:
+        case UnauthenticatedError() if how is not None and how.has_credentials:
+            return "The agent has refused the credentials that were given."
+        case UnauthenticatedError() if how is not None and how.has_login:
+            return f"The agent has refused the login that is kept; get another: parley login {shlex.quote(how.url)}"
+        case UnauthenticatedError():
+            return CREDENTIALS_HINT
+        case CredentialsError() if str(error).startswith("The agent demands"):
+            return CREDENTIALS_HINT
+        case _:
+            return ""
 
 
 def _text(error: Exception) -> str:
@@ -106,6 +136,11 @@ def _text(error: Exception) -> str:
             return f"The agent does not keep to A2A: {error}"
         case OSError(strerror=str() as why):
             return f"{error.filename}: {why}" if error.filename else why
+        case ClientError():
+            text = str(error)
+            for advice, option in _CURES:
+                text = re.sub(advice, option, text)
+            return text
         case _:
             return str(error)
 
@@ -118,7 +153,7 @@ def described(error: Exception) -> dict[str, Any]:
     if isinstance(error, OSError):
         return {"message": _text(error), "reason": errno.errorcode.get(error.errno or 0, "OS_ERROR")}
     name = type(error).__name__.removesuffix("Error")
-    return {"message": str(error), "reason": re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).upper()}
+    return {"message": _text(error), "reason": re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).upper()}
 
 
 def code_of(error: Exception) -> int:

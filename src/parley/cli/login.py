@@ -15,10 +15,11 @@ from typing import Annotated, Any
 import typer
 
 from parley.cli.calling import AllowPrivate, AsJson, Authorities, Certificate, CertificateKey, parse_url, tls_of
-from parley.cli.ending import DONE, run
+from parley.cli.ending import DONE, run, sentence
 from parley.cli.harmless import harmless_json, harmless_line
 from parley.cli.login_choice import Wish, chosen_requirement, schemes_for
 from parley.cli.login_secrets import ask_secret, get_tokens
+from parley.cli.login_trial import why_untried
 from parley.cli.logins import login_store
 from parley.client.errors import ClientError, CredentialsError
 from parley.client.oauth_client import Flow, OAuthClient
@@ -32,7 +33,10 @@ SECRET_VARIABLE = "PARLEY_CLIENT_SECRET"
 def login(
     url: Annotated[str | None, typer.Argument(metavar="URL", help="The agent's URL, or the URL of its card.")] = None,
     scheme: Annotated[str | None, typer.Option(metavar="NAME", help="Log in for this scheme of the card only.")] = None,
-    flow: Annotated[Flow | None, typer.Option(help="Get the token this way.", show_default="as the card says")] = None,
+    flow: Annotated[
+        Flow | None,
+        typer.Option(metavar="|".join(Flow), help="Get the token this way.", show_default="as the card says"),
+    ] = None,
     client_id: Annotated[
         str | None,
         typer.Option(metavar="ID", envvar="PARLEY_CLIENT_ID", help="Who asks for the token, as it is registered."),
@@ -68,7 +72,8 @@ def login(
 
     What it demands stands in its card: a key or a password is asked for; for OAuth 2.0 and OpenID Connect a browser is
     opened, or a code is shown to be typed in elsewhere. A client's secret is taken from PARLEY_CLIENT_SECRET, or asked
-    for. All of it is kept in files that only you can read, and sent to this agent's origin alone.
+    for. It is tried once, by asking for a task that does not exist. All of it is kept in files that only you can read,
+    and sent to this agent's origin alone.
 
     \b
     Examples:
@@ -165,17 +170,23 @@ async def _login(wish: Wish, *, as_json: bool) -> int:
         if not chosen:
             typer.echo(f"{harmless_line(card.name)} demands no credentials.", err=True)
             return DONE
+        entries: list[Login] = []
         for name, scopes in chosen.items():
             scheme = schemes_for(card, wish)[name]
             if isinstance(scheme, OAuth2Scheme | OpenIdConnectScheme):
-                entry = await get_tokens(wish, name, scheme, scopes, connections)
+                entries.append(await get_tokens(wish, name, scheme, scopes, connections))
             else:
-                entry = ask_secret(wish, name, scheme)
-            login_store().put(entry)
-            if as_json:
-                _tell_json(entry)
-            else:
-                typer.echo(f"Logged in to {harmless_line(card.name)} at {entry.origin}, scheme {harmless_line(name)}.")
+                entries.append(ask_secret(wish, name, scheme))
     finally:
         await connections.close()
+    doubt = await why_untried(wish, entries)
+    for entry in entries:
+        login_store().put(entry)
+        if as_json:
+            _tell_json(entry)
+        else:
+            done = "Logged in to" if doubt is None else "Kept for"
+            typer.echo(f"{done} {harmless_line(card.name)} at {entry.origin}, scheme {harmless_line(entry.scheme)}.")
+    if doubt is not None:
+        typer.echo(f"It could not be tried: {sentence(doubt)}", err=True)
     return DONE

@@ -15,24 +15,25 @@ import typer
 from parley import __version__
 from parley.cli import card, chat, check, login, proxy, push, send, serve, tasks, token
 from parley.cli.ending import EXIT_CODES
+from parley.cli.plain_words import PlainCommand, PlainGroup
 
 app = typer.Typer(
     name="parley",
+    cls=PlainGroup,
     help="Agents that every A2A peer can call.",
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # its tables leave a third of 80 columns for what the options do
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("serve")(serve.serve)
-app.command("proxy", epilog=EXIT_CODES)(proxy.proxy)
-app.command("token")(token.token)
-app.command("password")(token.password)
-app.command("login", epilog=EXIT_CODES)(login.login)
-app.command("card", epilog=EXIT_CODES)(card.card)
-app.command("send", epilog=EXIT_CODES)(send.send)
-app.command("chat", epilog=EXIT_CODES)(chat.chat)
-app.command("check")(check.check)
+app.command("serve", cls=PlainCommand)(serve.serve)
+app.command("proxy", cls=PlainCommand, epilog=proxy.EXIT_CODES)(proxy.proxy)
+app.command("token", cls=PlainCommand)(token.token)
+app.command("password", cls=PlainCommand)(token.password)
+app.command("login", cls=PlainCommand, epilog=EXIT_CODES)(login.login)
+app.command("card", cls=PlainCommand, epilog=EXIT_CODES)(card.card)
+app.command("send", cls=PlainCommand, epilog=EXIT_CODES)(send.send)
+app.command("chat", cls=PlainCommand, epilog=EXIT_CODES)(chat.chat)
+app.command("check", cls=PlainCommand)(check.check)
 app.add_typer(tasks.app, name="tasks")
 app.add_typer(push.app, name="push")
 

@@ -16,6 +16,7 @@ from parley.cli.harmless import harmless_line
 from parley.cli.option_groups import unfolded
 from parley.cli.running import fail, run_server
 from parley.cli.serving import HowToServe, LogFormat, ServerOptions, UsageError, check_url
+from parley.cli.trace_text import Detail, TraceText
 from parley.protocol.cards import AgentCard
 
 if TYPE_CHECKING:
@@ -27,6 +28,15 @@ if TYPE_CHECKING:
     from parley.server.security import Security
 
 
+EXIT_CODES = """\b
+Exit codes:
+  0    it was told to end
+  1    it cannot serve: a port, a file, or an agent that does not speak A2A
+  2    the command was asked wrongly
+  3    the agent is unreachable, has no card, or its address is forbidden
+"""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """What is put before which agent, who hears of it, and what is remembered."""
@@ -35,7 +45,7 @@ class Options:
     server: ServerOptions
     webhook_url: str | None
     ledger: Path | None
-    has_trace: bool
+    trace: Detail | None
     trace_file: Path | None
 
 
@@ -44,6 +54,9 @@ def proxy(
     how: HowToCall,
     server: HowToServe,
     trace: Annotated[bool, typer.Option("--trace", help="Show what is said on both sides, as it happens.")] = False,
+    trace_lines: Annotated[
+        bool, typer.Option("--trace-lines", help="The same in brief: one line for each message.")
+    ] = False,
     trace_file: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the same to a file, in lines of JSON.")
     ] = None,
@@ -75,7 +88,7 @@ def proxy(
         server=server,
         webhook_url=check_url(webhook_url, "--webhook-url") or server.public_url,
         ledger=ledger,
-        has_trace=trace,
+        trace=Detail.LINES if trace_lines else Detail.BODIES if trace else None,
         trace_file=trace_file,
     )
     from parley.server.logs import configure_logging
@@ -90,6 +103,7 @@ def proxy(
 
 async def _serve(options: Options, security: Security | None, signer: Signer | None) -> None:
     from parley.proxy.proxied import proxied
+    from parley.proxy.remote_agent import RemoteAgent
     from parley.server.run import serve
 
     calling, server = options.calling, options.server
@@ -115,11 +129,12 @@ async def _serve(options: Options, security: Security | None, signer: Signer | N
             ledger=ledger,
         ) as app:
             (agent,) = app.agents
+            assert isinstance(agent, RemoteAgent)
             who = _who(agent.card(), is_open=app.is_open, has_door=security is not None)
 
             def say(bound: Bound) -> None:
                 if server.log_format is LogFormat.TEXT:
-                    _announce(agent.name, calling.url, bound, who)
+                    _announce(f"{agent.name} ({calling.url}, {agent.spoken})", bound, who)
 
             fields = {"agent": calling.url} if server.log_format is LogFormat.JSON else None
             await serve(app, server.serving, on_ready=say, log_fields=fields)
@@ -133,13 +148,12 @@ def _credentials(calling: Calling, *, has_door: bool) -> Credentials | None:
 @contextmanager
 def _trace(options: Options) -> Generator[Trace | None]:
     """What hears the conversation, if anybody is to."""
-    from parley.cli.trace_text import TraceText
     from parley.proxy.trace import Trace, Write, json_writer
 
     writers: list[Write] = []
     with ExitStack() as stack:
-        if options.has_trace:
-            writers.append(stack.enter_context(TraceText(typer.get_text_stream("stdout"))))
+        if options.trace is not None:
+            writers.append(stack.enter_context(TraceText(typer.get_text_stream("stdout"), options.trace)))
         if options.trace_file is not None:
             # It holds whole conversations, and is for nobody else from its first byte on.
             file = os.open(options.trace_file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -168,9 +182,9 @@ def _who(card: AgentCard, *, is_open: bool, has_door: bool) -> str:
     return f"Callers' credentials are handed on to the agent: {', '.join(card.security_schemes)}."
 
 
-def _announce(name: str, url: str, bound: Bound, who: str) -> None:
+def _announce(agent: str, bound: Bound, who: str) -> None:
     lines: Sequence[str] = [
-        f"\nParley puts {harmless_line(name)} at {url} behind\n",
+        f"\nParley puts {harmless_line(agent)} behind every version and binding:\n",
         f"  card       {bound.url}/.well-known/agent-card.json",
         f"  JSON-RPC   {bound.url}/  (0.1 to 1.0)",
         f"  HTTP+JSON  {bound.url}/message:send  (1.0), {bound.url}/v1/message:send  (0.3)",

@@ -10,6 +10,7 @@ from rich.console import Console
 from parley.cli.calling import AsJson, Calling, HowToCall, TaskId, named
 from parley.cli.ending import DONE, EXIT_CODES, run
 from parley.cli.option_groups import unfolded
+from parley.cli.plain_words import PlainCommand, PlainGroup
 from parley.cli.transcript import console, say_json, show_rows
 from parley.dialects.v1_0 import DIALECT
 from parley.protocol import operations as ops
@@ -21,13 +22,13 @@ MOST_PAGES = 1_000
 """Of a task's webhooks. An agent that means harm has them for ever."""
 
 app = typer.Typer(
+    cls=PlainGroup,
     help="The webhooks by which an agent tells of a task: set, list, delete.",
-    no_args_is_help=True,
     rich_markup_mode=None,
 )
 
 
-@app.command("set", epilog=EXIT_CODES)
+@app.command("set", cls=PlainCommand, epilog=EXIT_CODES)
 @unfolded
 def set_webhook(
     how: HowToCall,
@@ -49,12 +50,12 @@ def set_webhook(
 
     \b
     Examples:
-      parley push set http://127.0.0.1:8080 4f2c https://me.example.com/hook
-      parley push set localhost:8080 4f2c https://me.example.com/hook \\
+      parley push set http://127.0.0.1:8080 $TASK https://me.example.com/hook
+      parley push set localhost:8080 $TASK https://me.example.com/hook \\
         --id ci --webhook-auth "Bearer $HOOK_TOKEN"
     """
     config = PushConfig(webhook, task, config_id, webhook_token, _authentication(webhook_auth))
-    run(_set(how, task, config, as_json=as_json), as_json=as_json)
+    run(_set(how, task, config, as_json=as_json), as_json=as_json, how=how)
 
 
 def _authentication(text: str | None) -> PushAuthentication | None:
@@ -85,7 +86,7 @@ def _show(config: PushConfig, to: Console, *, as_json: bool) -> None:
     show_rows(to, rows)
 
 
-@app.command("list", epilog=EXIT_CODES)
+@app.command("list", cls=PlainCommand, epilog=EXIT_CODES)
 @unfolded
 def list_webhooks(
     how: HowToCall,
@@ -96,9 +97,9 @@ def list_webhooks(
 
     \b
     Example:
-      parley push list http://127.0.0.1:8080 4f2c
+      parley push list http://127.0.0.1:8080 $TASK
     """
-    run(_list(how, task, as_json=as_json), as_json=as_json)
+    run(_list(how, task, as_json=as_json), as_json=as_json, how=how)
 
 
 async def _list(how: Calling, task: str, *, as_json: bool) -> int:
@@ -122,7 +123,7 @@ async def _list(how: Calling, task: str, *, as_json: bool) -> int:
     return DONE
 
 
-@app.command("delete", epilog=EXIT_CODES)
+@app.command("delete", cls=PlainCommand, epilog=EXIT_CODES)
 @unfolded
 def delete(
     how: HowToCall,
@@ -134,9 +135,9 @@ def delete(
 
     \b
     Example:
-      parley push delete http://127.0.0.1:8080 4f2c ci
+      parley push delete http://127.0.0.1:8080 $TASK ci
     """
-    run(_delete(how, task, config_id, as_json=as_json), as_json=as_json)
+    run(_delete(how, task, config_id, as_json=as_json), as_json=as_json, how=how)
 
 
 async def _delete(how: Calling, task: str, config_id: str, *, as_json: bool) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
@@ -11,7 +11,7 @@ from parley.cli.ending import tell
 from parley.protocol.errors import ParleyError
 
 if TYPE_CHECKING:
-    from parley.server.run import Serving
+    from parley.server.run import PortError, Serving
 
 
 def run_server(running: Coroutine[Any, Any, None], serving: Serving) -> None:
@@ -27,7 +27,7 @@ def run_server(running: Coroutine[Any, Any, None], serving: Serving) -> None:
     except OpenToNetworkError as error:
         fail(f"{error} The options for that: --auth FILE, --host 127.0.0.1, --allow-anonymous.", code=2)
     except PortError as error:
-        fail(f"{error} {_port_hint(error.port, serving)}")
+        fail(" ".join(f"{one} {_port_hint(one.port, serving)}" for one in (error, *_other_problem(error, serving))))
     except (CannotServeError, TlsError, StoreError) as error:
         fail(str(error))
     except OSError as error:
@@ -40,6 +40,23 @@ def fail(message: str, *, code: int = 1) -> NoReturn:
     """End the command with a sentence."""
     typer.secho(f"Error: {message}", err=True, fg=typer.colors.RED)
     raise typer.Exit(code)
+
+
+def _other_problem(error: PortError, serving: Serving) -> Iterator[PortError]:
+    """What is wrong with the port for gRPC, too: who has mended one does not want to hear of the other then."""
+    from parley.server.run import CannotServeError, PortError, bind
+
+    if not serving.grpc_port or error.port == serving.grpc_port:
+        return
+    try:
+        sockets = bind(serving.host, serving.grpc_port)
+    except PortError as other:
+        yield other
+    except CannotServeError:
+        return
+    else:
+        for opened in sockets:
+            opened.close()
 
 
 def _port_hint(port: int, serving: Serving) -> str:

@@ -20,6 +20,7 @@ from parley.cli.forms import form_of
 from parley.cli.harmless import harmless_line
 from parley.cli.inputs import read_contents
 from parley.cli.option_groups import unfolded
+from parley.cli.skills import SkillChoice, check_skill
 from parley.cli.transcript import Transcript, consoles, say_event
 from parley.client.errors import StreamTruncatedError
 from parley.client.growing import GrowingTask
@@ -43,7 +44,7 @@ def send(
     task: Annotated[
         str | None, typer.Option(metavar="ID", callback=named, help="The task that this is an answer for.")
     ] = None,
-    skill: Annotated[str | None, typer.Option(metavar="ID", help="The skill to use, with agents of Parley.")] = None,
+    skill: SkillChoice = None,
     stream: Annotated[bool, typer.Option("--stream/--no-stream", help="Show the answer as it comes.")] = True,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the end of the work.")] = True,
     save: SaveDirectory = None,
@@ -58,15 +59,15 @@ def send(
       parley send http://127.0.0.1:8080 "3 days in Lisbon"
       parley send localhost:8080 Describe this --file photo.jpg --save .
       git diff | parley send https://agents.example.com/review -
-      parley send localhost:8080 --data '{"amount": 12}' --task 4f2c --json
+      parley send localhost:8080 --data '{"amount": 12}' --task $TASK --json
     """
     contents = read_contents(text or [], file or [], data or [])
     options = {"task": task, "context": context, "skill": skill}
     transcript = Transcript(*consoles(), downloads=downloads_in(save, as_json=as_json))
     sending = _Sending(how, transcript, as_json)
     if stream and wait:
-        run(sending.stream(contents, options), as_json=as_json)
-    run(sending.send(contents, {**options, "wait": wait}), as_json=as_json)
+        run(sending.stream(contents, options), as_json=as_json, how=how)
+    run(sending.send(contents, {**options, "wait": wait}), as_json=as_json, how=how)
 
 
 class _Sending:
@@ -80,6 +81,7 @@ class _Sending:
     async def stream(self, contents: list[Any], options: dict[str, Any]) -> int:
         seen: GrowingTask | None = None
         async with self._how.client() as client:
+            check_skill(client.card, options["skill"])
             try:
                 async with aclosing(client.stream(*contents, **options)) as updates:
                     async for update in updates:
@@ -99,6 +101,7 @@ class _Sending:
 
     async def send(self, contents: list[Any], options: dict[str, Any]) -> int:
         async with self._how.client() as client:
+            check_skill(client.card, options["skill"])
             reply = await client.send(*contents, **options)
         self._show(reply.content)
         self._transcript.end_line()

@@ -46,7 +46,7 @@ UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"
 # --- options ----------------------------------------------------------------------------------------------------------
 
 
-def parse_duration(text: str) -> timedelta:
+def parse_duration(text: str, option: str) -> timedelta:
     """The time that `30d`, `12h`, `90m`, `45s` or `2w` means.
 
     Raises:
@@ -54,13 +54,15 @@ def parse_duration(text: str) -> timedelta:
     """
     found = re.fullmatch(r"(\d{1,6}) *([smhdw])", text.strip())
     if found is None or not int(found[1]):
-        raise typer.BadParameter(f"{text!r} is no time. Write a number and s, m, h, d or w, such as 30d.")
+        raise typer.BadParameter(
+            f"{text!r} is no time. Write a number and s, m, h, d or w, such as 30d.", param_hint=option
+        )
     return timedelta(**{UNITS[found[2]]: int(found[1])})
 
 
 @unfolded
 def serve(
-    targets: Annotated[list[str], typer.Argument(metavar="TARGET...", help="module:agent or path/to/file.py:agent.")],
+    targets: Annotated[list[str], typer.Argument(metavar="TARGET", help="module:agent or path/to/file.py:agent.")],
     server: HowToServe,
     store: Annotated[
         str, typer.Option(metavar="URL", help="Where tasks are kept: sqlite:///file.db, or memory: for nowhere.")
@@ -74,7 +76,7 @@ def serve(
     audit_log: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write down who did what, in lines of JSON.")
     ] = None,
-    workers: Annotated[int, typer.Option(metavar="N", min=1, help="Processes. There is one.")] = 1,
+    workers: Annotated[int, typer.Option(metavar="N", min=1, hidden=True, help="Processes.")] = 1,
     reload: Annotated[bool, typer.Option("--reload", help="Start again when a Python file changes.")] = False,
     reloader: Annotated[int | None, typer.Option(hidden=True, help="The pipe to the reloader above.")] = None,
     again: Annotated[bool, typer.Option("--again", hidden=True, help="The reloader has said it all before.")] = False,
@@ -103,7 +105,7 @@ def serve(
         targets=targets,
         server=server,
         store=store,
-        retention=parse_duration(retention) if retention else None,
+        retention=parse_duration(retention, "--retention") if retention else None,
         drain_seconds=drain_seconds,
         audit_log=audit_log,
         is_again=again,

@@ -295,7 +295,9 @@ def parse_grpc_port(text: str) -> int | None:
         return None
     if text.isascii() and text.isdigit() and int(text) <= 65_535:
         return int(text)
-    raise typer.BadParameter(f"{text!r} is no port. Write a number up to 65535, 0 for a free one, or off.")
+    raise typer.BadParameter(
+        f"{text!r} is no port. Write a number up to 65535, 0 for a free one, or off.", param_hint="--grpc-port"
+    )
 
 
 def check_url(url: str | None, option: str) -> str | None:

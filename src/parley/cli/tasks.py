@@ -15,6 +15,7 @@ from parley.cli.downloads import Downloads, SaveDirectory, downloads_in
 from parley.cli.ending import DONE, EXIT_CODES, REFUSED, code_of_state, run
 from parley.cli.harmless import harmless_line
 from parley.cli.option_groups import unfolded
+from parley.cli.plain_words import PlainCommand, PlainGroup
 from parley.cli.send import how_to_answer
 from parley.cli.transcript import Transcript, console, consoles, say_event, say_json, show_rows, state_text, time_text
 from parley.dialects.v1_0 import DIALECT
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 LONGEST_STATE = max(map(len, TaskState))
 
 app = typer.Typer(
+    cls=PlainGroup,
     help="The tasks that an agent has for you: list, show, watch, cancel.",
-    no_args_is_help=True,
     rich_markup_mode=None,
 )
 
@@ -40,14 +41,19 @@ app = typer.Typer(
 # --- list -------------------------------------------------------------------------------------------------------------
 
 
-@app.command("list", epilog=EXIT_CODES)
+@app.command("list", cls=PlainCommand, epilog=EXIT_CODES)
 @unfolded
 def list_tasks(
     how: HowToCall,
     context: Annotated[
         str | None, typer.Option(metavar="ID", callback=named, help="Those of this conversation only.")
     ] = None,
-    state: Annotated[TaskState | None, typer.Option(help="Those in this state only.")] = None,
+    state: Annotated[
+        TaskState | None,
+        typer.Option(
+            metavar="STATE", help="Those in this state only: submitted, working, completed, input-required, …"
+        ),
+    ] = None,
     limit: Annotated[int, typer.Option(metavar="N", min=1, help="How many at most.")] = 50,
     as_json: AsJson = False,
 ) -> None:
@@ -59,7 +65,7 @@ def list_tasks(
       parley tasks list localhost:8080 --state input-required
       parley tasks list localhost:8080 --json | jq -r .id
     """
-    run(_list(how, context, state, limit, as_json=as_json), as_json=as_json)
+    run(_list(how, context, state, limit, as_json=as_json), as_json=as_json, how=how)
 
 
 async def _list(how: Calling, context: str | None, state: TaskState | None, limit: int, *, as_json: bool) -> int:
@@ -98,7 +104,7 @@ def _short(text: str, length: int = 60) -> str:
 # --- show -------------------------------------------------------------------------------------------------------------
 
 
-@app.command("show", epilog=EXIT_CODES)
+@app.command("show", cls=PlainCommand, epilog=EXIT_CODES)
 @unfolded
 def show(
     how: HowToCall,
@@ -115,11 +121,11 @@ def show(
 
     \b
     Examples:
-      parley tasks show http://127.0.0.1:8080 4f2c
-      parley tasks show localhost:8080 4f2c --save downloads
+      parley tasks show http://127.0.0.1:8080 $TASK
+      parley tasks show localhost:8080 $TASK --save downloads
     """
     downloads = downloads_in(save, as_json=as_json)
-    run(_show(how, GetTaskRequest(task, history), downloads, as_json=as_json), as_json=as_json)
+    run(_show(how, GetTaskRequest(task, history), downloads, as_json=as_json), as_json=as_json, how=how)
 
 
 async def _show(how: Calling, request: GetTaskRequest, downloads: Downloads | None, *, as_json: bool) -> int:
@@ -161,7 +167,7 @@ def _show_facts(task: Task, to: Console) -> None:
 # --- watch ------------------------------------------------------------------------------------------------------------
 
 
-@app.command("watch", epilog=EXIT_CODES)
+@app.command("watch", cls=PlainCommand, epilog=EXIT_CODES)
 @unfolded
 def watch(
     how: HowToCall,
@@ -175,11 +181,11 @@ def watch(
 
     \b
     Examples:
-      parley tasks watch http://127.0.0.1:8080 4f2c
-      parley tasks watch localhost:8080 4f2c --json | jq -c .statusUpdate.status
+      parley tasks watch http://127.0.0.1:8080 $TASK
+      parley tasks watch localhost:8080 $TASK --json | jq -c .statusUpdate.status
     """
     downloads = downloads_in(save, as_json=as_json)
-    run(_watch(how, task, downloads, as_json=as_json), as_json=as_json)
+    run(_watch(how, task, downloads, as_json=as_json), as_json=as_json, how=how)
 
 
 async def _watch(how: Calling, task_id: str, downloads: Downloads | None, *, as_json: bool) -> int:
@@ -222,7 +228,7 @@ def _clock(status: TaskStatus) -> str:
 # --- cancel -----------------------------------------------------------------------------------------------------------
 
 
-@app.command("cancel", epilog=EXIT_CODES)
+@app.command("cancel", cls=PlainCommand, epilog=EXIT_CODES)
 @unfolded
 def cancel(
     how: HowToCall,
@@ -233,9 +239,9 @@ def cancel(
 
     \b
     Example:
-      parley tasks cancel http://127.0.0.1:8080 4f2c
+      parley tasks cancel http://127.0.0.1:8080 $TASK
     """
-    run(_cancel(how, task, as_json=as_json), as_json=as_json)
+    run(_cancel(how, task, as_json=as_json), as_json=as_json, how=how)
 
 
 async def _cancel(how: Calling, task_id: str, *, as_json: bool) -> int:

@@ -37,7 +37,9 @@ def token(
       parley serve currency:agent --auth auth.toml
     """
     _check(name, scope, tenant)
-    until = datetime.now(UTC).replace(microsecond=0) + parse_duration(expires) if expires is not None else None
+    until = (
+        datetime.now(UTC).replace(microsecond=0) + parse_duration(expires, "--expires") if expires is not None else None
+    )
     from parley.server.auth_file import new_token
 
     secret, entry = new_token(name, scopes=tuple(scope or ()), tenant=tenant, expires=until)
@@ -48,8 +50,8 @@ def token(
 
 Whoever calls sends: Authorization: Bearer {secret}
 
-The file for parley serve --auth. For further tokens, add their lines in braces to its list:
-""",
+Standard output has the file for parley serve --auth. For a further token, run this again and add its line in braces to
+the list in that file.""",
         err=True,
     )
     typer.echo(f'[schemes.token]\ntype = "bearer"\ntokens = [\n  {entry},\n]')
@@ -78,7 +80,9 @@ def password(name: Name, scope: Scopes = None, tenant: Tenant = None) -> None:
         raise typer.BadParameter(f"A password has 1 to {MAX_PASSWORD:,} characters.", param_hint="The password")
     entry = new_user(name, secret, scopes=tuple(scope or ()), tenant=tenant)
     typer.echo(
-        "The file for parley serve --auth. For further users, add their lines in braces to its list:\n", err=True
+        "Standard output has the file for parley serve --auth. For a further user, run this again and add its line in "
+        "braces to the list in that file.",
+        err=True,
     )
     typer.echo(f'[schemes.people]\ntype = "basic"\nusers = [\n  {entry},\n]')
 

@@ -86,7 +86,8 @@ async def proxied(
             trace.mask(client.card.security_schemes.values())
             trace.mask(security.schemes.values() if security is not None else ())
             client.calls.connect = trace.listening(client.calls.connect)
-        agent = RemoteAgent(client.card, keeps_security=forwards)
+        spoken = f"A2A {client.calls.transport.version} over {client.interface.binding}"
+        agent = RemoteAgent(client.card, spoken=spoken, keeps_security=forwards)
         door = Forwarding(client.card, own=security, forwards=forwards)
         upstream = Upstream(client, are_credentials_ours=not forwards)
         addressing = Addressing(upstream, ledger or Ledger(), keeps_apart=security is not None)

@@ -11,10 +11,11 @@ from parley.protocol.cards import AgentCard, AgentInterface
 class RemoteAgent(Agent):
     """An agent whose work is done elsewhere. It has a card and no handlers.
 
-    `keeps_security` says whether callers prove to the agent itself who they are; otherwise its demands are not theirs.
+    `spoken` is how it is called, such as `A2A 0.3 over JSONRPC`. `keeps_security` says whether callers prove to the
+    agent itself who they are; otherwise its demands are not theirs.
     """
 
-    def __init__(self, card: AgentCard, *, keeps_security: bool = True) -> None:
+    def __init__(self, card: AgentCard, *, spoken: str, keeps_security: bool = True) -> None:
         super().__init__(
             card.name,
             description=card.description,
@@ -24,6 +25,7 @@ class RemoteAgent(Agent):
             streaming=bool(card.capabilities.streaming),
             extensions=card.capabilities.extensions,
         )
+        self.spoken = spoken
         self._keeps_security = keeps_security
         self.remote_card = self.shown(card)
 

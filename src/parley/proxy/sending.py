@@ -31,7 +31,7 @@ from parley.protocol.errors import (
     UnsupportedOperationError,
 )
 from parley.protocol.events import ArtifactUpdate, StatusUpdate, StreamEvent
-from parley.protocol.lifecycle import is_terminal
+from parley.protocol.lifecycle import is_interrupted, is_terminal
 from parley.protocol.messages import Message
 from parley.protocol.tasks import Task, TaskState, TaskStatus
 from parley.protocol.versions import Version
@@ -299,8 +299,22 @@ def _opening(first: StreamEvent, send: Send) -> StreamEvent | None:
     if send.view.caller.version is Version.V0_1 or not isinstance(first, StatusUpdate | ArtifactUpdate):
         return None
     if send.known is not None:
-        return send.view.task(cut_history(send.known, send.request.configuration.history_length))
+        taken = _with_message(send.known, send.asked.message)
+        return send.view.task(cut_history(taken, send.request.configuration.history_length))
     if send.request.message.task_id is not None:
         return None  # an agent of 1.0 that does so is wrong, and what is there already is not known here
     status = TaskStatus(TaskState.SUBMITTED)
     return send.view.task(Task(first.task_id, first.context_id, status, history=(send.request.message,)))
+
+
+def _with_message(task: Task, message: Message) -> Task:
+    """A task that waited, as it is now that the agent has taken a message: what it asked before is history.
+
+    Who would see the old question as the status would ask its user again.
+    """
+    if not is_interrupted(task.status.state):
+        return task
+    asked = task.status.message
+    is_told = asked is None or any(known.message_id == asked.message_id for known in task.history)
+    history = (*task.history, *(() if is_told or asked is None else (asked,)), message)
+    return structs.replace(task, status=TaskStatus(TaskState.WORKING), history=history)

@@ -5,6 +5,8 @@ Whatever goes wrong on the way to it becomes an error that the proxy's callers k
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import AsyncGenerator, Generator
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
@@ -29,6 +31,15 @@ from parley.protocol.tasks import Task
 from parley.protocol.versions import Version
 from parley.proxy.forwarding import brought, challenges_for
 
+logger = logging.getLogger(__name__)
+
+QUIET_SECONDS = 60.0
+"""Between two words to the operator about the same: callers may come many times a second."""
+
+
+class OwnCredentialsError(UnavailableError):
+    """The agent does not let the proxy in. No caller can mend that; whoever runs the proxy can."""
+
 
 @dataclass(slots=True)
 class Traffic:
@@ -47,6 +58,7 @@ class Upstream:
         self.has_cursors = client.calls.declares(CURSOR)
         self.is_draining = False
         self._are_credentials_ours = are_credentials_ours
+        self._quiet_until = 0.0
         self._challenges = challenges_for(client.card)
 
     @property
@@ -63,8 +75,18 @@ class Upstream:
         try:
             with _translated_errors(are_credentials_ours=self._are_credentials_ours, challenges=self._challenges):
                 yield
+        except OwnCredentialsError as error:
+            self._tell_operator(error)
+            raise
         finally:
             self.traffic.working -= 1
+
+    def _tell_operator(self, error: OwnCredentialsError) -> None:
+        now = time.monotonic()
+        if now < self._quiet_until:
+            return
+        self._quiet_until = now + QUIET_SECONDS
+        logger.error("%s; callers get 503 until that is mended: %s", error, error.__cause__)
 
     async def read(self, task_id: str, tenant: str | None) -> Task:
         """A task as the agent has it."""
@@ -95,7 +117,7 @@ def _translated_errors(*, are_credentials_ours: bool, challenges: tuple[str, ...
         yield
     except UnauthenticatedError as error:
         if are_credentials_ours:
-            raise UnavailableError("The agent does not accept the proxy's own credentials") from error
+            raise OwnCredentialsError("The agent does not accept the proxy's own credentials") from error
         has_brought = bool(brought().headers or brought().query)
         vars(error).update(refused=has_brought, challenges=challenges)  # see `was_refused`
         raise
@@ -103,7 +125,7 @@ def _translated_errors(*, are_credentials_ours: bool, challenges: tuple[str, ...
         raise
     except CredentialsError as error:
         if are_credentials_ours:
-            raise UnavailableError("The proxy lacks the credentials that the agent demands") from error
+            raise OwnCredentialsError("The proxy lacks the credentials that the agent demands") from error
         raise UnauthenticatedError(str(error)) from error
     except ClientError as error:
         raise UnavailableError(f"The agent behind the proxy: {error}") from error
