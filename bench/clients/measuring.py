@@ -15,6 +15,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--senders", type=int, default=4)
     parser.add_argument("--chunks", type=int, default=4_000)
+    parser.add_argument("--streams", type=int, default=5)
     return parser.parse_args()
 
 
@@ -33,9 +34,12 @@ async def measured(send, stream, chosen: argparse.Namespace) -> None:
     begun, used = time.perf_counter(), _cpu()
     await asyncio.gather(*(keep_sending() for _ in range(chosen.senders)))
     sends, send_cpu = count / (time.perf_counter() - begun), (_cpu() - used) / count
+    await stream()
     begun, used = time.perf_counter(), _cpu()
-    chunks = await stream()
-    assert chunks == chosen.chunks, chunks
+    chunks = 0
+    for _ in range(chosen.streams):
+        chunks += await stream()
+    assert chunks == chosen.chunks * chosen.streams, chunks
     took = time.perf_counter() - begun
     figures = {"sends": sends, "send_cpu": send_cpu, "chunks": chunks / took, "chunk_cpu": (_cpu() - used) / chunks}
     print(json.dumps(figures))

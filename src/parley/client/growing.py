@@ -72,6 +72,9 @@ class GrowingTask:
         """Take an event in."""
         self._is_untouched = isinstance(event, Task)
         match event:
+            case ArtifactUpdate():  # first, as most events are chunks
+                self.task_id, self.context_id = event.task_id, event.context_id
+                self._add_chunk(event)
             case Message():
                 self.reply = event
             case Task():
@@ -87,9 +90,6 @@ class GrowingTask:
                 self._metadata = {**self._metadata, **event.metadata} if event.metadata else self._metadata
                 self.task_id, self.context_id, self.status = event.task_id, event.context_id, event.status
                 self._was_final = event.final
-            case ArtifactUpdate():
-                self.task_id, self.context_id = event.task_id, event.context_id
-                self._add_chunk(event)
 
     def learn(self, snapshot: Task) -> None:
         """Take from a snapshot what no event tells: the messages of the task, and its metadata."""

@@ -107,7 +107,7 @@ class Reply:
         return await self.client.send(*contents, task=self.content)
 
 
-class Update(Struct, frozen=True):
+class Update(Struct, frozen=True, gc=False):
     """An event of a stream, and the task as it has grown by now: its state and so on are those of all that has come."""
 
     event: StreamEvent

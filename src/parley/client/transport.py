@@ -32,7 +32,7 @@ class Sent:
     """The cursor of the last event that was received; a stream goes on after it."""
 
 
-class Received(Struct, frozen=True):
+class Received(Struct, frozen=True, gc=False):
     """An event of a stream, and the cursor from which its reader can come back, if the agent gives one."""
 
     event: StreamEvent

@@ -26,7 +26,7 @@ _UNFIT_FOR_FIELD = re.compile(r"[\r\n\0]")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
-class Frame(Struct, frozen=True):
+class Frame(Struct, frozen=True, gc=False):
     """One dispatched event; `id` is the last id the stream has given, with this frame or before it."""
 
     data: bytes
