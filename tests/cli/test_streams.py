@@ -27,7 +27,7 @@ def shell(line: str, **env: str) -> subprocess.CompletedProcess[str]:
         ["bash", "-o", "pipefail", "-c", script],
         capture_output=True,
         encoding="utf-8",
-        env={**os.environ, **env},
+        env={**os.environ, "PYTHONUNBUFFERED": "", **env},  # as it is for most people: what is printed waits
         timeout=SECONDS,
     )
 

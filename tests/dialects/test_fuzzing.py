@@ -111,6 +111,14 @@ def test_a_damaged_card_is_read_or_refused(dialect: Any, data: Any) -> None:
             assert error.path is not None
 
 
+def test_an_object_where_text_or_a_list_belongs_is_refused() -> None:
+    """Found by the test before, one time in hundreds."""
+    raw = b'{"name":"n","url":"u","version":"1","capabilities":{},"authentication":{"schemes":{}},"skills":[]}'
+    for decode in (DIALECTS[Version.V0_1].decode_card, decode_any_card):
+        with pytest.raises(PeerProtocolError, match="schemes"):
+            decode(raw)
+
+
 @given(raw=st.binary(max_size=40))
 def test_arbitrary_bytes_are_refused_everywhere(raw: bytes) -> None:
     for dialect, operation in PAIRS:

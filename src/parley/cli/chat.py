@@ -23,7 +23,7 @@ from rich.console import Console
 
 from parley.cli.calling import Calling, HowToCall, named
 from parley.cli.downloads import Downloads
-from parley.cli.ending import DONE, INTERRUPTED, code_of, code_of_state, sentence, stop_writing, tell
+from parley.cli.ending import DONE, INTERRUPTED, code_of, code_of_state, finish_writing, sentence, stop_writing, tell
 from parley.cli.forms import AnswerError, Field, form_of
 from parley.cli.harmless import harmless_line
 from parley.cli.inputs import read_file
@@ -92,6 +92,7 @@ def chat(
         try:
             check_skill(client.card, skill)
             code = _Chat(how, client, runner, Downloads(save), context=context, task=task, skill=skill).talk()
+            finish_writing()
         except BrokenPipeError:
             code = stop_writing()
         except (UnknownSkillError, OSError) as error:  # such as a screen that is a file, and its disk is full

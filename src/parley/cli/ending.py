@@ -13,6 +13,7 @@ import re
 import shlex
 import sys
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
@@ -80,6 +81,7 @@ def run(work: Coroutine[Any, Any, int], *, as_json: bool, how: Calling | None = 
     """Do the work and end the command with the code that it gives, or that its error means; see `sentence`."""
     try:
         code = asyncio.run(work)
+        finish_writing()
     except KeyboardInterrupt:
         code = INTERRUPTED
     except BrokenPipeError:
@@ -89,14 +91,26 @@ def run(work: Coroutine[Any, Any, int], *, as_json: bool, how: Calling | None = 
     raise typer.Exit(code)
 
 
+def finish_writing() -> None:
+    """Write what Python still keeps, while an error can be told; what cannot be written is dropped. Raises OSError."""
+    try:
+        print(end="", flush=True)  # which also knows a closed output
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python tries again when it ends
+        raise
+
+
 def stop_writing() -> int:
     """End without a word, because whoever read the output has gone, as in `parley … | head -1`; gives the exit code."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python writes what is left when it ends
+    with suppress(OSError):
+        finish_writing()
     return UNREAD
 
 
 def tell(error: Exception, *, as_json: bool, how: Calling | None = None) -> int:
     """Say what went wrong, and give the exit code that it means; see `sentence`."""
+    with suppress(OSError):  # if this is what went wrong
+        finish_writing()
     if as_json:
         line = harmless_json(msgspec.json.encode({"error": described(error)}))
         typer.echo(line.encode(), err=True)  # in UTF-8, whatever the terminal speaks

@@ -239,7 +239,7 @@ def _relax_union(value: JsonValue, members: tuple[inspect.Type, ...], protojson:
     if value is None or len(candidates) == 1:
         return value if value is None else _relax(value, candidates[0], protojson)
     structs = [member for member in candidates if isinstance(member, inspect.StructType)]
-    if not isinstance(value, dict):
+    if not isinstance(value, dict) or not structs:
         return value
     tag_field = structs[0].tag_field or ""
     tag = value.get(tag_field) or next((s.tag for s in structs if _has_required(value, s)), None)
