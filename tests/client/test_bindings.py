@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import grpc
@@ -38,6 +37,7 @@ from parley.protocol.requests import GetTaskRequest, ListTasksRequest, Subscribe
 from parley.protocol.tasks import Task, TaskState, TaskStatus
 from parley.protocol.versions import Version
 from tests.client.faulty_proxy import Fault, Kind, faulty_proxy
+from tests.client.grpc_agent import grpc_agent
 from tests.client.open_channel import open_channel
 from tests.client.raw_server import STREAM, frame, raw_server, reply, rpc, says
 from tests.client.scripted_agent import TASK, status
@@ -179,26 +179,6 @@ async def test_where_nobody_listens_nothing_was_sent() -> None:
 # --- gRPC -------------------------------------------------------------------------------------------------------------
 
 
-@asynccontextmanager
-async def grpc_server(answer: Any, follow: Any = None) -> AsyncGenerator[GrpcTransport]:
-    """A way to a gRPC server whose methods are these."""
-    server = grpc.aio.server()
-    methods = {
-        DIALECT.rpc(ops.GET_TASK).name: grpc.unary_unary_rpc_method_handler(answer),
-        DIALECT.rpc(ops.SUBSCRIBE_TO_TASK).name: grpc.unary_stream_rpc_method_handler(follow),
-    }
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(DIALECT.service, methods),))
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
-    transport = GrpcTransport(AgentInterface(f"127.0.0.1:{port}", Binding.GRPC, Version.V1_0), Version.V1_0)
-    try:
-        with fail_after(5):
-            yield transport
-    finally:
-        await transport.close()
-        await server.stop(0)
-
-
 @pytest.mark.parametrize(
     ("code", "text", "details", "error", "seconds"),
     [
@@ -219,7 +199,7 @@ async def test_a_grpc_status_is_the_agents_word_or_the_connections_fault(
         await context.abort(code, text, trailing_metadata=tuple(trailers))
         return b""
 
-    async with grpc_server(refuse) as transport:
+    async with grpc_agent(refuse) as transport:
         with pytest.raises(error) as caught:
             await transport.call(ops.GET_TASK, GET, Sent(timeout=3))
     assert retry_after_of(caught.value) == seconds
@@ -238,7 +218,7 @@ async def test_the_number_of_an_event_over_grpc_is_its_cursor_and_not_a_part_of_
         for event in events:
             yield DIALECT.encode_event(event).SerializeToString()
 
-    async with grpc_server(None, follow) as transport:
+    async with grpc_agent(None, follow) as transport:
         sent = Sent({"A2A-Version": "1.0"}, after="4", timeout=3)
         received = [each async for each in transport.stream(ops.SUBSCRIBE_TO_TASK, SUBSCRIBE, sent)]
     assert [(each.event, each.cursor) for each in received] == [
@@ -260,7 +240,7 @@ async def test_a_grpc_server_that_came_back_is_reached_at_once() -> None:
             await context.abort(code, "gone")
         return DIALECT.encode_result(ops.GET_TASK, DONE).SerializeToString()
 
-    async with grpc_server(answer) as transport:
+    async with grpc_agent(answer) as transport:
         with pytest.raises(UnreachableError):
             await transport.call(ops.GET_TASK, GET, Sent(timeout=3))
         assert await transport.call(ops.GET_TASK, GET, Sent(timeout=3)) == DONE
@@ -275,7 +255,7 @@ async def test_a_silent_grpc_stream_lives_as_long_as_its_server_answers_anything
         await may_speak.wait()
         yield DIALECT.encode_event(DONE).SerializeToString()
 
-    async with grpc_server(None, follow) as transport:
+    async with grpc_agent(None, follow) as transport:
         events = transport.stream(ops.SUBSCRIBE_TO_TASK, SUBSCRIBE, Sent(timeout=4, quiet=0.02))
         await anext(events)
         asyncio.get_running_loop().call_later(0.2, may_speak.set)
@@ -290,7 +270,7 @@ async def test_a_grpc_stream_from_which_nothing_can_come_any_more_is_noticed(mon
         yield DIALECT.encode_event(DONE).SerializeToString()
         await asyncio.Event().wait()
 
-    async with grpc_server(None, follow) as direct, faulty_proxy(int(direct.interface.url.partition(":")[2])) as proxy:
+    async with grpc_agent(None, follow) as direct, faulty_proxy(int(direct.interface.url.partition(":")[2])) as proxy:
         face = AgentInterface(f"127.0.0.1:{proxy.port}", Binding.GRPC, Version.V1_0)
         sent = Sent(timeout=600, quiet=0.1)
         transport = GrpcTransport(face, Version.V1_0)

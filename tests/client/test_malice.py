@@ -9,17 +9,14 @@ import asyncio
 import gzip
 import json
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from typing import Any
 
-import grpc
-import grpc.aio
 import pytest
 from anyio import fail_after
 
 from parley.client.client import Client
 from parley.client.errors import ForbiddenTargetError, TimedOutError, UnreachableError
-from parley.client.grpc import GrpcTransport
 from parley.client.guard import Guard
 from parley.client.options import Timeouts
 from parley.client.resuming import Following
@@ -31,6 +28,7 @@ from parley.protocol.errors import PeerProtocolError
 from parley.protocol.requests import GetTaskRequest, SubscribeToTaskRequest
 from parley.protocol.tasks import TaskState
 from parley.protocol.versions import Version
+from tests.client.grpc_agent import grpc_agent
 from tests.client.open_channel import open_channel
 from tests.client.raw_server import BOUNDS, JSON, OK, STREAM, TIMEOUTS, Behaviour, frame, raw_server, reply, rpc, says
 from tests.client.scripted_agent import SEND, TASK, card_of, status
@@ -202,27 +200,6 @@ async def test_a_harmful_body_over_rest_is_an_error(body: bytes) -> None:
 # --- gRPC -------------------------------------------------------------------------------------------------------------
 
 
-@asynccontextmanager
-async def evil_grpc(answer: Any, follow: Any = None) -> AsyncGenerator[GrpcTransport]:
-    """A way to a gRPC server whose methods are these."""
-    server = grpc.aio.server()
-    methods = {
-        DIALECT.rpc(ops.GET_TASK).name: grpc.unary_unary_rpc_method_handler(answer),
-        DIALECT.rpc(ops.SEND_STREAMING_MESSAGE).name: grpc.unary_stream_rpc_method_handler(follow),
-    }
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(DIALECT.service, methods),))
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
-    face = AgentInterface(f"127.0.0.1:{port}", Binding.GRPC, Version.V1_0)
-    transport = GrpcTransport(face, Version.V1_0, bounds=BOUNDS)
-    try:
-        with fail_after(5):
-            yield transport
-    finally:
-        await transport.close()
-        await server.stop(0)
-
-
 SENT = Sent(timeout=4, quiet=4)
 SOON = Sent(timeout=0.3, quiet=0.3)
 
@@ -231,7 +208,7 @@ async def test_a_grpc_reply_that_is_too_large_is_an_error_and_no_reason_to_come_
     async def huge(request: bytes, context: Any) -> bytes:
         return b"x" * 200_000
 
-    async with evil_grpc(huge) as transport:
+    async with grpc_agent(huge, bounds=BOUNDS) as transport:
         with pytest.raises(PeerProtocolError, match="too large"):
             await transport.call(ops.GET_TASK, GET, SENT)
 
@@ -240,7 +217,7 @@ async def test_a_grpc_reply_that_is_no_message_is_an_error() -> None:
     async def garbage(request: bytes, context: Any) -> bytes:
         return b"\xff\xff\xff\xff"
 
-    async with evil_grpc(garbage) as transport:
+    async with grpc_agent(garbage, bounds=BOUNDS) as transport:
         with pytest.raises(PeerProtocolError):
             await transport.call(ops.GET_TASK, GET, SENT)
 
@@ -254,7 +231,7 @@ async def test_a_grpc_agent_that_says_nothing_is_given_up() -> None:
         await asyncio.Event().wait()
         yield b""
 
-    async with evil_grpc(silent, quiet) as transport:
+    async with grpc_agent(silent, quiet, bounds=BOUNDS) as transport:
         with pytest.raises(TimedOutError):
             await transport.call(ops.GET_TASK, GET, SOON)
         with pytest.raises(TimedOutError, match="silent"):
@@ -269,7 +246,7 @@ async def test_a_grpc_stream_without_end_is_cut_at_its_bound() -> None:
         while True:
             yield event
 
-    async with evil_grpc(None, endless) as transport:
+    async with grpc_agent(None, endless, bounds=BOUNDS) as transport:
         with pytest.raises(PeerProtocolError, match="more than 200000 bytes"):
             async for _ in transport.stream(ops.SEND_STREAMING_MESSAGE, SEND, SENT):
                 pass

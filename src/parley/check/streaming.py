@@ -17,7 +17,7 @@ from parley.protocol.errors import UnsupportedOperationError
 from parley.protocol.events import ArtifactUpdate, StatusUpdate, StreamEvent
 from parley.protocol.jsonvalue import JsonValue
 from parley.protocol.lifecycle import ends_stream, is_terminal
-from parley.protocol.messages import Message, TextPart
+from parley.protocol.messages import Message, text_of
 from parley.protocol.tasks import Task
 from parley.protocol.versions import Version
 from parley.wire.sse import Decoder
@@ -174,7 +174,4 @@ def add_up(growing: GrowingTask, held: Task) -> None:
 
 
 def _texts(task: Task) -> dict[str, str]:
-    return {
-        artifact.artifact_id: "".join(part.text for part in artifact.parts if isinstance(part, TextPart))
-        for artifact in task.artifacts
-    }
+    return {artifact.artifact_id: text_of(artifact.parts) for artifact in task.artifacts}

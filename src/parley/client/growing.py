@@ -14,8 +14,8 @@ from msgspec import structs
 
 from parley.protocol.events import ArtifactUpdate, StatusUpdate, StreamEvent
 from parley.protocol.jsonvalue import JsonObject
-from parley.protocol.lifecycle import ends_stream, is_interrupted, is_terminal
-from parley.protocol.messages import Message, Part, TextPart
+from parley.protocol.lifecycle import described_again, ends_stream, is_interrupted, is_terminal
+from parley.protocol.messages import Message, Part, TextPart, text_of
 from parley.protocol.tasks import Artifact, Task, TaskState, TaskStatus
 
 
@@ -102,7 +102,7 @@ class GrowingTask:
         name = event.artifact.artifact_id
         if event.append and name in self._parts:
             self._parts[name].extend(event.artifact.parts)
-            self._artifacts[name] = _described(self._artifacts[name], event.artifact)
+            self._artifacts[name] = described_again(self._artifacts[name], event.artifact)
         else:
             self._artifacts[name] = event.artifact
             self._parts[name] = list(event.artifact.parts)
@@ -120,7 +120,7 @@ class GrowingTask:
     def has(self, event: ArtifactUpdate) -> bool:
         """Whether the parts of a chunk are among those that were seen: then it may be an old one."""
         seen = self._parts.get(event.artifact.artifact_id, ())
-        return all(part in seen or (_is_plain(part) and part.text in _text(seen)) for part in event.artifact.parts)
+        return all(part in seen or (_is_plain(part) and part.text in text_of(seen)) for part in event.artifact.parts)
 
     def is_ahead_of(self, snapshot: Task) -> bool:
         """Whether a snapshot is an old one: the task is at work in it, and it has less of each artifact than was seen.
@@ -159,7 +159,7 @@ class GrowingTask:
         if old is None:
             return [replacement]
         missing = _beyond(self._parts[artifact.artifact_id], artifact.parts)
-        if missing is None or not _is_described_alike(_described(old, artifact), artifact):
+        if missing is None or not _is_described_alike(described_again(old, artifact), artifact):
             return [replacement]
         if not missing and _is_described_alike(old, artifact):
             return []
@@ -174,19 +174,6 @@ def _says_the_same(one: TaskStatus, other: TaskStatus) -> bool:
     return not is_interrupted(one.state) or None in (one.timestamp, other.timestamp) or one.timestamp == other.timestamp
 
 
-def _described(old: Artifact, new: Artifact) -> Artifact:
-    """An artifact about which a later chunk says more than the first did."""
-    if not (new.name or new.description or new.metadata or new.extensions):
-        return old
-    return structs.replace(
-        old,
-        name=new.name or old.name,
-        description=new.description or old.description,
-        metadata={**old.metadata, **new.metadata},
-        extensions=tuple(dict.fromkeys(old.extensions + new.extensions)),
-    )
-
-
 def _is_described_alike(one: Artifact, other: Artifact) -> bool:
     return structs.replace(one, parts=(), index=None) == structs.replace(other, parts=(), index=None)
 
@@ -197,7 +184,7 @@ def _beyond(seen: Sequence[Part], known: Sequence[Part]) -> list[Part] | None:
         return list(known[len(seen) :])
     if not all(_is_plain(part) for part in (*seen, *known)):
         return None
-    before, after = _text(seen), _text(known)
+    before, after = text_of(seen), text_of(known)
     if not after.startswith(before):
         return None
     rest = after[len(before) :]
@@ -207,7 +194,3 @@ def _beyond(seen: Sequence[Part], known: Sequence[Part]) -> list[Part] | None:
 def _is_plain(part: Part) -> TypeGuard[TextPart]:
     """Whether a part is text and nothing else, so that cutting it elsewhere changes nothing."""
     return isinstance(part, TextPart) and part == TextPart(part.text)
-
-
-def _text(parts: Sequence[Part]) -> str:
-    return "".join(part.text for part in parts if isinstance(part, TextPart))

@@ -6,7 +6,6 @@ nobody takes it for what was asked for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ from parley.client.growing import GrowingTask
 from parley.protocol.events import ArtifactUpdate, StreamEvent
 from parley.protocol.jsonvalue import JsonValue
 from parley.protocol.lifecycle import is_interrupted, is_terminal
-from parley.protocol.messages import DataPart, Message, Part, RawPart, TextPart, UrlPart
+from parley.protocol.messages import DataPart, Message, Part, RawPart, UrlPart, text_of
 from parley.protocol.tasks import Artifact, Task, TaskState
 
 if TYPE_CHECKING:
@@ -169,8 +168,3 @@ class Update(Struct, frozen=True, gc=False):
         """What was said with the task's state."""
         status = self.seen.status
         return text_of(status.message.parts) if status and status.message else ""
-
-
-def text_of(parts: Iterable[Part]) -> str:
-    """All text in parts."""
-    return "".join(part.text for part in parts if isinstance(part, TextPart))

@@ -164,8 +164,7 @@ class _Fold:
         if parts is None:
             parts = self._parts[new.artifact_id] = list(old.parts)
         parts.extend(new.parts)
-        if new.name or new.description or new.metadata or new.extensions:
-            self._artifacts[new.artifact_id] = _describe_again(old, new)
+        self._artifacts[new.artifact_id] = described_again(old, new)
 
     def task(self) -> Task:
         task = self._task
@@ -179,8 +178,10 @@ class _Fold:
         )
 
 
-def _describe_again(old: Artifact, new: Artifact) -> Artifact:
-    """An artifact whose later chunk says more about it than the first did."""
+def described_again(old: Artifact, new: Artifact) -> Artifact:
+    """An artifact whose later chunk may say more about it than the first did."""
+    if not (new.name or new.description or new.metadata or new.extensions):
+        return old
     return structs.replace(
         old,
         name=new.name or old.name,

@@ -8,6 +8,7 @@ Spec: 1.0 sections 4.1.4 to 4.1.6.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -60,6 +61,11 @@ class DataPart(Struct, frozen=True, gc=False, omit_defaults=True, tag="data"):
 
 
 Part: TypeAlias = TextPart | RawPart | UrlPart | DataPart
+
+
+def text_of(parts: Iterable[Part]) -> str:
+    """All text in parts, as chunks are put together: with nothing in between."""
+    return "".join(part.text for part in parts if isinstance(part, TextPart))
 
 
 class Message(Struct, frozen=True, gc=False, omit_defaults=True, tag="message"):

@@ -30,7 +30,7 @@ from parley.engine.views import Numbered
 from parley.protocol.errors import LocalProtocolError
 from parley.protocol.events import TaskEvent
 from parley.protocol.jsonvalue import JsonObject
-from parley.protocol.messages import Message, Role, TextPart
+from parley.protocol.messages import Message, Role, text_of
 from parley.protocol.requests import (
     CancelTaskRequest,
     GetTaskRequest,
@@ -136,7 +136,7 @@ class Client:
     def text(task: Task) -> str:
         """All text that the task has produced."""
         parts = [part for artifact in task.artifacts for part in artifact.parts]
-        return "".join(part.text for part in parts if isinstance(part, TextPart))
+        return text_of(parts)
 
     # --- life and death -----------------------------------------------------------------------------------------------
 
