@@ -51,6 +51,23 @@ async def test_webhooks_are_kept_listed_and_deleted(peer: Peer) -> None:
         await peer.call(ops.GET_PUSH_CONFIG, r.GetPushConfigRequest(task.id, "one"))
 
 
+@rule("G1.33", "G1.34")
+@matrix(V0_2, V0_3, V1_0, stores=["memory"])
+async def test_deleting_the_webhook_default_removes_what_reading_it_shows(peer: Peer) -> None:
+    """Some peers call the webhook without an id `default`, others register one under that id."""
+    task = await peer.send("ask")
+    await peer.register(task.id, id="default", token="named")
+    unnamed = await peer.register(task.id, id=task.id, token="unnamed")
+    default = r.GetPushConfigRequest(task.id, "default")
+    for token in ("named", "unnamed"):
+        assert (await peer.call(ops.GET_PUSH_CONFIG, default)).token == token
+        await peer.call(ops.DELETE_PUSH_CONFIG, r.DeletePushConfigRequest(task.id, "default"))
+    assert unnamed.id == task.id
+    with pytest.raises(TaskNotFoundError):
+        await peer.call(ops.GET_PUSH_CONFIG, default)
+    assert not (await peer.call(ops.LIST_PUSH_CONFIGS, r.ListPushConfigsRequest(task.id))).configs
+
+
 @rule("G1.33")
 @matrix()
 async def test_a_webhook_without_an_id_gets_one(peer: Peer) -> None:

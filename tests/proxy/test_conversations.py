@@ -214,6 +214,14 @@ async def test_the_webhook_without_an_id_is_found_at_an_agent_that_gives_ids() -
             await peer.register(task.id)
             await peer.register(task.id, id="two")
             assert (await peer.call(ops.GET_PUSH_CONFIG, r.GetPushConfigRequest(task.id))).id == task.id
+            await peer.register(task.id, id="default")
+            for shown in ("default", task.id):
+                found = await peer.call(ops.GET_PUSH_CONFIG, r.GetPushConfigRequest(task.id, "default"))
+                assert found.id == shown
+                await peer.call(ops.DELETE_PUSH_CONFIG, r.DeletePushConfigRequest(task.id, "default"))
+            await peer.call(ops.DELETE_PUSH_CONFIG, r.DeletePushConfigRequest(task.id, "default"))
+            page = await peer.call(ops.LIST_PUSH_CONFIGS, r.ListPushConfigsRequest(task.id))
+            assert [config.id for config in page.configs] == ["one", "two"]
             await peer.cancel(task.id)
 
 

@@ -119,10 +119,9 @@ class Webhooks:
         """
         with translated:
             key = await self._known(request.task_id, caller)
-            configs = {config.id: config for config in await self._log.push_configs(key)}
-        wanted = request.id or DEFAULT_ID
-        found = configs.get(wanted) or (configs.get(key.task_id) if wanted == DEFAULT_ID else None)
+            found = await self._find(key, request.id or DEFAULT_ID)
         if found is None:
+            wanted = request.id or DEFAULT_ID
             raise TaskNotFoundError(f"The task has no webhook {wanted!r}", details={"taskId": request.task_id})
         return found
 
@@ -133,13 +132,23 @@ class Webhooks:
             return PushConfigPage(tuple(await self._log.push_configs(key)))
 
     async def delete_push_config(self, request: DeletePushConfigRequest, caller: Caller = ANYBODY) -> None:
-        """Remove a webhook; removing one that is not there is no error. Raises TaskNotFoundError for the task."""
+        """Remove the webhook that `get_push_config` shows; without one, nothing happens.
+
+        Raises:
+            TaskNotFoundError: the caller has no such task.
+        """
         with translated:
             key = await self._known(request.task_id, caller)
-            wanted = key.task_id if request.id == DEFAULT_ID else request.id
-            await self._log.delete_push_config(key, wanted)
+            found = await self._find(key, request.id)
+            config_id = (found and found.id) or request.id
+            await self._log.delete_push_config(key, config_id)
         if self._observer is not None:
-            self._observer.push_config_changed(key, self._agent, caller, "deleted", wanted)
+            self._observer.push_config_changed(key, self._agent, caller, "deleted", config_id)
+
+    async def _find(self, key: TaskKey, config_id: str) -> PushConfig | None:
+        """The webhook of this id; `default` is also the one registered without an id, unless another has that id."""
+        configs = {config.id: config for config in await self._log.push_configs(key)}
+        return configs.get(config_id) or (configs.get(key.task_id) if config_id == DEFAULT_ID else None)
 
     async def _known(self, task_id: str, caller: Caller) -> TaskKey:
         return (await self._views.head(TaskKey(caller.owner, task_id))).key

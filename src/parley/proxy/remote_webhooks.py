@@ -41,7 +41,9 @@ class RemoteWebhooks:
         with self._upstream.working():
             asked = self._addressing.of_task(request, caller)
             if request.id in (None, DEFAULT_ID) and self._upstream.version is Version.V1_0:
-                found = await self._find_unnamed(asked)
+                found = await self._find_default(asked)
+                if found is None:
+                    raise _no_webhook(asked)
             else:
                 found = await self._get(asked)
             return _shown(found, request.task_id)
@@ -58,9 +60,15 @@ class RemoteWebhooks:
             return structs.replace(page, configs=configs)
 
     async def delete_push_config(self, request: r.DeletePushConfigRequest, caller: Caller) -> None:
-        """Remove a webhook."""
+        """Remove the webhook that `get_push_config` shows."""
         with self._upstream.working():
-            await self._upstream.client.delete_push_config(self._addressing.of_task(request, caller))
+            asked = self._addressing.of_task(request, caller)
+            if request.id == DEFAULT_ID and self._upstream.version is Version.V1_0:
+                found = await self._find_default(asked)
+                if found is None:
+                    return
+                asked = structs.replace(asked, id=found.id or asked.id)
+            await self._upstream.client.delete_push_config(asked)
 
     async def _get(self, asked: r.GetPushConfigRequest) -> PushConfig:
         client = self._upstream.client
@@ -86,15 +94,15 @@ class RemoteWebhooks:
             await self._upstream.read(asked.task_id, asked.tenant)  # whether there is such a task at all
             return ()
 
-    async def _find_unnamed(self, asked: r.GetPushConfigRequest) -> PushConfig:
+    async def _find_default(self, asked: r.GetPushConfigRequest | r.DeletePushConfigRequest) -> PushConfig | None:
+        """The webhook that has the id `default` or none; else the only one, whatever id the agent has given it."""
         listing = r.ListPushConfigsRequest(asked.task_id, tenant=asked.tenant)
         configs = (await self._upstream.client.list_push_configs(listing)).configs
-        for config in configs:
-            if config.id in (asked.task_id, DEFAULT_ID, None):
-                return config
-        if len(configs) == 1:
-            return configs[0]  # whatever id the agent has given it
-        raise _no_webhook(asked)
+        by_id = {config.id: config for config in configs}
+        for config_id in (DEFAULT_ID, asked.task_id, None):
+            if config_id in by_id:
+                return by_id[config_id]
+        return configs[0] if len(configs) == 1 else None
 
 
 def _shown(config: PushConfig, name: str) -> PushConfig:
