@@ -43,3 +43,8 @@ def test_what_is_too_short_to_be_a_secret_stays_readable() -> None:
     concealment = Concealment("https://agent.example/?A2A-Version=1.0")
     concealment.add(Sent({"x-flag": "on"}))
     assert concealment.text("HTTP 1.0 is on") == "HTTP 1.0 is on"
+
+
+def test_of_the_callers_webhook_only_the_server_is_shown() -> None:
+    concealment = Concealment("https://agent.example", webhook="https://hooks.example.com/T0/secret")
+    assert concealment.text('{"url":"https://hooks.example.com/T0/secret"}') == '{"url":"https://hooks.example.com/…"}'

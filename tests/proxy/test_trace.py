@@ -16,7 +16,7 @@ from parley.cli.trace_text import TraceText, rendered
 from parley.protocol import operations as ops
 from parley.protocol import requests as r
 from parley.protocol.cards import ApiKeyLocation, ApiKeyScheme, Binding
-from parley.protocol.errors import TaskNotFoundError, UnavailableError
+from parley.protocol.errors import InvalidParamsError, TaskNotFoundError, UnavailableError
 from parley.protocol.messages import Message, Role, TextPart
 from parley.protocol.push import PushAuthentication, PushConfig
 from parley.protocol.versions import Version
@@ -104,7 +104,7 @@ async def test_webhooks_are_shown_without_their_secrets() -> None:
     lines: list[Line] = []
     app = App(conformance_agent("Open"), webhooks=WebhookPolicy(allow_private=True))
     config = PushConfig(
-        "http://127.0.0.1:9/hook?key=secret-1",
+        "http://127.0.0.1:9/secret-0/hook?key=secret-1",
         id="one",
         token="secret-2",
         authentication=PushAuthentication(("Bearer",), "secret-3"),
@@ -125,7 +125,18 @@ async def test_webhooks_are_shown_without_their_secrets() -> None:
             await peer.call(ops.DELETE_PUSH_CONFIG, r.DeletePushConfigRequest(task.id, "one"))
     shown = msgspec.json.encode(lines).decode()
     assert "secret" not in shown
-    assert "http://127.0.0.1:9/hook?••••" in shown
+    urls = [found.split('"')[0] for found in shown.split('"url":"')[1:]]
+    assert len(urls) >= 8  # what was asked and answered on both sides
+    assert set(urls) == {"http://127.0.0.1:9/…"}
+
+
+@pytest.mark.parametrize("binding", [JSONRPC, REST, GRPC], ids=str)
+def test_an_error_that_quotes_a_webhook_shows_no_more_of_it_than_its_server(binding: Binding) -> None:
+    error = InvalidParamsError("'https://ada:pw@hooks.example.com/T0/secret?key=secret' is refused", details={"n": "1"})
+    shown = msgspec.json.encode(spelling.show_error(error, V1_0, binding)).decode()
+    assert "'https://hooks.example.com/…' is refused" in shown
+    assert "secret" not in shown
+    assert "pw" not in shown
 
 
 def line(**fields: object) -> Line:

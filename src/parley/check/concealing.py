@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from urllib.parse import parse_qsl, quote, quote_plus, urlsplit
 
 from parley.client.transport import Sent
+from parley.protocol.push import without_secrets
 
 NOT_SHOWN = "(not shown)"
 SHORTEST = 4
@@ -20,9 +21,12 @@ HARMLESS_NAMES = frozenset({"a2a-version"})
 class Concealment:
     """The secrets that were sent so far, and texts without them."""
 
-    def __init__(self, url: str) -> None:
-        """`url` is what the caller typed: what its query says may be a key."""
-        self._secrets: dict[str, None] = {}
+    def __init__(self, url: str, *, webhook: str | None = None) -> None:
+        """`url` is what the caller typed: what its query says may be a key. `webhook` is the caller's own."""
+        self._secrets: dict[str, str] = {}
+        """What is shown instead of each secret."""
+        if webhook is not None:
+            self._add([webhook], shown=without_secrets(webhook))
         query = parse_qsl(urlsplit(url).query)
         self._add(value for name, value in query if name.lower() not in HARMLESS_NAMES)
 
@@ -33,16 +37,16 @@ class Concealment:
             self._add((value, value.partition(" ")[2], *pairs, _password(value)))
         self._add(proof.query.values())
 
-    def _add(self, values: Iterable[str]) -> None:
+    def _add(self, values: Iterable[str], *, shown: str = NOT_SHOWN) -> None:
         for value in values:
             if len(value) >= SHORTEST:
                 spellings = (value, quote(value, safe=""), quote_plus(value), json.dumps(value)[1:-1])
-                self._secrets.update(dict.fromkeys(spellings))
+                self._secrets.update(dict.fromkeys(spellings, shown))
 
     def text(self, text: str) -> str:
         """The text without the secrets, the longest first: one may be part of another."""
         for secret in sorted(self._secrets, key=len, reverse=True):
-            text = text.replace(secret, NOT_SHOWN)
+            text = text.replace(secret, self._secrets[secret])
         return text
 
 

@@ -13,6 +13,10 @@ ANSWERS_PER_PLACE = 20
 """How many answers of a slow agent a place is worth: a whole check asks the agent itself about as often."""
 
 
+EXAMPLE_WEBHOOK = "https://example.com/parley-check"
+"""The webhook to register unless the caller has one: it is not a secret."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """How the check behaves."""
@@ -35,7 +39,7 @@ class Options:
     """Skills to ask for, each in a visit of its own; none leaves the choice to the agent."""
     made_by: str = "Parley"
     """The program that checks, and its version, for reports."""
-    webhook: str = "https://example.com/parley-check"
+    webhook: str = EXAMPLE_WEBHOOK
     """A webhook to register where it is not called: at tasks that have ended, or that wait for their caller."""
 
     @property

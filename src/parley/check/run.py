@@ -29,7 +29,7 @@ from parley.check.cases import Case
 from parley.check.concealing import Concealment
 from parley.check.cures import cure_of_forbidden
 from parley.check.discovery import FaultyCardError, FoundCard, find_cards
-from parley.check.options import Options
+from parley.check.options import EXAMPLE_WEBHOOK, Options
 from parley.check.places import places_of
 from parley.check.probe import Probe
 from parley.check.reach import Reach
@@ -79,7 +79,8 @@ async def check(
     """
     wanted = _Wanted(only, bindings, versions)
     options = options or Options()
-    concealment = Concealment(url)
+    own_webhook = options.webhook if options.webhook != EXAMPLE_WEBHOOK else None
+    concealment = Concealment(url, webhook=own_webhook)
     text = concealment.text
     at, begun = datetime.now(UTC), time.monotonic()
     seen = await _look(url, options, wanted, concealment, tell)

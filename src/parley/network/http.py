@@ -54,10 +54,10 @@ class Place(Struct, frozen=True):
         return f"{self.path}?{self.query}" if self.query else self.path
 
     def __repr__(self) -> str:
-        return f"Place({self.scheme}://{self.netloc}{self.path})"  # a query may hold a key
+        return f"Place({self.scheme}://{self.netloc}/…)"  # a webhook's path and a query may hold a key
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
-        return [("server", self.server), ("path", self.path)]
+        return [("server", self.server)]
 
 
 @lru_cache(maxsize=256)

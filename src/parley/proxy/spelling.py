@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Mapping
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import structs
@@ -24,7 +23,7 @@ from parley.protocol.errors import A2AError, ParleyError
 from parley.protocol.events import StreamEvent
 from parley.protocol.jsonvalue import JsonValue
 from parley.protocol.operations import Operation
-from parley.protocol.push import PushConfig
+from parley.protocol.push import PushConfig, text_without_secrets, without_secrets
 from parley.protocol.requests import Request, Result
 from parley.protocol.versions import Version
 from parley.wire.rest import build_path, encode_query
@@ -105,7 +104,11 @@ def show_event(event: StreamEvent, version: Version, binding: Binding | str) -> 
 
 
 def show_error(error: BaseException, version: Version, binding: Binding | str) -> JsonValue:
-    """An error, or what has happened to the connection."""
+    """An error, or what has happened to the connection; of the URLs in it, only the servers."""
+    return _masked_texts(_spelled_error(error, version, binding))
+
+
+def _spelled_error(error: BaseException, version: Version, binding: Binding | str) -> JsonValue:
     if not isinstance(error, A2AError):
         return f"{type(error).__name__}: {error}"
     if binding == Binding.GRPC:
@@ -140,15 +143,26 @@ def _masked_result(result: Result) -> Result:
 
 
 def _masked(config: PushConfig) -> PushConfig:
-    """A webhook without what it proves itself with, and without the query of its URL, where many put their keys."""
+    """A webhook without what it proves itself with, and with nothing of its URL but the server."""
     authentication = config.authentication
     if authentication is not None:
         credentials = authentication.credentials and MASK
         extra = dict.fromkeys(authentication.extra, MASK)
         authentication = structs.replace(authentication, credentials=credentials, extra=extra)
-    parts = urlsplit(config.url)
-    place = parts._replace(netloc=parts.netloc.rpartition("@")[2], query=MASK if parts.query else "", fragment="")
-    return structs.replace(config, url=place.geturl(), token=config.token and MASK, authentication=authentication)
+    url, token = without_secrets(config.url), config.token and MASK
+    return structs.replace(config, url=url, token=token, authentication=authentication)
+
+
+def _masked_texts(value: JsonValue) -> JsonValue:
+    match value:
+        case str():
+            return text_without_secrets(value)
+        case list():
+            return [_masked_texts(item) for item in value]
+        case dict():
+            return {name: _masked_texts(item) for name, item in value.items()}
+        case _:
+            return value
 
 
 # --- JSON -------------------------------------------------------------------------------------------------------------
