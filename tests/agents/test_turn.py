@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from parley import Agent, File, Turn
-from parley.protocol.errors import InvalidParamsError
+from parley.engine.limits import Limits
+from parley.protocol.errors import InvalidParamsError, LocalProtocolError
 from parley.protocol.events import ArtifactUpdate, StatusUpdate
 from parley.protocol.messages import DataPart, Message, Part, RawPart, Role, TextPart, UrlPart
 from parley.protocol.requests import SendConfiguration, SendMessageRequest
@@ -299,12 +300,28 @@ async def test_a_context_remembers_values_and_earlier_tasks() -> None:
 
 
 async def test_a_context_is_a_memory_and_no_database() -> None:
-    async def handler(turn: Turn) -> None:
-        for number in range(101):
-            await turn.context.set(str(number), number)
+    """Too many values, one too large, or too much in all is an error of the author's; replacing and forgetting help."""
+    errors: list[str] = []
 
-    async with bounded(agent_of(handler)) as client:
-        assert (await client.send("go")).status.state is TaskState.FAILED
+    async def handler(turn: Turn) -> int:
+        for name, size in (("ä", 31), ("b", 30), ("c", 31), ("a" * 40, 1), ("d", 1), ("e", 1), ("b", 9), ("e", 1)):
+            try:
+                await turn.context.set(name, "x" * size)
+            except LocalProtocolError as error:
+                errors.append(str(error))
+        await turn.context.set("d", None)
+        await turn.context.set("e", "fits now")
+        return len([name for name in ("ä", "b", "c", "d", "e") if await turn.context.get(name)])
+
+    limits = Limits(context_values=3, context_value_bytes=40, context_bytes=90)
+    async with bounded(agent_of(handler), limits=limits) as client:
+        assert (await client.send("go")).artifacts[0].parts[0].data == 3
+    assert errors == [
+        "With the value 'c' the context would keep 117 bytes in JSON; 90 are allowed",
+        f"The value '{'a' * 40}' for the context takes 48 bytes in JSON; 40 are allowed",
+        "A context keeps 3 values at most",
+        "A context keeps 3 values at most",
+    ]
 
 
 async def test_a_handler_reads_everything_that_came_with_the_message() -> None:

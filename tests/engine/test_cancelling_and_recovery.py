@@ -23,7 +23,7 @@ from parley.protocol.requests import (
     SendMessageRequest,
 )
 from parley.protocol.tasks import TaskState
-from parley.stores.interface import StoreUnavailableError, TaskFilter, TaskKey, Write
+from parley.stores.interface import ContextKey, StoreUnavailableError, TaskFilter, TaskKey, Write
 from parley.stores.memory import MemoryTaskLog
 from tests.bounded import bounded
 
@@ -409,14 +409,15 @@ async def test_webhooks_are_kept_with_their_task() -> None:
                 await hooks.get_push_config(request)
 
 
-async def test_old_sends_and_finished_tasks_are_forgotten() -> None:
+async def test_old_sends_finished_tasks_and_their_contexts_are_forgotten() -> None:
     from datetime import timedelta
 
     from parley.engine.engine import Engine
     from parley.protocol.requests import GetTaskRequest
     from parley.testing.clock import FakeClock
 
-    async def handler(turn: Turn) -> None: ...
+    async def handler(turn: Turn) -> None:
+        await turn.context.set("seen", True)
 
     async with bounded(agent_of(handler)) as client:
         clock, log = FakeClock(), MemoryTaskLog()
@@ -424,7 +425,10 @@ async def test_old_sends_and_finished_tasks_are_forgotten() -> None:
             task: Any = await engine.send_message(SendMessageRequest(client.message("go")))
             await clock.advance(30 * 60)
             assert await log.head(TaskKey(client.caller.owner, task.id)) is not None
+            context = ContextKey(client.caller.owner, client.program.id, task.context_id)
+            assert await log.recall(context) == {"seen": True}
             for _ in range(70):
                 await clock.advance(60)
             with pytest.raises(TaskNotFoundError):
                 await engine.get_task(GetTaskRequest(task.id))
+            assert await log.recall(context) == {}

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from parley import Agent, Turn
+from parley.engine.clock import random_id
 from parley.engine.engine import Engine
 from parley.engine.limits import Limits
 from parley.protocol.errors import InvalidParamsError, TaskNotFoundError, UnavailableError
@@ -170,6 +171,28 @@ async def test_agents_that_share_a_store_do_not_see_each_others_tasks() -> None:
             await b.send_message(SendMessageRequest(answer))
 
 
+async def test_agents_that_share_a_store_keep_their_contexts_apart() -> None:
+    """Neither reads what the other keeps for a context, or stumbles over the other's tasks in it."""
+
+    async def handler(turn: Turn) -> Any:
+        await turn.context.set(turn.text, True)
+        kept = [name for name in ("a", "b") if await turn.context.get(name)]
+        return {"kept": kept, "tasks": [task.id for task in await turn.context.tasks()]}
+
+    log = MemoryTaskLog()
+    async with Engine(agent_of(handler, id="a"), log) as a, Engine(agent_of(handler, id="b"), log) as b:
+
+        async def talk(engine: Engine) -> Any:
+            message = Message(random_id(), Role.USER, (TextPart(engine.program.id),), "c-1")
+            return await engine.send_message(SendMessageRequest(message))
+
+        first, of_b, second = [await talk(engine) for engine in (a, b, a)]
+    assert [task.artifacts[0].parts[0].data for task in (of_b, second)] == [
+        {"kept": ["b"], "tasks": []},
+        {"kept": ["a"], "tasks": [first.id]},
+    ]
+
+
 async def test_statuses_and_steps_count_as_events_too() -> None:
     async def statuses(turn: Turn) -> None:
         while True:
@@ -245,6 +268,7 @@ def test_a_handler_that_brings_the_process_down_at_once_is_begun_only_so_often(t
     script = f"""
 import asyncio, os, sys
 from parley import Agent
+from parley.engine.clock import random_id
 from parley.engine.engine import Engine
 from parley.protocol.messages import Message, Role, TextPart
 from parley.protocol.requests import SendMessageRequest

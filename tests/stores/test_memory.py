@@ -2,7 +2,7 @@ import pytest
 
 from parley.stores.interface import StoreError
 from parley.stores.memory import MemoryTaskLog
-from parley.testing.stores import ADA, MakeStore, TaskLogSuite
+from parley.testing.stores import CONTEXT, NOON, MakeStore, TaskLogSuite
 
 
 class TestMemoryTaskLog(TaskLogSuite):
@@ -16,5 +16,5 @@ class TestMemoryTaskLog(TaskLogSuite):
 async def test_a_value_that_is_not_json_is_refused_and_leaves_nothing() -> None:
     log = MemoryTaskLog()
     with pytest.raises(StoreError, match="cannot be kept"):
-        await log.remember(ADA, "c-1", "name", "\ud800")
-    assert await log.recall(ADA, "c-1") == {}
+        await log.remember(CONTEXT, "name", "\ud800", at=NOON)
+    assert await log.recall(CONTEXT) == {}

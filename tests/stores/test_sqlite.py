@@ -21,6 +21,7 @@ from parley.protocol.tasks import Artifact, TaskState
 from parley.stores import sqlite_sends, sqlite_writer
 from parley.stores.interface import (
     ConflictError,
+    ContextKey,
     Owner,
     SendKey,
     SendRecord,
@@ -33,6 +34,7 @@ from parley.stores.interface import (
 from parley.stores.sqlite import SqliteTaskLog
 from parley.testing.stores import (
     ADA,
+    CONTEXT,
     EVERYTHING,
     KEY,
     NEW,
@@ -324,9 +326,9 @@ async def test_an_empty_file_becomes_a_store(path: Path) -> None:
         lambda log: log.put_push_config(KEY, PushConfig("https://hook.example", id=LONE_SURROGATE)),
         lambda log: log.push_configs(TaskKey(ADA, LONE_SURROGATE)),
         lambda log: log.delete_push_config(KEY, LONE_SURROGATE),
-        lambda log: log.remember(ADA, LONE_SURROGATE, "name", 1),
-        lambda log: log.remember(ADA, "c-1", "name", LONE_SURROGATE),
-        lambda log: log.recall(ADA, LONE_SURROGATE),
+        lambda log: log.remember(ContextKey(ADA, "cook", LONE_SURROGATE), "name", 1, at=NOON),
+        lambda log: log.remember(CONTEXT, "name", LONE_SURROGATE, at=NOON),
+        lambda log: log.recall(ContextKey(ADA, LONE_SURROGATE, "c-1")),
     ],
 )
 async def test_half_of_a_surrogate_pair_is_refused(log: SqliteTaskLog, call) -> None:
@@ -594,7 +596,8 @@ async def test_no_question_reads_a_whole_table(log: SqliteTaskLog) -> None:
     await log.events(KEY, after=0, limit=9)
     await log.push_configs(KEY)
     await log.find_send(ADA, SEND, since=NOON)
-    await log.recall(ADA, "c-1")
+    await log.recall(CONTEXT)
+    await log.forget_contexts(before=NOON, limit=9)
     log._thread_readers.remove(log._reader)
     log._reader.set_trace_callback(None)
 

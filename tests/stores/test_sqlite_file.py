@@ -33,7 +33,7 @@ def read_tables(connection: sqlite3.Connection) -> set[str]:
 def test_an_empty_file_sees_every_script(connection: sqlite3.Connection) -> None:
     migrate(connection, PATH, migrations())
     assert read_version(connection) == (len(migrations()), APPLICATION_ID)
-    assert read_tables(connection) == {"tasks", "events", "snapshots", "sends", "push_configs", "context_memory"}
+    assert read_tables(connection) == {"tasks", "events", "snapshots", "sends", "push_configs", "context_values"}
 
 
 def test_a_file_of_version_1_sees_the_scripts_after_it(connection: sqlite3.Connection) -> None:
@@ -63,7 +63,7 @@ def test_webhooks_that_nobody_called_begin_where_their_tasks_stand(connection: s
 
 def test_tasks_get_numbers_and_keep_all_they_have(connection: sqlite3.Connection) -> None:
     """When a file of version 2 learns to keep the events of a write together."""
-    *before, third = migrations()
+    *before, third = migrations()[:3]
     migrate(connection, PATH, before)
     connection.executescript(
         """
@@ -102,6 +102,29 @@ def test_tasks_get_numbers_and_keep_all_they_have(connection: sqlite3.Connection
     assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
 
+def test_values_of_contexts_get_the_agents_that_they_belong_to(connection: sqlite3.Connection) -> None:
+    """Every agent of the conversation; where its tasks are deleted, the only agent of the file, or none."""
+    *before, fourth = migrations()[:4]
+    migrate(connection, PATH, before)
+    task = "INSERT INTO tasks VALUES (NULL, 'acme', ?, 'ada', ?, ?, 'working', 1, 1, '1.0', 1, 0, 0, 0)"
+    connection.execute(task, ("t-1", "cook", "c-1"))
+    connection.execute(task, ("t-2", "cook", "c-1"))
+    for context in ("c-1", "c-2"):
+        connection.execute("INSERT INTO context_memory VALUES ('acme', 'ada', ?, 'name', '1')", (context,))
+    connection.execute("INSERT INTO context_memory VALUES ('acme', 'bob', 'c-1', 'name', '2')")
+    copy = sqlite3.connect(":memory:", isolation_level=None)
+    with closing(copy):
+        connection.backup(copy)
+        copy.execute(task, ("t-3", "waiter", "c-1"))
+        for file, rows in (
+            (connection, [("ada", "cook", "c-1"), ("ada", "cook", "c-2"), ("bob", "cook", "c-1")]),
+            (copy, [("ada", "cook", "c-1"), ("ada", "waiter", "c-1")]),
+        ):
+            migrate(file, PATH, [*before, fourth])
+            assert file.execute("SELECT owner, agent, context FROM context_values ORDER BY 1, 2, 3").fetchall() == rows
+            assert file.execute("SELECT min(written_at) > 1700000000000000 FROM context_values").fetchone() == (1,)
+
+
 def test_a_script_that_fails_leaves_the_file_as_it_was(connection: sqlite3.Connection) -> None:
     """Together with those before it."""
     migrate(connection, PATH, migrations())
@@ -113,7 +136,7 @@ def test_a_script_that_fails_leaves_the_file_as_it_was(connection: sqlite3.Conne
 
 def test_a_newer_file_is_refused(connection: sqlite3.Connection) -> None:
     migrate(connection, PATH, [*migrations(), ADD_NOTES])
-    with pytest.raises(StoreUnavailableError, match=r"newer Parley wrote this file \(schema 4, this one knows 3\)"):
+    with pytest.raises(StoreUnavailableError, match=r"newer Parley wrote this file \(schema 5, this one knows 4\)"):
         migrate(connection, PATH, migrations())
 
 

@@ -1,4 +1,4 @@
-"""What an owner's conversations hold: earlier tasks, and a few values that an agent keeps for each."""
+"""What an owner's conversations with an agent hold: earlier tasks, and a few values that the agent keeps for each."""
 
 from __future__ import annotations
 
@@ -6,44 +6,71 @@ from typing import TYPE_CHECKING
 
 from parley.protocol.errors import LocalProtocolError
 from parley.protocol.jsonvalue import JsonValue
-from parley.stores.interface import Owner, TaskFilter, TaskLog
+from parley.stores.encoding import encode
+from parley.stores.interface import ContextKey, Owner, TaskFilter, TaskLog
 
 if TYPE_CHECKING:
+    from parley.engine.clock import Clock
+    from parley.engine.limits import Limits
     from parley.engine.views import Views
     from parley.protocol.tasks import Task
 
 TASKS_OF_CONTEXT = 100
 """An agent that needs more of the past than this keeps its own record of it."""
 
-VALUES_OF_CONTEXT = 100
-"""A memory for a conversation, not a database."""
-
 
 class Contexts:
-    """The conversations of one owner."""
+    """The conversations of one owner with one agent."""
 
-    def __init__(self, log: TaskLog, views: Views, owner: Owner) -> None:
+    def __init__(self, log: TaskLog, views: Views, owner: Owner, *, agent: str, limits: Limits, clock: Clock) -> None:
         self._log = log
         self._views = views
         self._owner = owner
+        self._agent = agent
+        self._limits = limits
+        self._clock = clock
 
     async def tasks_of_context(self, context_id: str) -> tuple[Task, ...]:
         """The latest tasks of a context, oldest first."""
-        found = await self._log.list(self._owner, TaskFilter(context_id=context_id, limit=TASKS_OF_CONTEXT))
+        query = TaskFilter(agent=self._agent, context_id=context_id, limit=TASKS_OF_CONTEXT)
+        found = await self._log.list(self._owner, query)
         heads = sorted(found.heads, key=lambda head: head.created_at)
         return tuple([await self._views.task(head.key) for head in heads])
 
     async def recall(self, context_id: str) -> dict[str, JsonValue]:
         """The values kept for a context."""
-        return await self._log.recall(self._owner, context_id)
+        return await self._log.recall(self._key(context_id))
 
     async def remember(self, context_id: str, name: str, value: JsonValue) -> None:
         """Keep a value for a context; None forgets it.
 
         Raises:
-            LocalProtocolError: the context holds too many values already.
+            LocalProtocolError: the value is too large, or the context holds too much already.
         """
-        kept = await self.recall(context_id)
-        if value is not None and name not in kept and len(kept) >= VALUES_OF_CONTEXT:
-            raise LocalProtocolError(f"A context keeps {VALUES_OF_CONTEXT} values at most")
-        await self._log.remember(self._owner, context_id, name, value)
+        if value is not None:
+            self._check_room(await self.recall(context_id), name, value)
+        await self._log.remember(self._key(context_id), name, value, at=self._clock.now())
+
+    def _check_room(self, kept: dict[str, JsonValue], name: str, value: JsonValue) -> None:
+        limits, size = self._limits, _size(name, value)
+        if size > limits.context_value_bytes:
+            raise LocalProtocolError(
+                f"The value {name[:80]!r} for the context takes {size:,} bytes in JSON; "
+                f"{limits.context_value_bytes:,} are allowed"
+            )
+        others = {other: other_value for other, other_value in kept.items() if other != name}
+        if len(others) >= limits.context_values:
+            raise LocalProtocolError(f"A context keeps {limits.context_values} values at most")
+        total = size + sum(_size(other, other_value) for other, other_value in others.items())
+        if total > limits.context_bytes:
+            raise LocalProtocolError(
+                f"With the value {name[:80]!r} the context would keep {total:,} bytes in JSON; "
+                f"{limits.context_bytes:,} are allowed"
+            )
+
+    def _key(self, context_id: str) -> ContextKey:
+        return ContextKey(self._owner, self._agent, context_id)
+
+
+def _size(name: str, value: JsonValue) -> int:
+    return len(encode({name: value}).encode())

@@ -446,6 +446,8 @@ class Engine:
                     before = self._clock.now() - self._retention
                     while await self._log.delete_finished(before=before, limit=FORGOTTEN_AT_ONCE) == FORGOTTEN_AT_ONCE:
                         pass
+                    while await self._log.forget_contexts(before=before, limit=FORGOTTEN_AT_ONCE) == FORGOTTEN_AT_ONCE:
+                        pass
             except StoreError as error:
                 logger.warning("Old tasks and sends could not be forgotten: %s", error)
 

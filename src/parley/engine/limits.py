@@ -45,3 +45,9 @@ class Limits:
     """Webhooks of one task."""
     idempotency_seconds: float = 600.0
     """How long the same message gets the same task; 0 turns it off."""
+    context_values: int = 100
+    """Values that an agent keeps for one conversation: a memory, not a database."""
+    context_value_bytes: int = 256 * 1024
+    """One such value as JSON, with its name: a long conversation's text, and no files."""
+    context_bytes: int = 1024 * 1024
+    """All values of one conversation together: they are read at once, within a few milliseconds."""

@@ -165,8 +165,11 @@ class Run:
 
     @property
     def contexts(self) -> Contexts:
-        """The conversations of the task's owner."""
-        return Contexts(self._place.log, self._place.views, self.key.owner)
+        """The conversations of the task's owner with its agent."""
+        place = self._place
+        return Contexts(
+            place.log, place.views, self.key.owner, agent=place.program.id, limits=place.limits, clock=place.clock
+        )
 
     # --- what a program does ------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ The rules that make everything else possible:
   nothing behind. A write is one transaction, whatever it holds.
 - Writes of one caller take effect in the order in which they were called, awaited or not. A run may therefore write
   ahead and wait only when somebody must see the outcome.
-- Tenant and owner are part of every key. What belongs to somebody else does not exist.
+- Tenant and owner are part of every key, and the agent of a context's. What belongs to somebody else does not exist.
 """
 
 from __future__ import annotations
@@ -52,6 +52,14 @@ class TaskKey(Struct, frozen=True, gc=False):
 
     owner: Owner
     task_id: str
+
+
+class ContextKey(Struct, frozen=True, gc=False):
+    """One conversation between an owner and an agent."""
+
+    owner: Owner
+    agent: str
+    context_id: str
 
 
 class TaskHead(Struct, frozen=True, gc=False):
@@ -174,6 +182,13 @@ class TaskLog(Protocol):
         """Finish what was begun and let go."""
         ...
 
+    def trouble(self) -> str | None:
+        """Why nothing can be written, if that will not pass by itself; None while all is well.
+
+        One sentence for whoever asks after the server's health: it names no paths and no contents.
+        """
+        ...
+
     def write(self, write: Write) -> Awaitable[None]:
         """Append events to a task, or create it.
 
@@ -262,10 +277,17 @@ class TaskLog(Protocol):
         """Webhooks of all owners that are behind their tasks, at most `limit` of those that come after another."""
         ...
 
-    async def remember(self, owner: Owner, context_id: str, name: str, value: JsonValue) -> None:
-        """Keep a value for a context; None forgets it."""
+    async def remember(self, context: ContextKey, name: str, value: JsonValue, *, at: datetime) -> None:
+        """Keep a value for a context, written at a moment; None forgets it."""
         ...
 
-    async def recall(self, owner: Owner, context_id: str) -> dict[str, JsonValue]:
+    async def recall(self, context: ContextKey) -> dict[str, JsonValue]:
         """All values kept for a context."""
+        ...
+
+    async def forget_contexts(self, *, before: datetime, limit: int) -> int:
+        """Forget the values of contexts that have no task left and were last written before a moment.
+
+        Returns how many contexts that were, at most `limit`.
+        """
         ...

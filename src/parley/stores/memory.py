@@ -22,6 +22,7 @@ from parley.protocol.versions import Version
 from parley.stores.encoding import decode_value, encode
 from parley.stores.interface import (
     ConflictError,
+    ContextKey,
     NewTask,
     Owner,
     SendKey,
@@ -90,13 +91,17 @@ class MemoryTaskLog:
         self._tasks: dict[_TaskId, _Record] = {}
         self._owned: dict[Owner, dict[str, _Record]] = {}
         self._sends: dict[_SendId, SendRecord] = {}
-        self._memory: dict[tuple[Owner, str], dict[str, str]] = {}
+        self._memory: dict[ContextKey, dict[str, tuple[str, datetime]]] = {}
 
     async def open(self) -> None:
         """Nothing to do."""
 
     async def close(self) -> None:
         """Nothing to do: the same object may be opened again."""
+
+    def trouble(self) -> str | None:
+        """None: memory can always be written."""
+        return None
 
     def write(self, write: Write) -> asyncio.Future[None]:
         """Append events to a task, or create it, at once. The future is done when this returns."""
@@ -266,19 +271,32 @@ class MemoryTaskLog:
         )
         return tuple(islice(behind, limit))
 
-    async def remember(self, owner: Owner, context_id: str, name: str, value: JsonValue) -> None:
+    async def remember(self, context: ContextKey, name: str, value: JsonValue, *, at: datetime) -> None:
         """Keep a value for a context; None forgets it."""
         if value is not None:
             text = encode(value)
-            self._memory.setdefault((owner, context_id), {})[name] = text
-        elif values := self._memory.get((owner, context_id)):
+            self._memory.setdefault(context, {})[name] = (text, at)
+        elif values := self._memory.get(context):
             values.pop(name, None)
             if not values:
-                del self._memory[owner, context_id]
+                del self._memory[context]
 
-    async def recall(self, owner: Owner, context_id: str) -> dict[str, JsonValue]:
+    async def recall(self, context: ContextKey) -> dict[str, JsonValue]:
         """All values kept for a context."""
-        return {name: decode_value(text) for name, text in self._memory.get((owner, context_id), {}).items()}
+        return {name: decode_value(text) for name, (text, _) in self._memory.get(context, {}).items()}
+
+    async def forget_contexts(self, *, before: datetime, limit: int) -> int:
+        """Forget the values of contexts that have no task left and were last written before a moment."""
+        in_use = {ContextKey(r.key.owner, r.new.agent, r.new.context_id) for r in self._tasks.values()}
+        old = (
+            context
+            for context, values in self._memory.items()
+            if context not in in_use and all(at < before for _, at in values.values())
+        )
+        forgotten = list(islice(old, limit))
+        for context in forgotten:
+            del self._memory[context]
+        return len(forgotten)
 
 
 def _webhooks(record: _Record) -> tuple[Webhook, ...]:

@@ -39,6 +39,7 @@ from parley.stores.encoding import (
 )
 from parley.stores.interface import (
     ConflictError,
+    ContextKey,
     Owner,
     SendKey,
     SendRecord,
@@ -123,6 +124,10 @@ class SqliteTaskLog:
         self._recent_sends = None
         if reader is not None:
             reader.close()
+
+    def trouble(self) -> str | None:
+        """Why nothing can be written, if that will not pass by itself; None while all is well."""
+        return None
 
     # --- tasks --------------------------------------------------------------------------------------------------------
 
@@ -262,19 +267,26 @@ class SqliteTaskLog:
 
     # --- the memory of contexts ---------------------------------------------------------------------------------------
 
-    async def remember(self, owner: Owner, context_id: str, name: str, value: JsonValue) -> None:
+    async def remember(self, context: ContextKey, name: str, value: JsonValue, *, at: datetime) -> None:
         """Keep a value for a context; None forgets it."""
-        place = (owner.tenant, owner.name, context_id, name)
+        place = (*_context_columns(context), name)
         if value is None:
-            await self._execute(
-                "DELETE FROM context_memory WHERE tenant = ? AND owner = ? AND context = ? AND name = ?", *place
-            )
+            await self._execute(f"DELETE FROM context_values WHERE {_OF_CONTEXT} AND name = ?", *place)
         else:
-            await self._execute("INSERT OR REPLACE INTO context_memory VALUES (?, ?, ?, ?, ?)", *place, encode(value))
+            await self._execute(
+                "INSERT OR REPLACE INTO context_values VALUES (?, ?, ?, ?, ?, ?, ?)",
+                *(*place, encode(value), encode_time(at)),
+            )
 
-    async def recall(self, owner: Owner, context_id: str) -> dict[str, JsonValue]:
+    async def recall(self, context: ContextKey) -> dict[str, JsonValue]:
         """All values kept for a context."""
-        return self._look(lambda reader: _read_memory(reader, owner, context_id))
+        return self._look(lambda reader: _read_values(reader, context))
+
+    async def forget_contexts(self, *, before: datetime, limit: int) -> int:
+        """Forget the values of contexts that have no task left and were last written before a moment."""
+        written_before = encode_time(before)
+        contexts = await self._read(lambda reader: _read_forgotten(reader, written_before, limit))
+        return await self._submit(lambda writer: _forget_contexts(writer, contexts, written_before)) if contexts else 0
 
     # --- where things run ---------------------------------------------------------------------------------------------
 
@@ -512,12 +524,42 @@ def _mark_delivered(writer: sqlite3.Connection, names: tuple[str, str, str, str]
     return marked.rowcount > 0
 
 
-def _read_memory(reader: sqlite3.Connection, owner: Owner, context_id: str) -> dict[str, JsonValue]:
+_OF_CONTEXT = "tenant = ? AND owner = ? AND agent = ? AND context = ?"
+
+
+def _context_columns(context: ContextKey) -> tuple[str, str, str, str]:
+    return context.owner.tenant, context.owner.name, context.agent, context.context_id
+
+
+def _read_values(reader: sqlite3.Connection, context: ContextKey) -> dict[str, JsonValue]:
     rows = reader.execute(
-        "SELECT name, value FROM context_memory WHERE tenant = ? AND owner = ? AND context = ?",
-        (owner.tenant, owner.name, context_id),
+        f"SELECT name, value FROM context_values WHERE {_OF_CONTEXT}", _context_columns(context)
     ).fetchall()
     return {name: decode_value(value) for name, value in rows}
+
+
+def _read_forgotten(reader: sqlite3.Connection, written_before: int, limit: int) -> list[tuple[str, str, str, str]]:
+    """Contexts whose values may be forgotten."""
+    return reader.execute(
+        f"""
+        SELECT DISTINCT tenant, owner, agent, context FROM context_values AS old INDEXED BY context_values_by_time
+        WHERE written_at < ? AND {_NOT_IN_USE} LIMIT ?
+        """,
+        (written_before, written_before, limit),
+    ).fetchall()
+
+
+_NOT_IN_USE = """
+    NOT EXISTS (
+        SELECT 1 FROM context_values AS new
+        WHERE new.tenant = old.tenant AND new.owner = old.owner AND new.agent = old.agent
+            AND new.context = old.context AND new.written_at >= ?
+    ) AND NOT EXISTS (
+        SELECT 1 FROM tasks INDEXED BY tasks_by_context
+        WHERE tasks.tenant = old.tenant AND tasks.owner = old.owner AND tasks.agent = old.agent
+            AND tasks.context = old.context
+    )
+"""
 
 
 # --- deletions --------------------------------------------------------------------------------------------------------
@@ -551,3 +593,16 @@ def _delete_finished(writer: sqlite3.Connection, ended_before: int, limit: int) 
     for tenant, owner, task_id in rows:
         _delete(writer, TaskKey(Owner(tenant, owner), task_id))
     return len(rows)
+
+
+def _forget_contexts(
+    writer: sqlite3.Connection, contexts: Sequence[tuple[str, str, str, str]], written_before: int
+) -> int:
+    """Forget the values of those contexts that are still not in use."""
+    forgotten = 0
+    for context in contexts:
+        deleted = writer.execute(
+            f"DELETE FROM context_values AS old WHERE {_OF_CONTEXT} AND {_NOT_IN_USE}", (*context, written_before)
+        )
+        forgotten += deleted.rowcount > 0
+    return forgotten

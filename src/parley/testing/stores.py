@@ -29,6 +29,7 @@ from parley.protocol.tasks import Artifact, Task, TaskState, TaskStatus
 from parley.protocol.versions import Version
 from parley.stores.interface import (
     ConflictError,
+    ContextKey,
     NewTask,
     Owner,
     SendKey,
@@ -52,6 +53,7 @@ STRANGERS = (BOB, ADA_ELSEWHERE)
 KEY = Key(ADA, "t-1")
 NEW = NewTask("cook", "c-1", Version.V0_3, NOON)
 SEND = SendKey("m-1", b"\x00digest")
+CONTEXT = ContextKey(ADA, "cook", "c-1")
 
 
 def minute(number: int) -> datetime:
@@ -153,7 +155,7 @@ class TaskLogSuite:
             await store.write(creation(key, new=new, sends=((SendKey(name, b"d"), SendRecord(NOON, name)),)))
             await store.write(addition(1, key))
             await store.put_push_config(key, PushConfig("https://hook.example", id=name))
-            await store.remember(key.owner, name, name, name)
+            await store.remember(ContextKey(key.owner, name, name), name, name, at=NOON)
         for name in names:
             owner = Owner(name, name)
             head = await store.head(Key(owner, name))
@@ -163,7 +165,7 @@ class TaskLogSuite:
             assert (await store.list(owner, TaskFilter(agent=name, context_id=name))).heads == (head,)
             assert await store.find_send(owner, SendKey(name, b"d"), since=NOON) == SendRecord(NOON, name)
             assert [config.id for config in await store.push_configs(head.key)] == [name]
-            assert await store.recall(owner, name) == {name: name}
+            assert await store.recall(ContextKey(owner, name, name)) == {name: name}
 
     async def test_events_are_read_in_pages(self, store: TaskLog) -> None:
         """After a number, oldest first, at most so many."""
@@ -328,7 +330,7 @@ class TaskLogSuite:
         """Neither for another caller of the tenant, nor for one of the same name elsewhere."""
         await store.write(creation(sends=((SEND, SendRecord(NOON, "t-1")),)))
         await store.put_push_config(KEY, PushConfig("https://hook.example", id="h"))
-        await store.remember(ADA, "c-1", "name", "value")
+        await store.remember(CONTEXT, "name", "value", at=NOON)
         theirs = Key(stranger, KEY.task_id)
 
         assert await store.head(theirs) is None
@@ -337,20 +339,20 @@ class TaskLogSuite:
         assert (await store.list(stranger, TaskFilter())).total == 0
         assert await store.find_send(stranger, SEND, since=NOON) is None
         assert list(await store.push_configs(theirs)) == []
-        assert await store.recall(stranger, "c-1") == {}
+        assert await store.recall(ContextKey(stranger, "cook", "c-1")) == {}
 
         with pytest.raises(ConflictError):
             await store.write(addition(1, theirs))
         with pytest.raises(ConflictError):
             await store.put_push_config(theirs, PushConfig("https://evil.example", id="h"))
         await store.delete_push_config(theirs, "h")
-        await store.remember(stranger, "c-1", "name", None)
+        await store.remember(ContextKey(stranger, "cook", "c-1"), "name", None, at=NOON)
         assert await store.delete(theirs) is False
 
         assert [seq for seq, _ in await store.events(KEY, after=0, limit=9)] == [1]
         assert list(await store.push_configs(KEY)) == [PushConfig("https://hook.example", id="h")]
         assert await store.find_send(ADA, SEND, since=NOON) == SendRecord(NOON, "t-1")
-        assert await store.recall(ADA, "c-1") == {"name": "value"}
+        assert await store.recall(CONTEXT) == {"name": "value"}
 
     async def test_a_task_id_is_unique_within_a_tenant(self, store: TaskLog) -> None:
         """Another caller cannot take it; another tenant may."""
@@ -577,27 +579,61 @@ class TaskLogSuite:
     # --- the memory of contexts ---------------------------------------------------------------------------------------
 
     async def test_a_context_remembers_values(self, store: TaskLog) -> None:
-        """By name, until they are replaced or forgotten; contexts do not share them."""
-        await store.remember(ADA, "c-1", "name", "Ada")
-        await store.remember(ADA, "c-1", "diet", {"vegan": True, "not": ["eggs", None, 0.5]})
-        await store.remember(ADA, "c-1", "zero", 0)
-        await store.remember(ADA, "c-2", "name", "Other")
-        await store.remember(ADA, "c-1", "name", "Ada L.")
-        await store.remember(ADA, "c-1", "zero", None)
-        await store.remember(ADA, "c-1", "never", None)
-        await store.remember(ADA, "c-3", "never", None)
-        assert await store.recall(ADA, "c-1") == {"name": "Ada L.", "diet": {"vegan": True, "not": ["eggs", None, 0.5]}}
-        await store.remember(ADA, "c-2", "name", None)
-        assert await store.recall(ADA, "c-2") == {}
+        """By name, until they are replaced or forgotten; contexts, agents and owners do not share them."""
+        await store.remember(CONTEXT, "name", "Ada", at=NOON)
+        await store.remember(CONTEXT, "diet", {"vegan": True, "not": ["eggs", None, 0.5]}, at=NOON)
+        await store.remember(CONTEXT, "zero", 0, at=NOON)
+        others = [
+            ContextKey(ADA, "cook", "c-2"),
+            ContextKey(ADA, "waiter", "c-1"),
+            *(ContextKey(stranger, "cook", "c-1") for stranger in STRANGERS),
+        ]
+        for other in others:
+            assert await store.recall(other) == {}
+            await store.remember(other, "name", "Other", at=NOON)
+        await store.remember(CONTEXT, "name", "Ada L.", at=NOON)
+        await store.remember(CONTEXT, "zero", None, at=NOON)
+        await store.remember(CONTEXT, "never", None, at=NOON)
+        await store.remember(ContextKey(ADA, "cook", "c-3"), "never", None, at=NOON)
+        assert await store.recall(CONTEXT) == {"name": "Ada L.", "diet": {"vegan": True, "not": ["eggs", None, 0.5]}}
+        for other in others:
+            assert await store.recall(other) == {"name": "Other"}
+            await store.remember(other, "name", None, at=NOON)
+            assert await store.recall(other) == {}
 
     async def test_readers_cannot_change_what_is_remembered(self, store: TaskLog) -> None:
         """Neither by what they were given nor by what they gave."""
         value: list[str] = ["eggs"]
-        await store.remember(ADA, "c-1", "list", [*value])
-        recalled = await store.recall(ADA, "c-1")
+        await store.remember(CONTEXT, "list", [*value], at=NOON)
+        recalled = await store.recall(CONTEXT)
         recalled["list"] = ["mine"]
-        (await store.recall(ADA, "c-1")).clear()
-        assert await store.recall(ADA, "c-1") == {"list": ["eggs"]}
+        (await store.recall(CONTEXT)).clear()
+        assert await store.recall(CONTEXT) == {"list": ["eggs"]}
+
+    async def test_contexts_are_forgotten_when_their_tasks_are_and_their_time_has_come(self, store: TaskLog) -> None:
+        """Those of every owner that were last written before the moment, at most so many at a time."""
+        old = [ContextKey(owner, "cook", f"old-{number}") for owner in (ADA, BOB) for number in range(3)]
+        for context in old:
+            for name in ("a", "b"):
+                await store.remember(context, name, "x", at=minute(-1))
+        written = ContextKey(ADA, "cook", "written")
+        await store.remember(written, "a", "x", at=minute(-9))
+        await store.remember(written, "b", "x", at=NOON)
+        await store.remember(CONTEXT, "a", "x", at=minute(-9))
+        of_another = ContextKey(ADA, "waiter", "c-1")
+        await store.remember(of_another, "a", "x", at=minute(-9))
+        await store.write(creation())
+
+        assert await store.forget_contexts(before=minute(-10), limit=9) == 0
+        assert await store.forget_contexts(before=NOON, limit=4) == 4
+        assert await store.forget_contexts(before=NOON, limit=9) == 3
+        for context in (*old, of_another):
+            assert await store.recall(context) == {}
+        assert await store.recall(written) == {"a": "x", "b": "x"}
+        assert await store.recall(CONTEXT) == {"a": "x"}
+        await store.delete(KEY)
+        assert await store.forget_contexts(before=NOON, limit=9) == 1
+        assert await store.recall(CONTEXT) == {}
 
     # --- deletion -----------------------------------------------------------------------------------------------------
 
@@ -607,7 +643,7 @@ class TaskLogSuite:
         sends = ((SEND, SendRecord(NOON, "t-1")),)
         await store.write(Write(KEY, 0, EVERYTHING, TaskState.WORKING, NOON, NEW, snapshot, sends))
         await store.put_push_config(KEY, PushConfig("https://hook.example", id="h"))
-        await store.remember(ADA, "c-1", "name", "Ada")
+        await store.remember(CONTEXT, "name", "Ada", at=NOON)
         await store.write(creation(Key(ADA, "t-2"), sends=((SendKey("m-2", b""), SendRecord(NOON, "t-2")),)))
 
         assert await store.delete(KEY) is True
@@ -618,7 +654,7 @@ class TaskLogSuite:
         assert await store.find_send(ADA, SEND, since=NOON) is None
         assert (await store.list(ADA, TaskFilter())).total == 1
         assert await store.find_send(ADA, SendKey("m-2", b""), since=NOON) is not None
-        assert await store.recall(ADA, "c-1") == {"name": "Ada"}
+        assert await store.recall(CONTEXT) == {"name": "Ada"}
         with pytest.raises(ConflictError):
             await store.write(addition(5))
 
@@ -662,7 +698,7 @@ class TaskLogSuite:
         await store.write(creation(sends=((SEND, SendRecord(NOON, "t-1")),)))
         await store.write(structs.replace(addition(1), snapshot=fold(None, EVERYTHING)))
         await store.put_push_config(KEY, PushConfig("https://hook.example", id="h"))
-        await store.remember(ADA, "c-1", "name", "Ada")
+        await store.remember(CONTEXT, "name", "Ada", at=NOON)
         ahead = [store.write(addition(number)) for number in range(2, 50)]
         await store.close()
         await store.close()
@@ -677,7 +713,7 @@ class TaskLogSuite:
         assert stored.events == tuple(chunk(number) for number in range(3, 51))
         assert await store.find_send(ADA, SEND, since=NOON) == SendRecord(NOON, "t-1")
         assert [config.id for config in await store.push_configs(KEY)] == ["h"]
-        assert await store.recall(ADA, "c-1") == {"name": "Ada"}
+        assert await store.recall(CONTEXT) == {"name": "Ada"}
         assert [head.key for head in await store.unfinished()] == [KEY]
         await store.write(addition(50))
         await store.close()
