@@ -1,15 +1,25 @@
 """Async tests run on asyncio, the one loop that Parley supports; the store suite's assertions explain themselves.
 
-No example has a deadline: how long one takes depends on what else the machine does.
+Every test has a deadline. No example has one of its own: how long it takes depends on what else the machine does.
 """
+
+import signal
 
 import pytest
 from hypothesis import settings
+
+from tests.deadlines import pytest_runtest_protocol as pytest_runtest_protocol
 
 settings.register_profile("parley", deadline=None)
 settings.load_profile("parley")
 
 pytest.register_assert_rewrite("parley.testing.stores")  # before any test imports it
+
+# A shell starts background jobs with SIGINT ignored, and a process hands that down to those it starts. A handler is not
+# handed down: processes that a test starts have the default, and this process goes on ignoring the signal.
+for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, lambda _number, _frame: None)
 
 
 @pytest.fixture

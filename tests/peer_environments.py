@@ -1,12 +1,16 @@
-"""Asks a published SDK, in an environment of its own: one process per question list, however long it is.
+"""Published SDKs, each in an environment of its own, which `make peers` creates.
 
-The scripts in `peers/` read JSON lines and answer each with one; `make peers` creates the environments.
+`ask` takes one process per list of questions: the scripts in `peers/` read JSON lines and answer each. A server
+says in its first line where it serves.
 """
 
 from __future__ import annotations
 
 import json
+import select
 import subprocess
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +20,37 @@ ROOT = Path(__file__).parent.parent
 TIMEOUT_SECONDS = 60  # importing an SDK takes one or two; a machine under load may need ten times that
 
 
-def ask(peer: str, script: str, questions: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What a script of `peers/` answers in the environment of a peer (`a2a-sdk-1.3.0`), in order."""
+def python_of(peer: str) -> Path:
+    """The interpreter in the environment of a peer (`a2a-sdk-1.3.0`)."""
     python = ROOT / ".peers" / peer / "bin" / "python"
     if not python.exists():
         pytest.fail(f"The environment of {peer} is missing: run `make peers`", pytrace=False)
+    return python
+
+
+@contextmanager
+def serving_process(
+    command: Sequence[str | Path], *, log: Path, cwd: Path = ROOT
+) -> Generator[tuple[str, subprocess.Popen[str]]]:
+    """Where a process serves, and the process, which the end of the block kills."""
+    with log.open("wb") as errors:
+        process = subprocess.Popen(command, cwd=cwd, stdout=subprocess.PIPE, stderr=errors, text=True)
+    with process:
+        assert process.stdout is not None
+        try:
+            ready, _, _ = select.select([process.stdout], [], [], TIMEOUT_SECONDS)
+            line = process.stdout.readline() if ready else ""
+            assert line, log.read_text()
+            yield json.loads(line)["url"], process
+        finally:
+            process.kill()
+
+
+def ask(peer: str, script: str, questions: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What a script of `peers/` answers in the environment of a peer, in order."""
     numbered = [{"id": number, **question} for number, question in enumerate(questions)]
     done = subprocess.run(
-        [python, ROOT / "tests" / "peers" / script],
+        [python_of(peer), ROOT / "tests" / "peers" / script],
         input="".join(json.dumps(question) + "\n" for question in numbered),
         capture_output=True,
         text=True,

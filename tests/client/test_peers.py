@@ -7,9 +7,6 @@ day it can, the test says so.
 import asyncio
 import base64
 import itertools
-import json
-import select
-import subprocess
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack, aclosing, contextmanager
@@ -35,9 +32,9 @@ from parley.protocol.messages import DataPart, Part, RawPart, TextPart, UrlPart
 from parley.protocol.push import PushConfig
 from parley.protocol.tasks import Task
 from parley.protocol.versions import Version
-from tests.interop.javascript import ENVIRONMENT, ROOT, find_node
+from tests.interop.javascript import ENVIRONMENT, find_node
+from tests.peer_environments import ROOT, serving_process
 
-START_SECONDS = 60  # importing an SDK takes one or two; a machine under load may need a while
 STEP_SECONDS = 20  # a step takes milliseconds
 
 PNG = b"\x89PNG\x00\xff"
@@ -653,18 +650,8 @@ def served(peer: Peer, folder: Path) -> Iterator[str]:
     command, place = command_of(peer, folder)
     if not all(Path(part).exists() for part in (command[0], place)):
         pytest.fail(f"The environment of {peer.environment} is missing: run `make peers`", pytrace=False)
-    log = folder / "server.log"
-    with log.open("wb") as errors:
-        process = subprocess.Popen(command, cwd=place, stdout=subprocess.PIPE, stderr=errors, text=True)
-    with process:
-        assert process.stdout is not None
-        try:
-            ready, _, _ = select.select([process.stdout], [], [], START_SECONDS)
-            line = process.stdout.readline() if ready else ""
-            assert line, log.read_text()
-            yield json.loads(line)["url"]
-        finally:
-            process.kill()
+    with serving_process(command, cwd=place, log=folder / "server.log") as (url, _):
+        yield url
 
 
 @pytest.fixture(scope="module")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import subprocess
 import sys
 from collections.abc import Generator
 from contextlib import aclosing, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from uuid import uuid4
 
 import pytest
@@ -29,7 +28,7 @@ from tests.cli.served import running
 from tests.conformance.matrix import GRPC, JSONRPC, PLACES, REST, V0_1, V1_0
 from tests.conformance.peer import Peer
 from tests.conformance.test_streaming import texts
-from tests.peer_environments import ROOT
+from tests.peer_environments import ROOT, python_of, serving_process
 from tests.proxy.proxies import caller, proxy_of
 
 pytestmark = pytest.mark.anyio
@@ -38,18 +37,9 @@ pytestmark = pytest.mark.anyio
 @contextmanager
 def old_process(script: str, *words: str, sdk: str = "a2a-sdk-0.3.26") -> Generator[str]:
     """The URL of an agent on an old SDK, in a process of its own."""
-    python = ROOT / ".peers" / sdk / "bin" / "python"
-    if not python.exists():
-        pytest.fail(f"The environment of {sdk} is missing: run `make peers`", pytrace=False)
-    command = [python, ROOT / "tests" / "peers" / script, *words]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
-        try:
-            assert process.stdout is not None
-            line = process.stdout.readline()
-            assert line, "the agent did not start"
-            yield json.loads(line)["url"]
-        finally:
-            process.kill()
+    command = [python_of(sdk), ROOT / "tests" / "peers" / script, *words]
+    with TemporaryDirectory() as folder, serving_process(command, log=Path(folder) / "log") as (url, _):
+        yield url
 
 
 @pytest.fixture(scope="module")
