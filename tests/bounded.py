@@ -1,16 +1,47 @@
-"""`parley.testing.running`, for five seconds at most: a test that hangs fails."""
+"""`parley.testing.running`, for five seconds at most: a test that hangs fails.
 
-from collections.abc import AsyncGenerator
+A test that uses the fixture `any_store` runs twice: on a store in memory, whose calls never suspend, and on one whose
+every call suspends at random places.
+"""
+
+import os
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
+from random import Random, randrange
 from typing import Any
 
+import pytest
 from anyio import fail_after
 
+from parley.stores.interface import TaskLog
+from parley.stores.memory import MemoryTaskLog
 from parley.testing.client import Client, running
+from parley.testing.suspending import suspending
+
+_seeds: list[int] = []
+
+
+@pytest.fixture(params=["memory", "suspending"])
+def any_store(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Let `bounded` and `log_under_test` make the stores of this kind; a failure shows the seed to repeat it with."""
+    if request.param == "memory":
+        yield
+        return
+    seed = int(os.environ.get("PARLEY_STORE_SEED") or randrange(1_000_000))
+    print(f"To suspend at the same places again: PARLEY_STORE_SEED={seed}")
+    _seeds.append(seed)
+    yield
+    _seeds.clear()
+
+
+def log_under_test(log: TaskLog | None = None) -> TaskLog:
+    """A store for a test: one in memory if none is given, made to suspend if that is this test's kind."""
+    log = MemoryTaskLog() if log is None else log
+    return suspending(log, Random(_seeds[-1])) if _seeds else log
 
 
 @asynccontextmanager
-async def bounded(program: Any, **options: Any) -> AsyncGenerator[Client]:
+async def bounded(program: Any, *, log: TaskLog | None = None, **options: Any) -> AsyncGenerator[Client]:
     with fail_after(5):
-        async with running(program, **options) as client:
+        async with running(program, log=log_under_test(log), **options) as client:
             yield client

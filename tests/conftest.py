@@ -8,6 +8,7 @@ import signal
 import pytest
 from hypothesis import settings
 
+from tests.bounded import any_store as any_store  # a fixture
 from tests.deadlines import pytest_runtest_protocol as pytest_runtest_protocol
 
 settings.register_profile("parley", deadline=None)

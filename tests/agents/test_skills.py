@@ -11,7 +11,7 @@ from parley.protocol.requests import SendMessageRequest
 from parley.protocol.tasks import TaskState
 from tests.bounded import bounded
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("any_store")]
 
 CLERK = Caller("clerk", scopes=frozenset({"read"}))
 BOSS = Caller("boss", scopes=frozenset({"read", "write", "sign"}))

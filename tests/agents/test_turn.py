@@ -17,7 +17,7 @@ from parley.protocol.requests import SendConfiguration, SendMessageRequest
 from parley.protocol.tasks import Artifact, TaskState
 from tests.bounded import bounded
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("any_store")]
 
 
 def agent_of(handler: Any, **options: Any) -> Agent:

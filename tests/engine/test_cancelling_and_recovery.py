@@ -25,9 +25,9 @@ from parley.protocol.requests import (
 from parley.protocol.tasks import TaskState
 from parley.stores.interface import ContextKey, StoreUnavailableError, TaskFilter, TaskKey, Write
 from parley.stores.memory import MemoryTaskLog
-from tests.bounded import bounded
+from tests.bounded import bounded, log_under_test
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("any_store")]
 
 
 def agent_of(handler: Any, **options: Any) -> Agent:
@@ -420,7 +420,7 @@ async def test_old_sends_finished_tasks_and_their_contexts_are_forgotten() -> No
         await turn.context.set("seen", True)
 
     async with bounded(agent_of(handler)) as client:
-        clock, log = FakeClock(), MemoryTaskLog()
+        clock, log = FakeClock(), log_under_test()
         async with Engine(client.program, log, clock=clock, retention=timedelta(hours=1)) as engine:
             task: Any = await engine.send_message(SendMessageRequest(client.message("go")))
             await clock.advance(30 * 60)

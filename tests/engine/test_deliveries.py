@@ -24,14 +24,14 @@ from parley.protocol.push import PushConfig
 from parley.protocol.requests import CreatePushConfigRequest, SendConfiguration, SendMessageRequest
 from parley.protocol.tasks import Task, TaskState, TaskStatus
 from parley.protocol.versions import Version
-from parley.stores.interface import Owner, StoreUnavailableError, TaskKey, Webhook, Write
+from parley.stores.interface import Owner, StoreUnavailableError, TaskKey, TaskLog, Webhook, Write
 from parley.stores.memory import MemoryTaskLog
 from parley.stores.sqlite import SqliteTaskLog
 from parley.testing.clock import FakeClock
 from parley.testing.stores import KEY, NEW, NOON, addition, chunk, created, creation
-from tests.bounded import bounded
+from tests.bounded import bounded, log_under_test
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("any_store")]
 
 HOOK = PushConfig("https://hook.example/secret-path", "t-1", "hook", "s3cret-token")
 
@@ -139,9 +139,9 @@ async def settled(deliveries: Deliveries) -> None:
         await asyncio.sleep(0)
 
 
-async def a_log(*, chunks: int = 0, config: PushConfig = HOOK, version: Version = Version.V1_0) -> MemoryTaskLog:
+async def a_log(*, chunks: int = 0, config: PushConfig = HOOK, version: Version = Version.V1_0) -> TaskLog:
     """A log with one task that has a webhook, which has been told nothing yet."""
-    log = MemoryTaskLog()
+    log = log_under_test()
     await log.write(creation())
     await log.put_push_config(KEY, config, version=version, after=0)
     for number in range(1, chunks + 1):
@@ -221,7 +221,7 @@ async def test_before_1_0_a_webhook_gets_the_task_as_it_stood_at_each_change_of_
         chunk(5),
         status(TaskState.COMPLETED),
     )
-    log = MemoryTaskLog()
+    log = log_under_test()
     await log.write(Write(KEY, 0, events[:2], TaskState.WORKING, NOON, NEW))
     await log.put_push_config(KEY, HOOK, version=version, after=0)
     # The second change lies behind a snapshot, the first before it.
@@ -377,7 +377,7 @@ async def test_a_webhook_that_hangs_delays_neither_the_agent_nor_other_webhooks(
 
 async def test_calls_are_bounded_in_all_and_per_host() -> None:
     """And everybody gets their turn."""
-    log = MemoryTaskLog()
+    log = log_under_test()
     urls = [f"https://{host}.example/{number}" for host in ("a", "b", "c") for number in range(4)]
     inbox = Inbox()
     for number, url in enumerate(urls):
@@ -472,7 +472,7 @@ async def test_stopping_lets_calls_end_and_begins_no_others() -> None:
 
 async def test_all_that_is_behind_is_found_page_by_page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parley.engine.deliveries, "LOADED_AT_ONCE", 2)
-    log = MemoryTaskLog()
+    log = log_under_test()
     for number in range(5):
         key = TaskKey(KEY.owner, f"t-{number}")
         await log.write(creation(key))

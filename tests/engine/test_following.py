@@ -14,7 +14,7 @@ from parley.protocol.tasks import Task, TaskState
 from parley.protocol.versions import Version
 from tests.bounded import bounded
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("any_store")]
 
 
 class Stepper:

@@ -9,11 +9,12 @@ import asyncio
 import tempfile
 from collections import Counter
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from parley import Agent, Turn
 from parley.engine.caller import ANYBODY
@@ -28,6 +29,7 @@ from parley.stores.memory import MemoryTaskLog
 from parley.stores.sqlite import SqliteTaskLog
 from parley.testing.client import Client
 from parley.testing.clock import FakeClock
+from parley.testing.suspending import suspending
 
 SAY, ASK, STEP, WAIT, PAUSE, FAIL = "sapwhf"
 scripts = st.text(alphabet=[SAY, SAY, SAY, ASK, STEP, WAIT, PAUSE, FAIL], min_size=1, max_size=8)
@@ -293,7 +295,21 @@ class SqliteEngineLife(EngineLife):
         self.folder.cleanup()
 
 
+class SuspendingEngineLife(EngineLife):
+    """The same on a store whose every call suspends at random places."""
+
+    def make_log(self) -> TaskLog:
+        self.random = Random(0)
+        return suspending(MemoryTaskLog(), self.random)
+
+    @initialize(seed=st.integers(0, 1_000_000))
+    def suspend_at_other_places(self, seed: int) -> None:
+        self.random.seed(seed)
+
+
 TestInMemory = EngineLife.TestCase
-TestInMemory.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestInMemory.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestSuspending = SuspendingEngineLife.TestCase
+TestSuspending.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
 TestInSqlite = SqliteEngineLife.TestCase
 TestInSqlite.settings = settings(max_examples=15, stateful_step_count=20, deadline=None)

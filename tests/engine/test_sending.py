@@ -22,9 +22,10 @@ from parley.protocol.messages import Message, Role, TextPart
 from parley.protocol.push import PushConfig
 from parley.protocol.requests import ListTasksRequest, SendConfiguration, SendMessageRequest
 from parley.protocol.tasks import Artifact, Task, TaskState
+from parley.stores.interface import TaskKey
 from tests.bounded import bounded
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("any_store")]
 
 
 def echo(**options: Any) -> Agent:
@@ -155,7 +156,8 @@ async def test_two_messages_that_begin_the_same_task_of_0_1_at_once_make_one_run
             for message in messages
         ]
         await gate.begun.wait()
-        while len((await client.get("mine")).history) < 2:
+        run = client.engine.runs.find(TaskKey(client.caller.owner, "mine"))
+        while run is not None and len(run.journal.messages) < 2:
             await asyncio.sleep(0)
         gate.open.set()
         first, second = await asyncio.gather(*sends)

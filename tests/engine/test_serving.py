@@ -32,9 +32,9 @@ from parley.stores.interface import StoreUnavailableError, TaskKey
 from parley.stores.locate import opened
 from parley.stores.memory import MemoryTaskLog
 from parley.stores.sqlite import SqliteTaskLog
-from tests.bounded import bounded
+from tests.bounded import bounded, log_under_test
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("any_store")]
 
 
 def agent_of(handler: Any, **options: Any) -> Agent:
@@ -244,7 +244,7 @@ async def test_draining_lets_runs_finish_refuses_new_ones_and_cuts_readers_off_a
         yield "done"
 
     with fail_after(5):
-        log = MemoryTaskLog()
+        log = log_under_test()
         async with Engine(agent_of(handler), log) as engine:
             asked: Any = await engine.send_message(SendMessageRequest(message("ask", "m-2")))
             reader = asyncio.create_task(collect(engine.subscribe_to_task(SubscribeToTaskRequest(asked.id))))
@@ -285,11 +285,12 @@ async def test_what_a_drain_cut_off_is_taken_up_by_the_next_engine(seconds: floa
     begun = asyncio.Event()
 
     async def hang(turn: Turn) -> None:
+        await turn.step("a step that is recorded, and its task with it", lambda: None)
         begun.set()
         await asyncio.Event().wait()
 
     with fail_after(5):
-        log = MemoryTaskLog()
+        log = log_under_test()
         async with Engine(agent_of(hang), log, limits=limits, drain_seconds=0) as engine:
             sender = asyncio.create_task(engine.send_message(SendMessageRequest(message())))
             await begun.wait()
