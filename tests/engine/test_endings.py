@@ -179,7 +179,7 @@ async def test_agents_that_share_a_store_keep_their_contexts_apart() -> None:
         kept = [name for name in ("a", "b") if await turn.context.get(name)]
         return {"kept": kept, "tasks": [task.id for task in await turn.context.tasks()]}
 
-    log = MemoryTaskLog()
+    log = log_under_test()
     async with Engine(agent_of(handler, id="a"), log) as a, Engine(agent_of(handler, id="b"), log) as b:
 
         async def talk(engine: Engine) -> Any:
