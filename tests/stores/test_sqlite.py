@@ -1,6 +1,7 @@
 """SQLite: the suite of every store, and what is particular to a file: crashes, locks, full disks, damage."""
 
 import asyncio
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from parley.protocol.lifecycle import fold
 from parley.protocol.messages import Message, Role, TextPart
 from parley.protocol.push import PushConfig
 from parley.protocol.tasks import Artifact, TaskState
-from parley.stores import sqlite_sends, sqlite_writer
+from parley.stores import sqlite_file, sqlite_sends, sqlite_writer
 from parley.stores.interface import (
     ConflictError,
     ContextKey,
@@ -274,18 +275,81 @@ async def test_a_file_of_a_newer_schema_is_refused(path: Path) -> None:
     await refuse(path, "a newer Parley wrote this file")
 
 
-async def test_a_damaged_file_says_so(path: Path) -> None:
-    """Pages of zeros where the events were."""
+async def fill(path: Path, *, events: int = 2_000) -> None:
+    """A closed file with one long task."""
     log = SqliteTaskLog(path)
     await log.open()
     await log.write(creation())
-    await asyncio.gather(*[log.write(addition(number)) for number in range(1, 2_000)])
+    await asyncio.gather(*[log.write(addition(number)) for number in range(1, events)])
     await log.close()
+
+
+def damage(path: Path) -> None:
+    """Put zeros in the place of one page, with events in the middle of the task, as a failing disk does."""
     content = path.read_bytes()
-    path.write_bytes(content[: 32 * 4096] + bytes(len(content) - 32 * 4096))
+    begin = content.index(b"chunk 1000") // 4096 * 4096
+    path.write_bytes(content[:begin] + bytes(4096) + content[begin + 4096 :])
+
+
+async def test_a_damaged_file_is_refused_when_it_is_opened(path: Path) -> None:
+    await fill(path)
+    damage(path)
+    await refuse(path, r"the file is damaged \(.+\)\. Stop the server, look at the damage with parley store check")
+
+
+async def test_damage_that_is_met_later_ends_all_writing(
+    path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a file too large to be looked through at its opening. What can be read is read; the log tells it once."""
+    await fill(path)
+    damage(path)
+    monkeypatch.setattr(sqlite_file, "check_quickly", lambda *_: None)
+    log = SqliteTaskLog(path)
     await log.open()
-    with pytest.raises(StoreUnavailableError, match="the file is damaged"):
-        await read_seqs(log)
+    await log.write(creation(TaskKey(ADA, "t-2")))
+    assert log.trouble() is None
+    for _ in range(2):
+        with pytest.raises(StoreUnavailableError, match="the file is damaged"):
+            await read_seqs(log)
+        with pytest.raises(StoreUnavailableError, match=r"The database file is damaged\. Stop the server"):
+            await log.write(creation(TaskKey(ADA, "t-3")))
+    assert log.trouble() == "The database file is damaged."
+    assert await log.head(TaskKey(ADA, "t-2")) is not None
+    assert await log.head(TaskKey(ADA, "t-3")) is None
+    assert len([record for record in caplog.records if record.levelname == "CRITICAL"]) == 1
+    await log.close()
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (lambda path: path.unlink(), "The database file was deleted or moved away"),
+        (lambda path: path.parent.rename(path.parent.with_name("elsewhere")), "The database file was deleted or moved"),
+        (lambda path: shutil.copy(path, path.with_name("copy")).replace(path), "Another file was put in the place"),
+        (lambda path: path.with_name("tasks.db-wal").unlink(), "The database's write-ahead log was deleted"),
+    ],
+    ids=["deleted", "moved", "replaced", "log deleted"],
+)
+async def test_a_file_that_is_no_longer_at_its_path_acknowledges_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, change: Callable[[Path], object], what: str
+) -> None:
+    """Nothing would be left of what is written there. It is noticed without a write too, and told in the log once."""
+    path = tmp_path / "store" / "tasks.db"
+    path.parent.mkdir()
+    log = SqliteTaskLog(path)
+    await log.open()
+    await log.write(creation())
+    assert log.trouble() is None
+    change(path)
+    for number in (1, 2):
+        with pytest.raises(StoreUnavailableError, match=f"{what}.+Stop the server, put the file or a backup"):
+            await log.write(addition(number))
+    with pytest.raises(StoreUnavailableError, match=what):
+        await read_seqs(log)  # in a connection of its own, which would read another file
+    assert str(log.trouble()).startswith(what)
+    assert str(path) not in str(log.trouble())
+    assert await log.head(KEY) is not None
+    assert len([record for record in caplog.records if record.levelname == "CRITICAL"]) == 1
     await log.close()
 
 

@@ -56,6 +56,7 @@ from parley.stores.interface import (
 from parley.stores.sqlite_file import EXPLAINED, connect_reader, explain, explained
 from parley.stores.sqlite_sends import RecentSends
 from parley.stores.sqlite_transaction import encode_send, encode_write
+from parley.stores.sqlite_watch import FileWatch
 from parley.stores.sqlite_writer import SqliteWriter
 
 T = TypeVar("T")
@@ -81,7 +82,8 @@ class SqliteTaskLog:
         """A log in the file at `path`, which need not exist; `busy_timeout` seconds to wait for others who lock it."""
         # Absolute, and without links: two ways to write one path must meet at one lock.
         self._path = Path(path).resolve()
-        self._writer = SqliteWriter(self._path, busy_timeout=busy_timeout)
+        self._watch = FileWatch(self._path)
+        self._writer = SqliteWriter(self._path, self._watch, busy_timeout=busy_timeout)
         self._reader: sqlite3.Connection | None = None
         self._recent_sends: RecentSends | None = None
         self._threads: ThreadPoolExecutor | None = None
@@ -127,7 +129,7 @@ class SqliteTaskLog:
 
     def trouble(self) -> str | None:
         """Why nothing can be written, if that will not pass by itself; None while all is well."""
-        return None
+        return self._watch.trouble()
 
     # --- tasks --------------------------------------------------------------------------------------------------------
 
@@ -297,6 +299,7 @@ class SqliteTaskLog:
         try:
             return question(self._reader)
         except EXPLAINED as error:  # as `explained` does, which costs as much as the question
+            self._watch.note(error)
             raise explain(error, self._path) from error
 
     async def _read(self, question: Callable[[sqlite3.Connection], T]) -> T:
@@ -310,9 +313,13 @@ class SqliteTaskLog:
             try:
                 reader = self._thread_readers.pop()
             except IndexError:  # all are in use
+                self._watch.require_in_place()
                 reader = connect_reader(self._path)
             try:
                 return question(reader)
+            except EXPLAINED as error:
+                self._watch.note(error)
+                raise
             finally:
                 self._thread_readers.append(reader)
 

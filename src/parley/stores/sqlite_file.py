@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from parley.stores.interface import StoreError, StoreUnavailableError
+from parley.stores.sqlite_check import check_quickly
 
 APPLICATION_ID = 0x50726C79
 """"Prly" in a file's header: the file is ours, and not another program's database."""
@@ -87,6 +88,7 @@ def open_owned(path: Path, stack: ExitStack, *, busy_timeout: float) -> sqlite3.
         writer.execute("PRAGMA fullfsync = ON")  # macOS: fsync alone does not reach the platter; ignored elsewhere
         writer.execute("PRAGMA temp_store = MEMORY")  # what it takes to undo a statement must not become a file
         writer.execute("PRAGMA foreign_keys = OFF")  # a script may put a table in the place of another
+        check_quickly(writer, path)
         migrate(writer, path, migrations())
         writer.execute("PRAGMA foreign_keys = ON")
         return writer

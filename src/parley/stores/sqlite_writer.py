@@ -4,7 +4,8 @@ Changes are collected while the event loop goes round once and handed to the thr
 runs it between BEGIN and COMMIT, syncs the disk once, and wakes the event loop once. So the busier the store, the more
 writes share a sync, and the two threads disturb each other twice per transaction, not twice per write. A change that
 conflicts fails alone; an error of the database takes back the whole transaction, fails everybody in it, and leaves the
-writer ready for the next.
+writer ready for the next. Only a file that is damaged, or no longer at its path, is not written to again
+(`sqlite_watch`).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from msgspec import Struct
 from parley.stores.interface import StoreError, StoreUnavailableError
 from parley.stores.sqlite_file import explain, open_owned
 from parley.stores.sqlite_transaction import Append, Transaction
+from parley.stores.sqlite_watch import FileWatch
 
 T = TypeVar("T")
 
@@ -43,8 +45,9 @@ _Outcome: TypeAlias = tuple["asyncio.Future[Any]", Any, StoreError | None]
 class SqliteWriter:
     """The only one who writes to a file."""
 
-    def __init__(self, path: Path, *, busy_timeout: float) -> None:
+    def __init__(self, path: Path, watch: FileWatch, *, busy_timeout: float) -> None:
         self._path = path
+        self._watch = watch
         self._busy_timeout = busy_timeout
         self._collected: list[_Job] = []
         self._jobs: SimpleQueue[list[_Job] | None] = SimpleQueue()
@@ -100,9 +103,11 @@ class SqliteWriter:
                 stack.close()  # and may try again at once
                 self._wake([(started, None, self._explain(error))])
                 return
+            self._watch.start()
             self._wake([(started, None, None)])
             while batch := self._take():
                 self._wake(self._commit(connection, batch))
+            self._watch.stop()
         self._wake([(stopped, None, None)])
 
     def _take(self) -> list[_Job]:
@@ -123,10 +128,13 @@ class SqliteWriter:
 
     def _commit(self, connection: sqlite3.Connection, batch: list[_Job]) -> list[_Outcome]:
         try:
+            self._watch.require_sound()
             connection.execute("BEGIN IMMEDIATE")
             outcomes = self._change(connection, batch)
             connection.execute("COMMIT")
+            self._watch.require_in_place()
         except Exception as error:  # of whatever kind: here the transaction ends, and everybody in it hears why
+            self._watch.note(error)
             self._roll_back(connection)
             return [(job.done, None, self._explain(error)) for job in batch]
         return outcomes

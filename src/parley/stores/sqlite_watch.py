@@ -1,0 +1,120 @@
+"""Whether a file in use can still be trusted: it is the file at its path, and nothing in it was found damaged.
+
+SQLite goes on writing into a file whose name was deleted or given to another file, and what it writes there is gone
+with the process. A damaged page shows only when it is read. So the writer looks after each transaction, before it says
+that anything is stored, which takes a few microseconds; and every error of the database is told here. What was found
+stays: until the file is opened again, nothing is acknowledged.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from parley.stores.interface import StoreUnavailableError
+
+logger = logging.getLogger(__name__)
+
+_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+DAMAGED = "The database file is damaged"
+DAMAGE_CURE = "Stop the server, look at the damage with parley store check, and put a backup in the file's place."
+GONE = "The database file was deleted or moved away while it was in use"
+REPLACED = "Another file was put in the place of the database file while it was in use"
+LOG_GONE = "The database's write-ahead log was deleted, moved away or replaced while it was in use"
+GONE_CURE = "Stop the server, put the file or a backup in its place, and start the server again."
+
+
+_Identity: TypeAlias = tuple[int, int] | None
+"""Which file has a name: its device and number there; None if none has."""
+
+
+class _Trouble(Struct, frozen=True):
+    """What is wrong, for anybody; what to do about it, for the log; whether the file is still in its place."""
+
+    what: str
+    cure: str
+    is_out_of_place: bool
+
+
+class FileWatch:
+    """Watches a database file and its write-ahead log."""
+
+    def __init__(self, path: Path) -> None:
+        self._database = str(path)
+        self._log = f"{path}-wal"
+        self._in_use: tuple[_Identity, _Identity] | None = None
+        self._trouble: _Trouble | None = None
+
+    def start(self) -> None:
+        """Take the files at the path for those in use: they were opened just now."""
+        self._trouble = None
+        self._in_use = (_identify(self._database), _identify(self._log))
+
+    def stop(self) -> None:
+        """Look no more: the files are let go."""
+        self._in_use = None
+
+    def trouble(self) -> str | None:
+        """What is wrong, without paths; None while all is well."""
+        self._look()
+        return f"{self._trouble.what}." if self._trouble is not None else None
+
+    def require_sound(self) -> None:
+        """Pass if nothing wrong is known.
+
+        Raises:
+            StoreUnavailableError: something is; what, and what to do about it.
+        """
+        if self._trouble is not None:
+            raise self._refusal(self._trouble)
+
+    def require_in_place(self) -> None:
+        """Pass if the path leads to the file in use.
+
+        Raises:
+            StoreUnavailableError: it does not; what has happened, and what to do about it.
+        """
+        self._look()
+        if self._trouble is not None and self._trouble.is_out_of_place:
+            raise self._refusal(self._trouble)
+
+    def note(self, error: Exception) -> None:
+        """Hear of an error of the database, which may be that the file is damaged."""
+        code = getattr(error, "sqlite_errorcode", None)
+        if isinstance(error, sqlite3.Error) and code is not None and code & 0xFF in _DAMAGE:
+            self._find(_Trouble(DAMAGED, DAMAGE_CURE, False), f" ({error})")
+
+    def _look(self) -> None:
+        if self._trouble is not None or self._in_use is None:
+            return
+        with suppress(OSError):  # what else is wrong, SQLite will tell
+            database, log = _identify(self._database), _identify(self._log)
+            if database != self._in_use[0]:
+                self._find(_Trouble(REPLACED if database else GONE, GONE_CURE, True))
+            elif log != self._in_use[1]:
+                self._find(_Trouble(LOG_GONE, GONE_CURE, True))
+
+    def _find(self, trouble: _Trouble, details: str = "") -> None:
+        if self._trouble is None:
+            self._trouble = trouble
+            logger.critical(
+                "%s: %s%s. Nothing is stored any more. %s", self._database, trouble.what, details, trouble.cure
+            )
+
+    def _refusal(self, trouble: _Trouble) -> StoreUnavailableError:
+        return StoreUnavailableError(f"{self._database}: {trouble.what}. {trouble.cure}")
+
+
+def _identify(file: str) -> _Identity:
+    try:
+        found = os.stat(file)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return found.st_dev, found.st_ino
