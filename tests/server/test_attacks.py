@@ -496,6 +496,8 @@ CHUNKS = f"{N:x}\r\n{ASKED}\r\n0\r\n\r\n"
         post(ASKED, f"Content-Length : {N}"),
         post(ASKED, "Content-Length: 99999999999999999999999"),
         post("0\r\n\r\n" + HIDDEN, "Transfer-Encoding: xchunked"),
+        post(CHUNKS, "Transfer-Encoding: gzip, chunked"),
+        f"POST /\r\n{HIDDEN}",
         post("0\r\n\r\n" + HIDDEN, "Transfer-Encoding: chunked, identity"),
         post("0\r\n\r\n" + HIDDEN, "Transfer-Encoding: chunked", "Transfer-Encoding: identity"),
         post("0\r\n\r\n" + HIDDEN, "Transfer-Encoding: \x0bchunked"),
@@ -519,7 +521,8 @@ CHUNKS = f"{N:x}\r\n{ASKED}\r\n0\r\n\r\n"
 )
 def test_a_request_whose_end_is_in_doubt_is_the_last_of_its_connection(server: Attacked, request_text: str) -> None:
     reply = server.say(request_text)
-    assert (reply.count(b"HTTP/1.1 "), reply[:13]) == (1, b"HTTP/1.1 400 ")
+    assert reply.count(b"HTTP/1.1 ") == 1
+    assert reply[9:12] in (b"400", b"501", b"505")
 
 
 def test_a_body_where_none_is_expected_is_not_the_next_request(server: Attacked) -> None:

@@ -616,6 +616,58 @@ async def test_the_body_of_such_a_request_is_never_a_request_of_its_own() -> Non
         assert [scope["path"] for scope in door.app.scopes] == ["/outer", "/next", "/last"]
 
 
+@pytest.mark.parametrize(
+    ("lines", "status", "reason"),
+    [
+        (["GET /old", ""], 505, b"Only HTTP/1.1 and HTTP/1.0 are supported."),
+        (["GET /old HTTP/0.9", "host: here", ""], 505, b"Only HTTP/1.1 and HTTP/1.0 are supported."),
+        (["GET /new HTTP/2.0", "host: here", ""], 505, b"Only HTTP/1.1 and HTTP/1.0 are supported."),
+        (
+            ["POST / HTTP/1.1", "host: here", "transfer-encoding: gzip, chunked", "", "0", ""],
+            501,
+            b"The only transfer coding that is supported is chunked.",
+        ),
+        (
+            ["POST / HTTP/1.1", "host: here", "transfer-encoding: gzip", "transfer-encoding: chunked", "", "0", ""],
+            501,
+            b"The only transfer coding that is supported is chunked.",
+        ),
+        (["GET http://host:port/ HTTP/1.1", "host: here", ""], 400, b"The request target is not a URL."),
+    ],
+)
+async def test_what_others_may_read_otherwise_is_refused_before_the_application_and_ends_the_connection(
+    lines: list[str], status: int, reason: bytes
+) -> None:
+    async with opened() as door, connected(door) as client:
+        client.send(*lines)
+        assert await client.answer() == (status, reason)
+        assert await client.rest() == b""
+    assert door.app.scopes == []
+
+
+CALLBACKS = ["on_message_begin", "on_url", "on_header", "on_headers_complete", "on_body", "on_message_complete"]
+
+
+@pytest.mark.parametrize("name", CALLBACKS)
+async def test_a_failure_of_the_listener_itself_is_logged_and_answered_as_such(
+    name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What broke in each of the parser's callbacks was answered with 400 before, and nowhere to be seen."""
+
+    def fail(*_: object) -> None:
+        raise AttributeError("a name that uvicorn has changed")
+
+    monkeypatch.setattr(GuardedProtocol, name, fail)
+    async with opened() as door, connected(door) as client:
+        client.ask("/one", body=b"body")
+        assert await client.answer() == (500, b"The server has failed.")
+        assert await client.rest() == b""
+    (record,) = caplog.records
+    assert (record.levelname, record.name) == ("ERROR", "parley.server.listener")
+    assert record.exc_info is not None
+    assert str(record.exc_info[1]) == "a name that uvicorn has changed"
+
+
 @pytest.mark.parametrize("hosts", [(), ("host: a", "host: b")])
 async def test_a_request_has_exactly_one_host(hosts: tuple[str, ...]) -> None:
     async with opened() as door, connected(door) as client:

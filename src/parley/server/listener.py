@@ -21,7 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import formatdate
 from enum import IntEnum
-from typing import Any
+from typing import Any, NoReturn
 from urllib.parse import unquote
 
 import httptools
@@ -207,8 +207,8 @@ class GuardedProtocol(HttpToolsProtocol):
         self.bytes_without_news += len(data)
         try:
             self._parse(self.parser, data)
-        except httptools.HttpParserError:
-            self.refuse(*(self.refusal or (400, "This is not HTTP/1.1.")))
+        except httptools.HttpParserError as error:
+            self._refuse_unparsed(error)
             return
         # A header or a trailer without an end is kept by the parser, which does not bound it.
         if self.has_news:
@@ -231,6 +231,16 @@ class GuardedProtocol(HttpToolsProtocol):
             parser.feed_data(b"POST / HTTP/1.1\r\n%b\r\n" % b"".join(head or [b"content-length: 0\r\n"]))
             if rest := data[upgrade.args[0] :]:
                 self._parse(parser, rest)
+
+    def _refuse_unparsed(self, error: httptools.HttpParserError) -> None:
+        """Answer for what has stopped the parser: a refusal, a failure of our own, or bytes that are not HTTP/1.1."""
+        if self.refusal is not None:
+            self.refuse(*self.refusal)
+        elif isinstance(error, httptools.HttpParserCallbackError):
+            logger.error("A request could not be taken", exc_info=error.__context__ or error)
+            self.refuse(500, "The server has failed.")
+        else:
+            self.refuse(400, "This is not HTTP/1.1.")
 
     def refuse(self, status: int, reason: str) -> None:
         """Answer with an error if no other answer has begun, and close when the client had time to read it."""
@@ -274,8 +284,7 @@ class GuardedProtocol(HttpToolsProtocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         """A header or a trailer."""
         if len(self.headers) >= self.max_headers:
-            self.refusal = (431, "There are too many headers.")
-            raise _Refused
+            self._stop(431, "There are too many headers.")
         name = name.lower()
         if name == b"expect" and value.lower() == b"100-continue":
             self.expect_100_continue = True
@@ -286,27 +295,38 @@ class GuardedProtocol(HttpToolsProtocol):
         self.has_news = True
         # What came until now bounds the head, and is short enough nearly always; then nothing is added up.
         if self.bytes_without_news > self.limits.head_bytes and self._head_bytes() > self.limits.head_bytes:
-            self.refusal = (431, "The headers are too long.")
-            raise _Refused
-        hosts = [value for name, value in self.headers if name == b"host"]
-        if len(hosts) != 1 and self.parser is not None and self.parser.get_http_version() == "1.1":
-            self.refusal = (400, "A request has exactly one Host.")  # RFC 9112 section 3.2
-            raise _Refused
+            self._stop(431, "The headers are too long.")
         if len(self.pipeline) >= self.limits.pipelined:
-            self.refusal = (400, "Too many requests are pipelined.")
-            raise _Refused
+            self._stop(400, "Too many requests are pipelined.")
+        assert self.parser is not None  # it is what calls
+        self._check_head(self.parser.get_http_version())
+        self._complete_scope(self.parser)
         self.phase, self.since = BODY, self.state.now
         self.body_bytes = 0
-        assert self.parser is not None  # it is what calls
-        self._complete_scope(self.parser)
         self._start_exchange(self.parser)
         # Trailers are dropped: what was checked must not get more headers behind the check.
         self.headers = []
 
+    def _check_head(self, version: str) -> None:
+        """Refuse what the parser takes, but a server behind or before this one may read otherwise."""
+        if version not in ("1.1", "1.0"):  # the parser knows 0.9, which has no headers, and 2.0 too
+            self._stop(505, "Only HTTP/1.1 and HTTP/1.0 are supported.")
+        hosts = 0
+        for name, value in self.headers:
+            if name == b"host":
+                hosts += 1
+            elif name == b"transfer-encoding" and value.lower() != b"chunked":  # RFC 9112 section 6.1
+                self._stop(501, "The only transfer coding that is supported is chunked.")
+        if hosts != 1 and version == "1.1":
+            self._stop(400, "A request has exactly one Host.")  # RFC 9112 section 3.2
+
     def _complete_scope(self, parser: httptools.HttpRequestParser) -> None:
-        parsed = httptools.parse_url(self.url)
-        raw_path = parsed.path or b"/"
-        path = raw_path.decode("ascii")
+        try:
+            parsed = httptools.parse_url(self.url)
+            raw_path = parsed.path or b"/"
+            path = raw_path.decode("ascii")
+        except (httptools.HttpParserInvalidURLError, UnicodeDecodeError):
+            self._stop(400, "The request target is not a URL.")
         scope = self.scope
         scope["method"] = parser.get_method().decode("ascii")
         scope["http_version"] = parser.get_http_version()
@@ -329,19 +349,29 @@ class GuardedProtocol(HttpToolsProtocol):
             keep_alive=self.scope["http_version"] != "1.0" and parser.should_keep_alive(),
             on_response=self.on_response_complete,
         )
-        app: Any = vars(self)["app"]  # of a type that uvicorn leaves open
         if before is None or before.response_complete:
-            self._start_asgi_task(self.cycle, app)
+            self._start(self.cycle)
         else:
             self.flow.pause_reading()
-            self.pipeline.appendleft((self.cycle, app))
+            self.pipeline.appendleft((self.cycle, self._app))
 
     def _head_bytes(self) -> int:
         return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
 
-    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+    @property
+    def _app(self) -> Any:
+        return vars(self)["app"]  # of a type that uvicorn leaves open
+
+    def _start(self, cycle: RequestResponseCycle) -> None:
         self.active = cycle
-        super()._start_asgi_task(cycle, app)
+        task = self.loop.create_task(cycle.run_asgi(self._app))
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    def _stop(self, status: int, reason: str) -> NoReturn:
+        """End the parsing of a request that is refused."""
+        self.refusal = (status, reason)
+        raise _Refused
 
     def on_body(self, body: bytes) -> None:
         """A piece of the body."""
@@ -377,7 +407,7 @@ class GuardedProtocol(HttpToolsProtocol):
             return
         self.flow.resume_reading()
         if self.pipeline:
-            self._start_asgi_task(*self.pipeline.pop())
+            self._start(self.pipeline.pop()[0])
         elif self.phase is REPLY:
             self._enter(IDLE)
         elif self.phase is BODY:  # the reply did not wait for the body
