@@ -12,6 +12,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+import httpx2
 import pytest
 import trustme
 from joserfc.jwk import ECKey
@@ -120,12 +121,13 @@ def test_an_agent_with_mutual_tls_sees_the_proxys_certificate(tmp_path: Path) ->
 
 
 def test_it_has_what_every_server_has(agent: str, tmp_path: Path) -> None:
-    """A signed card with public addresses, metrics, and a log for machines."""
+    """A signed card with public addresses, metrics, a log for machines, and a guard against web pages."""
     key = ECKey.generate_key("P-256")
     (tmp_path / "key.pem").write_bytes(key.as_pem(private=True))
     public = ("--public-url", "https://a.example/x", "--public-grpc-url", "grpc.example:443")
     files = ("--signing-key", "key.pem", "--ledger", "ledger.jsonl")
-    with proxying(agent, *FREE, *public, *files, "--log-format", "json", cwd=tmp_path) as proxy:
+    names = ("--webhook-url", "http://hooks.example:8080", "--allowed-host", "b.example")
+    with proxying(agent, *FREE, *public, *files, *names, "--log-format", "json", cwd=tmp_path) as proxy:
         url = json.loads(proxy.until_logged("Serving at"))["url"]
         card = json.loads(fetch(f"{url}/.well-known/agent-card.json?A2A-Version=1.0"))
         assert {face["url"] for face in card["supportedInterfaces"]} == {
@@ -136,6 +138,12 @@ def test_it_has_what_every_server_has(agent: str, tmp_path: Path) -> None:
         verify_card(card, lambda _: load_key(key.as_dict(private=False)))
         call(url, "SendMessage", message("hello"))
         assert b"parley_" in fetch(f"{url}/metrics")
+        answers = [
+            httpx2.post(url, json={}, headers={"Host": host}).status_code
+            for host in ("a.example", "b.example", "hooks.example", "evil.example")
+        ]
+        assert answers == [200, 200, 200, 421]
+        assert httpx2.post(url, json={}, headers={"Origin": "https://evil.example"}).status_code == 403
         assert proxy.end() == 0
     assert proxy.said == []
     (entry,) = (tmp_path / "ledger.jsonl").read_text().splitlines()

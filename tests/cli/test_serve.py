@@ -320,6 +320,7 @@ def test_mistakes_are_told_in_one_line_each(directory: Path) -> None:
             "'foo' is no origin. Write it as https://app.example.com, or * for all.",
         ),
         (["serve", "x", "--cors-origin", "https://a.example/"], "'https://a.example/' is no origin."),
+        (["serve", "x", "--allowed-host", "a.example:80"], "Invalid host name: 'a.example:80'."),
         (["serve", "x", "--public-grpc-url", "a.example"], "'a.example' is no host and port."),
         (["serve", "x", "--public-grpc-url", "a.example:0"], "'a.example:0' is no host and port."),
         (["serve"], "Missing argument"),

@@ -85,7 +85,9 @@ async def main(options: Any) -> None:
         print(json.dumps({"http": http, "grpc": grpc}), flush=True)
         listening.start()
 
-    await serve(app, Serving(port=0, grpc_port=0, access_log=options.access_log), on_ready=tell, stop=stop)
+    # As on the network: on loopback the guard against web pages would refuse most of it by its host name.
+    serving = Serving(host="0.0.0.0", port=0, grpc_port=0, allow_anonymous=True, access_log=options.access_log)
+    await serve(app, serving, on_ready=tell, stop=stop)
 
 
 if __name__ == "__main__":

@@ -101,7 +101,7 @@ async def served_once(serving: Serving) -> Bound:
         while not seen:
             await asyncio.sleep(0)
         reader, writer = await asyncio.open_connection("127.0.0.1", int(seen[0].url.rpartition(":")[2]))
-        writer.write(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
+        writer.write(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n")
         assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
         stop.set()
         await reader.read()

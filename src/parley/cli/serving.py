@@ -212,6 +212,10 @@ def server_options(
     trusted_proxy: Annotated[
         list[str] | None, typer.Option(metavar="ADDRESS", help="Believe X-Forwarded-… of this address or network.")
     ] = None,
+    allowed_host: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Answer under this host name too; .example.com for all below it."),
+    ] = None,
     signing_key: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Sign the cards with this key, PEM or JWK.")
     ] = None,
@@ -255,6 +259,7 @@ def server_options(
         tls=_tls(tls_cert, tls_key, tls_client_ca, tls_client_auth),
         allow_anonymous=allow_anonymous,
         trusted_proxies=tuple(map(_check_network, trusted_proxy or ())),
+        allowed_hosts=tuple(map(_check_host, allowed_host or ())),
         access_log=access_log,
     )
     return ServerOptions(
@@ -324,6 +329,16 @@ def _check_origin(text: str) -> str:
     if text != "*" and not re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/?#@\s]+", text):
         raise typer.BadParameter(
             f"{text!r} is no origin. Write it as https://app.example.com, or * for all.", param_hint="--cors-origin"
+        )
+    return text
+
+
+def _check_host(text: str) -> str:
+    if not re.fullmatch(r"\.?[\w-]+(\.[\w-]+)*|[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*", text, re.ASCII):
+        raise typer.BadParameter(
+            f"Invalid host name: {text!r}. Write it without a port, as agents.example.com, "
+            "or as .example.com for all names below it.",
+            param_hint="--allowed-host",
         )
     return text
 

@@ -69,7 +69,8 @@ class Relay:
         self._upstream = upstream
         self._addressing = addressing
         self._log = log
-        self._inboxes = Inboxes(log, deliveries, agent=agent, url=f"{url.rstrip('/')}{PATH}")
+        self.url = f"{url.rstrip('/')}{PATH}"
+        self._inboxes = Inboxes(log, deliveries, agent=agent, url=self.url)
         self._limits = limits or ServerLimits()
         self._trace = trace
         self._bodies = BodyRoom(self._limits.bodies_bytes)

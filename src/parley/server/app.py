@@ -95,6 +95,7 @@ class App:
         self.log = open_store(store) if isinstance(store, str) else store
         self.pulse = Pulse(self.limits)
         self._security = security
+        self.cors_origins = tuple(cors_origins)
         self._public_url = public_url.rstrip("/") if public_url else None
         self._telemetry = telemetry
         self._webhooks = webhooks
@@ -200,6 +201,12 @@ class App:
         """Take no more work, let runs finish for a while, and cut streams off with an error that says to come back."""
         self._is_draining = True
         await asyncio.gather(*(service.engine.drain() for service in self.services.values()))
+
+    @property
+    def own_urls(self) -> list[str]:
+        """Where callers, and the agent behind a proxy, were told to reach the app."""
+        urls = [self._public_url] if self._public_url else []
+        return urls if self._side_door is None else [*urls, self._side_door.url]
 
     def announce_grpc(self, port: int, host: str | None = None) -> None:
         """Put a gRPC server that listens at this port into the cards, at the host that their readers know."""

@@ -134,6 +134,11 @@ class SideDoor(Protocol):
         """The beginning of its paths."""
         ...
 
+    @property
+    def url(self) -> str:
+        """Where the others reach it."""
+        ...
+
     async def receive(self, request: HttpRequest) -> None:
         """Answer a request."""
         ...

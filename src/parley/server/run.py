@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from parley.protocol.errors import ParleyError
 from parley.server.app import App
+from parley.server.browser_guard import BrowserGuard
 from parley.server.listener import BACKLOG, Listener, ListenerLimits
 from parley.server.tls import TlsError, TlsFiles
 
@@ -77,6 +78,11 @@ class Serving:
     """Let an app without security schemes be reached from other machines."""
     trusted_proxies: tuple[str, ...] = ()
     """Addresses and networks whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Names that the server answers to beside those of its public URL; `.example.com` stands for all below it.
+
+    On loopback it answers to loopback names and these only; elsewhere to every name, unless there are some here.
+    """
     access_log: bool = False
     limits: ListenerLimits = field(default_factory=ListenerLimits)
 
@@ -122,7 +128,7 @@ async def serve(
         if serving.grpc_port:  # gRPC only logs why a port cannot be had
             _close(bind(serving.host, serving.grpc_port))
         listener = Listener(
-            app,
+            _guarded(app, serving),
             limits=serving.limits,
             tls=context,
             trusted_proxies=serving.trusted_proxies,
@@ -148,6 +154,19 @@ async def serve(
                     await _drain(app, listener, grpc_server)
     finally:
         _close(sockets)
+
+
+def _guarded(app: App, serving: Serving) -> BrowserGuard:
+    """The app behind a guard that knows at which address it is served."""
+    on_loopback = is_loopback(serving.host)
+    return BrowserGuard(
+        app,
+        is_loopback=on_loopback,
+        # On loopback the name that it was told to listen at is its own, such as that of the machine.
+        allowed_hosts=(*serving.allowed_hosts, serving.host) if on_loopback else serving.allowed_hosts,
+        own_urls=app.own_urls,
+        allowed_origins=app.cors_origins,
+    )
 
 
 def runs_under_way(app: App) -> int:
