@@ -14,7 +14,8 @@ from parley.engine.clock import SystemClock, random_id
 from parley.engine.engine import Engine
 from parley.engine.limits import Limits
 from parley.engine.supervisor import RESTARTING
-from parley.protocol.errors import InternalError, TaskNotCancelableError, UnavailableError
+from parley.protocol.errors import InternalError, TaskFinishedError, TaskNotCancelableError, UnavailableError
+from parley.protocol.events import StatusUpdate
 from parley.protocol.messages import Message, Role, TextPart
 from parley.protocol.requests import CancelTaskRequest, SendConfiguration, SendMessageRequest
 from parley.protocol.tasks import Task, TaskState
@@ -184,6 +185,53 @@ async def test_a_task_that_changes_while_it_is_canceled_is_looked_at_again() -> 
         task = await client.send("go")
         canceled = await client.engine.cancel_task(CancelTaskRequest(task.id))
         assert (canceled.status.state, log.conflicts) == (TaskState.CANCELED, 1)
+
+
+async def test_an_answer_that_comes_while_a_cancel_is_being_written_is_refused_and_begins_nothing() -> None:
+    runs: list[str] = []
+
+    async def handler(turn: Turn) -> None:
+        runs.append(turn.text)
+        await turn.ask("?")
+
+    log = SlowLog()
+    async with bounded(agent_of(handler), log=log) as client:
+        asked = await client.send("go")
+        log.is_holding = True
+        canceling = asyncio.create_task(client.cancel(asked))
+        await until(lambda: log.held)
+        answering = asyncio.create_task(client.send("yes", task=asked))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        log.let_go()
+        with pytest.raises(TaskFinishedError):
+            await answering
+        assert (await canceling).status.state is TaskState.CANCELED
+        assert client.engine.runs.working == 0
+    assert runs == ["go"]
+
+
+async def test_readers_of_a_waiting_task_hear_of_its_cancel_also_if_the_caller_of_it_has_gone() -> None:
+    async def handler(turn: Turn) -> None:
+        await turn.ask("?")
+
+    log = SlowLog()
+    async with bounded(agent_of(handler), log=log) as client:
+        asked = await client.send("go")
+        reader = client.follow(asked)
+        await anext(reader)
+        reading = asyncio.ensure_future(anext(reader))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        log.is_holding = True
+        canceling = asyncio.create_task(client.cancel(asked))
+        await until(lambda: log.held)
+        canceling.cancel()
+        await asyncio.wait({canceling})
+        log.let_go()
+        _, heard = await reading
+        assert isinstance(heard, StatusUpdate)
+        assert heard.status.state is TaskState.CANCELED
 
 
 class BrokenLog(MemoryTaskLog):

@@ -344,16 +344,24 @@ class Engine:
             if run is not None:
                 await run.wait_for_end()
                 continue
+            await self._supervisor.wait_for_reserved(key)
             head = await self._views.head(key)
             if self._supervisor.find(key) is not None:
                 continue
             if is_terminal(head.state):
                 raise TaskNotCancelableError(details={"taskId": key.task_id, "state": head.state.value})
             try:
-                await self._settle(head, TaskState.CANCELED)
+                # To its end, also if the caller goes away: readers and webhooks are told when it is written.
+                await asyncio.shield(self._in_background(self._cancel_waiting(head)))
                 return
             except ConflictError:
                 continue
+
+    async def _cancel_waiting(self, head: TaskHead) -> None:
+        if not self._supervisor.is_free(head.key):
+            raise ConflictError
+        with self._supervisor.reserved(head.key):
+            await self._settle(head, TaskState.CANCELED)
 
     async def subscribe_to_task(
         self, request: SubscribeToTaskRequest, caller: Caller = ANYBODY, *, after: int | None = None
@@ -451,10 +459,11 @@ class Engine:
             except StoreError as error:
                 logger.warning("Old tasks and sends could not be forgotten: %s", error)
 
-    def _in_background(self, work: Coroutine[None, None, None]) -> None:
+    def _in_background(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
+        return task
 
 
 def _log_fields(head: TaskHead) -> dict[str, str]:

@@ -118,6 +118,7 @@ class Reception:
             return await self._begin_task(request, caller, send, self._new_id())
         key = TaskKey(caller.owner, task_id)
         while True:
+            await self._supervisor.wait_for_reserved(key)
             head = await self._log.head(key)
             if head is not None and head.agent != self._program.id:
                 raise TaskNotFoundError.for_task(task_id)
@@ -191,7 +192,7 @@ class Reception:
             raise UnavailableError("The task is being recovered; try again in a moment")
         admit_message(key.task_id, head.state, may_reopen=request.caller_names_task)
         events = await self._views.events(key)
-        if len(events) != head.last_seq or self._supervisor.find(key) is not None:
+        if len(events) != head.last_seq or not self._supervisor.is_free(key):
             return None
         return await self._resume(head, events, message, request, caller, remembered)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextvars import Context, copy_context
 
 from parley.engine.clock import Clock, NewId
@@ -47,6 +47,7 @@ class Supervisor:
         self._working: dict[Run, asyncio.Task[None]] = {}
         # With the context of its sender each: a run begins in it, whoever ended to make room.
         self._queue: dict[Run, Context] = {}
+        self._reserved: dict[TaskKey, asyncio.Future[None]] = {}
         self._endings: set[asyncio.Task[None]] = set()
         self._idle: asyncio.Future[None] | None = None
         self._timekeeper: asyncio.Task[None] | None = None
@@ -55,6 +56,25 @@ class Supervisor:
     def find(self, key: TaskKey) -> Run | None:
         """The run of a task, working or waiting for its turn."""
         return self._runs.get(key)
+
+    @contextlib.contextmanager
+    def reserved(self, key: TaskKey) -> Generator[None]:
+        """Keep runs away from a task that has none while its state is changed without one."""
+        free = self._reserved[key] = asyncio.get_running_loop().create_future()
+        try:
+            yield
+        finally:
+            del self._reserved[key]
+            free.set_result(None)
+
+    def is_free(self, key: TaskKey) -> bool:
+        """Whether nothing changes the task: no run, and nothing that keeps runs away."""
+        return key not in self._runs and key not in self._reserved
+
+    async def wait_for_reserved(self, key: TaskKey) -> None:
+        """Return when runs are not kept away from the task any more."""
+        while (free := self._reserved.get(key)) is not None:
+            await asyncio.wait({free})
 
     @property
     def working(self) -> int:
