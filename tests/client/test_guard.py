@@ -54,6 +54,7 @@ def test_a_card_may_point_to_the_host_that_was_named_and_to_public_hosts_over_tl
         "https://localhost/a2a",
         "https://[::1]/a2a",
         "https://[::ffff:10.0.0.1]/",
+        "https://[64:ff9b::808:808]/",
         "https://0.0.0.0/",
         "https://10.0.0.1/",
         "https://169.254.169.254/latest/meta-data/",

@@ -36,6 +36,7 @@ def test_addresses_of_the_internet_are_public(text: str) -> None:
         "::ffff:8.8.8.8",
         "64:ff9b::7f00:1",
         "64:ff9b::a9fe:a9fe",
+        "64:ff9b::808:808",
         "64:ff9b:1::808:808",
         "fe80::1",
         "fd00:ec2::254",

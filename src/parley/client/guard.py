@@ -21,6 +21,7 @@ from parley.network.addresses import (
     is_listed,
     is_local_name,
     is_public,
+    is_public_answer,
     read_address,
 )
 
@@ -180,14 +181,15 @@ class DialRules:
     def check_host(self, host: str) -> Address | None:
         """The address that a host is, if it is one. Raises ForbiddenTargetError unless it is public or exempt."""
         address = _read_host(host)
-        if address is None and is_local_name(host.lower()) and not self.is_exempt(host):
-            raise ForbiddenTargetError(f"{host} is not a public name")
+        is_local = is_local_name(host.lower()) if address is None else not is_public(address)
+        if is_local and not self.is_exempt(host):
+            raise ForbiddenTargetError(f"{host} is not a public {'name' if address is None else 'address'}")
         return address
 
     def check_addresses(self, host: str, addresses: Sequence[Address]) -> None:
         """Raises ForbiddenTargetError unless all addresses are public, or the host is exempt."""
         # All of them: a name with public and private addresses is an attack, or a mistake that looks like one.
-        if all(is_public(address) for address in addresses):
+        if all(map(is_public_answer, addresses)):
             if addresses and host.lower() in self._trusted:
                 self._public.add(host.lower())
         elif not self.is_exempt(host):

@@ -47,7 +47,7 @@ _SPECIAL_6 = [
     )
 ]
 
-# How machines that have only IPv6 see all others; RFC 6052. It is as public as the address that it stands for.
+# How machines that have only IPv6 see all others; RFC 6052. Name servers make such addresses, nobody writes them.
 _TRANSLATED = ipaddress.IPv6Network("64:ff9b::/96")
 
 _LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
@@ -60,12 +60,17 @@ class OddHostError(ValueError):
 
 
 def is_public(address: Address) -> bool:
-    """Whether an address belongs to the public Internet and to nothing special."""
+    """Whether an address that is written in a URL belongs to the public Internet and to nothing special."""
     if isinstance(address, ipaddress.IPv4Address):
         return not any(address in network for network in _SPECIAL_4)
+    return address in _PUBLIC_6 and not any(address in network for network in _SPECIAL_6)
+
+
+def is_public_answer(address: Address) -> bool:
+    """Whether an address that a name resolves to is public: one through NAT64 is if the address within it is."""
     if address in _TRANSLATED:
         return is_public(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
-    return address in _PUBLIC_6 and not any(address in network for network in _SPECIAL_6)
+    return is_public(address)
 
 
 def read_address(host: str) -> Address | None:

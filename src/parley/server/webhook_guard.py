@@ -20,6 +20,7 @@ from parley.network.addresses import (
     is_listed,
     is_local_name,
     is_public,
+    is_public_answer,
     read_address,
 )
 from parley.network.pinned import NameResolver, Resolve
@@ -39,6 +40,7 @@ __all__ = [
     "check_webhook",
     "check_webhook_url",
     "is_public",
+    "is_public_answer",
 ]
 
 MAX_URL = 2_048
@@ -123,11 +125,7 @@ def _check_url(url: str, policy: WebhookPolicy) -> None:
     is_allowed = policy.allows(host)
     if parts.scheme == "http" and not is_allowed:
         raise WebhookForbiddenError("A webhook's URL begins with https, unless the server is told to allow its host")
-    address = _read_address(host)
-    if address is None:
-        _check_name(host, is_allowed=is_allowed)
-    elif not is_allowed and not is_public(address):
-        raise WebhookForbiddenError("A webhook has a public address, unless the server is told to allow its host")
+    _check_host(host, is_allowed=is_allowed)
 
 
 def _split(url: str) -> tuple[SplitResult, str]:
@@ -146,20 +144,19 @@ def _split(url: str) -> tuple[SplitResult, str]:
     return parts, host
 
 
-def _read_address(host: str) -> Address | None:
+def _check_host(host: str, *, is_allowed: bool) -> Address | None:
+    """The address that a host is, or None if it is a name. Raises WebhookForbiddenError if it cannot be public."""
     try:
-        return read_address(host)
+        address = read_address(host)
+        if address is None:
+            check_name(host)
     except OddHostError as error:
         raise WebhookForbiddenError(f"A webhook's {error}") from None
-
-
-def _check_name(host: str, *, is_allowed: bool) -> None:
-    try:
-        check_name(host)
-    except OddHostError as error:
-        raise WebhookForbiddenError(f"A webhook's {error}") from None
-    if not is_allowed and is_local_name(host):
+    if not is_allowed and address is None and is_local_name(host):
         raise WebhookForbiddenError("A webhook has a public host name")
+    if not is_allowed and address is not None and not is_public(address):
+        raise WebhookForbiddenError("A webhook has a public address, unless the server is told to allow its host")
+    return address
 
 
 # --- when a webhook is called -----------------------------------------------------------------------------------------
@@ -173,13 +170,10 @@ class WebhookRules:
 
     def check_host(self, host: str) -> Address | None:
         """The address that a host is, or None if it is a name that may be resolved."""
-        address = _read_address(host)
-        if address is None:
-            _check_name(host.lower(), is_allowed=self.policy.allows(host))
-        return address
+        return _check_host(host.lower(), is_allowed=self.policy.allows(host))
 
     def check_addresses(self, host: str, addresses: Sequence[Address]) -> None:
         """Make sure that a host may be called."""
         # All of them: a name with public and private addresses is an attack, or a mistake that looks like one.
-        if not self.policy.allows(host) and not all(is_public(address) for address in addresses):
+        if not self.policy.allows(host) and not all(map(is_public_answer, addresses)):
             raise WebhookForbiddenError("The host has an address that is not public")
