@@ -12,7 +12,7 @@ from parley import Agent, File, Turn
 from parley.engine.limits import Limits
 from parley.protocol.errors import InvalidParamsError, LocalProtocolError
 from parley.protocol.events import ArtifactUpdate, StatusUpdate
-from parley.protocol.messages import DataPart, Message, Part, RawPart, Role, TextPart, UrlPart
+from parley.protocol.messages import DataPart, Message, Part, RawPart, Role, TextPart, UrlPart, text_of
 from parley.protocol.requests import SendConfiguration, SendMessageRequest
 from parley.protocol.tasks import Artifact, TaskState
 from tests.bounded import bounded
@@ -164,7 +164,7 @@ async def test_several_artifacts_are_streamed_side_by_side() -> None:
         left, right = turn.artifact("left.py"), turn.artifact("right.py", description="the other")
         for text in "ab":
             await left.write(text)
-            await right.write(text.upper(), last=text == "b")
+            await right.write(text.upper(), last=text == "a")
         await left.write()
 
     async with bounded(agent_of(handler)) as client:
@@ -173,14 +173,58 @@ async def test_several_artifacts_are_streamed_side_by_side() -> None:
     chunks = [e for e in events if isinstance(e, ArtifactUpdate)]
     assert [(e.artifact.artifact_id, e.append, e.last_chunk) for e in chunks] == [
         ("left.py", False, False),
-        ("right.py", False, False),
-        ("left.py", True, False),
+        ("right.py", False, True),
+        ("left.py", True, True),
         ("right.py", True, True),
     ]
     assert [(a.index, a.name, a.description) for a in task.artifacts] == [
         (0, "left.py", None),
         (1, "right.py", "the other"),
     ]
+
+
+@pytest.mark.parametrize("written_first", [False, True], ids=["with the end", "before the end"])
+async def test_the_last_chunk_of_a_completed_task_says_so(written_first: bool) -> None:
+    """Only the end shows which chunk was the last: if that is on its way already, an empty one follows."""
+    is_seen = asyncio.Event()
+
+    async def handler(turn: Turn) -> Any:
+        await turn.artifact("notes").write(File(b"1", "1.bin"))
+        yield "Hel"
+        answer = await turn.ask("Go on?")
+        yield "lo ", answer.text
+        if written_first:
+            await is_seen.wait()
+
+    async with bounded(agent_of(handler)) as client:
+        events = [event async for event in client.stream("go")]
+        async for event in client.stream("you", task=events[0]):
+            events.append(event)
+            if isinstance(event, ArtifactUpdate):
+                is_seen.set()
+        task = await client.get(events[0])
+    chunks = [e for e in events if isinstance(e, ArtifactUpdate)]
+    said = [(e.artifact.artifact_id, e.append, e.last_chunk, text_of(e.artifact.parts)) for e in chunks]
+    begun = [("notes", False, False, ""), ("response", False, False, "Hel")]
+    if written_first:
+        ended = [("response", True, False, "lo you"), ("notes", True, True, ""), ("response", True, True, "")]
+    else:
+        ended = [("response", True, True, "lo you"), ("notes", True, True, "")]
+    assert said == begun + ended
+    assert [artifact.parts for artifact in task.artifacts] == [
+        (RawPart(b"1", "application/octet-stream", "1.bin"),),
+        (TextPart("Hello you"),),
+    ]
+
+
+async def test_an_artifact_of_a_task_that_failed_has_no_last_chunk() -> None:
+    async def handler(turn: Turn) -> Any:
+        yield "half"
+        await turn.fail("No more.")
+
+    async with bounded(agent_of(handler)) as client:
+        events = [event async for event in client.stream("go")]
+    assert [e.last_chunk for e in events if isinstance(e, ArtifactUpdate)] == [False]
 
 
 async def test_a_form_goes_along_with_the_question_and_its_fields_come_back() -> None:

@@ -1,5 +1,8 @@
 """A task's life as the table and the fold have it."""
 
+from collections.abc import Sequence
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +20,7 @@ from parley.protocol.lifecycle import (
     is_interrupted,
     is_terminal,
 )
-from parley.protocol.messages import Message, Part, Role, TextPart
+from parley.protocol.messages import DataPart, Message, Part, Role, TextPart
 from parley.protocol.tasks import Artifact, Task, TaskState, TaskStatus
 
 S = TaskState
@@ -82,7 +85,7 @@ def test_a_whole_life_adds_up_to_the_task() -> None:
         "t1",
         "c1",
         TaskStatus(S.COMPLETED, done),
-        artifacts=(Artifact("a1", (TextPart("92"), TextPart(" EUR")), name="amount"),),
+        artifacts=(Artifact("a1", (TextPart("92 EUR"),), name="amount"),),
         history=(question, asked, answer),
         metadata={"kept": True},
     )
@@ -102,9 +105,8 @@ def test_a_later_chunk_may_say_more_about_its_artifact() -> None:
 
     task = fold(None, [created(), ArtifactUpdate("t1", "c1", first), ArtifactUpdate("t1", "c1", later, append=True)])
 
-    parts = (TextPart("x"), TextPart("y"))
     metadata = {"a": 1, "b": 2}
-    assert task.artifacts == (Artifact("a1", parts, "draft", "a poem", metadata, ("e1", "e2"), 3),)
+    assert task.artifacts == (Artifact("a1", (TextPart("xy"),), "draft", "a poem", metadata, ("e1", "e2"), 3),)
 
 
 def test_a_recorded_step_changes_nothing_in_the_task() -> None:
@@ -116,13 +118,44 @@ def test_a_status_update_adds_its_metadata_to_the_task() -> None:
     assert task.metadata == {"kept": True, "new": 1}
 
 
-@given(texts=st.lists(st.text(max_size=3), max_size=20), cut=st.integers(0, 20))
-def test_folding_in_two_parts_is_folding_at_once(texts: list[str], cut: int) -> None:
-    events: list[TaskEvent] = [created(), *(chunk(text) for text in texts)]
+parts = st.one_of(
+    st.builds(TextPart, st.sampled_from(["", "a", "b"])),
+    st.builds(TextPart, st.just("a"), st.sampled_from([None, "text/markdown"]), metadata=st.just({"bold": True})),
+    st.builds(DataPart, st.integers(0, 1)),
+)
+
+
+def piece(parts: Sequence[Part], *, append: bool = True) -> ArtifactUpdate:
+    return ArtifactUpdate("t1", "c1", Artifact("a1", tuple(parts)), append=append)
+
+
+@given(
+    chunks=st.lists(st.tuples(st.lists(parts, max_size=3), st.integers(0, 4).map(bool)), max_size=12),
+    cut=st.integers(0, 12),
+)
+def test_folding_in_two_parts_is_folding_at_once(chunks: list[tuple[list[Part], bool]], cut: int) -> None:
+    """So a reader that begins with a snapshot and one that has seen every event hold the same task."""
+    events: list[TaskEvent] = [created(), *(piece(said, append=append) for said, append in chunks)]
     before = fold(None, events[: cut + 1])
     assert fold(before, events[cut + 1 :]) == fold(None, events)
-    parts: tuple[Part, ...] = tuple(TextPart(text) for text in texts)
-    assert fold(None, events).artifacts == ((Artifact("a1", parts),) if texts else ())
+
+
+@given(said=st.lists(parts, min_size=2, max_size=8), cuts=st.sets(st.integers(1, 7), min_size=1))
+def test_where_a_stream_was_cut_into_chunks_makes_no_difference(said: list[Part], cuts: set[int]) -> None:
+    filled = [TextPart("first"), *said, TextPart("last")]
+    borders = sorted({0, *(1 + cut % (len(filled) - 1) for cut in cuts), len(filled)})
+    chunks = [piece(filled[start:end]) for start, end in pairwise(borders)]
+    one_by_one = [piece([part]) for part in filled]
+    assert fold(None, [created(), *chunks]) == fold(None, [created(), *one_by_one])
+
+
+def test_plain_texts_that_follow_each_other_are_one_part_of_an_artifact_that_grew() -> None:
+    bold = TextPart("!", metadata={"bold": True})
+    first = piece([TextPart("a"), TextPart("b")], append=False)
+    end = piece([TextPart("")])
+    assert fold(None, [created(), first, end]).artifacts[0].parts == (TextPart("a"), TextPart("b"))
+    grown = [created(), first, chunk("c"), piece([bold, bold, TextPart("d")]), chunk("e"), piece([DataPart(1)]), end]
+    assert fold(None, grown).artifacts[0].parts == (TextPart("abc"), bold, bold, TextPart("de"), DataPart(1))
 
 
 @pytest.mark.parametrize(

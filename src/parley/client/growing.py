@@ -1,21 +1,20 @@
 """A task as a stream's reader has seen it so far, and what a snapshot knows beyond that.
 
 Tolerant on purpose: other people's agents send what no table allows, and what they say is shown as they say it. The one
-rule: after the events of `difference` the task is the snapshot, in its status and in its artifacts. History and
-metadata, which no event carries, are taken over by `learn`.
+rule: after the events of `difference` the task is the snapshot, in its status and its artifacts, although texts may be
+cut into other parts. History and metadata, which no event carries, are taken over by `learn`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeGuard
 
 from msgspec import structs
 
 from parley.protocol.events import ArtifactUpdate, StatusUpdate, StreamEvent
 from parley.protocol.jsonvalue import JsonObject
-from parley.protocol.lifecycle import described_again, ends_stream, is_interrupted, is_terminal
-from parley.protocol.messages import Message, Part, TextPart, text_of
+from parley.protocol.lifecycle import described_again, ends_stream, grow, is_interrupted, is_terminal
+from parley.protocol.messages import Message, Part, TextPart, is_plain_text, joined, text_of
 from parley.protocol.tasks import Artifact, Task, TaskState, TaskStatus
 
 
@@ -35,6 +34,7 @@ class GrowingTask:
         self._is_untouched = False
         self._artifacts: dict[str, Artifact] = {}
         self._parts: dict[str, list[Part]] = {}
+        """The parts of the artifacts that have grown, as they came."""
 
     @property
     def is_over(self) -> bool:
@@ -82,7 +82,7 @@ class GrowingTask:
                 self.learn(event)
                 self.task_id, self.context_id = event.id, event.context_id
                 self._artifacts = {artifact.artifact_id: artifact for artifact in event.artifacts}
-                self._parts = {artifact.artifact_id: list(artifact.parts) for artifact in event.artifacts}
+                self._parts = {}
             case StatusUpdate():
                 if self._unkept is not None:
                     self._history.append(self._unkept)
@@ -100,16 +100,21 @@ class GrowingTask:
 
     def _add_chunk(self, event: ArtifactUpdate) -> None:
         name = event.artifact.artifact_id
-        if event.append and name in self._parts:
-            self._parts[name].extend(event.artifact.parts)
-            self._artifacts[name] = described_again(self._artifacts[name], event.artifact)
+        known = self._artifacts.get(name)
+        if event.append and known is not None:
+            grow(self._parts, known, event.artifact.parts)
+            self._artifacts[name] = described_again(known, event.artifact)
         else:
             self._artifacts[name] = event.artifact
-            self._parts[name] = list(event.artifact.parts)
+            self._parts.pop(name, None)
+
+    def _seen_parts(self, name: str) -> Sequence[Part]:
+        return self._parts.get(name) or self._artifacts[name].parts
 
     def artifact(self, artifact_id: str) -> Artifact:
         """An artifact as it has grown. Raises KeyError if there is none."""
-        return structs.replace(self._artifacts[artifact_id], parts=tuple(self._parts[artifact_id]))
+        artifact, parts = self._artifacts[artifact_id], self._parts.get(artifact_id)
+        return artifact if parts is None else structs.replace(artifact, parts=joined(parts))
 
     def task(self) -> Task:
         """The task as it has grown; what no event has said is left empty."""
@@ -119,8 +124,11 @@ class GrowingTask:
 
     def has(self, event: ArtifactUpdate) -> bool:
         """Whether the parts of a chunk are among those that were seen: then it may be an old one."""
-        seen = self._parts.get(event.artifact.artifact_id, ())
-        return all(part in seen or (_is_plain(part) and part.text in text_of(seen)) for part in event.artifact.parts)
+        name = event.artifact.artifact_id
+        seen = self._seen_parts(name) if name in self._artifacts else ()
+        return all(
+            part in seen or (is_plain_text(part) and part.text in text_of(seen)) for part in event.artifact.parts
+        )
 
     def is_ahead_of(self, snapshot: Task) -> bool:
         """Whether a snapshot is an old one: the task is at work in it, and it has less of each artifact than was seen.
@@ -131,10 +139,11 @@ class GrowingTask:
             return False
         less = False
         for artifact in snapshot.artifacts:
-            seen = self._parts.get(artifact.artifact_id)
-            if seen is None or _beyond(artifact.parts, seen) is None:
+            name = artifact.artifact_id
+            beyond = _beyond(artifact.parts, self._seen_parts(name)) if name in self._artifacts else None
+            if beyond is None:
                 return False
-            less = less or bool(_beyond(artifact.parts, seen))
+            less = less or bool(beyond)
         return less or len(snapshot.artifacts) < len(self._artifacts)
 
     def difference(self, snapshot: Task) -> list[StreamEvent]:
@@ -158,12 +167,12 @@ class GrowingTask:
         old = self._artifacts.get(artifact.artifact_id)
         if old is None:
             return [replacement]
-        missing = _beyond(self._parts[artifact.artifact_id], artifact.parts)
+        missing = _beyond(self._seen_parts(artifact.artifact_id), artifact.parts)
         if missing is None or not _is_described_alike(described_again(old, artifact), artifact):
             return [replacement]
         if not missing and _is_described_alike(old, artifact):
             return []
-        chunk = structs.replace(artifact, parts=tuple(missing))
+        chunk = structs.replace(artifact, parts=missing)
         return [ArtifactUpdate(snapshot.id, snapshot.context_id, chunk, append=True, last_chunk=is_whole)]
 
 
@@ -178,19 +187,17 @@ def _is_described_alike(one: Artifact, other: Artifact) -> bool:
     return structs.replace(one, parts=(), index=None) == structs.replace(other, parts=(), index=None)
 
 
-def _beyond(seen: Sequence[Part], known: Sequence[Part]) -> list[Part] | None:
+def _beyond(seen: Sequence[Part], known: Sequence[Part]) -> tuple[Part, ...] | None:
     """The parts after those that were seen, or None if these are others. Texts may be cut differently."""
-    if list(known[: len(seen)]) == list(seen):
-        return list(known[len(seen) :])
-    if not all(_is_plain(part) for part in (*seen, *known)):
+    if tuple(known[: len(seen)]) == tuple(seen):
+        return joined(known[len(seen) :])
+    before, after = joined(seen), joined(known)
+    if after[: len(before)] == before:
+        return after[len(before) :]
+    cut = len(before) - 1  # where the text goes on that was seen last
+    last, grown = before[cut], after[cut] if cut < len(after) else None
+    if before[:cut] != after[:cut] or grown is None or not (is_plain_text(last) and is_plain_text(grown)):
         return None
-    before, after = text_of(seen), text_of(known)
-    if not after.startswith(before):
+    if not grown.text.startswith(last.text):
         return None
-    rest = after[len(before) :]
-    return [TextPart(rest)] if rest else []
-
-
-def _is_plain(part: Part) -> TypeGuard[TextPart]:
-    """Whether a part is text and nothing else, so that cutting it elsewhere changes nothing."""
-    return isinstance(part, TextPart) and part == TextPart(part.text)
+    return (TextPart(grown.text[len(last.text) :]), *after[cut + 1 :])

@@ -35,6 +35,7 @@ class Journal:
         "artifact_ids",
         "messages",
         "opening",
+        "unclosed",
     )
 
     def __init__(self, events: Iterable[TaskEvent] = ()) -> None:
@@ -43,6 +44,8 @@ class Journal:
         """The message that began the conversation: the one a handler is given, however often it runs."""
         self.artifact_ids: dict[str, int] = {}
         self.artifact_bytes = 0
+        self.unclosed: dict[str, None] = {}
+        """The artifacts of which no chunk was the last yet, in the order in which they were begun."""
         self._emitted: dict[str, int] = {}
         self._repeated: dict[str, int] = {}
         self._answers: list[Message] = []
@@ -71,6 +74,7 @@ class Journal:
                     self._is_waiting = False
             case ArtifactUpdate():
                 self._count_emitted(event.artifact.artifact_id)
+                self.note_chunk(event.artifact.artifact_id, is_last=event.last_chunk)
                 self.artifact_bytes += size_of(event.artifact.parts)
                 self.slot_of(event.artifact.artifact_id)
             case StepRecorded():
@@ -89,11 +93,19 @@ class Journal:
             # Reopened: the handler begins a new conversation, with the slots of the old one.
             self.opening = None
             self._emitted.clear()
+            self.unclosed.clear()
             self._answers.clear()
             self._steps.clear()
 
     def _count_emitted(self, name: str) -> None:
         self._emitted[name] = self._emitted.get(name, 0) + 1
+
+    def note_chunk(self, artifact_id: str, *, is_last: bool) -> None:
+        """Remember whether an artifact is complete with its newest chunk."""
+        if is_last:
+            self.unclosed.pop(artifact_id, None)
+        else:
+            self.unclosed[artifact_id] = None
 
     def next_emission(self, name: str) -> int | None:
         """The number of the next emission under a name, from 1 on; None if it was made before this run."""

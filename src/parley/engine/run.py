@@ -183,6 +183,7 @@ class Run:
         artifact = structs.replace(artifact, index=self.journal.slot_of(name))
         grows = number > 1 if append is None else append
         self._emit(ArtifactUpdate(self.key.task_id, self.context_id, artifact, grows, last))
+        self.journal.note_chunk(name, is_last=last)
         if self._is_far_ahead:
             await self.settle()
 
@@ -230,9 +231,30 @@ class Run:
     def finish(self, state: TaskState, message: Message | None = None, metadata: JsonObject | None = None) -> None:
         """Put the task into a final or waiting state, once, and hand that to the store."""
         if not self.is_closed:
+            if state is TaskState.COMPLETED:
+                self._close_artifacts()
             self._append_status(state, message, metadata)
             self.is_closed = True
             self._write()  # now: nothing comes behind it
+
+    def _close_artifacts(self) -> None:
+        """Mark the last chunk of every artifact that was not closed; if it was written already, an empty one is added.
+
+        Only the end shows which chunk is the last, and no chunk waits for it. The empty one is written together with
+        the final state, so that no handler that begins again finds it in its journal.
+        """
+        unclosed, buffer = self.journal.unclosed, self._buffer
+        for place in range(len(buffer) - 1, -1, -1):
+            if not unclosed:
+                return
+            event = buffer[place]
+            if isinstance(event, ArtifactUpdate) and event.artifact.artifact_id in unclosed:
+                buffer[place] = structs.replace(event, last_chunk=True)
+                del unclosed[event.artifact.artifact_id]
+        for name in unclosed:
+            # Every dialect demands at least one part.
+            nothing = Artifact(name, (TextPart(""),), index=self.journal.slot_of(name))
+            self._append(ArtifactUpdate(self.key.task_id, self.context_id, nothing, append=True, last_chunk=True))
 
     def close(self) -> None:
         """Take nothing more in. What was said before the end, if there was one, is still written."""

@@ -1,11 +1,10 @@
-"""A task's life: which state may follow which, and how events add up to a task.
-
-The rules, all of them:
+"""A task's life: which state may follow which, and how events add up to a task. The rules, all of them:
 
 - A task begins submitted. It works, pauses to be asked or authorised, and ends; `TRANSITIONS` is the whole table.
 - Ended is ended: no event follows a terminal state. The one exception is 0.1, whose callers may send to a finished
   task: `admit_message` lets them, and the task goes back to submitted.
-- An artifact update replaces the artifact of that id in place, or adds to it when it says `append`.
+- An artifact update replaces the artifact of that id in place, or adds to it when it says `append`. In an artifact
+  that grew, adjacent plain texts are one part, wherever the chunks were cut; a chunk of empty text adds nothing.
 - The message of a status moves into the history when the next message or status comes, so that a question stands
   before its answer.
 
@@ -20,7 +19,7 @@ from msgspec import structs
 
 from parley.protocol.errors import IllegalTransitionError, LocalProtocolError, TaskFinishedError
 from parley.protocol.events import ArtifactUpdate, MessageAdded, StatusUpdate, StepRecorded, TaskCreated, TaskEvent
-from parley.protocol.messages import Message, Part
+from parley.protocol.messages import Message, Part, joined
 from parley.protocol.tasks import Artifact, Task, TaskState
 
 S = TaskState
@@ -160,10 +159,7 @@ class _Fold:
             self._artifacts[new.artifact_id] = new
             self._parts.pop(new.artifact_id, None)
             return
-        parts = self._parts.get(new.artifact_id)
-        if parts is None:
-            parts = self._parts[new.artifact_id] = list(old.parts)
-        parts.extend(new.parts)
+        grow(self._parts, old, new.parts)
         self._artifacts[new.artifact_id] = described_again(old, new)
 
     def task(self) -> Task:
@@ -172,10 +168,19 @@ class _Fold:
             raise LocalProtocolError("A task's first event must create it.")
         artifacts = self._artifacts
         for artifact_id, parts in self._parts.items():
-            artifacts[artifact_id] = structs.replace(artifacts[artifact_id], parts=tuple(parts))
+            artifacts[artifact_id] = structs.replace(artifacts[artifact_id], parts=joined(parts))
         return Task(
             task.id, task.context_id, self._status, tuple(artifacts.values()), tuple(self._history), self._metadata
         )
+
+
+def grow(grown: dict[str, list[Part]], artifact: Artifact, parts: tuple[Part, ...]) -> None:
+    """Add the parts of a chunk to those of its artifact, by id; they are joined at the end, once."""
+    known = grown.get(artifact.artifact_id)
+    if known is not None:
+        known.extend(parts)
+    elif joined(parts):
+        grown[artifact.artifact_id] = [*artifact.parts, *parts]
 
 
 def described_again(old: Artifact, new: Artifact) -> Artifact:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import TypeAlias
+from itertools import groupby
+from typing import TypeAlias, TypeGuard
 
 from msgspec import Struct
 
@@ -66,6 +67,22 @@ Part: TypeAlias = TextPart | RawPart | UrlPart | DataPart
 def text_of(parts: Iterable[Part]) -> str:
     """All text in parts, as chunks are put together: with nothing in between."""
     return "".join(part.text for part in parts if isinstance(part, TextPart))
+
+
+def is_plain_text(part: Part) -> TypeGuard[TextPart]:
+    """Whether a part is text and nothing else, so that it makes no difference where it is cut."""
+    return type(part) is TextPart and part.media_type is None and part.filename is None and not part.metadata
+
+
+def joined(parts: Iterable[Part]) -> tuple[Part, ...]:
+    """Parts in which plain texts that follow each other are one, and none is empty: `"a", "b", file` → `"ab", file`."""
+    whole: list[Part] = []
+    for is_plain, neighbours in groupby(parts, is_plain_text):
+        if not is_plain:
+            whole.extend(neighbours)
+        elif text := text_of(neighbours):
+            whole.append(TextPart(text))
+    return tuple(whole)
 
 
 class Message(Struct, frozen=True, gc=False, omit_defaults=True, tag="message"):
