@@ -219,11 +219,12 @@ def test_the_endpoint_of_an_old_card_speaks_the_version_it_can_be_read_in(
     assert [interface.version for interface in card.interfaces] == [version]
 
 
-def test_a_1_0_card_may_state_versions_with_a_patch_number() -> None:
+def test_a_1_0_card_may_state_versions_with_a_patch_number_or_none_at_all() -> None:
     face = {"url": "u", "protocolBinding": "JSONRPC", "protocolVersion": "1.0.1"}
     odd = {**face, "protocolVersion": "draft.9.1"}
-    card = v1_0.DIALECT.decode_card(json.dumps({"name": "a", "supportedInterfaces": [face, odd]}).encode())
-    assert [interface.version for interface in card.interfaces] == ["1.0", "draft.9.1"]
+    silent = {"url": "u", "protocolBinding": "JSONRPC"}  # Microsoft's agent-framework-a2a, as documented
+    card = v1_0.DIALECT.decode_card(json.dumps({"name": "a", "supportedInterfaces": [face, odd, silent]}).encode())
+    assert [interface.version for interface in card.interfaces] == ["1.0", "draft.9.1", "1.0"]
 
 
 MANY_DOORS = c.AgentCard(

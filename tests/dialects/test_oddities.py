@@ -363,3 +363,14 @@ def test_a_webhook_of_0_3_protojson_may_have_its_id_in_its_name(name: str, confi
     assert request.config == expected
     request = decode(dialect, ops.CREATE_PUSH_CONFIG, {"parent": "tasks/t", "configId": "None", "config": config})
     assert request.config == expected
+
+
+def test_an_event_or_answer_of_1_0_may_be_tagged_by_kind_instead_of_wrapped() -> None:
+    """As langgraph-api 0.16 writes all events of a stream but the first."""
+    update = b'{"taskId": "t", "contextId": "c", "kind": "status-update", "status": {"state": "TASK_STATE_WORKING"}}'
+    assert v1_0.DIALECT.decode_event(update) == StatusUpdate("t", "c", TaskStatus(TaskState.WORKING))
+    task: Any = v1_0.DIALECT.decode_result(ops.SEND_MESSAGE, b'{"kind": "task", "id": "t", "status": {}}')
+    assert task.id == "t"
+    for wrong in (b'{"kind": 1}', b'{"kind": "status"}', b'{"kind": "task", "task": null}'):
+        with pytest.raises(PeerProtocolError, match="exactly one of"):
+            v1_0.DIALECT.decode_event(wrong)

@@ -116,7 +116,8 @@ def consistent(found: FoundCard) -> str:
 def versioned(found: FoundCard) -> str:
     """Versions are Major.Minor."""
     faces: list[dict[str, Any]] = found.members.get("supportedInterfaces") or []
-    versions = [str(face.get("protocolVersion")) for face in faces]  # as written: the card's reader drops patch numbers
+    stated = [face.get("protocolVersion") for face in faces]  # as written: the card's reader drops patch numbers
+    versions = [str(version) for version in stated if version]
     patched = [version for version in versions if version.count(".") != 1]
     if patched:
         raise Broken(f"interfaces declare versions that are not Major.Minor: {', '.join(patched)}", must=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from parley.dialects.cards import detect_card_version
 from parley.protocol.cards import AgentCard
@@ -36,7 +36,18 @@ def looks_like(members: Mapping[str, Any], raw: bytes) -> Version:
 
 def lacks(members: Mapping[str, Any], version: Version) -> list[str]:
     """The members that a card of this version must have, and this one has not."""
-    return [name for name in REQUIRED[version] if members.get(name) in (None, "")]
+    missing = [name for name in REQUIRED[version] if members.get(name) in (None, "")]
+    return missing + (_unversioned(members) if version is V1_0 else [])
+
+
+def _unversioned(members: Mapping[str, Any]) -> list[str]:
+    """The interfaces that do not say which version they speak: the card's reader lets them be."""
+    faces: Any = members.get("supportedInterfaces")
+    return [
+        f"supportedInterfaces[{index}].protocolVersion"
+        for index, face in enumerate(cast(list[Any], faces) if isinstance(faces, list) else [])
+        if isinstance(face, dict) and not cast(dict[str, Any], face).get("protocolVersion")
+    ]
 
 
 def repeated_skills(card: AgentCard) -> list[str]:

@@ -32,6 +32,7 @@ from parley.client.options import Bounds, Retries, Timeouts
 from parley.client.reply import Reply, Update
 from parley.client.resuming import FIRST_LOOK_SECONDS, LOOK_SECONDS, Following
 from parley.client.selection import interfaces_in_order, newest_of, read_bindings, read_versions
+from parley.client.spoken import Spoken
 from parley.client.transport import Sent
 from parley.contents import parts_of
 from parley.protocol import operations as ops
@@ -395,9 +396,10 @@ class Client:
         after: str | None = None,
     ) -> AsyncGenerator[Update]:
         following = Following(self.calls, tenant=request.tenant)
+        spoken = Spoken(keeps_notes_apart=self.calls.declares(CURSOR))
         async with aclosing(self._events(operation, request, following, after)) as events:
             async for event in events:
-                yield Update(event, following.seen, following.cursor)
+                yield Update(event, following.seen, following.cursor, spoken.text(event))
 
     async def _events(
         self,

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from parley.client.growing import GrowingTask
-from parley.protocol.events import ArtifactUpdate, StreamEvent
+from parley.client.questions import question_of
+from parley.protocol.events import StreamEvent
 from parley.protocol.jsonvalue import JsonValue
 from parley.protocol.lifecycle import is_interrupted, is_terminal
 from parley.protocol.messages import DataPart, Message, Part, RawPart, UrlPart, text_of
@@ -76,8 +77,9 @@ class Reply:
 
     @property
     def question(self) -> str:
-        """What the agent asks, if it waits for an answer."""
-        return text_of(self.message.parts) if self.needs_input and self.message else ""
+        """What the agent asks, if it waits for an answer; as JSON if it asks with data that has no words."""
+        task = self.task
+        return question_of(task.status, task.artifacts) if task and self.needs_input else ""
 
     @property
     def has_failed(self) -> bool:
@@ -113,25 +115,14 @@ class Update(Struct, frozen=True, gc=False):
     seen: GrowingTask
     cursor: str | None = None
     """Where `subscribe` can go on after this event, also in another process; None if the agent has no cursors."""
+    text: str = ""
+    """The text that the event adds: to print as it comes. Nothing is in it twice, however the agent streams."""
 
     @property
     def artifact(self) -> Artifact | None:
         """The whole artifact that the event has added to, if it has."""
         artifact = getattr(self.event, "artifact", None)
         return self.seen.artifact(artifact.artifact_id) if artifact is not None else None
-
-    @property
-    def text(self) -> str:
-        """The text that the event adds: to print as it comes. What is said with a status is not among it."""
-        match self.event:
-            case ArtifactUpdate(artifact=artifact):
-                return text_of(artifact.parts)
-            case Message(parts=parts):
-                return text_of(parts)
-            case Task(artifacts=artifacts):
-                return "".join(text_of(artifact.parts) for artifact in artifacts)
-            case _:
-                return ""
 
     @property
     def task(self) -> Task | None:
@@ -150,8 +141,9 @@ class Update(Struct, frozen=True, gc=False):
 
     @property
     def question(self) -> str:
-        """What the agent asks, if it waits for an answer."""
-        return self._said if self.needs_input else ""
+        """What the agent asks, if it waits for an answer; as JSON if it asks with data that has no words."""
+        task = self.task if self.needs_input else None
+        return question_of(task.status, task.artifacts) if task else ""
 
     @property
     def has_failed(self) -> bool:
@@ -161,10 +153,5 @@ class Update(Struct, frozen=True, gc=False):
     @property
     def reason(self) -> str:
         """Why it was not done, if the agent says so."""
-        return self._said if self.has_failed else ""
-
-    @property
-    def _said(self) -> str:
-        """What was said with the task's state."""
-        status = self.seen.status
-        return text_of(status.message.parts) if status and status.message else ""
+        message = self.seen.status.message if self.seen.status and self.has_failed else None
+        return text_of(message.parts) if message else ""

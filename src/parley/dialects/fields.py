@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from types import UnionType
-from typing import Annotated, Any, Generic, TypeAlias, TypeVar, cast
+from typing import Annotated, Any, ClassVar, Generic, TypeAlias, TypeVar, cast
 
 import msgspec
 from msgspec import inspect
@@ -52,6 +52,9 @@ def always_object() -> dict[str, Any]:
 
 class OneOf(msgspec.Struct, rename="camel", omit_defaults=True):
     """A wrapper that says what it holds by the one member it has, such as `{"task": …}`."""
+
+    kinds: ClassVar[dict[str, str]] = {}
+    """The member that is meant where the content comes without its wrapper, by the `kind` that it then has."""
 
     def __post_init__(self) -> None:
         values = msgspec.structs.astuple(self)
@@ -218,7 +221,7 @@ def _relax(value: JsonValue, schema: inspect.Type, protojson: EnumNames | None) 
         case inspect.UnionType(types=members):
             return _relax_union(value, members, protojson)
         case inspect.StructType() if isinstance(value, dict):
-            return _relax_struct(value, schema, protojson)
+            return _relax_struct(_wrapped(value, schema), schema, protojson)
         case inspect.ListType(item_type=item) if isinstance(value, list):
             return [_relax(child, item, protojson) for child in value]
         case inspect.DictType(value_type=item) if isinstance(value, dict):
@@ -250,6 +253,14 @@ def _relax_union(value: JsonValue, members: tuple[inspect.Type, ...], protojson:
 def _has_required(value: dict[str, JsonValue], schema: inspect.StructType) -> bool:
     required = [field.encode_name for field in schema.fields if field.required]
     return bool(required) and all(name in value for name in required)
+
+
+def _wrapped(value: dict[str, JsonValue], schema: inspect.StructType) -> dict[str, JsonValue]:
+    """The content of a wrapper in its wrapper, also if it came without."""
+    kinds = schema.cls.kinds if issubclass(schema.cls, OneOf) else {}
+    kind = value.get("kind")
+    member = kinds.get(kind) if isinstance(kind, str) else None
+    return {member: value} if member and not any(name in value for name in kinds.values()) else value
 
 
 def _relax_struct(value: dict[str, JsonValue], schema: inspect.StructType, protojson: EnumNames | None) -> Any:

@@ -743,7 +743,7 @@ def decode_interface(interface: ProtoMessage) -> c.AgentInterface:
     return c.AgentInterface(
         required("url", interface.url),
         required("protocolBinding", interface.protocol_binding),
-        without_patch(required("protocolVersion", interface.protocol_version)),
+        without_patch(interface.protocol_version or Version.V1_0),  # as in `v1_0_card`
         interface.tenant or None,
     )
 

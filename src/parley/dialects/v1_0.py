@@ -121,6 +121,13 @@ class WireArtifactUpdate(Wire):
 
 
 class WireStreamResponse(OneOf):
+    # langgraph-api 0.16 wraps the first event of a stream and tags all others by `kind`, as 0.3 does.
+    kinds = {
+        "task": "task",
+        "message": "message",
+        "status-update": "statusUpdate",
+        "artifact-update": "artifactUpdate",
+    }
     task: WireTask | None = None
     message: WireMessage | None = None
     status_update: WireStatusUpdate | None = None
@@ -128,6 +135,7 @@ class WireStreamResponse(OneOf):
 
 
 class WireSendResponse(OneOf):
+    kinds = {"task": "task", "message": "message"}  # as in streams
     task: WireTask | None = None
     message: WireMessage | None = None
 

@@ -14,7 +14,7 @@ from parley.dialects.dialect import Codec
 from parley.dialects.fields import NonEmpty, Reader, always_list, always_object, always_text, read_each
 from parley.dialects.oauth_flows import one_flow_per_scheme
 from parley.protocol import cards as c
-from parley.protocol.versions import without_patch
+from parley.protocol.versions import Version, without_patch
 
 
 class Wire(Struct, rename="camel", omit_defaults=True):
@@ -24,7 +24,8 @@ class Wire(Struct, rename="camel", omit_defaults=True):
 class WireInterface(Wire):
     url: NonEmpty
     protocol_binding: NonEmpty
-    protocol_version: NonEmpty
+    # Required, but Microsoft's agent-framework-a2a 1.0.0b261022 documents a card without it (A2AExecutor).
+    protocol_version: str = field(default_factory=always_text)
     tenant: str | None = None
 
 
@@ -290,7 +291,9 @@ def decode_card(card: WireCard) -> c.AgentCard:
         description=card.description,
         version=card.version,
         interfaces=tuple(
-            c.AgentInterface(i.url, i.protocol_binding, without_patch(i.protocol_version), i.tenant or None)
+            c.AgentInterface(
+                i.url, i.protocol_binding, without_patch(i.protocol_version or Version.V1_0), i.tenant or None
+            )
             for i in card.supported_interfaces
         ),
         capabilities=c.AgentCapabilities(
