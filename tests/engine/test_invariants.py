@@ -83,7 +83,14 @@ class EngineLife(RuleBasedStateMachine):
         self.gate = asyncio.Event()
         agent = Agent("Script")
         agent.on_message(self.play)
-        limits = Limits(events_in_memory=4, page_events=3, snapshot_events=5, run_attempts=1_000)
+        limits = Limits(
+            events_in_memory=4,
+            bytes_in_memory=20,  # about two chunks
+            page_events=3,
+            page_characters=300,
+            snapshot_events=5,
+            run_attempts=1_000,
+        )
         self.client = Client(agent, self.make_log(), FakeClock(), limits, ANYBODY)
         await self.client.restart()
 

@@ -15,6 +15,7 @@ from parley.protocol.events import ArtifactUpdate, StatusUpdate, StreamEvent
 from parley.protocol.messages import Message, RawPart, Role, TextPart
 from parley.protocol.tasks import Artifact, Task, TaskState, TaskStatus
 from parley.proxy.read_ahead import MOST_BYTES, MOST_EVENTS, ReadAhead
+from tests.cycles import no_cycles
 
 pytestmark = pytest.mark.anyio
 
@@ -91,11 +92,12 @@ async def test_what_waits_comes_before_the_error_that_ends_the_stream() -> None:
         yield 2, SPOKEN
         raise UnavailableError("gone")
 
-    with fail_after(5):
+    with fail_after(5), no_cycles():
         batches = ReadAhead().batches(failing())
         assert [number for number, _ in await anext(batches)] == [1, 2]
-        with pytest.raises(UnavailableError, match="gone"):
+        with pytest.raises(UnavailableError, match="gone") as failure:
             await anext(batches)
+        del batches, failure
 
 
 async def test_a_stream_that_is_cut_ends_at_once() -> None:

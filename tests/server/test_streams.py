@@ -11,6 +11,7 @@ import httpx2
 import pytest
 
 from parley.server.app import App
+from parley.server.body_room import BodyRoom
 from parley.server.limits import ServerLimits
 from parley.server.streams import Pulse, SseStream
 from parley.wire.sse import Decoder, Frame
@@ -197,6 +198,8 @@ async def test_what_could_not_be_written_is_not_what_a_reader_has_got() -> None:
     written: list[bytes] = []
 
     class Request:
+        address = "192.0.2.1"
+
         async def start_reply(self, *_: Any) -> None: ...
 
         async def send_piece(self, body: bytes, **_: Any) -> None:
@@ -215,6 +218,7 @@ async def test_what_could_not_be_written_is_not_what_a_reader_has_got() -> None:
         return event.encode()
 
     request: Any = Request()
-    stream = SseStream(request, batches(), encode, lambda _, last: b"cut after %d" % last, lambda: ())
+    room = BodyRoom(1_000)
+    stream = SseStream(request, batches(), encode, lambda _, last: b"cut after %d" % last, lambda: (), room)
     await stream.run(Pulse(ServerLimits()))
     assert written == [b"one", b"cut after 1", b""]

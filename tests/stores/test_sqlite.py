@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from parley.protocol.events import ArtifactUpdate
+from parley.protocol.events import ArtifactUpdate, TaskEvent
 from parley.protocol.lifecycle import fold
 from parley.protocol.messages import Message, Role, TextPart
 from parley.protocol.push import PushConfig
@@ -635,6 +635,11 @@ async def test_pages_begin_and_end_anywhere_in_a_write(log: SqliteTaskLog, text:
     for after in (0, 1, 2, 63, 64, 65, 66, 200, 201, 202):
         for limit in (1, 2, 63, 64, 65, 130):
             assert list(await log.events(KEY, after=after, limit=limit)) == list(everything[after : after + limit])
+    seen: list[tuple[int, TaskEvent]] = []
+    while page := await log.events(KEY, after=len(seen), limit=1_000, size=5_000):
+        assert len(page) <= 65  # rows are read whole: one of 64 that goes beyond the size, and one before it
+        seen += page
+    assert seen == list(everything)
     stored = await log.task(KEY)
     assert stored is not None
     assert stored.events == tuple(event for _, event in everything)

@@ -203,16 +203,19 @@ class Engine:
                 yield [(0, await self._reply(request, caller))]
                 return
             accepted = await self._reception.accept(request, caller)
-            feed = self._feeds.use(accepted.key)
+            key = accepted.key
+            feed = self._feeds.use(key)
             try:
-                run = accepted.run or self._supervisor.find(accepted.key)
+                run = accepted.run or self._supervisor.find(key)
                 if run is not None:
                     await run.settle()
-                async with aclosing(self._follow_send(accepted, request, caller, after)) as batches:
+                batches = self._follow_send(accepted, request, caller, after)
+                del accepted, request, run  # a message may be large, and its stream long
+                async with aclosing(batches):
                     async for batch in batches:
                         yield batch
             finally:
-                self._feeds.release(accepted.key, feed)
+                self._feeds.release(key, feed)
 
     def _follow_send(
         self, accepted: Accepted, request: SendMessageRequest, caller: Caller, after: int | None
@@ -236,13 +239,13 @@ class Engine:
 
     async def _catch_up(self, key: TaskKey) -> AsyncGenerator[Batch]:
         """Follow a task that was at work before: the task as it stands, and its last status if nothing more comes."""
-        stored = await self._views.stored(key)
-        task = fold_stored(stored)
-        last = stored.head.last_seq
+        last, task = await self._views.snapshot(key)
         if ends_stream(task.status.state) and not self._is_at_work(key):
             yield [(last, task), (last, StatusUpdate(task.id, task.context_id, task.status))]
             return
-        async with aclosing(self._views.stream(key, after=last, opening=[(last, task)])) as batches:
+        batches = self._views.stream(key, after=last, opening=[(last, task)])
+        del task  # only the batch has it, which its reader empties
+        async with aclosing(batches):
             async for batch in batches:
                 yield batch
 

@@ -2,16 +2,19 @@
 
 A reader pulls. Recent events come from memory; a reader that has fallen behind takes pages from the store and catches
 up. It sees each event after its cursor once, in order, and only after it is durable. It ends after the event that ends
-the stream, or with an error that cannot be mistaken for the end.
+the stream, or with an error that cannot be mistaken for the end. What is kept for readers is bounded in number and in
+bytes, and a reader that waits holds no event.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
+from copy import copy
 from typing import TypeAlias
 
 from parley.engine.limits import Limits
+from parley.engine.sizes import size_of_event
 from parley.protocol.errors import ParleyError, UnavailableError
 from parley.protocol.events import StatusUpdate, TaskEvent
 from parley.protocol.lifecycle import ends_stream, fold
@@ -25,14 +28,25 @@ NumberedEvent: TypeAlias = tuple[int, TaskEvent]
 class Feed:
     """The recent events of one task, and those who wait for the next."""
 
-    __slots__ = ("_events", "_failure", "_first_seq", "_limit", "_waiting", "last_seq", "on_publish", "users")
+    __slots__ = (
+        "_bytes",
+        "_events",
+        "_failure",
+        "_first_seq",
+        "_limits",
+        "_waiting",
+        "last_seq",
+        "on_publish",
+        "users",
+    )
 
     def __init__(self, limits: Limits, failure: ParleyError | None = None) -> None:
         self.users = 0
         self.last_seq = 0
         self._first_seq = 1
         self._events: list[TaskEvent] = []
-        self._limit = limits.events_in_memory
+        self._bytes = 0
+        self._limits = limits
         self._waiting: list[asyncio.Future[None]] = []
         self._failure = failure
         self.on_publish: Callable[[], None] | None = None
@@ -45,13 +59,26 @@ class Feed:
             self._first_seq = first_seq
         recent.extend(events)
         self.last_seq = first_seq + len(events) - 1
-        if len(recent) > 2 * self._limit:  # seldom, so that it costs nothing per event
-            self._first_seq = self.last_seq + 1 - self._limit
-            del recent[: -self._limit]
+        self._bytes += sum(map(size_of_event, events))
+        # Twice what is to be kept, and so seldom that it costs nothing per event.
+        if len(recent) > 2 * self._limits.events_in_memory or self._bytes > 2 * self._limits.bytes_in_memory:
+            self._forget()
         if self._waiting:
             self._wake()
         if self.on_publish is not None:
             self.on_publish()
+
+    def _forget(self) -> None:
+        """Keep the newest events, as many as there is room for."""
+        self._bytes = kept = 0
+        for event in reversed(self._events[-self._limits.events_in_memory :]):
+            size = size_of_event(event)
+            if self._bytes + size > self._limits.bytes_in_memory:
+                break
+            self._bytes += size
+            kept += 1
+        self._first_seq = self.last_seq + 1 - kept
+        del self._events[: len(self._events) - kept]
 
     def fail(self, error: ParleyError) -> None:
         """Cut all readers off with an error."""
@@ -79,8 +106,7 @@ class Feed:
         Raises:
             UnavailableError: the task cannot be followed any longer; its reader may come back with its cursor.
         """
-        if self._failure is not None:
-            raise self._failure
+        self._check()
         future = asyncio.get_running_loop().create_future()
         self._waiting.append(future)
         try:
@@ -89,8 +115,11 @@ class Feed:
             if future in self._waiting:  # a reader that goes away, not one that was woken
                 self._waiting.remove(future)
             raise
+        self._check()
+
+    def _check(self) -> None:
         if self._failure is not None:
-            raise self._failure
+            raise copy(self._failure)  # an error of its own: its traceback holds what its reader holds
 
     @property
     def has_failed(self) -> bool:
@@ -142,41 +171,43 @@ class Feeds:
         for feed in list(self._feeds.values()):
             feed.fail(self._failure)
 
-    async def follow(self, key: TaskKey, *, after: int, until: int = 0) -> AsyncGenerator[Sequence[NumberedEvent]]:
+    async def follow(self, key: TaskKey, *, after: int, until: int = 0) -> AsyncGenerator[list[NumberedEvent]]:
         """Every event after a number, as it is committed, up to the first at or after `until` that ends a stream.
 
-        They come in batches: whatever is there, and never nothing.
+        They come in batches: whatever is there, and never nothing. A batch is its reader's, who empties it.
 
         Raises:
             UnavailableError: the stream was cut; the reader may come back with its cursor.
         """
         feed = self.use(key)
+        cursor, ends = after, False
+        # A feed that has seen nothing yet does not know what was committed before.
+        is_live = feed.last_seq > 0
         try:
-            cursor = after
-            # A feed that has seen nothing yet does not know what was committed before.
-            batch = feed.since(cursor) if feed.last_seq else None
-            while True:
+            while not ends:
+                batch = feed.since(cursor) if is_live else None
                 if batch is None:
-                    batch = await self._log.events(key, after=cursor, limit=self._limits.page_events)
+                    batch = await self._page(key, cursor)
+                    is_live = feed.last_seq > 0 or not batch
                 if batch:
-                    end = _end_of_stream(batch, until)
-                    yield batch if end is None else batch[:end]
-                    if end is not None:
-                        return
+                    ends = _cut_at_end(batch, until)
                     cursor = batch[-1][0]
-                if len(batch) == self._limits.page_events:
-                    batch = None
-                    continue
-                while feed.last_seq <= cursor:
-                    await feed.wait()
-                batch = feed.since(cursor)
+                    yield batch
+                else:
+                    while feed.last_seq <= cursor:
+                        await feed.wait()
         finally:
             self.release(key, feed)
 
+    async def _page(self, key: TaskKey, after: int) -> list[NumberedEvent]:
+        limits = self._limits
+        return list(await self._log.events(key, after=after, limit=limits.page_events, size=limits.page_characters))
 
-def _end_of_stream(batch: Sequence[NumberedEvent], until: int) -> int | None:
-    """How many events of a batch there are up to the one that ends the stream; None if none does."""
+
+def _cut_at_end(batch: list[NumberedEvent], until: int) -> bool:
+    """Leave no event after the one that ends the stream; whether there is such a one."""
     for place, (seq, event) in enumerate(batch, start=1):
         if seq >= until and isinstance(event, StatusUpdate) and ends_stream(event.status.state):
-            return place
-    return None
+            del batch[place:]
+            return True
+    return False

@@ -25,6 +25,8 @@ class Limits:
     """A run that brought the process down this often is failed instead of begun again."""
     events_in_memory: int = 512
     """Recent events of a task that readers get without asking the store; a few hundred bytes each."""
+    bytes_in_memory: int = 1024 * 1024
+    """The content of these events. Some are files; then there are fewer."""
     unwritten_events: int = 256
     """What a run may emit ahead of the store before it has to wait."""
     events_per_task: int = 200_000
@@ -39,6 +41,8 @@ class Limits:
     """Reading folds this many events in a millisecond; after more, a snapshot is written."""
     page_events: int = 500
     """Events that a reader who has fallen behind takes from the store at once."""
+    page_characters: int = 128 * 1024
+    """The same, as text: a page ends with the event that goes beyond this."""
     page_bytes: int = 32 * 1024 * 1024
     """A page of a list ends with the task that goes beyond this; a hundred tasks could have gigabytes."""
     push_configs_per_task: int = 20

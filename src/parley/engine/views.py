@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from parley.engine.caller import Caller
 from parley.engine.feed import Feeds
+from parley.engine.large import is_long, run_beside_loop
 from parley.engine.limits import Limits
 from parley.engine.paging import cut_history, decode_page_token, encode_page_token
 from parley.engine.sizes import size_of_task
@@ -25,7 +26,9 @@ MAX_PAGE_SIZE = 100
 Numbered: TypeAlias = tuple[int, StreamEvent]
 """A stream event with its number in the task's log: the cursor from which its reader can come back."""
 Batch: TypeAlias = list[Numbered]
-"""Stream events that were there at the same moment; never none."""
+"""Stream events that were there at the same moment; never none.
+
+A batch belongs to its reader, who empties it: so nobody on the way to the reader holds what it has read."""
 
 _SHOWN = (StatusUpdate, ArtifactUpdate)
 """The events that a stream shows."""
@@ -62,7 +65,7 @@ class Views:
         """A task as it stands. Raises as `stored` does."""
         feed = self._feeds.get(key)
         whole = feed.whole_task() if feed else None
-        return whole if whole is not None else fold_stored(await self.stored(key))
+        return whole if whole is not None else (await self.snapshot(key))[1]
 
     async def events(self, key: TaskKey) -> list[TaskEvent]:
         """All events of a task from the first on."""
@@ -120,25 +123,31 @@ class Views:
             InvalidParamsError: the task has no such event yet.
             UnsupportedOperationError: the task has ended, and 1.0 lets nobody subscribe to it without a cursor.
         """
-        stored = await self.stored(key)
-        last = stored.head.last_seq
         opening: Batch = []
         if after is None:
-            task = fold_stored(stored)
+            last, task = await self.snapshot(key)
             if is_terminal(task.status.state):
                 if version is Version.V1_0:
                     raise UnsupportedOperationError("The task has ended; read it, or subscribe from a cursor")
                 yield [(last, StatusUpdate(task.id, task.context_id, task.status))]
                 return
-            opening = [(last, task)]
-            after = last
-        elif not 0 <= after <= last:
-            raise InvalidParamsError(f"The task has {last} events; there is none with number {after}")
-        elif after == last and is_terminal(stored.head.state):
-            return
+            after, opening = last, [(last, task)]
+            del task  # only the batch has it, which its reader empties
+        else:
+            head = await self.head(key)
+            last = head.last_seq
+            if not 0 <= after <= last:
+                raise InvalidParamsError(f"The task has {last} events; there is none with number {after}")
+            if after == last and is_terminal(head.state):
+                return
         async with aclosing(self.stream(key, after=after, until=last, opening=opening)) as batches:
             async for batch in batches:
                 yield batch
+
+    async def snapshot(self, key: TaskKey) -> tuple[int, Task]:
+        """A task as it is stored, and the number of its last event. Raises as `stored` does."""
+        stored = await self.stored(key)
+        return stored.head.last_seq, await folded(stored)
 
     async def stream(
         self, key: TaskKey, *, after: int, until: int = 0, opening: Batch | None = None
@@ -154,6 +163,7 @@ class Views:
         async with aclosing(self._feeds.follow(key, after=after, until=until)) as batches:
             async for events in batches:
                 shown += [(seq, event) for seq, event in events if isinstance(event, _SHOWN)]
+                events.clear()
                 if shown:
                     yield shown
                     shown = []
@@ -162,3 +172,8 @@ class Views:
 def fold_stored(stored: StoredTask) -> Task:
     """The task that a store keeps."""
     return fold(stored.snapshot, stored.events)
+
+
+async def folded(stored: StoredTask) -> Task:
+    """The task that a store keeps; one of many events is folded in a thread."""
+    return await run_beside_loop(fold_stored, stored) if is_long(stored.events) else fold_stored(stored)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from copy import copy
 
 from parley.engine.sizes import size_of_event
 from parley.engine.views import Batch, Numbered
@@ -50,7 +51,7 @@ class ReadAhead:
     def cut(self, error: Exception) -> None:
         """End all streams with an error."""
         for waiting in self._waiting:
-            waiting.cut(error)
+            waiting.cut(copy(error))  # one each: its traceback holds what its reader holds
 
     async def close(self) -> None:
         """Stop reading what nobody listens to."""
@@ -87,7 +88,11 @@ class _Waiting:
         await self._news.wait()
         batch, self._events, self._bytes = self._events, [], 0
         if self.has_ended and not batch and self._error is not None:
-            raise self._error
+            error, self._error = self._error, None
+            try:
+                raise error
+            finally:
+                del error  # its traceback has this frame
         if not self.has_ended:
             self._news.clear()
         self._room.set()
@@ -116,6 +121,7 @@ async def _read(events: AsyncGenerator[Numbered], waiting: _Waiting) -> None:
         async with aclosing(events):
             async for numbered in events:
                 await waiting.put(numbered)
+                del numbered  # it may be long until the next
         waiting.end()
     except Exception as error:  # it goes on where the reader is
         waiting.end(error)

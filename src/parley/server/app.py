@@ -94,6 +94,7 @@ class App:
         self.limits = limits or ServerLimits()
         self.log = open_store(store) if isinstance(store, str) else store
         self.pulse = Pulse(self.limits)
+        self.bodies = BodyRoom(self.limits.bodies_bytes)
         self._security = security
         self.cors_origins = tuple(cors_origins)
         self._public_url = public_url.rstrip("/") if public_url else None
@@ -132,8 +133,7 @@ class App:
                 deliveries=self._deliveries,
             )
             self.services[agent.id] = self._service(agent, engine, cards, remote)
-        bodies = BodyRoom(self.limits.bodies_bytes)
-        self._sites = {name: Site(service, self.pulse, bodies) for name, service in self.services.items()}
+        self._sites = {name: Site(service, self.pulse, self.bodies) for name, service in self.services.items()}
         self._handle: ASGIApp = self._answer
         if cors_origins:
             self._handle = CORSMiddleware(

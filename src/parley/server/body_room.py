@@ -1,4 +1,4 @@
-"""The memory for long bodies that are being read or written, which all requests share.
+"""The memory for long bodies and frames that are being read or written, which all requests share.
 
 Without it, a few dozen connections that each send or take a long body slowly would fill the machine.
 """
@@ -6,6 +6,8 @@ Without it, a few dozen connections that each send or take a long body slowly wo
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Generator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from parley.protocol.errors import RateLimitedError
 
@@ -32,9 +34,24 @@ class BodyRoom:
         self._held[address] += size
         self._total += size
 
+    def holding(self, address: str, size: int) -> AbstractContextManager[None]:
+        """A block in which so many bytes of somebody's are in memory; a few need no room. Raises as `take` does."""
+        return _FREE if size <= FREE_BODY else self._holding(address, size)
+
+    @contextmanager
+    def _holding(self, address: str, size: int) -> Generator[None]:
+        self.take(address, size)
+        try:
+            yield
+        finally:
+            self.give_back(address, size)
+
     def give_back(self, address: str, size: int) -> None:
         """Give room back."""
         self._total -= size
         self._held[address] -= size
         if self._held[address] <= 0:
             del self._held[address]
+
+
+_FREE = nullcontext()  # one for all: it holds nothing

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from parley.engine.views import Numbered
+from parley.engine.views import Batch
 from parley.protocol import extensions
 from parley.protocol.cards import AgentExtension
 from parley.protocol.events import StreamEvent
 from parley.protocol.messages import Message
-from parley.server.streams import Batch
 
 CURSOR = AgentExtension(
     extensions.CURSOR,
@@ -21,9 +20,9 @@ CURSOR = AgentExtension(
 )
 
 
-def with_cursors(batch: Batch) -> list[Numbered]:
-    """The same events, each with its number in its metadata. A direct reply belongs to no task and has none."""
-    return [(seq, _marked(seq, event)) for seq, event in batch]
+def add_cursors(batch: Batch) -> None:
+    """Put each event's number into its metadata. A direct reply belongs to no task and has none."""
+    batch[:] = [(seq, _marked(seq, event)) for seq, event in batch]
 
 
 def _marked(seq: int, event: StreamEvent) -> StreamEvent:

@@ -25,6 +25,7 @@ from parley.dialects.protobuf_pool import loaded_pool, parse_request
 from parley.dialects.protobuf_status import encode_status, encode_status_text
 from parley.dialects.protobuf_v0_3 import DIALECT as V0_3
 from parley.dialects.protobuf_v1_0 import DIALECT as V1_0
+from parley.engine.large import encoded
 from parley.protocol.cards import Binding
 from parley.protocol.errors import (
     A2AError,
@@ -42,7 +43,7 @@ from parley.server.credentials import Credentials, Identity, PeerCertificate
 from parley.server.failures import as_wire_error, headers_of_error, resumable
 from parley.server.observer import Call
 from parley.server.service import Service, cursor_in, extension_headers
-from parley.server.streams import with_endings
+from parley.server.streams import Marked, with_endings
 
 # The stubs of grpcio-health-checking leave these two out.
 _health_servicer: Callable[[], Any] = vars(health)["aio"].HealthServicer
@@ -137,39 +138,71 @@ class _Rpc:
         self._request_class = dialect.rpc(operation).request
         self._stalled_seconds = app.limits.stalled_seconds
 
+    # gRPC keeps the exception with which a call is aborted beside its context, and the traceback has our frames: what
+    # they hold then waits for the collector, and so they hold neither the context nor the error before.
+
     async def answer(self, _: object, context: Context) -> bytes:
         """Answer one request."""
+        answer = await self._answer(context)
+        if isinstance(answer, bytes):
+            return answer
+        aborting = self._abort(context, answer)
+        del _, context, answer
+        return await aborting
+
+    async def follow(self, _: object, context: Context) -> None:
+        """Answer one request with a stream."""
+        error = await self._follow(context)
+        if error is not None:
+            aborting = self._abort(context, error)
+            del _, context, error
+            await aborting
+
+    async def _answer(self, context: Context) -> bytes | A2AError:
+        operation = self._operation
         try:
             service, call, request = await self._understand(context)
             result = await service.answer(call, request)
             await _send_extensions(context, call)
-            return self._dialect.encode_result(self._operation, result).SerializeToString()
+            return await encoded(
+                result, lambda value: self._dialect.encode_result(operation, value).SerializeToString()
+            )
         except Exception as error:  # here a request ends
-            return await self._abort(context, as_wire_error(error))
+            return as_wire_error(error)
 
-    async def follow(self, _: object, context: Context) -> None:
-        """Answer one request with a stream."""
+    async def _follow(self, context: Context) -> A2AError | None:
+        """Send a stream, and give what has cut it off."""
         last = 0
         try:
             service, call, request = await self._understand(context)
-            async with aclosing(with_endings(service.follow(call, request))) as marked:
+            batches = with_endings(service.follow(call, request))
+            del request  # a message may be large, and its stream long
+            async with aclosing(batches):
                 is_first = True
-                while (batch := await self._next(marked)) is not None:
+                while (marked := await self._next(batches)) is not None:
                     if is_first:
                         await _send_extensions(context, call)
                         is_first = False
-                    for seq, event, ends in batch:
-                        message = self._dialect.encode_event(event, ends=ends).SerializeToString()
-                        await self._write(context, message)
-                        last = seq
+                    while marked:
+                        last = await self._send(context, call.address, marked)
+            return None
         except Exception as error:  # here a request ends
-            await self._abort(context, resumable(as_wire_error(error), last))
+            return resumable(as_wire_error(error), last)
 
-    async def _next(self, marked: AsyncGenerator[C]) -> C | None:
+    async def _send(self, context: Context, address: str, marked: Marked) -> int:
+        """Send the next event, and give its number. It is let go when it is encoded."""
+        seq, event, ends = marked.popleft()
+        message = await encoded(event, lambda value: self._dialect.encode_event(value, ends=ends).SerializeToString())
+        del event
+        with self._app.bodies.holding(address, len(message)):
+            await self._write(context, message)
+        return seq
+
+    async def _next(self, batches: AsyncGenerator[C]) -> C | None:
         """The next batch, or nothing at the end."""
         try:
             async with asyncio.timeout(self._app.limits.idle_stream_seconds):
-                return await anext(marked, None)
+                return await anext(batches, None)
         except TimeoutError:
             raise UnavailableError("The stream was idle; subscribe again from the last event") from None
 
@@ -264,7 +297,9 @@ class _Rpc:
             trailers.append(("grpc-status-details-bin", encode_status(error).SerializeToString()))
         else:
             code, text = encode_status_text(error)
-        await context.abort(grpc.StatusCode[code], text, tuple(trailers))
+        aborting = context.abort(grpc.StatusCode[code], text, tuple(trailers))
+        del context, error
+        await aborting
         raise AssertionError("abort raises")
 
 

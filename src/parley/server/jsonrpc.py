@@ -17,6 +17,7 @@ from msgspec import Struct
 from parley.dialects.detect import Detection, detect_jsonrpc, is_ambiguous
 from parley.dialects.json_errors import encode_error
 from parley.dialects.registry import DIALECTS
+from parley.engine.large import encoded
 from parley.protocol.cards import Binding
 from parley.protocol.errors import A2AError, InvalidRequestError
 from parley.protocol.events import StreamEvent
@@ -28,7 +29,7 @@ from parley.server.failures import ClientGone, as_wire_error, headers_of_error, 
 from parley.server.http import JSON, HttpRequest
 from parley.server.observer import Call
 from parley.server.service import Service, cursor_in, extension_headers
-from parley.server.streams import EVENT_STREAM, Pulse, SseStream
+from parley.server.streams import EVENT_STREAM, Batches, Pulse, SseStream
 from parley.wire import jsonrpc
 from parley.wire.jsonrpc import NULL, RejectedRequest
 from parley.wire.sse import encode_frame
@@ -68,31 +69,35 @@ class JsonRpcEndpoint:
         try:
             call, asked = await self._understand(request, manner)
             if call.operation.streams:
-                await self._stream(request, manner, call, asked)
+                batches = self._service.follow(call, asked)
+                del asked  # a message may be large, and its stream long
+                await self._stream(request, manner.id, call, batches)
                 return
-            with self._pulse.waits.waiting(request):
-                result = await self._service.answer(call, asked)
-            body = jsonrpc.encode_result(manner.id, DIALECTS[call.version].encode_result(call.operation, result))
+            body = await self._answer(request, manner.id, call, asked)
             taken = request.take_room(self._bodies, body)
         except ClientGone:
             return
-        except Exception as error:  # here a request ends
-            failure = as_wire_error(error)
-            if not manner.is_understood:
-                self._service.refused(Binding.JSONRPC, failure)
-            await _refuse(request, manner, failure)
+        except Exception as error:  # here a request ends; the error must not stay in a frame of its own traceback
+            await self._refuse(request, manner, as_wire_error(error))
         else:
             await request.reply_long(self._bodies, taken, body, JSON, extension_headers(call))
+
+    async def _answer(self, request: HttpRequest, request_id: bytes, call: Call, asked: Any) -> bytes:
+        with self._pulse.waits.waiting(request):
+            result = await self._service.answer(call, asked)
+        encode = DIALECTS[call.version].encode_result
+        return await encoded(result, lambda value: jsonrpc.encode_result(request_id, encode(call.operation, value)))
+
+    async def _refuse(self, request: HttpRequest, manner: _Manner, error: A2AError) -> None:
+        if not manner.is_understood:
+            self._service.refused(Binding.JSONRPC, error)
+        await _refuse(request, manner, error)
 
     async def _understand(self, request: HttpRequest, manner: _Manner) -> tuple[Call, Any]:
         """What is asked, and by whom. An error on the way is answered in the manner known by then."""
         identity = await self._service.authenticate(request.credentials, request.address)
         body = await request.read_json_body(self._service.limits, self._bodies)
-        try:
-            rpc = jsonrpc.decode_request(body)
-        except RejectedRequest as rejected:
-            manner.id = rejected.request_id
-            raise rejected.error from None
+        rpc = _read(body, manner)
         manner.id = self._checked_id(rpc.id)
         found = await self._detect(rpc, request.version_header, identity)
         manner.version, manner.streams = found.version, found.operation.streams
@@ -119,8 +124,8 @@ class JsonRpcEndpoint:
             created_in = await self._service.created_in(task_id, identity) if task_id else None
         return detect_jsonrpc(rpc.method, header, created_in=created_in)
 
-    async def _stream(self, request: HttpRequest, manner: _Manner, call: Call, asked: Any) -> None:
-        dialect, request_id = DIALECTS[call.version], manner.id
+    async def _stream(self, request: HttpRequest, request_id: bytes, call: Call, batches: Batches) -> None:
+        dialect = DIALECTS[call.version]
 
         def encode(seq: int, event: StreamEvent, ends: bool) -> bytes:
             *before, final = dialect.encode_event(event, ends=ends)
@@ -131,8 +136,20 @@ class JsonRpcEndpoint:
         def fail(error: BaseException, last_seq: int) -> bytes:
             return _error_frame(request_id, call.version, resumable(as_wire_error(error), last_seq))
 
-        async with aclosing(self._service.follow(call, asked)) as batches:
-            await SseStream(request, batches, encode, fail, lambda: extension_headers(call)).run(self._pulse)
+        async with aclosing(batches):
+            stream = SseStream(request, batches, encode, fail, lambda: extension_headers(call), self._bodies)
+            await stream.run(self._pulse)
+
+
+def _read(body: bytes, manner: _Manner) -> jsonrpc.Request:
+    try:
+        return jsonrpc.decode_request(body)
+    except RejectedRequest as rejected:
+        manner.id, error = rejected.request_id, rejected.error
+    try:
+        raise error
+    finally:
+        del error  # its traceback has this frame
 
 
 def _stated_version(request: HttpRequest) -> Version:

@@ -13,7 +13,9 @@ from parley.dialects.detect import detect_rest
 from parley.dialects.dialect import JsonDialect
 from parley.dialects.json_errors import encode_rest_error
 from parley.dialects.rest import decode_rest_request
+from parley.engine.large import encoded
 from parley.protocol.cards import AgentCard, Binding
+from parley.protocol.errors import A2AError
 from parley.protocol.events import StreamEvent
 from parley.protocol.operations import GET_EXTENDED_CARD, Operation
 from parley.protocol.requests import Request, Result
@@ -23,7 +25,7 @@ from parley.server.failures import ClientGone, Header, as_wire_error, resumable
 from parley.server.http import JSON, HttpRequest, refuse
 from parley.server.observer import Call
 from parley.server.service import Service, cursor_in, extension_headers
-from parley.server.streams import Pulse, SseStream
+from parley.server.streams import Batches, Pulse, SseStream
 from parley.wire.rest import RouteMatch, match_any, read_query
 from parley.wire.sse import encode_frame
 
@@ -53,22 +55,29 @@ class RestEndpoint:
             call = request.call(self._service.agent_id, match.operation, version, Binding.HTTP_JSON, identity)
             if match.operation.streams:
                 call.after = after
-                await self._stream(request, call, dialect, asked)
+                batches = self._service.follow(call, asked)
+                del asked  # a message may be large, and its stream long
+                await self._stream(request, call, dialect, batches)
                 return
-            with self._pulse.waits.waiting(request):
-                answer = await self._service.answer(call, asked)
-            result = _encode(dialect, match.operation, answer)
+            result = await self._answer(request, call, dialect, asked)
             taken = request.take_room(self._bodies, result)
         except ClientGone:
             return
-        except Exception as error:  # here a request ends
-            failure = as_wire_error(error)
-            if call is None:
-                self._service.refused(Binding.HTTP_JSON, failure)
-            await refuse(request, version, failure)
+        except Exception as error:  # here a request ends; the error must not stay in a frame of its own traceback
+            await self._refuse(request, version, as_wire_error(error), is_understood=call is not None)
         else:
             content_type = A2A_JSON if version is Version.V1_0 else JSON
             await request.reply_long(self._bodies, taken, result, content_type, [NO_STORE, *extension_headers(call)])
+
+    async def _answer(self, request: HttpRequest, call: Call, dialect: JsonDialect, asked: Request) -> bytes:
+        with self._pulse.waits.waiting(request):
+            result = await self._service.answer(call, asked)
+        return await encoded(result, lambda value: _encode(dialect, call.operation, value))
+
+    async def _refuse(self, request: HttpRequest, version: Version, error: A2AError, *, is_understood: bool) -> None:
+        if not is_understood:
+            self._service.refused(Binding.HTTP_JSON, error)
+        await refuse(request, version, error)
 
     async def _decode(self, request: HttpRequest, match: RouteMatch) -> tuple[Request, JsonDialect]:
         return decode_rest_request(
@@ -80,7 +89,7 @@ class RestEndpoint:
             tenant=match.tenant,
         )
 
-    async def _stream(self, request: HttpRequest, call: Call, dialect: JsonDialect, asked: Request) -> None:
+    async def _stream(self, request: HttpRequest, call: Call, dialect: JsonDialect, batches: Batches) -> None:
         def encode(seq: int, event: StreamEvent, ends: bool) -> bytes:
             (frame,) = dialect.encode_event(event, ends=ends)
             return encode_frame(frame, id=str(seq) if seq else None)
@@ -89,8 +98,9 @@ class RestEndpoint:
             _, body = encode_rest_error(call.version, resumable(as_wire_error(error), last_seq))
             return encode_frame(body, event="error")
 
-        async with aclosing(self._service.follow(call, asked)) as batches:
-            await SseStream(request, batches, encode, fail, lambda: extension_headers(call)).run(self._pulse)
+        async with aclosing(batches):
+            stream = SseStream(request, batches, encode, fail, lambda: extension_headers(call), self._bodies)
+            await stream.run(self._pulse)
 
 
 def _encode(dialect: JsonDialect, operation: Operation, result: Result) -> bytes:

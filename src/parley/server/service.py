@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager, ExitStack, aclosing, contextmanag
 from typing import Any
 
 from parley.engine.caller import Caller
+from parley.engine.views import Batch
 from parley.protocol import operations as ops
 from parley.protocol.cards import AgentCard, AgentExtension, Binding
 from parley.protocol.errors import (
@@ -33,12 +34,11 @@ from parley.protocol.versions import Version
 from parley.server.cards import Cards
 from parley.server.contracts import Doorkeeper, Operations, Tap
 from parley.server.credentials import ANONYMOUS, Credentials, Identity
-from parley.server.cursor import CURSOR, with_cursors
+from parley.server.cursor import CURSOR, add_cursors
 from parley.server.failures import Header
 from parley.server.limits import ServerLimits
 from parley.server.observer import Call, Observer
 from parley.server.security import was_refused
-from parley.server.streams import Batch
 from parley.server.throttle import Throttle
 from parley.wire.rest import RESERVED_TENANTS
 
@@ -158,8 +158,7 @@ class Service:
                 result = await self._extended_card(call, caller)
             else:
                 result = await self._verbs[call.operation](request, caller)
-            if isinstance(result, Task):
-                call.task_id, call.context_id = result.id, result.context_id
+            _name_task(call, result)
             if self._tap is not None:
                 self._tap.answered(call, result)
             return result
@@ -182,18 +181,19 @@ class Service:
             if call.operation is ops.SEND_STREAMING_MESSAGE:
                 begin = self.engine.send_streaming_message
             async with aclosing(begin(request, caller, after=call.after)) as batches:
-                first = await anext(batches, None)
-                if first is None:
+                del request  # a message may be large, and its stream long
+                batch = await anext(batches, None)
+                if batch is None:
                     return
-                if isinstance(task := first[0][1], Task):
-                    call.task_id, call.context_id = task.id, task.context_id
+                _name_task(call, batch[0][1])
                 marks = CURSOR.uri in call.extensions
                 with self._observer.stream(call) if self._observer else _UNWATCHED:
-                    self._tell(call, first)
-                    yield with_cursors(first) if marks else first
-                    async for batch in batches:
+                    while batch is not None:
                         self._tell(call, batch)
-                        yield with_cursors(batch) if marks else batch
+                        if marks:
+                            add_cursors(batch)
+                        yield batch
+                        batch = await anext(batches, None)
 
     def refused(self, binding: Binding, error: A2AError) -> None:
         """Tell who watches of a request that was refused before it was understood."""
@@ -301,6 +301,11 @@ def _listening(tap: Tap, call: Call, request: Request) -> Generator[None]:
     except Exception as error:
         tap.failed(call, error)
         raise
+
+
+def _name_task(call: Call, result: object) -> None:
+    if isinstance(result, Task):
+        call.task_id, call.context_id = result.id, result.context_id
 
 
 def _caller(identity: Identity, version: Version, tenant: str | None) -> Caller:

@@ -1,21 +1,29 @@
 """Streams over HTTP: server-sent events, with the number of each event as its id.
 
-A stream pulls from the engine and writes what is there in one go, so a slow reader holds up nobody. It ends after the
-event that ends it, or with an error frame that cannot be mistaken for the end. One `Pulse` for all streams keeps
-proxies awake, and ends those that nobody reads or that have had no news for too long.
+A stream pulls from the engine and writes what is there, a piece at a time, so a slow reader holds up nobody. It ends
+after the event that ends it, or with an error frame that cannot be mistaken for the end. One `Pulse` for all streams
+keeps proxies awake, and ends those that nobody reads or that have had no news for too long.
+
+A reader costs what it has not read yet: an event is let go when it is encoded, and its frame when it is written. Long
+frames take room that all long bodies share. Nothing here may be in a reference cycle, not even by way of an error's
+traceback: the collector comes so rarely that what a reader has left behind would fill the memory first.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
+from typing import TypeAlias
 
-from parley.engine.views import Numbered
+from parley.engine.large import is_large, run_beside_loop
+from parley.engine.views import Batch
 from parley.protocol.errors import UnavailableError
 from parley.protocol.events import StatusUpdate, StreamEvent
 from parley.protocol.lifecycle import ends_stream
+from parley.server.body_room import BodyRoom
 from parley.server.failures import Header
 from parley.server.http import HttpRequest
 from parley.server.limits import ServerLimits
@@ -24,12 +32,16 @@ from parley.wire.sse import HEARTBEAT
 
 logger = logging.getLogger(__name__)
 
-Batch = Sequence[Numbered]
 Batches = AsyncGenerator[Batch]
+Marked: TypeAlias = deque[tuple[int, StreamEvent, bool]]
+"""Events with their numbers, and whether the stream ends there. Its reader takes them out one by one."""
 Encode = Callable[[int, StreamEvent, bool], bytes]
 """The frames of an event, given its number and whether the stream ends with it."""
 Fail = Callable[[BaseException, int], bytes]
 """The frame that says why a stream was cut, and after which event."""
+
+PIECE = 64 * 1024
+"""Bytes of frames that are encoded and written at once. Slow readers hold about so much each."""
 
 PATIENCE_SECONDS = 1.0
 """How long the first event may take before the reply begins without it. What is refused is refused sooner."""
@@ -42,24 +54,31 @@ SSE_HEADERS: tuple[Header, ...] = (
 )
 
 
-async def with_endings(batches: Batches) -> AsyncGenerator[list[tuple[int, StreamEvent, bool]]]:
+async def with_endings(batches: Batches) -> AsyncGenerator[Marked]:
     """The batches of a stream, each event with whether the stream ends there.
 
     An event that may end a stream does not when more follows, as in a replay of what is past. Looking ahead costs no
-    time: what follows such an event was committed long ago.
+    time: what follows such an event was committed long ago. Batches are emptied as they are taken.
     """
     async with aclosing(batches):
-        batch: Batch | None = await anext(batches, None)
+        batch = await anext(batches, None)
         while batch is not None:
-            *before, (seq, event) = batch
-            marked = [(number, past, False) for number, past in before]
+            marked = _marked(batch)
             following: Batch | None = None
             ends = False
-            if may_end_stream(event):
+            if may_end_stream(marked[-1][1]):
                 following = await anext(batches, None)
                 ends = following is None
-            yield [*marked, (seq, event, ends)]
+            if ends:
+                marked.append((*marked.pop()[:2], True))
+            yield marked
             batch = following if following is not None or ends else await anext(batches, None)
+
+
+def _marked(batch: Batch) -> Marked:
+    marked = deque([(seq, event, False) for seq, event in batch])
+    batch.clear()  # all who have handed it on forget its events with this
+    return marked
 
 
 def may_end_stream(event: StreamEvent) -> bool:
@@ -80,12 +99,14 @@ class SseStream:
         encode: Encode,
         fail: Fail,
         headers: Callable[[], Sequence[Header]],
+        room: BodyRoom,
     ) -> None:
         self._request = request
         self._batches = batches
         self._encode = encode
         self._fail = fail
         self._headers = headers
+        self._room = room
         self._loop = asyncio.get_running_loop()
         self._pump: asyncio.Task[None] | None = None
         self._turn = asyncio.Lock()
@@ -99,9 +120,18 @@ class SseStream:
 
         Raises: whatever ended it before its reply had begun.
         """
-        self._pump = self._loop.create_task(self._send_all())
+        error = await self._run(pulse)
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del error  # its traceback has this frame
+
+    async def _run(self, pulse: Pulse) -> BaseException | None:
+        """Send the stream, and give what ended it before its reply had begun."""
+        pump = self._pump = self._loop.create_task(self._send_all())
         gone = self._loop.create_task(self._request.until_gone())
-        either = {self._pump, gone}
+        either = {pump, gone}
         pulse.join(self)
         try:
             done, _ = await asyncio.wait(either, timeout=PATIENCE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
@@ -111,19 +141,23 @@ class SseStream:
                 await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         finally:
             pulse.leave(self)
+            self._pump = None  # its error has a traceback, whose frames have this stream
             gone.cancel()
-            self._pump.cancel()
-            await asyncio.gather(self._pump, gone, return_exceptions=True)
-        if not self._has_begun and not self._pump.cancelled() and (error := self._pump.exception()) is not None:
-            raise error
+            pump.cancel()
+            await asyncio.wait(either)
+        error = None if pump.cancelled() else pump.exception()
+        return None if self._has_begun else error
 
     async def _send_all(self) -> None:
         try:
             async with aclosing(with_endings(self._batches)) as batches:
-                async for batch in batches:
+                async for marked in batches:
                     self.last_news = self._loop.time()
-                    await self._write(b"".join([self._encode(*item) for item in batch]))
-                    self._last_seq = batch[-1][0]  # what was not written is not what its reader has got
+                    while marked:
+                        seq, data = await self._encode_some(marked)
+                        await self._write(data)
+                        del data
+                        self._last_seq = seq  # what was not written is not what its reader has got
         except asyncio.CancelledError:
             if not self._is_idle:
                 raise
@@ -135,17 +169,33 @@ class SseStream:
             await self._write(self._fail(error, self._last_seq))
         await self._write(b"", is_last=True)
 
+    async def _encode_some(self, marked: Marked) -> tuple[int, bytes]:
+        """Take events out of a batch, about a piece of them, and give the last one's number and their frames."""
+        if is_large(marked[0][1]):
+            return marked[0][0], await run_beside_loop(self._encode, *marked.popleft())
+        frames: list[bytes] = []
+        size = 0
+        while True:
+            seq, event, ends = marked.popleft()
+            frames.append(self._encode(seq, event, ends))
+            size += len(frames[-1])
+            if not marked or size >= PIECE or is_large(marked[0][1]):
+                return seq, b"".join(frames)
+
     async def _write(self, data: bytes, *, is_last: bool = False) -> None:
         async with self._turn:  # an event and a heartbeat may come at once
             if self._has_ended:
                 return
-            self.writing_since = self._loop.time()
-            if not self._has_begun:
-                self._has_begun = True
-                await self._request.start_reply(200, [*SSE_HEADERS, *self._headers()])
-            self._has_ended = is_last
-            await self._request.send_piece(data, is_last=is_last)
-            self.writing_since = None
+            with self._room.holding(self._request.address, len(data)):
+                for start in range(0, len(data) or 1, PIECE):
+                    self.writing_since = self._loop.time()
+                    if not self._has_begun:
+                        self._has_begun = True
+                        await self._request.start_reply(200, [*SSE_HEADERS, *self._headers()])
+                    self._has_ended = is_last
+                    piece = data if len(data) <= PIECE else data[start : start + PIECE]
+                    await self._request.send_piece(piece, is_last=is_last)
+                    self.writing_since = None
             self.last_write = self._loop.time()
 
     # --- for the pulse ------------------------------------------------------------------------------------------------

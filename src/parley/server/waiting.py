@@ -64,6 +64,7 @@ class _Wait:
     def stop(self) -> None:
         if self._watcher is not None:
             self._watcher.cancel()
+            self._watcher = None  # its error has a traceback, whose frame has this wait
 
     async def _watch(self) -> None:
         await self._request.until_gone()

@@ -209,8 +209,13 @@ class TaskLog(Protocol):
         """A task as of one moment, or None if this owner has no such task."""
         ...
 
-    async def events(self, key: TaskKey, *, after: int, limit: int) -> Sequence[tuple[int, TaskEvent]]:
-        """A task's events after a number, oldest first, at most `limit`; empty if there are none or no such task."""
+    async def events(
+        self, key: TaskKey, *, after: int, limit: int, size: int | None = None
+    ) -> Sequence[tuple[int, TaskEvent]]:
+        """A task's events after a number, oldest first, at most `limit`; empty if there are none or no such task.
+
+        With a `size`, a store that has to load them ends with those that go beyond so many characters.
+        """
         ...
 
     async def list(self, owner: Owner, query: TaskFilter) -> TaskHeads:

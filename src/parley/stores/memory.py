@@ -159,8 +159,10 @@ class MemoryTaskLog:
         seq = record.snapshot_seq
         return StoredTask(record.head(), record.snapshot, seq, tuple(record.events[seq:]))
 
-    async def events(self, key: TaskKey, *, after: int, limit: int) -> Sequence[tuple[int, TaskEvent]]:
-        """A task's events after a number, oldest first, at most `limit`."""
+    async def events(
+        self, key: TaskKey, *, after: int, limit: int, size: int | None = None
+    ) -> Sequence[tuple[int, TaskEvent]]:
+        """A task's events after a number, oldest first, at most `limit`. They are in memory, whatever their size."""
         record = self._find(key)
         after = max(after, 0)
         return tuple(enumerate(record.events[after : after + limit], after + 1)) if record else ()

@@ -162,9 +162,11 @@ class SqliteTaskLog:
             return await self._read(lambda reader: _read_task(reader, key))
         return self._look(lambda reader: _read_task(reader, key))
 
-    async def events(self, key: TaskKey, *, after: int, limit: int) -> Sequence[tuple[int, TaskEvent]]:
-        """A task's events after a number, oldest first, at most `limit`."""
-        return await self._read(lambda reader: _read_events(reader, key, after=after, limit=limit))
+    async def events(
+        self, key: TaskKey, *, after: int, limit: int, size: int | None = None
+    ) -> Sequence[tuple[int, TaskEvent]]:
+        """A task's events after a number, oldest first, at most `limit`, and not much more than `size` characters."""
+        return await self._read(lambda reader: _read_events(reader, key, after=after, limit=limit, size=size))
 
     async def list(self, owner: Owner, query: TaskFilter) -> TaskHeads:
         """An owner's tasks."""
@@ -401,7 +403,7 @@ def _read_task(reader: sqlite3.Connection, key: TaskKey) -> StoredTask | None:
 
 
 def _read_events(
-    reader: sqlite3.Connection, key: TaskKey, *, after: int, limit: int
+    reader: sqlite3.Connection, key: TaskKey, *, after: int, limit: int, size: int | None
 ) -> tuple[tuple[int, TaskEvent], ...]:
     # A peer names the number it wants to go on from: it may be larger than any database's.
     after = min(after, LARGEST_INTEGER)
@@ -414,13 +416,15 @@ def _read_events(
         (key.owner.tenant, key.task_id, key.owner.name, after),
     )
     page: list[tuple[int, TaskEvent]] = []
+    read = 0
     with closing(rows):
         for last_seq, text in rows:
             events = decode_events(text)
             first_seq = last_seq - len(events) + 1
             before = max(0, after + 1 - first_seq)  # a page may begin within a row, and end within one
             page += enumerate(events[before:], first_seq + before)
-            if len(page) >= limit:
+            read += len(text)
+            if len(page) >= limit or (size is not None and read > size):
                 break
     return tuple(page[:limit])
 
