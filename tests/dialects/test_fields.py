@@ -178,9 +178,10 @@ def test_snake_case_inside_metadata_is_nobodys_business() -> None:
 
 
 def test_an_enum_number_that_nobody_knows_is_refused() -> None:
-    with pytest.raises(InvalidParamsError) as caught:
-        v1_0.DIALECT.decode_request(ops.LIST_TASKS, b'{"status": 99}')
-    assert caught.value.path == "$.status"
+    for number in (99, -1):
+        with pytest.raises(InvalidParamsError) as caught:
+            v1_0.DIALECT.decode_request(ops.LIST_TASKS, b'{"status": %d}' % number)
+        assert caught.value.path == "$.status"
 
     request = v1_0.DIALECT.decode_request(ops.LIST_TASKS, b'{"status": 6, "pageSize": "5", "include_artifacts": true}')
     assert request == ListTasksRequest(state=TaskState.INPUT_REQUIRED, page_size=5, include_artifacts=True)

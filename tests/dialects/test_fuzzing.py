@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from parley.dialects import json_errors, v0_1, v0_3_protojson
@@ -12,7 +12,7 @@ from parley.dialects.cards import decode_any_card
 from parley.dialects.detect import is_proto_shape
 from parley.dialects.registry import DIALECTS
 from parley.dialects.rest import decode_rest_request
-from parley.protocol.errors import InvalidParamsError, ParleyError, ParseError, PeerProtocolError
+from parley.protocol.errors import InternalError, InvalidParamsError, ParleyError, ParseError, PeerProtocolError
 from parley.protocol.operations import OPERATIONS, Operation, routes_of
 from parley.protocol.versions import Version
 from tests import strategies
@@ -121,17 +121,14 @@ def test_an_object_where_text_or_a_list_belongs_is_refused() -> None:
 
 @given(raw=st.binary(max_size=40))
 def test_arbitrary_bytes_are_refused_everywhere(raw: bytes) -> None:
+    assume(not raw.strip().startswith(b"{"))  # an object may be a request, and others damage those
     for dialect, operation in PAIRS:
-        try:
+        with pytest.raises((InvalidParamsError, ParseError)):
             dialect.decode_request(operation, raw)
-        except (InvalidParamsError, ParseError):
-            pass
     for version in Version:
-        try:
+        with pytest.raises(PeerProtocolError):
             json_errors.decode_error(version, raw)
-        except PeerProtocolError:
-            pass
-    json_errors.decode_rest_error(500, raw)
+    assert isinstance(json_errors.decode_rest_error(500, raw), InternalError)
 
 
 @pytest.mark.parametrize("version", [Version.V0_3, Version.V1_0])

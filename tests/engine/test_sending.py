@@ -7,6 +7,7 @@ import pytest
 from msgspec import structs
 
 from parley import Agent, Turn
+from parley.engine.caller import Caller
 from parley.engine.limits import Limits
 from parley.protocol.errors import (
     ContentTypeNotSupportedError,
@@ -23,6 +24,8 @@ from parley.protocol.push import PushConfig
 from parley.protocol.requests import ListTasksRequest, SendConfiguration, SendMessageRequest
 from parley.protocol.tasks import Artifact, Task, TaskState
 from parley.stores.interface import TaskKey
+from parley.stores.memory import MemoryTaskLog
+from parley.testing.clock import FakeClock
 from tests.bounded import bounded
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("any_store")]
@@ -136,7 +139,14 @@ async def test_a_message_to_a_finished_task_is_refused_and_changes_nothing() -> 
 
 
 async def test_a_caller_of_0_1_names_its_tasks_and_reopens_them() -> None:
-    async with bounded(echo()) as client:
+    """A task that is opened again takes its steps anew."""
+    agent = Agent("Steps")
+
+    @agent.on_message
+    async def say(turn: Turn) -> Any:
+        return await turn.step("say", lambda: turn.text)
+
+    async with bounded(agent) as client:
         for text in ("one", "two"):
             message = Message("", Role.USER, (TextPart(text),), "session", "my-task")
             request = SendMessageRequest(message, caller_names_task=True)
@@ -163,6 +173,58 @@ async def test_two_messages_that_begin_the_same_task_of_0_1_at_once_make_one_run
         first, second = await asyncio.gather(*sends)
     assert gate.runs == 1
     assert first == second
+
+
+class Meeting(MemoryTaskLog):
+    """A store that lets two readers of a waiting task read the same: each waits for the other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._met: dict[str, asyncio.Event] = {}
+
+    async def _meet(self, place: str) -> None:
+        if place in self._met:
+            self._met[place].set()
+        else:
+            self._met[place] = asyncio.Event()
+            await self._met[place].wait()
+
+    async def head(self, key: TaskKey) -> Any:
+        head = await super().head(key)
+        if head is not None and head.state is TaskState.INPUT_REQUIRED:
+            await self._meet("head")
+        return head
+
+    async def events(self, key: TaskKey, **bounds: Any) -> Any:
+        events = await super().events(key, **bounds)
+        await self._meet("events")
+        return events
+
+
+async def test_of_two_answers_at_once_one_goes_on_with_the_task_and_the_other_joins_it() -> None:
+    gate = asyncio.Event()
+    runs: list[str] = []
+
+    async def handler(turn: Turn) -> str:
+        runs.append("run")
+        answer = await turn.ask("?")
+        await gate.wait()
+        return answer.text
+
+    agent = Agent("Ask")
+    agent.on_message(handler)
+    async with bounded(agent, log=Meeting()) as client:
+        asked = await client.send("go")
+        answers = [asyncio.create_task(client.send(text, task=asked)) for text in ("one", "two")]
+        while (run := client.engine.runs.find(TaskKey(client.caller.owner, asked.id))) is None or (
+            len(run.journal.messages) < 3
+        ):
+            await asyncio.sleep(0)
+        gate.set()
+        first, second = await asyncio.gather(*answers)
+    assert first == second
+    assert len(runs) == 2
+    assert {message.text for message in first.history if message.role is Role.USER} == {"go", "one", "two"}
 
 
 async def test_an_answer_with_a_webhook_too_many_is_refused_and_changes_nothing() -> None:
@@ -207,13 +269,15 @@ async def test_the_same_message_again_gets_the_same_task_and_no_second_run() -> 
     async with bounded(gate.agent) as client:
         request = SendMessageRequest(client.message("once"))
         sends = [asyncio.create_task(client.engine.send_message(request)) for _ in range(3)]
+        sent_by_another: Any = asyncio.create_task(client.engine.send_message(request, Caller("bob")))
         await gate.begun.wait()
         gate.open.set()
         tasks = await asyncio.gather(*sends)
+        assert (await sent_by_another).id not in {task.id for task in tasks if isinstance(task, Task)}
         later = await client.engine.send_message(request)
         streamed = [event async for batch in client.engine.send_streaming_message(request) for _, event in batch]
 
-    assert gate.runs == 1
+    assert gate.runs == 2
     assert tasks == [later, later, later]
     assert streamed[0] == later
     assert isinstance(streamed[-1], StatusUpdate)
@@ -221,16 +285,20 @@ async def test_the_same_message_again_gets_the_same_task_and_no_second_run() -> 
 
 
 async def test_a_repeat_survives_a_restart_but_not_the_window() -> None:
-    async with bounded(echo()) as client:
+    clock = FakeClock()
+    async with bounded(echo(), clock=clock, limits=Limits(idempotency_seconds=30)) as client:
         request = SendMessageRequest(client.message("once"))
-        task = await client.engine.send_message(request)
+        task: Any = await client.engine.send_message(request)
         await client.crash()
         await client.restart()
         assert await client.engine.send_message(request) == task
-        await client.clock.advance(601)  # pyright: ignore[reportAttributeAccessIssue]
-        again = await client.engine.send_message(request)
-        assert isinstance(again, Task)
-        assert again.id != task.id  # pyright: ignore[reportAttributeAccessIssue]
+        await clock.advance(31)
+        again: Any = await client.engine.send_message(request)
+        await clock.advance(29)
+        assert await client.engine.send_message(request) == again
+        await clock.advance(2)  # after the window of a message that this process has taken in
+        last: Any = await client.engine.send_message(request)
+        assert len({task.id, again.id, last.id}) == 3
 
 
 async def test_the_same_id_with_other_content_is_another_message() -> None:

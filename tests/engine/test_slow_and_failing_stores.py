@@ -111,6 +111,30 @@ async def test_nobody_sees_a_task_before_it_is_kept() -> None:
         assert client.engine.runs.working == 0
 
 
+async def test_what_a_step_returned_is_kept_before_its_handler_goes_on() -> None:
+    log, paid = SlowLog(), asyncio.Event()
+    seen: list[int] = []
+
+    async def handler(turn: Turn) -> None:
+        async def pay() -> None:
+            log.is_holding = True
+            paid.set()
+
+        await turn.step("pay", pay)
+        seen.append(len(log.held))
+
+    async with bounded(agent_of(handler), log=log) as client:
+        sending = asyncio.create_task(client.send("go"))
+        await paid.wait()
+        await until(lambda: log.held)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert seen == []
+        log.let_go()
+        assert (await sending).status.state is TaskState.COMPLETED
+    assert seen == [0]
+
+
 async def test_draining_waits_for_what_is_still_being_written() -> None:
     log = SlowLog()
     log.is_holding = True

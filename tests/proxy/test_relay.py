@@ -22,7 +22,9 @@ from parley.protocol.push import PushAuthentication, PushConfig
 from parley.protocol.tasks import TaskState
 from parley.protocol.versions import Version
 from parley.proxy import inboxes
+from parley.proxy.addressing import Addressing
 from parley.proxy.trace import Line, Trace, Way
+from parley.proxy.upstream import Upstream
 from parley.server.app import App
 from parley.server.webhook_guard import WebhookPolicy
 from tests.conformance.matrix import GRPC, JSONRPC, REST, V0_1, V0_2, V0_3, V1_0
@@ -189,17 +191,35 @@ async def test_a_webhook_of_an_answer_is_one_more_of_its_task() -> None:
             assert [config.id for config in await webhooks_of(peer, task.id)] == ["one", "two"]
 
 
-async def test_webhooks_that_are_registered_at_once_are_all_kept() -> None:
+async def test_webhooks_that_are_registered_at_once_are_all_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the agent is told of one, however many come before it has answered."""
+    names = [f"hook-{number}" for number in range(5)]
+    here, all_here = [0], asyncio.Event()
+    find, read = Addressing.of_task, Upstream.read
+
+    def counted(self: Addressing, request: Any, *others: Any) -> Any:
+        here[0] += isinstance(request, r.CreatePushConfigRequest)
+        if here[0] == len(names):
+            all_here.set()
+        return find(self, request, *others)
+
+    async def read_when_all_are_here(self: Upstream, *values: Any) -> Any:
+        await all_here.wait()
+        return await read(self, *values)
+
     with fail_after(30):
         async with (
             on_ports(open_app()) as place,
             relay_of(place["url"]) as proxy,
             caller(proxy, V1_0, JSONRPC) as peer,
+            caller(place, V1_0, JSONRPC) as direct,
         ):
             task = await peer.send("hello")
-            names = [f"hook-{number}" for number in range(5)]
+            monkeypatch.setattr(Addressing, "of_task", counted)
+            monkeypatch.setattr(Upstream, "read", read_when_all_are_here)
             await asyncio.gather(*(peer.register(task.id, "http://127.0.0.1:9/hook", id=name) for name in names))
             assert [config.id for config in await webhooks_of(peer, task.id)] == names
+            assert len(await webhooks_of(direct, task.id)) == 1
 
 
 async def test_webhooks_are_their_callers_own() -> None:

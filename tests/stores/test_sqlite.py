@@ -363,10 +363,13 @@ async def test_a_damaged_value_says_so(log: SqliteTaskLog) -> None:
 
 async def test_an_empty_file_becomes_a_store(path: Path) -> None:
     path.touch()
-    log = SqliteTaskLog(path)
-    await log.open()
-    await log.write(creation())
-    await log.close()
+    for is_there in (False, True):
+        log = SqliteTaskLog(path)
+        await log.open()
+        assert (await log.head(KEY) is not None) is is_there
+        if not is_there:
+            await log.write(creation())
+        await log.close()
 
 
 # --- names that no database can hold ----------------------------------------------------------------------------------
@@ -406,6 +409,16 @@ async def test_half_of_a_surrogate_pair_is_refused(log: SqliteTaskLog, call) -> 
     assert await read_seqs(log) == [1, 2, 3]
 
 
+# --- settings ---------------------------------------------------------------------------------------------------------
+
+
+async def test_every_commit_of_the_writer_is_synced_and_references_are_checked(log: SqliteTaskLog) -> None:
+    """As SQLite itself says: nothing else shows it before the power fails."""
+    for setting, value in (("synchronous", 2), ("journal_mode", "wal"), ("foreign_keys", 1)):
+        question = f"PRAGMA {setting}"
+        assert await log._writer.submit(lambda writer, ask=question: writer.execute(ask).fetchone()) == (value,)
+
+
 # --- batches ----------------------------------------------------------------------------------------------------------
 
 
@@ -441,6 +454,26 @@ async def test_a_task_is_deleted_and_created_again_in_one_transaction(patient_lo
         ConflictError,
     ]
     assert await read_seqs(patient_log) == [1, 2]
+
+
+async def test_tasks_are_created_before_and_after_another_change_in_one_transaction(
+    patient_log: SqliteTaskLog, path: Path
+) -> None:
+    """Each gets a number of its own, also those that the table does not know yet."""
+    keys = [TaskKey(ADA, f"t-{number}") for number in range(6)]
+    with locked(path):
+        waiting = [patient_log.write(creation(keys[0]))]
+        while not patient_log._writer._jobs.empty():  # until the writer has it, and waits for the lock
+            await asyncio.sleep(0)
+        waiting += [patient_log.write(creation(key)) for key in keys[1:3]]
+        changing = asyncio.ensure_future(patient_log.put_push_config(keys[1], PushConfig("https://hook.example")))
+        waiting.append(changing)
+        await asyncio.sleep(0)
+        waiting += [patient_log.write(creation(key)) for key in keys[3:]]
+        waiting += [patient_log.write(addition(1, key)) for key in keys]
+    await asyncio.gather(*waiting)
+    assert [len(await patient_log.events(key, after=0, limit=9)) for key in keys] == [2] * 6
+    assert len(await patient_log.push_configs(keys[1])) == 1
 
 
 async def test_closing_waits_for_what_was_written(path: Path) -> None:

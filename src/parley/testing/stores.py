@@ -664,6 +664,14 @@ class TaskLogSuite:
         assert (stored.snapshot, stored.snapshot_seq, stored.events) == (None, 0, (created("t-1"),))
         assert list(await store.push_configs(KEY)) == []
 
+    async def test_a_send_stays_with_the_newest_task_it_went_to(self, store: TaskLog) -> None:
+        """Sent again after its window, it belongs to another task; deleting the first takes nothing of that."""
+        await store.write(creation(sends=((SEND, SendRecord(NOON, "t-1")),)))
+        newer = SendRecord(minute(20), "t-2")
+        await store.write(creation(Key(ADA, "t-2"), sends=((SEND, newer),)))
+        await store.delete(KEY)
+        assert await store.find_send(ADA, SEND, since=NOON) == newer
+
     async def test_a_deletion_takes_its_place_among_the_writes(self, store: TaskLog) -> None:
         """What was called before it goes, what was called after it stays."""
         first, deletion = store.write(creation()), asyncio.ensure_future(store.delete(KEY))
