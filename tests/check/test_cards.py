@@ -70,6 +70,12 @@ def test_a_good_card_is_complete_encrypted_and_versioned() -> None:
             "the card demands token, and declares no such scheme",
         ),
         (complete, found(version=""), True, "the card lacks version"),
+        (
+            complete,
+            found(supportedInterfaces=[{"url": "https://agent.example", "protocolBinding": "JSONRPC"}]),
+            True,
+            "the card lacks supportedInterfaces[0].protocolVersion",
+        ),
         (complete, found(supportedInterfaces=[]), True, "the card declares no interface"),
         (complete, found(skills=[]), False, "the card has no skill"),
         (cached, found(), False, "the card comes without cache-control and etag"),

@@ -250,6 +250,33 @@ async def test_a_fault_is_told_in_words(rule: str, replies: dict[str, Any], said
     assert {finding.rule for finding in bad} == {rule}
 
 
+def tagged_by_kind(server: Scripted, params: Any) -> Any:
+    """As langgraph-api 0.16.7 streams: the task is wrapped, what follows has a kind."""
+    kinds = {"artifactUpdate": "artifact-update", "statusUpdate": "status-update"}
+    begun, *updates = server.answer("SendStreamingMessage", params)
+    return [begun, *({**event, "kind": kinds[name]} for update in updates for name, event in update.items())]
+
+
+STREAM_RULES = {"G1.25", "G1.26", "G1.27", "G1.46"}
+
+
+@pytest.mark.parametrize(
+    ("stream", "said"),
+    [
+        (tagged_by_kind, "event 2 of the stream has not exactly one of task, message, statusUpdate, artifactUpdate"),
+        (always([{"detail": "no"}]), "the stream cannot be read: "),
+    ],
+)
+async def test_a_stream_that_is_not_of_1_0_breaks_every_rule_of_streams(stream: Any, said: str) -> None:
+    async with serving(Scripted({"SendStreamingMessage": stream})) as client:
+        report = await check(str(client.base_url), Options(timeout=1), only=list(STREAM_RULES))
+    bad = [finding for finding in report.findings if finding.verdict is Verdict.FAILED and said in finding.detail]
+    assert {finding.rule for finding in bad} == STREAM_RULES
+    for sent, came_back in (finding.exchanges[-1] for finding in bad):
+        assert "SendStreamingMessage" in sent
+        assert "data: " in came_back
+
+
 def refuses_contexts(server: Scripted, params: Any) -> Any:
     if "contextId" in params["message"]:
         raise Refusal(INVALID)

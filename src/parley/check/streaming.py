@@ -13,9 +13,9 @@ from parley.check.verdict import Broken, Undecided
 from parley.client.growing import GrowingTask
 from parley.protocol import operations as ops
 from parley.protocol.cards import Binding
-from parley.protocol.errors import UnsupportedOperationError
+from parley.protocol.errors import PeerProtocolError, UnsupportedOperationError
 from parley.protocol.events import ArtifactUpdate, StatusUpdate, StreamEvent
-from parley.protocol.jsonvalue import JsonValue
+from parley.protocol.jsonvalue import JsonObject, JsonValue
 from parley.protocol.lifecycle import ends_stream, is_terminal
 from parley.protocol.messages import Message, text_of
 from parley.protocol.tasks import Task
@@ -23,6 +23,9 @@ from parley.protocol.versions import Version
 from parley.wire.sse import Decoder
 
 CASES = Cases()
+
+EVENT_MEMBERS = ("task", "message", "statusUpdate", "artifactUpdate")
+"""The members of a StreamResponse of 1.0, of which each event has one."""
 
 
 def need_streams(probe: Probe) -> None:
@@ -32,11 +35,32 @@ def need_streams(probe: Probe) -> None:
 
 
 async def _sample(probe: Probe) -> list[StreamEvent]:
-    """The events of a stream, once."""
+    """The events of a stream, once. Raises Broken if what is streamed are no events."""
     need_streams(probe)
     if isinstance(await probe.samples.answer(), Task):
         await probe.samples.quick()
-    return await probe.samples.events()
+    try:
+        events = await probe.samples.events()
+    except Undecided as outcome:
+        if isinstance(outcome.__cause__, PeerProtocolError):
+            raise Broken(f"the stream cannot be read: {outcome.__cause__}") from outcome
+        raise
+    if probe.version is Version.V1_0 and probe.binding is not Binding.GRPC:
+        _check_members(probe)
+    return events
+
+
+def _check_members(probe: Probe) -> None:
+    """Make sure that each event says what it is by its one member, as 1.0 wants it: clients of ours read others, too.
+
+    langgraph-api 0.16 tags all events but the first by `kind` instead.
+    """
+    for number, value in enumerate(_frames(probe), start=1):
+        event = value.get("result") if probe.binding is Binding.JSONRPC and isinstance(value, dict) else value
+        members: JsonObject = event if isinstance(event, dict) else {}
+        if sum(name in members for name in EVENT_MEMBERS) != 1:
+            tag = f"; it is tagged by kind {members['kind']!r} instead" if "kind" in members else ""
+            raise Broken(f"event {number} of the stream has not exactly one of {', '.join(EVENT_MEMBERS)}{tag}")
 
 
 @CASES.case("An agent that does not stream refuses to", v1_0="G1.24", v0_3="G2.5a", v0_1="A1.2b")
