@@ -67,7 +67,7 @@ clean: ## Remove everything that was created here.
 	touch $@
 
 .PHONY: peers
-peers: $(PEERS:%=.peers/a2a-sdk-%/.installed) .peers/fasta2a/.installed .peers/a2a-js/.installed .peers/schemathesis/.installed # The SDKs we test against, each in an environment of its own.
+peers: $(PEERS:%=.peers/a2a-sdk-%/.installed) .peers/fasta2a/.installed .peers/lowest/.installed .peers/a2a-js/.installed .peers/schemathesis/.installed # The SDKs we test against, each in an environment of its own, and our dependencies at their lowest.
 
 .peers/%/.installed: locks/%.lock
 	$(PYTHON) -m venv .peers/$*

@@ -13,11 +13,13 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 LOCKS = ROOT / "locks"
 DEV = ["pyproject.toml", "--extra", "all", "--group", "dev"]
+LOWEST = ["pyproject.toml", "--extra", "all", "--resolution", "lowest-direct"]
+"""The lowest versions that pyproject.toml allows, which `tests/test_installing.py` serves an agent with."""
 
 
 def environments() -> dict[str, list[str]]:
     """What each lock is resolved from."""
-    return {"dev": DEV} | {source.stem: [f"locks/{source.name}"] for source in sorted(LOCKS.glob("*.in"))}
+    return {"dev": DEV, "lowest": LOWEST} | {source.stem: [f"locks/{source.name}"] for source in sorted(LOCKS.glob("*.in"))}
 
 
 def lock(name: str, sources: list[str]) -> None:

@@ -220,7 +220,7 @@ def _metadata(sent: Sent) -> tuple[tuple[str, str], ...]:
 
 def _translated(error: grpc.aio.AioRpcError) -> ParleyError:
     """What a failed call means: the connection's fault, or what the agent reports."""
-    trailers = dict(error.trailing_metadata() or ())
+    trailers = dict(tuple(error.trailing_metadata() or ()))  # its keys() are pairs in older versions
     details = trailers.get("grpc-status-details-bin")
     text = error.details() or ""
     match error.code():

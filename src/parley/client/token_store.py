@@ -2,7 +2,8 @@
 
 Each login is a file of its own that only its owner can read, replaced as a whole, so that two processes never see or
 leave half of one; and a lock beside it, because a refresh token that two processes use makes many servers end the login
-(RFC 9700 section 4.14.2). Where the files are is the caller's choice. A login belongs to one origin: see `credentials`.
+(RFC 9700 section 4.14.2); where a system has no locks, two processes may renew a login at once. Where the files are is
+the caller's choice. A login belongs to one origin: see `credentials`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-import sys
 import tempfile
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
@@ -22,9 +22,7 @@ import msgspec
 from msgspec import Struct
 
 from parley.client.errors import CredentialsError
-
-if sys.platform != "win32":
-    import fcntl
+from parley.file_lock import lock_file
 
 LOCK_SECONDS = 40.0
 """How long another process is waited for that renews a login: longer than it may take."""
@@ -219,29 +217,18 @@ class FileLogins:
 
 async def _lock(file: Path) -> int | None:
     """A handle on the file that nobody else has, to be closed; None if there is none to be had."""
-    if sys.platform == "win32":
-        return None
     try:
-        handle = os.open(file, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        handle = os.open(file, os.O_CREAT | os.O_RDWR, 0o600)  # which no child inherits: PEP 446
     except OSError:
         return None
     try:
         async with asyncio.timeout(LOCK_SECONDS):
-            while not _is_locked(handle):
+            while not lock_file(handle):
                 await asyncio.sleep(LOCK_PAUSE)
-    except OSError:  # such as TimeoutError
+    except OSError:  # no locks here, or TimeoutError
         os.close(handle)
         return None
     except BaseException:
         os.close(handle)
         raise
     return handle
-
-
-def _is_locked(handle: int) -> bool:
-    """Lock the file, if nobody else has."""
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

@@ -2,12 +2,13 @@
 
 The file is for its owner only. It is read and written anew when a proxy starts, so it holds what is remembered and no
 more. A line is with the system when its caller gets an answer: a proxy that is killed loses nothing, a machine that
-loses its power may lose the last lines. Two proxies must not share one.
+loses its power may lose the last lines. Two proxies must not share one, so where a system has no file locks (Windows)
+there is no such ledger: `ledger_in` refuses.
 """
 
 from __future__ import annotations
 
-import fcntl
+import errno
 import logging
 import os
 from collections.abc import Generator, Iterable
@@ -17,6 +18,7 @@ from pathlib import Path
 
 import msgspec
 
+from parley.file_lock import lock_file
 from parley.proxy.ledger import REMEMBERED, Entry, Ledger
 
 logger = logging.getLogger(__name__)
@@ -27,7 +29,7 @@ def ledger_in(file: Path, *, size: int = REMEMBERED) -> Generator[Ledger]:
     """A ledger that remembers what is in a file, and writes down there what it is told.
 
     Raises:
-        OSError: the file cannot be read or written, or another proxy has it.
+        OSError: the file cannot be read, written or locked, or another proxy has it.
     """
     with _owned(file) as lines:
         ledger = Ledger(size=size)
@@ -45,12 +47,14 @@ def ledger_in(file: Path, *, size: int = REMEMBERED) -> Generator[Ledger]:
 @contextmanager
 def _owned(file: Path) -> Generator[FileIO]:
     """The file, open and for this process alone."""
-    with open(os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b", buffering=0) as lines:
-        os.fchmod(lines.fileno(), 0o600)
+    with open(os.open(file, os.O_RDWR | os.O_CREAT, 0o600), "r+b", buffering=0) as lines:
         try:
-            fcntl.flock(lines, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise OSError(error.errno, "another proxy has it", str(file)) from error
+            is_ours = lock_file(lines.fileno())
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(file)) from error
+        if not is_ours:
+            raise OSError(errno.EAGAIN, "another proxy has it", str(file))
+        os.fchmod(lines.fileno(), 0o600)
         yield lines
 
 
