@@ -19,7 +19,9 @@ LOWEST = ["pyproject.toml", "--extra", "all", "--resolution", "lowest-direct"]
 
 def environments() -> dict[str, list[str]]:
     """What each lock is resolved from."""
-    return {"dev": DEV, "lowest": LOWEST} | {source.stem: [f"locks/{source.name}"] for source in sorted(LOCKS.glob("*.in"))}
+    return {"dev": DEV, "lowest": LOWEST} | {
+        source.stem: [f"locks/{source.name}"] for source in sorted(LOCKS.glob("*.in"))
+    }
 
 
 def lock(name: str, sources: list[str]) -> None:
