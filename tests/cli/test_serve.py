@@ -471,3 +471,33 @@ def test_ctrl_c_says_what_it_waits_for_and_a_second_one_does_not_wait(directory:
         line = json.loads(command.until_logged("Cutting"))
         assert line["message"] == "Cutting 1 run off; tasks are forgotten (--store memory:)."
         assert command.ended() == 0
+
+
+BUSY = """
+import threading
+
+from parley import Agent
+
+agent = Agent("Busy")
+
+@agent.on_message
+def work(turn):
+    turn.wait(turn.status("at work"))
+    if turn.text == "step":
+        turn.wait(turn.step("wait", threading.Event().wait))
+    threading.Event().wait()
+"""
+
+
+def test_a_plain_handler_or_step_that_is_busy_in_its_thread_does_not_keep_the_process(directory: Path) -> None:
+    (directory / "busy.py").write_text(BUSY)
+    with served("busy", *FREE, "--drain-seconds", "0", cwd=directory) as command:
+        url = command.until_ready()
+        for text in ("handler", "step"):
+            sent = message(text)
+            sent["message"]["messageId"] = text
+            task = call(url, "SendMessage", {**sent, "configuration": {"returnImmediately": True}})["result"]["task"]
+            while "message" not in task["status"]:
+                task = call(url, "GetTask", {"id": task["id"]})["result"]
+        command.process.send_signal(signal.SIGTERM)
+        assert command.ended() == 0

@@ -5,18 +5,12 @@ Plain functions and generators run in threads, so that they may block. What they
 
 from __future__ import annotations
 
-import asyncio
-import contextvars
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import cache, partial
 from typing import Any
 
-HANDLER_THREADS = 256
-"""Plain handlers at work at once; more wait for a thread. They have threads of their own, because one that waits for a
-step must not hold the thread which that step needs."""
+from parley.agents.threads import HANDLERS, in_thread
 
 _END = object()
 
@@ -50,7 +44,7 @@ class Handler:
         elif self._is_async:
             await say(await self._function(argument))
         else:
-            result = await _in_thread(self._function, argument)
+            result = await in_thread(HANDLERS, self._function, argument)
             await say(await result if inspect.isawaitable(result) else result)
 
 
@@ -68,30 +62,12 @@ def _takes_one_argument(function: Callable[..., Any]) -> bool:
 
 async def _results_in_thread(results: Generator[Any]) -> AsyncGenerator[Any]:
     try:
-        while (result := await _in_thread(next, results, _END)) is not _END:
+        while (result := await in_thread(HANDLERS, next, results, _END)) is not _END:
             yield result
     finally:
-        await _in_thread(_close, results)
+        await in_thread(HANDLERS, _close, results)
 
 
 def _close(results: Generator[Any]) -> None:
     with suppress(ValueError):  # still at work in its thread, which nothing can interrupt
         results.close()
-
-
-@cache
-def _threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(HANDLER_THREADS, thread_name_prefix="parley handler")
-
-
-async def _in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
-    call = partial(contextvars.copy_context().run, guarded, function, *arguments)
-    return await asyncio.get_running_loop().run_in_executor(_threads(), call)
-
-
-def guarded(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-    """Call a function in a thread, whose result goes into a future: some exceptions have no place there."""
-    try:
-        return function(*arguments, **named)
-    except (StopIteration, SystemExit) as error:
-        raise RuntimeError(f"{type(error).__name__} in an agent's function") from error

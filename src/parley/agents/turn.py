@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from parley.agents.context import Context
-from parley.agents.handlers import guarded
+from parley.agents.threads import STEPS, in_thread
 from parley.contents import parts_of
 from parley.engine.caller import Caller
 from parley.engine.run import Run, Stopped
@@ -108,6 +108,14 @@ class Turn(Answer):
         return self._run.key.task_id
 
     @property
+    def idempotency_key(self) -> str:
+        """A key that is the same whenever this message is worked on: after a restart, and when it was sent again.
+
+        Together with the step's name it tells another system that an effect was asked for before.
+        """
+        return self._run.idempotency_key
+
+    @property
     def history(self) -> tuple[Message, ...]:
         """What the caller has said in this task, oldest first."""
         return tuple(self._run.journal.messages)
@@ -165,13 +173,14 @@ class Turn(Answer):
     async def step(self, name: str, do: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """The result of `do(*args)`, which is JSON: taken once and recorded, so that no restart takes it again.
 
-        A plain function runs in a thread. Several steps may share a name; they are told apart by their order.
+        It begins when the task is durable. A plain function runs in a thread. Several steps may share a name; they are
+        told apart by their order.
         """
 
         async def take() -> JsonValue:
             if inspect.iscoroutinefunction(do):
                 return await do(*args, **kwargs)
-            result: Any = await asyncio.to_thread(guarded, do, *args, **kwargs)
+            result: Any = await in_thread(STEPS, do, *args, **kwargs)
             return await result if inspect.isawaitable(result) else result
 
         return await self._run.record_step(name, take)
