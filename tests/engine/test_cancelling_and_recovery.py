@@ -25,6 +25,7 @@ from parley.protocol.requests import (
 from parley.protocol.tasks import TaskState
 from parley.stores.interface import ContextKey, StoreUnavailableError, TaskFilter, TaskKey, Write
 from parley.stores.memory import MemoryTaskLog
+from parley.testing.clock import FakeClock
 from tests.bounded import bounded, log_under_test
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("any_store")]
@@ -185,22 +186,6 @@ async def test_an_agent_may_want_its_cut_off_tasks_failed() -> None:
     assert failed.status.state is TaskState.FAILED
     assert failed.status.message is not None
     assert "restarted while it worked" in failed.status.message.text
-
-
-async def test_a_task_that_keeps_bringing_the_process_down_is_failed() -> None:
-    async def handler(turn: Turn) -> None:
-        await asyncio.Event().wait()
-
-    async with bounded(agent_of(handler), limits=Limits(run_attempts=2)) as client:
-        task = await client.start("go")
-        for _ in range(2):
-            await asyncio.sleep(0.01)
-            await client.crash()
-            await client.restart()
-        failed = await client.finished(task)
-    assert failed.status.state is TaskState.FAILED
-    assert failed.status.message is not None
-    assert "restarted 2 times" in failed.status.message.text
 
 
 async def test_a_restart_leaves_parked_and_finished_tasks_and_those_of_other_agents_alone() -> None:
@@ -432,3 +417,105 @@ async def test_old_sends_finished_tasks_and_their_contexts_are_forgotten() -> No
             with pytest.raises(TaskNotFoundError):
                 await engine.get_task(GetTaskRequest(task.id))
             assert await log.recall(context) == {}
+
+
+async def test_a_handler_that_swallows_cancellation_cannot_outlive_run_seconds(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    released = False
+
+    async def stubborn(turn: Turn) -> str:
+        while turn.text == "go" and not released:
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+        return "done"
+
+    clock = FakeClock()
+    limits = Limits(run_seconds=10, cancel_seconds=0.01, runs_at_once=1)
+    try:
+        async with bounded(agent_of(stubborn), clock=clock, limits=limits) as client:
+            task = await client.start("go")
+            await clock.advance(11)
+            failed = await client.finished(task)
+            assert failed.status.state is TaskState.FAILED
+            assert failed.status.message is not None
+            assert failed.status.message.text == "The agent took longer than 10 seconds."
+            assert client.text(await client.send("another, for which there is room now")) == "done"
+    finally:
+        released = True  # the test's own loop cancels it once more
+    assert "ignores its cancellation" in caplog.text
+
+
+async def stop_again_and_again(client: Any, task: Any, begun: asyncio.Event, *, how: str, times: int) -> TaskState:
+    """The state of a task whose process ends so often, in good order or not, each time after its run has begun."""
+    for _ in range(times):
+        await begun.wait()
+        begun.clear()
+        await (client.stop() if how == "stop" else client.crash())
+        await client.restart()
+    state: TaskState = (await client.get(task)).status.state
+    return state
+
+
+@pytest.mark.parametrize(
+    ("how", "progress", "expected"),
+    [
+        ("stop", False, TaskState.WORKING),
+        ("stop", True, TaskState.WORKING),
+        ("crash", True, TaskState.WORKING),
+        ("crash", False, TaskState.FAILED),
+    ],
+)
+async def test_only_crashes_without_progress_count_as_attempts(how: str, progress: bool, expected: TaskState) -> None:
+    begun, stops = asyncio.Event(), 4
+
+    async def handler(turn: Turn) -> None:
+        runs.append(turn.text)
+        for number in range(len(runs) if progress else 0):  # one more each time
+            await turn.step(f"step {number}", str)
+        begun.set()
+        await asyncio.Event().wait()
+
+    runs: list[str] = []
+    async with bounded(agent_of(handler)) as client:
+        task = await client.start("go")
+        state = await stop_again_and_again(
+            client, task, begun, how=how, times=3 if expected is TaskState.FAILED else stops
+        )
+        assert state is expected
+        if state is TaskState.FAILED:
+            status = (await client.get(task)).status
+            assert status.message is not None
+            assert status.message.text == (
+                "The agent crashed 3 times while it worked on this task, without making progress."
+            )
+
+
+@pytest.mark.parametrize(("options", "limits"), [({"run_attempts": 2}, Limits()), ({}, Limits(run_attempts=2))])
+async def test_the_number_of_attempts_is_a_setting_of_the_agent_and_of_the_server(options: Any, limits: Limits) -> None:
+    begun = asyncio.Event()
+
+    async def hang(turn: Turn) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    async with bounded(agent_of(hang, **options), limits=limits) as client:
+        task = await client.start("go")
+        assert await stop_again_and_again(client, task, begun, how="crash", times=2) is TaskState.FAILED
+    with pytest.raises(ValueError, match="at least one"):
+        Agent("Never", run_attempts=0)
+
+
+async def test_a_run_that_waited_in_the_queue_while_the_process_stopped_has_not_been_attempted() -> None:
+    async def hang(turn: Turn) -> None:
+        await asyncio.Event().wait()
+
+    async with bounded(agent_of(hang), limits=Limits(runs_at_once=1)) as client:
+        await client.start("first")
+        queued = await client.start("queued")
+        for _ in range(4):
+            await client.stop()
+            head = await client.log.head(TaskKey(client.caller.owner, queued.id))
+            assert head is not None
+            assert head.attempts == 0
+            await client.restart()

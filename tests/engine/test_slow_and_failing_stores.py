@@ -95,6 +95,32 @@ async def test_a_cancel_that_comes_after_the_last_word_is_too_late_although_that
         assert (await client.get(task)).status.state is TaskState.COMPLETED
 
 
+async def test_a_task_that_is_canceled_in_the_queue_never_runs_although_its_turn_comes_meanwhile() -> None:
+    begun: list[str] = []
+    gate = asyncio.Event()
+
+    async def handler(turn: Turn) -> str:
+        begun.append(turn.text)
+        await gate.wait()
+        return "done"
+
+    log = SlowLog()
+    async with bounded(agent_of(handler), log=log, limits=Limits(runs_at_once=1)) as client:
+        first = await client.start("first")
+        queued = await client.start("queued")
+        log.is_holding = True
+        canceling = asyncio.create_task(client.cancel(queued))
+        await until(lambda: log.held)  # the cancel is being written
+        gate.set()
+        for _ in range(10):
+            await asyncio.sleep(0)  # and so is the end of the first run, unless this store takes one write at a time
+        log.let_go()
+        assert (await canceling).status.state is TaskState.CANCELED
+        assert (await client.finished(first)).status.state is TaskState.COMPLETED
+        await client.send("third")
+    assert begun == ["first", "third"]
+
+
 async def test_nobody_sees_a_task_before_it_is_kept() -> None:
     log = SlowLog()
     log.is_holding = True

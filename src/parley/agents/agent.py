@@ -70,6 +70,7 @@ class Agent:
         documentation_url: str | None = None,
         icon_url: str | None = None,
         on_restart: Recovery | str = Recovery.RERUN,
+        run_attempts: int = 3,
         replies_directly: bool = False,
         streaming: bool = True,
         extensions: Sequence[AgentExtension] = (),
@@ -77,7 +78,8 @@ class Agent:
     ) -> None:
         """An agent without skills yet.
 
-        `on_restart` says what becomes of work that a crash cut off: `"rerun"` from the top, or `"fail"`.
+        `on_restart` says what becomes of work that a crash cut off: `"rerun"` from the top, or `"fail"`. Work that has
+        crashed `run_attempts` times in a row without making progress is failed in either case.
         `replies_directly` makes it answer with messages and keep no tasks; it can then neither ask nor stream.
         `extensions` are those of the protocol that it supports; callers must activate the required ones.
         """
@@ -91,6 +93,9 @@ class Agent:
         self.documentation_url = documentation_url
         self.icon_url = icon_url
         self.recovery = Recovery(on_restart)
+        if run_attempts < 1:
+            raise ValueError("An agent needs at least one run attempt")
+        self.run_attempts = run_attempts
         self.replies_directly = replies_directly
         self.streaming = streaming
         self.extensions = tuple(extensions)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from parley.protocol.errors import LocalProtocolError
@@ -22,13 +23,25 @@ TASKS_OF_CONTEXT = 100
 class Contexts:
     """The conversations of one owner with one agent."""
 
-    def __init__(self, log: TaskLog, views: Views, owner: Owner, *, agent: str, limits: Limits, clock: Clock) -> None:
+    def __init__(
+        self,
+        log: TaskLog,
+        views: Views,
+        owner: Owner,
+        *,
+        agent: str,
+        limits: Limits,
+        clock: Clock,
+        before_change: Callable[[], Awaitable[None]],
+    ) -> None:
+        """`before_change` returns when a change may be made: once the task that makes it is durable."""
         self._log = log
         self._views = views
         self._owner = owner
         self._agent = agent
         self._limits = limits
         self._clock = clock
+        self._before_change = before_change
 
     async def tasks_of_context(self, context_id: str) -> tuple[Task, ...]:
         """The latest tasks of a context, oldest first."""
@@ -47,6 +60,7 @@ class Contexts:
         Raises:
             LocalProtocolError: the value is too large, or the context holds too much already.
         """
+        await self._before_change()
         if value is not None:
             self._check_room(await self.recall(context_id), name, value)
         await self._log.remember(self._key(context_id), name, value, at=self._clock.now())

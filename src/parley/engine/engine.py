@@ -397,12 +397,16 @@ class Engine:
             feed.publish(head.last_seq + 1, (event,))
         self.webhooks.notify(head.key)
 
+    @property
+    def _run_attempts(self) -> int:
+        return self.program.run_attempts if self.limits.run_attempts is None else self.limits.run_attempts
+
     async def _recover(self, head: TaskHead) -> None:
         """Take up a task that was at work when the process died, as its program wants it."""
         if self.program.recovery is Recovery.FAIL:
             await self._settle(head, TaskState.FAILED, "The agent was restarted while it worked on this task.")
-        elif head.attempts >= self.limits.run_attempts:
-            text = f"The agent was restarted {head.attempts} times while it worked on this task."
+        elif head.attempts >= self._run_attempts:
+            text = f"The agent crashed {head.attempts} times while it worked on this task, without making progress."
             await self._settle(head, TaskState.FAILED, text)
         else:
             attempt = head.attempts + 1

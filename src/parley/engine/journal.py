@@ -35,6 +35,7 @@ class Journal:
         "artifact_ids",
         "messages",
         "opening",
+        "opening_number",
         "unclosed",
     )
 
@@ -42,6 +43,8 @@ class Journal:
         self.messages: list[Message] = []
         self.opening: Message | None = None
         """The message that began the conversation: the one a handler is given, however often it runs."""
+        self.opening_number = 1
+        """Which of the task's messages that is."""
         self.artifact_ids: dict[str, int] = {}
         self.artifact_bytes = 0
         self.unclosed: dict[str, None] = {}
@@ -68,7 +71,8 @@ class Journal:
         match event:
             case MessageAdded():
                 self.messages.append(event.message)
-                self.opening = self.opening or event.message
+                if self.opening is None:
+                    self.opening, self.opening_number = event.message, len(self.messages)
                 if self._is_waiting:
                     self._answers.append(event.message)
                     self._is_waiting = False

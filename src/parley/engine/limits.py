@@ -21,8 +21,9 @@ class Limits:
     """What a cancelled handler gets for cleaning up before the task is canceled without it."""
     blocked_seconds: float = 5.0
     """How long a handler may block the event loop before the log names it."""
-    run_attempts: int = 3
-    """A run that brought the process down this often is failed instead of begun again."""
+    run_attempts: int | None = None
+    """A run that crashed this often without making progress is failed instead of begun again; None leaves it to the
+    agent, whose default is three. A run that was cut off by a clean stop does not count."""
     events_in_memory: int = 512
     """Recent events of a task that readers get without asking the store; a few hundred bytes each."""
     bytes_in_memory: int = 1024 * 1024

@@ -33,6 +33,11 @@ class Program(Protocol):
         ...
 
     @property
+    def run_attempts(self) -> int:
+        """How often its work on a task may crash without making progress before the task is failed."""
+        ...
+
+    @property
     def replies_directly(self) -> bool:
         """Whether it answers with messages and keeps no tasks."""
         ...

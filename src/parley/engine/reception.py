@@ -27,7 +27,6 @@ from parley.protocol.errors import InvalidParamsError, TaskNotFoundError, Unavai
 from parley.protocol.events import MessageAdded, StatusUpdate, TaskCreated, TaskEvent
 from parley.protocol.lifecycle import admit_message, is_interrupted, is_terminal
 from parley.protocol.messages import Message
-from parley.protocol.push import PushConfig
 from parley.protocol.requests import SendConfiguration, SendMessageRequest
 from parley.protocol.tasks import TaskState, TaskStatus
 from parley.stores.interface import NewTask, SendKey, SendRecord, TaskHead, TaskKey, TaskLog, Write
@@ -79,6 +78,7 @@ class Reception:
             new_id=new_id,
             limits=limits,
             observer=observer,
+            on_webhook_kept=webhooks.kept,
         )
 
     async def accept(self, request: SendMessageRequest, caller: Caller) -> Accepted:
@@ -89,7 +89,8 @@ class Reception:
         if record is not None and record.task_id is not None:
             key = TaskKey(owner, record.task_id)
             if request.configuration.push_config is not None:
-                # A crash may have come between the message and its webhook, which begins then with the task.
+                if (run := self._supervisor.find(key)) is not None:
+                    await run.settle()  # announced, but perhaps not stored yet
                 await self._webhooks.register(key, request.configuration.push_config, caller, after=0)
             return Accepted(key)
         if message is not request.message:
@@ -141,8 +142,7 @@ class Reception:
     async def _begin_task(self, request: SendMessageRequest, caller: Caller, send: SendKey, task_id: str) -> Accepted:
         now = self._clock.now()
         key = TaskKey(caller.owner, task_id)
-        if request.configuration.push_config is not None:
-            await self._webhooks.check_room(key, request.configuration.push_config)
+        self._webhooks.check_number(0 if request.configuration.push_config is None else 1)
         context_id = request.message.context_id or self._new_id()
         message = structs.replace(request.message, task_id=task_id, context_id=context_id)
         events: tuple[TaskEvent, ...] = (
@@ -159,11 +159,10 @@ class Reception:
             feed=self._feeds.use(key),
             journal=Journal.begun_by(message),
             status_at=now,
+            created_in=caller.version,
         )
         new = NewTask(self._program.id, context_id, caller.version, now)
-        self._start(run, events, (send, SendRecord(now, task_id)), new)
-        if request.configuration.push_config is not None:
-            await self._register(run, request.configuration.push_config, caller)
+        self._start(run, events, (send, SendRecord(now, task_id)), new=new)
         return Accepted(key, run, events)
 
     async def _go_on(
@@ -182,11 +181,8 @@ class Reception:
             if len(run.journal.messages) >= self._limits.history_messages:
                 raise InvalidParamsError(f"A task may have {self._limits.history_messages} messages")
             self._admit_opening(run.message, caller)
-            after = run.seq
-            run.add_message(message, remembered)
+            run.add_message(message, remembered, request.configuration.push_config, caller)
             self._sends.announce(key.owner, *remembered)
-            if request.configuration.push_config is not None:
-                await self._webhooks.register(key, request.configuration.push_config, caller, after=after)
             return Accepted(key, run)
         if not (is_terminal(head.state) or is_interrupted(head.state)):
             raise UnavailableError("The task is being recovered; try again in a moment")
@@ -226,12 +222,11 @@ class Reception:
             feed=self._feeds.use(head.key),
             journal=journal,
             status_at=now,
+            created_in=head.created_in,
             seq=head.last_seq,
             state=state,
         )
         self._start(run, news, remembered)
-        if request.configuration.push_config is not None:
-            await self._register(run, request.configuration.push_config, caller)
         await self._webhooks.watch(head.key)
         return Accepted(head.key, run, [*events, *news])
 
@@ -240,18 +235,14 @@ class Reception:
         run: Run,
         events: Sequence[TaskEvent],
         remembered: tuple[SendKey, SendRecord],
+        *,
         new: NewTask | None = None,
     ) -> None:
         """Begin a run with what brought it about. From here on the message has been taken, whatever its sender does."""
-        run.begin(events, remembered, new)
+        run.begin(events, remembered, new=new, webhook=run.configuration.push_config)
         self._sends.announce(run.key.owner, *remembered)
         self._supervisor.start(run)
         run.write_soon()  # behind the program's first breath, so that what it says is written along
-
-    async def _register(self, run: Run, config: PushConfig, caller: Caller) -> None:
-        """Keep the webhook that came with the message of a run, once its task is there."""
-        await run.settle()
-        await self._webhooks.register(run.key, config, caller, after=run.first_seq)
 
     async def begin_again(self, head: TaskHead) -> None:
         """Begin another run of a task that was at work when the process died, and count it before it can die again."""
@@ -269,9 +260,11 @@ class Reception:
             feed=self._feeds.use(head.key),
             journal=journal,
             status_at=head.status_at,
+            created_in=head.created_in,
             seq=head.last_seq,
             state=head.state,
             attempts=head.attempts + 1,
+            is_recovered=True,
         )
         self._supervisor.start(run)
         await self._webhooks.watch(head.key)

@@ -2,15 +2,18 @@
 
 What a run emits is written in order and shown to readers once it is durable. Emissions are collected until the event
 loop comes round, the write before them has finished or the run ends, and then written together; so a quick answer is
-one write, and a long stream is as many as the disk takes. A run ends its task in exactly one final state. When it
-pauses for its caller, it ends, too: the answer begins another run, which finds in the journal what this one did.
+one write, and a long stream is as many as the disk takes. Steps and other effects, in contrast, begin only after what
+began the run is durable. A run ends its task in exactly one final state. When it pauses for its caller, it ends, too:
+the answer begins another run, which finds in the journal what this one did.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -35,11 +38,15 @@ from parley.protocol.events import ArtifactUpdate, MessageAdded, StatusUpdate, S
 from parley.protocol.jsonvalue import JsonObject, JsonValue
 from parley.protocol.lifecycle import ends_stream
 from parley.protocol.messages import Message, Part, Role, TextPart
+from parley.protocol.push import PushConfig
 from parley.protocol.requests import SendConfiguration
 from parley.protocol.tasks import Artifact, TaskState, TaskStatus
-from parley.stores.interface import ConflictError, NewTask, SendKey, SendRecord, TaskKey, TaskLog, Write
+from parley.protocol.versions import Version
+from parley.stores.interface import ConflictError, NewTask, SendKey, SendRecord, StoreError, TaskKey, TaskLog, Write
 
 logger = logging.getLogger(__name__)
+
+_key_encoder = msgspec.json.Encoder(order="deterministic")
 
 
 class Stopped(BaseException):
@@ -65,13 +72,19 @@ class Workplace:
     new_id: NewId
     limits: Limits
     observer: Observer | None
+    on_webhook_kept: Callable[[TaskKey, PushConfig, Caller], None]
+    """Called when a webhook that came with a message is durable."""
 
 
 class Run:
     """One program at work on one task."""
 
     __slots__ = (
+        "_begun_seq",
         "_buffer",
+        "_created_in",
+        "_handed_over",
+        "_has_progressed",
         "_is_scheduled",
         "_is_writing",
         "_new",
@@ -81,6 +94,7 @@ class Run:
         "_status_at",
         "_waiting",
         "_waiting_for_end",
+        "_webhooks",
         "_written_seq",
         "attempts",
         "caller",
@@ -95,6 +109,7 @@ class Run:
         "is_cut_off",
         "is_over",
         "is_overdue",
+        "is_recovered",
         "journal",
         "key",
         "loop",
@@ -115,9 +130,11 @@ class Run:
         feed: Feed,
         journal: Journal,
         status_at: datetime,
+        created_in: Version,
         seq: int = 0,
         state: TaskState = TaskState.SUBMITTED,
         attempts: int = 1,
+        is_recovered: bool = False,
     ) -> None:
         self._place = place
         self.key = key
@@ -131,6 +148,9 @@ class Run:
         self.seq = seq
         self.first_seq = seq
         self.attempts = attempts
+        """Which attempt this is since the program last made progress."""
+        self.is_recovered = is_recovered
+        """Whether it goes on with what another process left behind."""
         self.loop = asyncio.get_running_loop()
         self.is_cancelled = False
         self.is_cut_off = False
@@ -143,9 +163,15 @@ class Run:
         self.failure: ParleyError | None = None
         """Why the store refused a write, so that the task stands somewhere in the middle."""
         self._status_at = status_at
+        self._created_in = created_in
         self._buffer: list[TaskEvent] = []
         self._new: NewTask | None = None
         self._sends: list[tuple[SendKey, SendRecord]] = []
+        self._webhooks: list[tuple[PushConfig, Caller]] = []
+        self._begun_seq = seq
+        self._has_progressed = False
+        # What the head of the task says after all writes of this run so far, if there are any.
+        self._handed_over = (state, status_at) if is_recovered else None
         self._is_writing = False
         self._is_scheduled = False
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
@@ -164,11 +190,31 @@ class Run:
         return {"task": self.key.task_id, "context": self.context_id}
 
     @property
+    def idempotency_key(self) -> str:
+        """A key that a repeat of the message shares, whichever task it gets, and no other message of its sender has.
+
+        The ids of task and context do not count, because a repeat may come to others than the first.
+        """
+        message = structs.replace(self.message, context_id=None, task_id=None)
+        if self._created_in is Version.V0_1:
+            # 0.1 has no message ids, but callers choose the ids of tasks: the task and the turn in it name the message.
+            message = structs.replace(message, message_id=f"{self.key.task_id} {self.journal.opening_number}")
+        owner = self.key.owner
+        named = _key_encoder.encode((owner.tenant, owner.name, self.program.id, message))
+        return hashlib.blake2b(named, digest_size=16).hexdigest()
+
+    @property
     def contexts(self) -> Contexts:
         """The conversations of the task's owner with its agent."""
         place = self._place
         return Contexts(
-            place.log, place.views, self.key.owner, agent=place.program.id, limits=place.limits, clock=place.clock
+            place.log,
+            place.views,
+            self.key.owner,
+            agent=place.program.id,
+            limits=place.limits,
+            clock=place.clock,
+            before_change=self.wait_until_kept,
         )
 
     # --- what a program does ------------------------------------------------------------------------------------------
@@ -213,6 +259,7 @@ class Run:
         number, recorded = self.journal.next_step(name)
         if recorded is not None:
             return recorded[0]
+        await self.wait_until_kept()
         taken = await take()
         try:
             value: JsonValue = msgspec.json.decode(msgspec.json.encode(taken))
@@ -221,6 +268,14 @@ class Run:
         self._emit(StepRecorded(self.key.task_id, self.context_id, name, value, number))
         await self.settle()
         return value
+
+    async def wait_until_kept(self) -> None:
+        """Return when what began the run is durable: the task and its message. No effect may begin before.
+
+        Raises:
+            UnavailableError: it could not be stored.
+        """
+        await self._settle_through(self._begun_seq)
 
     async def end(self, state: TaskState, message: Message | None = None, metadata: JsonObject | None = None) -> None:
         """Put the task into a final or waiting state, once; return when that is durable."""
@@ -262,6 +317,14 @@ class Run:
             self.is_closed = True
             self._buffer.clear()
 
+    async def return_attempt(self) -> None:
+        """Do not count this run as an attempt, because it was cut off on purpose before it made progress."""
+        if self._handed_over is None or self._has_progressed or not self.is_kept:
+            return
+        state, status_at = self._handed_over
+        with suppress(StoreError):  # it counts then, as after a crash
+            await self._place.log.write(Write(self.key, self.seq, (), state, status_at, attempts=self.attempts - 1))
+
     def abort(self, error: ParleyError) -> None:
         """Give up without an end: nothing more is written, and whoever waits gets the error."""
         self.close()
@@ -289,20 +352,37 @@ class Run:
 
     # --- what the engine does -----------------------------------------------------------------------------------------
 
-    def begin(self, events: Sequence[TaskEvent], send: tuple[SendKey, SendRecord], new: NewTask | None = None) -> None:
-        """Append what brought the run about: the task's creation, a message, the send to remember.
+    def begin(
+        self,
+        events: Sequence[TaskEvent],
+        send: tuple[SendKey, SendRecord],
+        *,
+        new: NewTask | None = None,
+        webhook: PushConfig | None = None,
+    ) -> None:
+        """Append what brought the run about: the task's creation, a message, its webhook, the send to remember.
 
         It is written by `write_soon`, or with what the program says first.
         """
         self._new = new
-        self._sends.append(send)
+        self._take_along(send, webhook, self.caller)
         self._buffer.extend(events)
+        self._begun_seq = self.seq + len(self._buffer)
 
-    def add_message(self, message: Message, send: tuple[SendKey, SendRecord]) -> None:
+    def add_message(
+        self, message: Message, send: tuple[SendKey, SendRecord], webhook: PushConfig | None, caller: Caller
+    ) -> None:
         """Add a message that came while the run was at work."""
-        self._sends.append(send)
+        self._take_along(send, webhook, caller)
         self.journal.messages.append(message)
         self._append(MessageAdded(self.key.task_id, self.context_id, message))
+
+    def _take_along(self, send: tuple[SendKey, SendRecord], webhook: PushConfig | None, caller: Caller) -> None:
+        """Write what came with a message in the same transaction as the message."""
+        self._sends.append(send)
+        if webhook is not None:
+            config = structs.replace(webhook, task_id=self.key.task_id, id=webhook.id or self.key.task_id)
+            self._webhooks.append((config, caller))
 
     def start_working(self) -> None:
         """Say that the work has begun."""
@@ -329,6 +409,7 @@ class Run:
             raise Stopped
         if self.seq + len(self._buffer) >= self._place.limits.events_per_task:
             raise LimitExceededError(f"The task has more than {self._place.limits.events_per_task} events")
+        self._has_progressed = True
         self._append(event)
 
     @property
@@ -361,7 +442,6 @@ class Run:
         self._is_writing = True
         events = tuple(self._buffer)
         self._buffer.clear()
-        first = self.seq + 1
         write = Write(
             key=self.key,
             expected_seq=self.seq,
@@ -370,8 +450,11 @@ class Run:
             status_at=self._status_at,
             new=self._new,
             sends=tuple(self._sends),
-            attempts=0 if ends_stream(self.state) else self.attempts,
+            webhooks=tuple([(config, caller.version) for config, caller in self._webhooks]),
+            attempts=0 if self._has_progressed or ends_stream(self.state) else self.attempts,
         )
+        webhooks, self._webhooks = self._webhooks, []
+        self._handed_over = (self.state, self._status_at)
         self.seq += len(events)
         self._new = None
         self._sends.clear()
@@ -380,14 +463,16 @@ class Run:
         if not isinstance(writing, asyncio.Future):
             writing = asyncio.ensure_future(writing)
         if writing.done():  # as a store in memory has it
-            self._written(first, write, begun, writing)
+            self._written(write, webhooks, begun, writing)
         else:
-            writing.add_done_callback(partial(self._written, first, write, begun))
+            writing.add_done_callback(partial(self._written, write, webhooks, begun))
 
-    def _written(self, first: int, write: Write, begun: float, done: asyncio.Future[None]) -> None:
+    def _written(
+        self, write: Write, webhooks: list[tuple[PushConfig, Caller]], begun: float, done: asyncio.Future[None]
+    ) -> None:
         if done.cancelled():
             return  # the process is going down
-        events, error = write.events, done.exception()
+        first, events, error = write.expected_seq + 1, write.events, done.exception()
         for send, _ in write.sends:
             self._place.sends.kept(self.key.owner, send)
         if error is not None:
@@ -396,6 +481,8 @@ class Run:
             self._written_seq = first + len(events) - 1
             if self._place.observer is not None:
                 self._place.observer.committed(self.key, self.program.id, events, perf_counter() - begun)
+            for config, caller in webhooks:
+                self._place.on_webhook_kept(self.key, config, caller)
             self.feed.publish(first, events)
             self._is_writing = False
             if self._buffer:
@@ -421,10 +508,12 @@ class Run:
         Raises:
             UnavailableError: it could not be stored.
         """
-        target = self.seq + len(self._buffer)
-        if self.failure is None and self._written_seq < target:
+        await self._settle_through(self.seq + len(self._buffer))
+
+    async def _settle_through(self, seq: int) -> None:
+        if self.failure is None and self._written_seq < seq:
             waiter: asyncio.Future[None] = self.loop.create_future()
-            self._waiting.append((target, waiter))
+            self._waiting.append((seq, waiter))
             await waiter
         if self.failure is not None:
             raise self.failure

@@ -123,8 +123,29 @@ class Supervisor:
                 await self._clock.sleep(left)
             else:
                 run.is_overdue = True
-                self._working[run].cancel()
+                if not run.is_cancelled:  # then its end is near
+                    self._in_background(self._end_overdue(run, self._working[run]))
         self._timekeeper = None
+
+    async def _end_overdue(self, run: Run, work: asyncio.Task[None]) -> None:
+        """Cancel a run that takes too long, and fail its task whether its program ends or not."""
+        if not await self._cancel_work(run, work):
+            await self._finish(run.fail(self._overdue))
+            self._close(run)
+
+    @property
+    def _overdue(self) -> str:
+        return f"The agent took longer than {self._limits.run_seconds:g} seconds."
+
+    async def _cancel_work(self, run: Run, work: asyncio.Task[None]) -> bool:
+        """Cancel a run's program; whether it has ended its task within the time for cleaning up."""
+        work.cancel()
+        await asyncio.wait({work}, timeout=self._limits.cancel_seconds)
+        if not work.done():
+            logger.warning(
+                "Task %s: the agent ignores its cancellation and is left behind", run.key.task_id, extra=run.log_fields
+            )
+        return work.done() and run.is_closed
 
     # --- how runs end -------------------------------------------------------------------------------------------------
 
@@ -146,7 +167,7 @@ class Supervisor:
             if run.is_cancelled or run.is_cut_off:
                 pass
             elif run.is_overdue:
-                await self._finish(run.fail(f"The agent took longer than {self._limits.run_seconds:g} seconds."))
+                await self._finish(run.fail(self._overdue))
             else:  # a cancellation of the handler's own
                 await self._fail_for(run, error)
         except LimitExceededError as error:
@@ -186,9 +207,7 @@ class Supervisor:
     def _work_ended(self, run: Run) -> None:
         if run.is_cut_off:
             self._cut_off(run)
-        elif run.is_cancelled and not run.is_closed:
-            self._in_background(self._end_canceled(run))
-        else:
+        elif run.is_closed or not run.is_cancelled:  # otherwise `_cancel` ends it
             run.when_settled(self._close)
 
     async def _end_canceled(self, run: Run) -> None:
@@ -222,23 +241,18 @@ class Supervisor:
         Raises:
             UnavailableError: the store refused; the task is settled when it is back.
         """
-        is_first, run.is_cancelled = not run.is_cancelled, True
-        work = self._working.get(run)
-        if work is not None:
-            if is_first:
-                work.cancel()
-            await asyncio.wait({work}, timeout=self._limits.cancel_seconds)
-        if not run.is_closed:
-            if work is not None and not work.done():
-                logger.warning(
-                    "Task %s: the agent ignores its cancellation and is left behind",
-                    run.key.task_id,
-                    extra=run.log_fields,
-                )
-            self._in_background(self._end_canceled(run))
+        if not (run.is_cancelled or run.is_overdue):
+            run.is_cancelled = True
+            self._queue.pop(run, None)  # now: its turn may come while the end is being written
+            self._in_background(self._cancel(run))
         await run.wait_for_end()
         if run.failure is not None:
             raise run.failure
+
+    async def _cancel(self, run: Run) -> None:
+        work = self._working.get(run)
+        if work is None or not await self._cancel_work(run, work):
+            await self._end_canceled(run)
 
     def refuse(self) -> None:
         """Take no more work from now on."""
@@ -249,6 +263,7 @@ class Supervisor:
         self.refuse()
         for run in tuple(self._queue):
             self._cut_off(run)
+            self._in_background(run.return_attempt())
         if self._working and grace > 0:
             self._idle = asyncio.get_running_loop().create_future()
             await asyncio.wait({self._idle}, timeout=grace)
@@ -262,6 +277,7 @@ class Supervisor:
             await asyncio.wait(set(remaining.values()), timeout=self._limits.cancel_seconds)
         for run in remaining:
             self._cut_off(run)
+            self._in_background(run.return_attempt())
         if self._endings:
             await asyncio.wait(set(self._endings), timeout=self._limits.cancel_seconds)
 

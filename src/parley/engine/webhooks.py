@@ -75,10 +75,14 @@ class Webhooks:
             await self._log.put_push_config(key, config, version=caller.version, after=after)
         except ConflictError:  # deleted a moment ago
             raise TaskNotFoundError.for_task(key.task_id) from None
+        self.kept(key, config, caller)
+        return config
+
+    def kept(self, key: TaskKey, config: PushConfig, caller: Caller) -> None:
+        """Begin to call a webhook that was just stored."""
         self._watch(key)
         if self._observer is not None:
-            self._observer.push_config_changed(key, self._agent, caller, "created", config_id)
-        return config
+            self._observer.push_config_changed(key, self._agent, caller, "created", config.id or key.task_id)
 
     async def watch(self, key: TaskKey) -> None:
         """Let the deliveries hear of a task that goes on, if it has webhooks; called once its run has begun."""
@@ -108,7 +112,11 @@ class Webhooks:
         if config is None:
             return
         others = [other for other in await self._log.push_configs(key) if other.id != (config.id or key.task_id)]
-        if len(others) >= self._limits.push_configs_per_task:
+        self.check_number(len(others) + 1)
+
+    def check_number(self, number: int) -> None:
+        """Make sure that a task may have so many webhooks. Raises InvalidParamsError if not."""
+        if number > self._limits.push_configs_per_task:
             raise InvalidParamsError(f"A task may have {self._limits.push_configs_per_task} webhooks")
 
     async def get_push_config(self, request: GetPushConfigRequest, caller: Caller = ANYBODY) -> PushConfig:

@@ -104,7 +104,7 @@ class Telemetry:
     @contextmanager
     def run(self, run: Run) -> Generator[None]:
         """Watch a run."""
-        if run.attempts > 1 and run.key not in self._states:  # begun again after a restart
+        if run.is_recovered and run.key not in self._states:
             # The one thing it may have said by now is that the work has begun.
             self._remember(run.key, run.state if run.is_settled else TaskState.SUBMITTED)
         _SENDERS_TRACE.set(_trace_id())  # for as long as the run's asyncio task lives: nothing to undo

@@ -85,13 +85,12 @@ class Tracing:
     def run(self, run: Run) -> Generator[None]:
         """A span around a run, the present one inside it, linked to the call that began it."""
         sender = trace.get_current_span().get_span_context()
-        is_first = run.attempts <= 1
         attributes: dict[str, AttributeValue] = {
             "a2a.agent": run.program.id,
             "a2a.version": run.caller.version.value,
             "a2a.run.attempt": run.attempts,
         }
-        links = [Link(sender)] if is_first and sender.is_valid else []
+        links = [Link(sender)] if sender.is_valid and not run.is_recovered else []
         span = self._tracer.start_span("run", Context(), SpanKind.INTERNAL, attributes, links)
         _name_task(span, run.key.task_id, run.context_id)
         self._remember(run.key, span.get_span_context())

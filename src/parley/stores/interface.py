@@ -74,7 +74,7 @@ class TaskHead(Struct, frozen=True, gc=False):
     last_seq: int
     created_in: Version
     attempts: int = 0
-    """How often its current run was begun; recovery counts here."""
+    """How often a run of it was begun since it last made progress; recovery counts here."""
 
 
 class StoredTask(Struct, frozen=True, gc=False):
@@ -118,7 +118,8 @@ class Write(Struct, frozen=True, gc=False):
 
     `expected_seq` is the last number the writer has seen: 0 together with `new` creates the task, anything else must be
     its `last_seq`. `state` and `status_at` are what the head says afterwards. `snapshot`, if given, is the task after
-    these events. `sends` are remembered with it.
+    these events. `sends` are remembered with it. `webhooks`, each with the dialect it was registered in, are kept as
+    `put_push_config` keeps them, and are to be told of these events and all later ones.
     """
 
     key: TaskKey
@@ -130,6 +131,7 @@ class Write(Struct, frozen=True, gc=False):
     snapshot: Task | None = None
     sends: tuple[tuple[SendKey, SendRecord], ...] = ()
     attempts: int = 0
+    webhooks: tuple[tuple[PushConfig, Version], ...] = ()
 
 
 class Webhook(Struct, frozen=True, gc=False):

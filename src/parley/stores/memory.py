@@ -133,6 +133,8 @@ class MemoryTaskLog:
             send_id = (key.owner, send)
             self._sends[send_id] = sent
             record.sends.append(send_id)
+        for config, version in write.webhooks:
+            self._put_push_config(record, config, version, write.expected_seq)
 
     def _create(self, key: TaskKey, new: NewTask, expected_seq: int) -> _Record:
         task_id = (key.owner.tenant, key.task_id)
@@ -233,9 +235,11 @@ class MemoryTaskLog:
         if record is None:
             raise ConflictError
         last = len(record.events)
+        self._put_push_config(record, config, version, last if after is None else min(after, last))
+
+    def _put_push_config(self, record: _Record, config: PushConfig, version: Version, after: int) -> None:
         earlier = record.push_configs.get(config.id or "")
-        place = earlier[2] if earlier else last if after is None else min(after, last)
-        record.push_configs[config.id or ""] = (config, version, place)
+        record.push_configs[config.id or ""] = (config, version, earlier[2] if earlier else after)
 
     async def push_configs(self, key: TaskKey) -> Sequence[PushConfig]:
         """A task's webhooks, by id."""

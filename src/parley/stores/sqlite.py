@@ -55,7 +55,7 @@ from parley.stores.interface import (
 )
 from parley.stores.sqlite_file import EXPLAINED, connect_reader, explain, explained
 from parley.stores.sqlite_sends import RecentSends
-from parley.stores.sqlite_transaction import encode_send, encode_write
+from parley.stores.sqlite_transaction import PUT_WEBHOOK, encode_send, encode_webhook, encode_write
 from parley.stores.sqlite_watch import FileWatch
 from parley.stores.sqlite_writer import SqliteWriter
 
@@ -226,24 +226,16 @@ class SqliteTaskLog:
         Raises:
             ConflictError: this owner has no such task, or has it no longer.
         """
-        owner, text = key.owner, encode(config)
-        row = (owner.tenant, key.task_id, config.id or "", owner.name, text, version.value)
+        row = encode_webhook(key, config, version, 0)
 
         def put(writer: sqlite3.Connection) -> None:
             head = _read_head(writer, key)
             if head is None:
                 raise ConflictError
             place = head.last_seq if after is None else min(after, head.last_seq)
-            writer.execute(
-                """
-                INSERT INTO push_configs (tenant, task, id, owner, config, version, delivered_seq)
-                VALUES (?, ?, ?, ?, ?, ?, ?)
-                ON CONFLICT (tenant, task, id) DO UPDATE SET config = excluded.config, version = excluded.version
-                """,
-                (*row, place),
-            )
+            writer.execute(PUT_WEBHOOK, (*row[:-1], place))
 
-        await self._submit(put, *row)
+        await self._submit(put)
 
     async def push_configs(self, key: TaskKey) -> Sequence[PushConfig]:
         """A task's webhooks, by id."""

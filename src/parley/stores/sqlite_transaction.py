@@ -22,8 +22,10 @@ import msgspec
 from msgspec import Struct
 
 from parley.protocol.events import TaskEvent
+from parley.protocol.push import PushConfig
+from parley.protocol.versions import Version
 from parley.stores.encoding import encode, encode_time, require_encodable
-from parley.stores.interface import ConflictError, Owner, SendKey, SendRecord, Write
+from parley.stores.interface import ConflictError, Owner, SendKey, SendRecord, TaskKey, Write
 
 EVENTS_PER_ROW = 64
 """A page that begins or ends within a row decodes the rest of it in vain: some ten microseconds."""
@@ -52,6 +54,7 @@ class Append(Struct, frozen=True):
     created: tuple[str, str, int, str] | None
     snapshot: str | None
     sends: tuple[tuple[_Value, ...], ...]
+    webhooks: tuple[tuple[_Value, ...], ...]
 
 
 def encode_write(write: Write) -> Append:
@@ -77,6 +80,7 @@ def encode_write(write: Write) -> Append:
         (new.agent, new.context_id, encode_time(new.created_at), new.created_in.value) if new is not None else None,
         encode(write.snapshot) if write.snapshot is not None else None,
         tuple([encode_send(owner, send, record) for send, record in write.sends]),
+        tuple([encode_webhook(key, config, version, write.expected_seq) for config, version in write.webhooks]),
     )
 
 
@@ -101,6 +105,17 @@ def encode_send(owner: Owner, send: SendKey, record: SendRecord) -> tuple[_Value
     require_encodable(owner.tenant, owner.name, send.message_id, record.task_id or "")
     reply = encode(record.reply) if record.reply is not None else None
     return (owner.tenant, owner.name, send.message_id, send.digest, encode_time(record.sent_at), record.task_id, reply)
+
+
+def encode_webhook(key: TaskKey, config: PushConfig, version: Version, after: int) -> tuple[_Value, ...]:
+    """A webhook that is to be told of the events after a number, as a row of `push_configs`.
+
+    Raises:
+        StoreError: it holds something that cannot be kept.
+    """
+    owner, config_id = key.owner, config.id or ""
+    require_encodable(owner.tenant, owner.name, key.task_id, config_id)
+    return (owner.tenant, key.task_id, config_id, owner.name, encode(config), version.value, after)
 
 
 class _Rows:
@@ -132,6 +147,11 @@ _INSERT_TASKS = _Rows(
 )
 _INSERT_EVENTS = _Rows(3, "INSERT OR ROLLBACK INTO events VALUES {rows}")
 _INSERT_SNAPSHOTS = _Rows(3, "INSERT OR REPLACE INTO snapshots VALUES {rows}")
+PUT_WEBHOOK = """
+    INSERT INTO push_configs (tenant, task, id, owner, config, version, delivered_seq) VALUES (?, ?, ?, ?, ?, ?, ?)
+    ON CONFLICT (tenant, task, id) DO UPDATE SET config = excluded.config, version = excluded.version
+    """
+"""Keeps a webhook; in place of an earlier one with its id, it keeps how far that one was told."""
 _INSERT_SENDS = _Rows(7, "INSERT OR REPLACE INTO sends VALUES {rows}")
 _UPDATE_PROGRESS = _Rows(
     5,
@@ -201,6 +221,7 @@ class Transaction:
         self._heads: dict[_TaskId, _Head | None] = {}
         self._events: list[tuple[_Value, ...]] = []
         self._sends: list[tuple[_Value, ...]] = []
+        self._webhooks: list[tuple[_Value, ...]] = []
         self._last_number = 0
         self._load({(append.tenant, append.task_id) for append in appends})
 
@@ -231,6 +252,7 @@ class Transaction:
             head.size = len(append.snapshot)
         head.is_changed = True
         self._sends += append.sends
+        self._webhooks += append.webhooks
 
     def connection(self) -> sqlite3.Connection:
         """The connection, for a change of another kind: everything staged before it is there."""
@@ -254,9 +276,12 @@ class Transaction:
             self._connection, [(h.tenant, h.task_id, h.snapshot) for h in heads if h.snapshot is not None]
         )
         _INSERT_SENDS.execute(self._connection, self._sends)
+        for webhook in self._webhooks:
+            self._connection.execute(PUT_WEBHOOK, webhook)
         self._heads.clear()
         self._events.clear()
         self._sends.clear()
+        self._webhooks.clear()
 
     def _head(self, tenant: str, task_id: str) -> _Head | None:
         if (tenant, task_id) not in self._heads:
