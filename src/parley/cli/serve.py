@@ -73,6 +73,14 @@ def serve(
     drain_seconds: Annotated[
         float, typer.Option(metavar="N", min=0, help="How long runs may finish when the server is told to end.")
     ] = 10,
+    run_attempts: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Fail a task whose run has crashed so often without progress; by default as its agent says, or 3.",
+        ),
+    ] = None,
     audit_log: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write down who did what, in lines of JSON.")
     ] = None,
@@ -107,6 +115,7 @@ def serve(
         store=store,
         retention=parse_duration(retention, "--retention") if retention else None,
         drain_seconds=drain_seconds,
+        run_attempts=run_attempts,
         audit_log=audit_log,
         is_again=again,
     )
@@ -122,6 +131,7 @@ class Options:
     store: str
     retention: timedelta | None
     drain_seconds: float
+    run_attempts: int | None
     audit_log: Path | None
     is_again: bool
 
@@ -222,6 +232,7 @@ def _log_fields(options: Options, app: App, security: Security | None, has_metri
 
 
 def _app(options: Options, agents: Sequence[Agent], security: Security | None, telemetry: Telemetry) -> App:
+    from parley.engine.limits import Limits
     from parley.server.app import App
 
     server = options.server
@@ -230,6 +241,7 @@ def _app(options: Options, agents: Sequence[Agent], security: Security | None, t
         store=options.store,
         security=security,
         limits=server.limits(),
+        engine_limits=Limits(run_attempts=options.run_attempts),
         public_url=server.public_url,
         signer=server.signer(),
         cors_origins=server.cors_origins,
