@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,9 +13,12 @@ from anyio import fail_after
 from msgspec import structs
 
 import parley.engine.deliveries
+import parley.engine.delivery_backlog
 from parley import Agent, Turn
 from parley.engine.caller import Caller
-from parley.engine.deliveries import Deliveries, DeliveryError, DeliveryLimits, DeliveryRefusedError, Notification
+from parley.engine.deliveries import Deliveries, DeliveryError, DeliveryRefusedError, NoAnswerError
+from parley.engine.delivery_limits import DeliveryLimits
+from parley.engine.notifications import Notification
 from parley.engine.observer import DeliveryOutcome
 from parley.protocol.events import ArtifactUpdate, StatusUpdate, TaskEvent
 from parley.protocol.lifecycle import fold
@@ -24,7 +27,7 @@ from parley.protocol.push import PushConfig
 from parley.protocol.requests import CreatePushConfigRequest, SendConfiguration, SendMessageRequest
 from parley.protocol.tasks import Task, TaskState, TaskStatus
 from parley.protocol.versions import Version
-from parley.stores.interface import Owner, StoreUnavailableError, TaskKey, TaskLog, Webhook, Write
+from parley.stores.interface import Owner, StoreUnavailableError, TaskKey, TaskLog, Write
 from parley.stores.memory import MemoryTaskLog
 from parley.stores.sqlite import SqliteTaskLog
 from parley.testing.clock import FakeClock
@@ -390,9 +393,10 @@ async def test_calls_are_bounded_in_all_and_per_host() -> None:
     def hosts() -> list[str]:
         return sorted(notification.config.url[8] for notification in inbox.tried)
 
-    async with delivering(log, inbox, limits=DeliveryLimits(at_once=3, at_once_per_host=2)) as deliveries:
+    # One owner has half of either limit at most.
+    async with delivering(log, inbox, limits=DeliveryLimits(at_once=6, at_once_per_host=4)) as deliveries:
         await inbox.until(lambda: inbox.under_way == 3)
-        assert hosts() == ["a", "a", "b"]
+        assert hosts() == ["a", "b", "c"]
         assert deliveries.pending == 12
         for url in urls[4:]:
             inbox.gates[url].set()
@@ -414,7 +418,7 @@ async def test_webhooks_that_know_everything_cost_nothing() -> None:
         await settled(deliveries)
         await asyncio.sleep(0)
         assert asyncio.all_tasks() == before
-        assert (deliveries.pending, deliveries._hosts, deliveries._pausing) == (0, {}, [])
+        assert (deliveries.pending, deliveries._turns.is_empty) == (0, True)
     assert await place(log) == [4]
 
 
@@ -492,7 +496,7 @@ async def test_all_that_is_behind_is_found_page_by_page(monkeypatch: pytest.Monk
 async def test_long_backlogs_are_told_in_several_turns() -> None:
     log = await a_log(chunks=10)
     inbox = Inbox()
-    async with delivering(log, inbox, limits=DeliveryLimits(page_events=3)):
+    async with delivering(log, inbox, limits=DeliveryLimits(turn_events=3)):
         await inbox.until(lambda: len(inbox.got) == 10)
     assert inbox.told == [f"chunk {number}" for number in range(2, 12)]
 
@@ -637,6 +641,149 @@ async def test_a_sender_that_breaks_is_a_webhook_that_fails(caplog: pytest.LogCa
     assert "ZeroDivisionError: a bug" in caplog.text
 
 
+# --- hosts that give no answer ----------------------------------------------------------------------------------------
+
+
+async def many_webhooks(
+    log: Any, number: int, owner: Owner = KEY.owner, *, host: str = "hook.example"
+) -> list[TaskKey]:
+    """So many tasks of an owner, each with a webhook that has not been told of one event."""
+    keys = [TaskKey(owner, f"{owner.name}-{n:03}") for n in range(number)]
+    for key in keys:
+        await log.write(creation(key))
+        await log.put_push_config(key, PushConfig(f"https://hook.example/{key.task_id}", key.task_id, "hook"))
+        await log.write(addition(1, key))
+    return keys
+
+
+async def pass_second(clock: Clock) -> None:
+    """Let a second pass, and all happen that follows from it."""
+    await clock.advance(1)
+    await happened()
+
+
+async def happened() -> None:
+    for _ in range(500):
+        await asyncio.sleep(0)
+
+
+async def test_a_host_that_gives_no_answer_is_probed_by_one_webhook_until_it_answers() -> None:
+    """And then all of its webhooks are called again."""
+    log, inbox, clock = log_under_test(), Inbox(), Clock()
+    keys = await many_webhooks(log, 20)
+    inbox.failures = deque(NoAnswerError("silent") for _ in range(10))
+    calls: list[int] = []
+    async with delivering(log, inbox, clock=clock) as deliveries:
+        await inbox.until(lambda: len(inbox.tried) == 8)
+        await happened()
+        while not inbox.got:
+            calls.append(len(inbox.tried))
+            assert deliveries.unanswered == 1
+            await pass_second(clock)
+        assert calls == [8, 9, 9, 10, 10, 10, 10]  # after 0, 1, 3 and 7 seconds
+        await settled(deliveries)
+        assert (deliveries.unanswered, deliveries.under_way) == (0, 0)
+    assert sorted(notification.key.task_id for notification in inbox.got) == [key.task_id for key in keys]
+
+
+async def test_webhooks_that_waited_for_a_dead_host_are_given_up_with_it(caplog: pytest.LogCaptureFixture) -> None:
+    """After as many calls as one webhook has attempts, and not as many for each of them."""
+    log, inbox, clock, outcomes = log_under_test(), Inbox(), Clock(), Outcomes()
+    keys = await many_webhooks(log, 30)
+    inbox.failures = deque(NoAnswerError("silent") for _ in range(99))
+    limits = DeliveryLimits(attempts=3, at_once_per_host=2)
+    async with delivering(log, inbox, clock=clock, limits=limits, observer=outcomes) as deliveries:
+        await inbox.until(lambda: len(inbox.tried) == 1)
+        await happened()
+        while deliveries.pending:
+            await pass_second(clock)
+    assert len(inbox.tried) == 3
+    assert [webhook.delivered_seq for key in keys for webhook in await log.webhooks(key)] == [2] * 30
+    assert "events up to 2 are not delivered: hook.example gave no answer to 3 calls" in caplog.text
+    assert Counter(outcome for _, outcome in outcomes.seen) == {"retried": 3, "failed": 30}
+
+
+# --- bounds -----------------------------------------------------------------------------------------------------------
+
+ADA, GRACE = Owner("", "ada"), Owner("", "grace")
+
+
+async def test_webhooks_that_do_not_fit_into_memory_wait_in_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One owner fills half of the room at most, and what finds none comes when there is some."""
+    monkeypatch.setattr(parley.engine.deliveries, "LOADED_AT_ONCE", 7)
+    log, inbox = log_under_test(), Inbox()
+    keys = await many_webhooks(log, 60, ADA)
+    gate = asyncio.Event()
+    inbox.gates = {f"https://hook.example/{key.task_id}": gate for key in keys}
+    async with delivering(log, inbox, limits=DeliveryLimits(in_memory=20)) as deliveries:
+        await inbox.until(lambda: inbox.under_way == 7)
+        for key in await many_webhooks(log, 1, GRACE):
+            deliveries.notify(key)
+        await inbox.until(lambda: len(inbox.got) == 1)
+        assert inbox.got[0].key.owner == GRACE
+        for key in await many_webhooks(log, 3, Owner("", "aaron")):  # before what was read already
+            inbox.gates[f"https://hook.example/{key.task_id}"] = gate
+            deliveries.notify(key)
+        assert deliveries.pending <= 14
+        gate.set()
+        await inbox.until(lambda: len(inbox.got) == 64)
+        await settled(deliveries)
+        assert deliveries._backlog.next_to_read() is None
+    assert Counter(notification.key.owner.name for notification in inbox.got) == {"ada": 60, "grace": 1, "aaron": 3}
+
+
+async def test_when_many_tasks_have_news_each_owner_gets_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And what is too much for one owner to remember is found in the store."""
+    monkeypatch.setattr(parley.engine.delivery_backlog, "NEWS_PER_OWNER", 5)
+    log, inbox = log_under_test(), Inbox()
+    async with delivering(log, inbox) as deliveries:
+        await happened()  # the start finds nothing
+        news = [*await many_webhooks(log, 30, ADA), *await many_webhooks(log, 1, GRACE)]
+        for key in news:
+            deliveries.notify(key)
+        await inbox.until(lambda: len(inbox.got) == 31)
+        await settled(deliveries)
+    assert GRACE in [notification.key.owner for notification in inbox.got[:3]]
+
+
+async def test_a_start_reads_a_page_of_each_owner_before_more_of_any(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parley.engine.deliveries, "LOADED_AT_ONCE", 3)
+    asked: list[tuple[str, str]] = []
+
+    class Asked(MemoryTaskLog):
+        async def undelivered(self, *, after: Any, limit: int, owner: Owner | None = None) -> Any:
+            page = await super().undelivered(after=after, limit=limit, owner=owner)
+            asked.append((owner.name if owner else "", page[-1].key.task_id if page else ""))
+            return page
+
+    log, inbox = Asked(), Inbox()
+    await many_webhooks(log, 10, ADA)
+    await many_webhooks(log, 4, GRACE)
+    async with delivering(log, inbox):
+        await inbox.until(lambda: len(inbox.got) == 14)
+    assert asked[:3] == [("", "ada-002"), ("", "grace-002"), ("", "")]
+    assert asked[3:5] == [("ada", "ada-005"), ("grace", "grace-003")]
+
+
+async def test_a_webhook_that_answers_slowly_ends_its_turn_with_each_answer() -> None:
+    """Another one of its owner is called in between."""
+    log, inbox, clock = await a_log(chunks=2), Inbox(), Clock()
+    other = TaskKey(KEY.owner, "t-2")
+    gate = inbox.gates[HOOK.url] = asyncio.Event()
+    async with delivering(log, inbox, clock=clock, limits=DeliveryLimits(at_once=1)) as deliveries:
+        await inbox.until(lambda: inbox.under_way == 1)
+        await log.write(creation(other))
+        await log.put_push_config(other, structs.replace(HOOK, url="https://other.example"))
+        await log.write(addition(1, other))
+        deliveries.notify(other)
+        while deliveries.pending < 2:
+            await asyncio.sleep(0)
+        await clock.advance(1)
+        gate.set()
+        await settled(deliveries)
+    assert [notification.key.task_id for notification in inbox.got] == ["t-1", "t-2", "t-1"]
+
+
 # --- changes ----------------------------------------------------------------------------------------------------------
 
 
@@ -653,6 +800,31 @@ async def test_a_webhook_that_is_put_right_is_called_at_once() -> None:
             await clock.advance(60)
     assert [notification.config.url for notification in inbox.tried] == [HOOK.url, *["https://right.example"] * 2]
     assert inbox.told == ["chunk 2"]
+
+
+@pytest.mark.parametrize("members", [{"url": "https://hook.example/right"}, {"token": "right"}])
+async def test_a_webhook_that_is_put_right_has_all_its_attempts_again(members: dict[str, str]) -> None:
+    """Also one that is put right while its wrong config is being called: it is called again at once."""
+    log, inbox, clock = await a_log(chunks=2), Inbox(), Clock()
+    inbox.is_down = True
+    async with delivering(log, inbox, clock=clock, limits=DeliveryLimits(attempts=3)) as deliveries:
+        await clock.wait_for_sleeper(1)
+        inbox.gates[HOOK.url] = gate = asyncio.Event()
+        await clock.advance(1)
+        await inbox.until(lambda: inbox.under_way == 1)
+        right = structs.replace(HOOK, **members)
+        await log.put_push_config(KEY, right)
+        deliveries.notify(KEY)
+        await happened()
+        del inbox.gates[HOOK.url]
+        gate.set()
+        await inbox.until(lambda: len(inbox.tried) == 3)
+        for number, pause in enumerate((1, 2), start=2):
+            await clock.wait_for_sleeper(number)
+            assert clock.pauses[-1] == pause
+            await clock.advance(pause)
+        await settled(deliveries)
+    assert [(n.seq, n.config) for n in inbox.tried] == [(2, HOOK)] * 2 + [(2, right)] * 3 + [(3, right)]
 
 
 async def test_news_that_come_while_a_webhook_is_called_are_told_next() -> None:
@@ -739,9 +911,9 @@ class Refusing(MemoryTaskLog):
             self.left.remove(method)
             raise self.error
 
-    async def undelivered(self, *, after: Webhook | None, limit: int) -> Any:
+    async def undelivered(self, *, after: Any, limit: int, owner: Owner | None = None) -> Any:
         self._refuse("undelivered")
-        return await super().undelivered(after=after, limit=limit)
+        return await super().undelivered(after=after, limit=limit, owner=owner)
 
     async def webhooks(self, key: TaskKey) -> Any:
         self._refuse("webhooks")

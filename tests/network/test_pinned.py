@@ -172,7 +172,6 @@ async def test_names_that_wait_for_a_thread_when_the_resolver_closes_have_no_add
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Nobody who waits for one may think that they were canceled."""
-    monkeypatch.setattr(pinned, "RESOLVER_THREADS", 1)
     goes_on = threading.Event()
 
     def look_up(host: str, port: int, **_: object) -> list[tuple[object, ...]]:
@@ -180,7 +179,7 @@ async def test_names_that_wait_for_a_thread_when_the_resolver_closes_have_no_add
         return [(0, 0, 0, "", ("127.0.0.1", port))]
 
     monkeypatch.setattr(pinned.socket, "getaddrinfo", look_up)
-    names = NameResolver()
+    names = NameResolver(threads=1)
     asking = [asyncio.ensure_future(names("a.example", 80)) for _ in range(2)]
     await asyncio.sleep(0)
     names.close()

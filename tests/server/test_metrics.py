@@ -12,6 +12,7 @@ from parley.engine.limits import Limits
 from parley.protocol import operations as ops
 from parley.protocol.cards import Binding
 from parley.protocol.errors import WIRE_ERRORS, TaskNotFoundError, UnauthenticatedError
+from parley.server.app import App
 from parley.server.metrics import Metrics
 from parley.server.subject import outcome_of
 from parley.server.telemetry import Telemetry
@@ -130,6 +131,24 @@ def test_deliveries_are_counted_by_outcome() -> None:
         telemetry.delivered(key, "echo", "hook", outcome, 0.1)
     assert scrape(metrics, "parley_deliveries_total") == {("echo", "delivered"): 2.0, ("echo", "retried"): 1.0}
     assert scrape(metrics, "parley_delivery_seconds_count") == {(): 3.0}
+
+
+def test_webhooks_that_are_behind_are_counted_when_somebody_looks() -> None:
+    """Without the names of owners and hosts, of which there may be any number."""
+
+    class Outbox:
+        pending, under_way, unanswered = 3, 2, 1
+
+    metrics = Metrics()
+    telemetry = Telemetry(metrics=metrics)
+    agent = Agent("Echo")
+    agent.on_message(lambda turn: turn.text)
+    App(agent, telemetry=telemetry)
+    names = ("parley_webhooks_pending", "parley_webhooks_under_way", "parley_webhook_hosts_unanswered")
+    assert [scrape(metrics, name) for name in names] == [{(): 0.0}] * 3
+    telemetry.watch_deliveries(Outbox())
+    Telemetry().watch_deliveries(Outbox())
+    assert [scrape(metrics, name) for name in names] == [{(): 3.0}, {(): 2.0}, {(): 1.0}]
 
 
 def test_ids_never_become_labels() -> None:

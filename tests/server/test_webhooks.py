@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import trustme
@@ -21,7 +21,9 @@ from msgspec import structs
 from parley import Agent, Turn
 from parley.dialects.registry import DIALECTS
 from parley.engine.caller import Caller
-from parley.engine.deliveries import DeliveryError, DeliveryRefusedError, Notification
+from parley.engine.deliveries import Deliveries, DeliveryError, DeliveryRefusedError, NoAnswerError
+from parley.engine.notifications import Notification
+from parley.engine.observer import Observer
 from parley.network.errors import NotConnectedInTimeError
 from parley.protocol.errors import InvalidParamsError
 from parley.protocol.events import ArtifactUpdate, StatusUpdate
@@ -43,9 +45,12 @@ from parley.server.webhook_guard import (
     is_public,
     is_public_answer,
 )
+from parley.server.webhook_lookups import SharedLookups, looking_up_for
 from parley.server.webhook_sender import WebhookSender
+from parley.stores.interface import Owner, TaskKey, TaskLog
+from parley.stores.memory import MemoryTaskLog
 from parley.stores.sqlite import SqliteTaskLog
-from parley.testing.stores import KEY, chunk, created, minute
+from parley.testing.stores import KEY, addition, chunk, created, creation, minute
 from tests.bounded import bounded
 from tests.network.wire import Names, Wire
 
@@ -287,7 +292,7 @@ async def test_a_webhook_that_does_not_end_its_answer_is_hung_up_on(reply: bytes
             receiver.gate.clear()
         else:
             receiver.answers.append(reply)
-        with pytest.raises(DeliveryError, match=r"did not answer within 0\.05 seconds"):
+        with pytest.raises(NoAnswerError, match=r"did not answer within 0\.05 seconds"):
             await sender.send(notification(receiver.url()))
 
 
@@ -306,7 +311,7 @@ async def test_nobody_at_the_door_is_worth_another_try() -> None:
         url = receiver.url("/s3cret")
     with fail_after(5):
         async with WebhookSender(ANYWHERE) as sender:
-            with pytest.raises(DeliveryError) as failure:
+            with pytest.raises(NoAnswerError) as failure:
                 await sender.send(notification(url))
     assert str(failure.value) == "It could not be called: connection refused"
 
@@ -695,7 +700,7 @@ async def test_a_name_without_addresses_is_worth_another_try() -> None:
 
     for resolver in (resolve, Names([])):
         async with WebhookSender(resolve=resolver) as sender:
-            with pytest.raises(DeliveryError, match="no address"):
+            with pytest.raises(NoAnswerError, match="no address"):
                 await sender.send(notification("https://hook.example.com/"))
     with pytest.raises(NotConnectedInTimeError):
         await Wire(WebhookRules(PUBLIC_ONLY), hang).call("hook.example.com", timeout=0.01)
@@ -708,6 +713,90 @@ async def test_names_are_resolved_as_the_machine_does() -> None:
     names.close()
     async with receiving() as receiver, WebhookSender(ANYWHERE) as sender:
         await sender.send(notification(f"http://localhost:{receiver.port}/"))
+
+
+# --- fair between owners ----------------------------------------------------------------------------------------------
+
+
+class Outcomes:
+    """An observer that knows whose webhooks were called, and how that ended."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, str]] = []
+        self.changed = asyncio.Event()
+
+    def delivered(self, key: TaskKey, agent: str, config_id: str, outcome: str, seconds: float) -> None:
+        self.seen.append((key.owner.name, outcome))
+        self.changed.set()
+
+
+async def register(log: TaskLog, owner: str, number: int, url: str) -> TaskKey:
+    """A task with one event that its webhook has not been told of."""
+    key = TaskKey(Owner("", owner), f"{owner}-{number}")
+    await log.write(creation(key))
+    await log.put_push_config(key, PushConfig(url, key.task_id, "hook"))
+    await log.write(addition(1, key))
+    return key
+
+
+@pytest.mark.anyio
+async def test_hanging_webhooks_of_one_owner_do_not_delay_those_of_another() -> None:
+    """320 of them, at as many hosts, each of which takes a call and never answers."""
+    hanging: list[asyncio.StreamWriter] = []
+    some_hang = asyncio.Event()
+
+    def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        hanging.append(writer)
+        some_hang.set()
+
+    log, outcomes = MemoryTaskLog(), Outcomes()
+    server = await asyncio.start_server(hang, "0.0.0.0", 0)
+    port = server.sockets[0].getsockname()[1]
+    for number in range(320):
+        await register(log, "ada", number, f"http://127.1.{number // 200}.{number % 200 + 1}:{port}/")
+    async with receiving() as receiver, WebhookSender(ANYWHERE) as sender:
+        deliveries = Deliveries(log, sender, observer=cast("Observer", outcomes))
+        await deliveries.start()
+        await some_hang.wait()
+        deliveries.notify(await register(log, "grace", 0, receiver.url()))
+        await outcomes.changed.wait()
+        # It is the first of all calls to end: those that hang have not timed out yet.
+        assert outcomes.seen == [("grace", "delivered")]
+        await deliveries.stop(grace=0)
+    server.close()
+    for writer in hanging:
+        writer.close()
+
+
+@pytest.mark.anyio
+async def test_names_that_are_never_resolved_hold_up_their_owner_only() -> None:
+    """A lookup counts as its owner's until it ends, also when its call has given up before."""
+    asked: list[str] = []
+    end = asyncio.Event()
+
+    async def resolve(host: str, port: int) -> Sequence[str]:
+        asked.append(host)
+        if host.startswith("hang"):
+            await end.wait()
+        return ["127.0.0.1"]
+
+    lookups = SharedLookups(resolve, most=8)
+
+    async def look_up(owner: str, host: str) -> Sequence[str]:
+        with looking_up_for(Owner("", owner)):
+            return await lookups(host, 443)
+
+    with fail_after(5):
+        hanging = [asyncio.create_task(look_up("ada", f"hang-{number}.example")) for number in range(20)]
+        while len(asked) < 4:
+            await asyncio.sleep(0)
+        for call in hanging[:10]:
+            call.cancel()
+        assert await look_up("grace", "quick.example") == ["127.0.0.1"]
+        assert asked[4:] == ["quick.example"]
+        end.set()
+        assert await asyncio.gather(*hanging[10:]) == [["127.0.0.1"]] * 10
+        assert len(asked) == 15
 
 
 # --- all together -----------------------------------------------------------------------------------------------------

@@ -1,77 +1,38 @@
 """The push outbox: webhooks are told what happens to their tasks, in order, at least once, and in nobody's way.
 
-A delivery is one more reader of the log. Each webhook has a durable place, the number of the last event it was told of,
-and what lies beyond it is still to be told; so a restart forgets nothing, and nobody who writes or reads a task waits.
-A webhook gets one event at a time. One that fails is tried again after longer and longer pauses, and given up in the
-end. A webhook that is behind has a lane here; one that is not costs nothing. How a webhook is called is the business of
-a `Sender`; nothing here knows HTTP. Spec: 1.0 sections 3.5.3 and 4.3.3.
+A delivery is one more reader of the log. Each webhook has a durable position, the number of the last event it was told
+of, and what lies beyond it is still to be told; so a restart forgets nothing, and neither writers nor readers of a task
+wait. A webhook gets one event at a time. One that fails is tried again after longer and longer pauses, and given up in
+the end. A webhook that knows everything costs nothing. Whose turn it is, `delivery_turns` says; which webhooks are
+behind, `delivery_backlog` knows; what they are told, `notifications` says. How a webhook is called is the business of a
+`Sender`; nothing here knows HTTP. Spec: 1.0 sections 3.5.3 and 4.3.3.
 """
 
 from __future__ import annotations
 
 import asyncio
-import heapq
 import logging
 import random
-from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
-from itertools import count
+from collections.abc import Callable, Sequence
 from time import perf_counter
-from typing import Protocol, TypeAlias
-from urllib.parse import urlsplit
-
-from msgspec import Struct
+from typing import Protocol
 
 from parley.engine.clock import Clock, SystemClock
+from parley.engine.delivery_backlog import Backlog, News, PendingWebhook, digest_of, host_of
+from parley.engine.delivery_limits import DeliveryLimits
+from parley.engine.delivery_turns import Outcome, Turn, Turns
+from parley.engine.notifications import Notification, notification_of
 from parley.engine.observer import DeliveryOutcome, Observer
 from parley.protocol.errors import ParleyError
-from parley.protocol.events import ArtifactUpdate, StatusUpdate, StreamEvent, TaskEvent
-from parley.protocol.lifecycle import fold
-from parley.protocol.push import PushConfig
-from parley.protocol.tasks import Task, TaskState
-from parley.protocol.versions import Version
-from parley.stores.interface import StoreError, TaskKey, TaskLog, Webhook
+from parley.stores.interface import Owner, StoreError, TaskKey, TaskLog, Webhook
 
 logger = logging.getLogger(__name__)
 
 LOADED_AT_ONCE = 500
-"""Webhooks read from the store in one page when deliveries start."""
+"""Webhooks read from the store in one page."""
 
 STORE_PAUSE = 5.0
 """Seconds until the store is asked again after it refused."""
-
-CLOCK_SLACK = 0.001
-"""Seconds by which a clock may be woken too early, so that nobody sleeps twice for one pause."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeliveryLimits:
-    """How hard webhooks are called."""
-
-    at_once: int = 64
-    """Calls under way. They wait for others most of their time."""
-    at_once_per_host: int = 8
-    """Calls of one host under way, so that a slow one leaves room for the rest and is not flooded."""
-    attempts: int = 15
-    """Calls for one event. With the pauses below, half an hour to an hour: longer than a deployment, not for ever."""
-    first_pause: float = 1.0
-    """Seconds before the second attempt; each further pause is twice as long; up to half of it is left to chance."""
-    longest_pause: float = 600.0
-    """No pause is longer, also where the webhook asks for it."""
-    page_events: int = 20
-    """Events told in one turn, before others who wait for the same host get theirs."""
-
-
-class Notification(Struct, frozen=True):
-    """One thing to tell one webhook: the update itself in 1.0, before that the task as it stood right after it."""
-
-    key: TaskKey
-    agent: str
-    config: PushConfig
-    version: Version
-    seq: int
-    event: StreamEvent
 
 
 class DeliveryError(ParleyError):
@@ -82,57 +43,26 @@ class DeliveryError(ParleyError):
         self.retry_after = retry_after
 
 
+class NoAnswerError(DeliveryError):
+    """The webhook's host gave no answer at all: no address, no connection, or nothing over it in time."""
+
+
 class DeliveryRefusedError(DeliveryError):
     """The webhook will never take this notification."""
 
 
 class Sender(Protocol):
-    """Somebody who can call webhooks."""
+    """What calls webhooks."""
 
     async def send(self, notification: Notification) -> None:
         """Tell a webhook something; return when it has taken it.
 
         Raises:
             DeliveryError: it has not, and may later. The text holds no secret of the config.
+            NoAnswerError: the same, and nothing says that its host answers anybody.
             DeliveryRefusedError: it has not, and never will.
         """
         ...
-
-
-_LaneId: TypeAlias = tuple[TaskKey, str]
-
-
-class _Lane:
-    """A webhook that is behind. It is ready, at work, waiting for its host, or pausing; never two of these."""
-
-    __slots__ = ("attempts", "has_given_up", "has_news", "is_pausing", "lane_id", "unmarked_seq", "url")
-
-    def __init__(self, lane_id: _LaneId, url: str) -> None:
-        self.lane_id = lane_id
-        self.url = url
-        self.attempts = 0
-        self.has_news = False
-        self.has_given_up = False
-        self.is_pausing = False
-        self.unmarked_seq = 0
-        """What was delivered although the store could not note it, so that it is not delivered for as long as that."""
-
-    @property
-    def host(self) -> str:
-        try:
-            return urlsplit(self.url).hostname or ""
-        except ValueError:  # no URL; the sender will say so
-            return ""
-
-
-class _Host:
-    """The calls of one host: how many are under way, and who waits for their turn."""
-
-    __slots__ = ("busy", "waiting")
-
-    def __init__(self) -> None:
-        self.busy = 0
-        self.waiting: deque[_Lane] = deque()
 
 
 class Deliveries:
@@ -158,17 +88,18 @@ class Deliveries:
         self._observer = observer
         self._chance = chance
         self._is_running = False
-        self._news: dict[TaskKey, None] = {}
-        self._lanes: dict[_LaneId, _Lane] = {}
-        self._ready: deque[_Lane] = deque()
-        self._hosts: dict[str, _Host] = {}
-        self._pausing: list[tuple[float, int, _Lane]] = []
-        self._order = count()
+        self._forget()
         self._working: set[asyncio.Task[None]] = set()
         self._loading: asyncio.Task[None] | None = None
+        self._reading: asyncio.Task[None] | None = None
         self._looking: asyncio.Task[None] | None = None
         self._timing: asyncio.Task[None] | None = None
-        self._next_due: float | None = None
+
+    def _forget(self) -> None:
+        self._news = News()
+        self._backlog = Backlog(self._limits.in_memory)
+        self._turns = Turns(self._limits, self._chance)
+        self._wakes_at: float | None = None
 
     # --- life ---------------------------------------------------------------------------------------------------------
 
@@ -182,15 +113,12 @@ class Deliveries:
         self._is_running = False
         if self._working:
             await asyncio.wait(self._working, timeout=grace)
-        tasks = [task for task in (self._loading, self._looking, self._timing, *self._working) if task is not None]
+        others = (self._loading, self._reading, self._looking, self._timing)
+        tasks = [*self._working, *(task for task in others if task is not None)]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        self._news.clear()
-        self._lanes.clear()
-        self._ready.clear()
-        self._hosts.clear()
-        self._pausing.clear()
+        self._forget()
 
     async def __aenter__(self) -> Deliveries:
         """Begin to deliver."""
@@ -203,151 +131,204 @@ class Deliveries:
 
     @property
     def pending(self) -> int:
-        """Webhooks that are behind, as far as is known; for whoever counts them."""
-        return len(self._lanes)
+        """Webhooks in memory that are behind."""
+        return len(self._backlog)
+
+    @property
+    def under_way(self) -> int:
+        """Webhooks that are being called."""
+        return self._turns.under_way
+
+    @property
+    def unanswered(self) -> int:
+        """Hosts that did not answer their last call, counted for each owner that has webhooks there."""
+        return self._turns.unanswered_routes
+
+    # --- what is behind -----------------------------------------------------------------------------------------------
 
     async def _load(self) -> None:
-        """Take up what an earlier process left."""
-        last: Webhook | None = None
+        """Take up what an earlier process left: a page of each owner at most, before more of any is read."""
+        after: Webhook | Owner | None = None
+        while True:
+            page = await self._undelivered(after)
+            for webhook in page:
+                self._take(webhook)
+            self._dispatch()
+            if len(page) < LOADED_AT_ONCE:
+                break
+            after = page[-1].key.owner
+            self._backlog.read_again(after, after=page[-1])
+        self._read_more()
+
+    def _read_more(self) -> None:
+        """Read what did not fit into memory, as far as it does now."""
+        if self._is_running and (self._reading is None or self._reading.done()) and self._backlog.next_to_read():
+            self._reading = asyncio.create_task(self._read())
+
+    async def _read(self) -> None:
+        while (unread := self._backlog.next_to_read()) is not None:
+            owner, after = unread
+            page = await self._undelivered(after, owner)
+            for webhook in page:
+                if self._backlog.find(webhook) is None:
+                    if not self._backlog.has_room(owner):
+                        break
+                    self._take(webhook)
+                after = webhook
+            else:
+                if len(page) < LOADED_AT_ONCE:
+                    after = None
+            self._backlog.note_read(owner, after=after)
+            self._dispatch()
+
+    async def _undelivered(self, after: Webhook | Owner | None, owner: Owner | None = None) -> Sequence[Webhook]:
         while True:
             try:
-                page = await self._log.undelivered(after=last, limit=LOADED_AT_ONCE)
+                return await self._log.undelivered(after=after, owner=owner, limit=LOADED_AT_ONCE)
             except StoreError as error:
                 logger.warning("Webhooks could not be looked up: %s", error)
                 await self._clock.sleep(STORE_PAUSE)
-                continue
-            for webhook in page:
-                self._take(webhook)
-            if len(page) < LOADED_AT_ONCE:
-                return
-            last = page[-1]
-
-    # --- news ---------------------------------------------------------------------------------------------------------
 
     def notify(self, key: TaskKey) -> None:
-        """Hear that a task with webhooks has new events, or a new webhook. Nobody waits here for anything."""
+        """Hear that a task with webhooks has new events, or a new webhook. The caller waits for nothing."""
         if not self._is_running:
             return
-        self._news[key] = None
+        if not self._news.add(key):
+            self._backlog.read_again(key.owner)
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._look())
 
     async def _look(self) -> None:
         """Find out which webhooks of the tasks that have news are behind."""
-        while self._news:
-            key = next(iter(self._news))
-            del self._news[key]
+        for key in self._news:
             try:
                 webhooks = await self._log.webhooks(key)
             except StoreError as error:
-                logger.warning(
-                    "Task %s: its webhooks could not be looked up: %s",
-                    key.task_id,
-                    error,
-                    extra={"task": key.task_id},
-                )
-                self._news[key] = None
+                fields = {"task": key.task_id}
+                logger.warning("Task %s: its webhooks could not be looked up: %s", key.task_id, error, extra=fields)
+                self._news.add(key)
                 await self._clock.sleep(STORE_PAUSE)
                 continue
             for webhook in webhooks:
                 if webhook.delivered_seq < webhook.last_seq:
                     self._take(webhook)
+            self._dispatch()
             await asyncio.sleep(0)  # many tasks may have news at once
+        self._read_more()
 
     def _take(self, webhook: Webhook) -> None:
-        """Give a webhook that is behind a lane, or tell its lane that there is more."""
-        lane_id = (webhook.key, webhook.config.id or "")
-        lane = self._lanes.get(lane_id)
-        if lane is None:
-            lane = self._lanes[lane_id] = _Lane(lane_id, webhook.config.url)
-            self._ready.append(lane)
+        """Let a webhook that is behind wait for its turn, or know that there is more."""
+        pending = self._backlog.find(webhook)
+        if pending is None:
+            pending = self._backlog.hold(webhook)
+            if pending is not None:
+                self._turns.add(pending)
         else:
-            lane.has_news = True
-            if lane.is_pausing and lane.url != webhook.config.url:  # put right by its owner: no reason to wait
-                lane.attempts = 0
-                lane.is_pausing = False
-                self._ready.append(lane)
-        self._dispatch()
+            pending.has_news = True
+            self._correct(pending, webhook)
+
+    def _correct(self, pending: PendingWebhook, webhook: Webhook) -> bool:
+        """Let a webhook whose config was replaced begin anew; whether it was."""
+        digest = digest_of(webhook.config)
+        if pending.digest == digest:
+            return False
+        pending.digest = digest
+        pending.attempts = 0
+        pending.has_given_up = False
+        pending.was_corrected = True
+        self._turns.correct(pending, host_of(webhook.config))
+        return True
 
     # --- turns --------------------------------------------------------------------------------------------------------
 
     def _dispatch(self) -> None:
-        """Begin as many turns as may be under way."""
-        while self._is_running and self._ready and len(self._working) < self._limits.at_once:
-            lane = self._ready.popleft()
-            name = lane.host
-            host = self._hosts.setdefault(name, _Host())
-            if host.busy >= self._limits.at_once_per_host:
-                host.waiting.append(lane)
-                continue
-            host.busy += 1
-            task = asyncio.create_task(self._take_turn(lane))
+        """Begin as many turns as may be under way, and look again when a pause ends."""
+        while self._is_running and (turn := self._turns.take(self._clock.monotonic())) is not None:
+            task = asyncio.create_task(self._take_turn(turn))
             self._working.add(task)
-            task.add_done_callback(lambda done, lane=lane, name=name: self._end_turn(done, lane, name))
+            task.add_done_callback(self._working.discard)
+        wakes_at = self._turns.next_pause_end() if self._is_running else None
+        if wakes_at is not None and (self._wakes_at is None or wakes_at < self._wakes_at):
+            if self._timing is not None:
+                self._timing.cancel()
+            self._wakes_at = wakes_at
+            self._timing = asyncio.create_task(self._wake(wakes_at))
 
-    async def _take_turn(self, lane: _Lane) -> None:
-        """Tell a webhook what it does not know yet, and leave the lane where it belongs then."""
-        key, config_id = lane.lane_id
-        try:
-            pause = await self._tell_all(lane)
-        except StoreError as error:
-            fields = {"task": key.task_id, "webhook": config_id}
-            logger.warning("Task %s, webhook %r: not told now: %s", key.task_id, config_id, error, extra=fields)
-            pause = STORE_PAUSE
-        except Exception:
-            fields = {"task": key.task_id, "webhook": config_id}
-            logger.exception("Task %s, webhook %r: given up for now", key.task_id, config_id, extra=fields)
-            pause = None
-        if pause is None and not lane.has_news:
-            del self._lanes[lane.lane_id]
-        elif pause:
-            self._pause(lane, pause)
-        else:
-            self._ready.append(lane)
-
-    def _end_turn(self, task: asyncio.Task[None], lane: _Lane, name: str) -> None:
-        self._working.discard(task)
-        host = self._hosts.get(name)
-        if host is not None:
-            host.busy -= 1
-            if host.waiting:
-                self._ready.appendleft(host.waiting.popleft())
-            elif host.busy == 0:
-                del self._hosts[name]
+    async def _wake(self, wakes_at: float) -> None:
+        await self._clock.sleep(max(0.0, wakes_at - self._clock.monotonic()))
+        self._wakes_at = self._timing = None
         self._dispatch()
 
-    async def _tell_all(self, lane: _Lane) -> float | None:
+    async def _take_turn(self, turn: Turn) -> None:
+        """Tell a webhook what it does not know yet, and put it where it belongs then."""
+        pending = turn.pending
+        fields = {"task": pending.key.task_id, "webhook": pending.config_id}
+        try:
+            pause = await self._tell_all(turn)
+        except StoreError as error:
+            text = "Task %s, webhook %r: not told now: %s"
+            logger.warning(text, pending.key.task_id, pending.config_id, error, extra=fields)
+            pause = STORE_PAUSE
+        except Exception:
+            text = "Task %s, webhook %r: given up for now"
+            logger.exception(text, pending.key.task_id, pending.config_id, extra=fields)
+            pause = None
+        now = self._clock.monotonic()
+        self._turns.end(turn, now)
+        if pause is None and not pending.has_news:
+            self._backlog.release(pending)
+            self._read_more()
+        elif pause and not pending.was_corrected:
+            self._turns.pause(pending, now + pause)
+        else:
+            self._turns.add(pending)
+        self._dispatch()
+
+    async def _tell_all(self, turn: Turn) -> float | None:
         """Tell a webhook the next page of events; the seconds until its next turn, or None if it knows everything."""
-        key, config_id = lane.lane_id
-        lane.has_news = False
+        pending = turn.pending
+        key, config_id = pending.key, pending.config_id
+        pending.has_news = pending.was_corrected = False
         webhooks = [webhook for webhook in await self._log.webhooks(key) if (webhook.config.id or "") == config_id]
         if not webhooks:
             return None
         webhook = webhooks[0]
-        lane.url = webhook.config.url
-        seq = max(webhook.delivered_seq, lane.unmarked_seq)
+        if self._correct(pending, webhook):
+            return 0.0  # its host may be another one, with turns of its own
+        if turn.is_over:
+            return await self._give_up_waiting(turn, webhook)
+        seq = max(webhook.delivered_seq, pending.unmarked_seq)
         marked = webhook.delivered_seq
-        events = await self._log.events(key, after=seq, limit=self._limits.page_events)
+        events = await self._log.events(key, after=seq, limit=self._limits.turn_events)
         for seq, event in events:
             if not self._is_running:
                 return 0.0
-            notification = await self._notification(webhook, seq, event)
+            notification = await notification_of(self._log, webhook, seq, event)
             if notification is None:
                 continue
-            pause = await self._tell(lane, notification)
+            if self._is_long_enough(turn):
+                return 0.0
+            pause = await self._tell(turn, notification)
             if pause is not None:
                 return pause
-            lane.unmarked_seq = seq
+            pending.unmarked_seq = seq
             if not await self._log.mark_delivered(key, config_id, seq):
                 return None
-            marked, lane.unmarked_seq = seq, 0
+            marked, pending.unmarked_seq = seq, 0
         if seq > marked:
             await self._log.mark_delivered(key, config_id, seq)
-        return 0.0 if len(events) == self._limits.page_events else None
+        return 0.0 if len(events) == self._limits.turn_events else None
 
-    async def _tell(self, lane: _Lane, notification: Notification) -> float | None:
+    def _is_long_enough(self, turn: Turn) -> bool:
+        """Whether a turn has told enough: it took its time, or how to go on is known now better than at its begin."""
+        if turn.outcome is Outcome.NOT_CALLED:
+            return False
+        is_long = self._clock.monotonic() - turn.begun >= self._limits.turn_seconds
+        return is_long or turn.is_probe or turn.pending.was_corrected
+
+    async def _tell(self, turn: Turn, notification: Notification) -> float | None:
         """Tell a webhook one thing; the seconds until its next turn, or None if that is done with."""
-        begun = perf_counter()
+        pending, begun = turn.pending, perf_counter()
         try:
             await self._sender.send(notification)
         except DeliveryError as error:
@@ -356,36 +337,41 @@ class Deliveries:
             logger.exception("Task %s: the sender failed", notification.key.task_id, extra=_log_fields(notification))
             failure = DeliveryError("The sender failed")
         else:
-            lane.attempts = 0
-            lane.has_given_up = False
+            turn.outcome = Outcome.ANSWERED
+            pending.attempts = 0
+            pending.has_given_up = False
             self._observe(notification, "delivered", begun)
             return None
-        lane.attempts += 1
-        is_last = isinstance(failure, DeliveryRefusedError) or lane.has_given_up
-        if not is_last and lane.attempts < self._limits.attempts:
+        turn.outcome = Outcome.UNANSWERED if isinstance(failure, NoAnswerError) else Outcome.ANSWERED
+        if pending.was_corrected:  # meanwhile: this says nothing about its present config
             self._observe(notification, "retried", begun)
-            fields = _log_fields(notification)
-            logger.info("%s: attempt %d: %s", _name(notification), lane.attempts, failure, extra=fields)
-            return self._pause_after(lane.attempts, failure.retry_after)
-        self._observe(notification, "failed", begun)
+            return 0.0
+        pending.attempts += 1
+        is_last = isinstance(failure, DeliveryRefusedError) or pending.has_given_up
         fields = _log_fields(notification)
-        logger.error("%s: given up after attempt %d: %s", _name(notification), lane.attempts, failure, extra=fields)
-        lane.attempts = 0
-        lane.has_given_up = False
-        return None if is_last else await self._give_up(lane, notification)
+        if not is_last and pending.attempts < self._limits.attempts:
+            self._observe(notification, "retried", begun)
+            logger.info("%s: attempt %d: %s", _name(notification), pending.attempts, failure, extra=fields)
+            pause = self._limits.pause_after(pending.attempts, self._chance())
+            return max(pause, min(failure.retry_after, self._limits.longest_pause))
+        self._observe(notification, "failed", begun)
+        text = "%s: given up after attempt %d: %s"
+        logger.error(text, _name(notification), pending.attempts, failure, extra=fields)
+        pause = None if is_last else await self._give_up(pending, notification)
+        pending.attempts = 0
+        pending.has_given_up = pause is not None
+        return pause
 
-    async def _give_up(self, lane: _Lane, notification: Notification) -> float | None:
+    async def _give_up(self, pending: PendingWebhook, notification: Notification) -> float | None:
         """Drop what waits behind an event that was tried often enough, except for the last, which is tried once.
 
         Each further event would take as long as this one, and a receiver that was gone for so long must read the task
         anyway. The last event says where the task stands.
         """
-        key, config_id = lane.lane_id
-        head = await self._log.head(key)
+        head = await self._log.head(pending.key)
         if head is None or head.last_seq == notification.seq:
             return None
-        lane.has_given_up = True
-        await self._log.mark_delivered(key, config_id, head.last_seq - 1)
+        await self._log.mark_delivered(pending.key, pending.config_id, head.last_seq - 1)
         logger.error(
             "%s: events up to %d are not delivered",
             _name(notification),
@@ -394,76 +380,21 @@ class Deliveries:
         )
         return 0.0
 
+    async def _give_up_waiting(self, turn: Turn, webhook: Webhook) -> None:
+        """Drop what a webhook should have been told while its host gave no answer to all attempts of others."""
+        key, config_id = turn.pending.key, turn.pending.config_id
+        await self._log.mark_delivered(key, config_id, webhook.last_seq)
+        text = "Task %s, webhook %r: events up to %d are not delivered: %s gave no answer to %d calls"
+        fields = {"task": key.task_id, "webhook": config_id}
+        logger.error(text, key.task_id, config_id, webhook.last_seq, turn.route.host, turn.route.failures, extra=fields)
+        if self._observer is not None:
+            self._observer.delivered(key, webhook.agent, config_id, "failed", 0.0)
+
     def _observe(self, notification: Notification, outcome: DeliveryOutcome, begun: float) -> None:
         if self._observer is not None:
             config_id = notification.config.id or ""
             seconds = perf_counter() - begun
             self._observer.delivered(notification.key, notification.agent, config_id, outcome, seconds)
-
-    # --- what is told -------------------------------------------------------------------------------------------------
-
-    async def _notification(self, webhook: Webhook, seq: int, event: TaskEvent) -> Notification | None:
-        """What a webhook is told of an event, or None if that is nothing."""
-        told: StreamEvent | None = None
-        if webhook.version is Version.V1_0:
-            if isinstance(event, StatusUpdate | ArtifactUpdate):
-                told = event
-        elif isinstance(event, StatusUpdate) and _is_change(event):
-            told = await self._task_at(webhook.key, seq)
-        if told is None:
-            return None
-        return Notification(webhook.key, webhook.agent, webhook.config, webhook.version, seq, told)
-
-    async def _task_at(self, key: TaskKey, seq: int) -> Task | None:
-        """A task as it stood right after an event, or None if it is there no longer."""
-        stored = await self._log.task(key)
-        if stored is None:
-            return None
-        if stored.snapshot_seq <= seq:
-            return await asyncio.to_thread(fold, stored.snapshot, stored.events[: seq - stored.snapshot_seq])
-        events: list[TaskEvent] = []
-        while len(events) < seq:
-            page = await self._log.events(key, after=len(events), limit=min(LOADED_AT_ONCE, seq - len(events)))
-            if not page:
-                return None
-            events += [event for _, event in page]
-        return await asyncio.to_thread(fold, None, events)
-
-    # --- pauses -------------------------------------------------------------------------------------------------------
-
-    def _pause_after(self, attempt: int, wanted: float) -> float:
-        pause = min(self._limits.first_pause * 2 ** (attempt - 1), self._limits.longest_pause)
-        return max(pause * (0.5 + self._chance() / 2), min(wanted, self._limits.longest_pause))
-
-    def _pause(self, lane: _Lane, seconds: float) -> None:
-        """Make a lane ready again after some time."""
-        lane.is_pausing = True
-        due = self._clock.monotonic() + seconds
-        heapq.heappush(self._pausing, (due, next(self._order), lane))
-        if self._next_due is None or due < self._next_due:
-            if self._timing is not None:
-                self._timing.cancel()
-            self._next_due = due
-            self._timing = asyncio.create_task(self._time())
-
-    async def _time(self) -> None:
-        """Wake lanes when their pauses are over; end when none is left."""
-        while self._pausing:
-            self._next_due = self._pausing[0][0]
-            await self._clock.sleep(max(0.0, self._next_due - self._clock.monotonic()))
-            now = self._clock.monotonic() + CLOCK_SLACK
-            while self._pausing and self._pausing[0][0] <= now:
-                _, _, lane = heapq.heappop(self._pausing)
-                if lane.is_pausing:  # and not woken before
-                    lane.is_pausing = False
-                    self._ready.append(lane)
-            self._dispatch()
-        self._next_due = None
-
-
-def _is_change(event: StatusUpdate) -> bool:
-    """Whether a status tells of another state: `working` with a message is said by a run that has been at work."""
-    return event.status.state is not TaskState.WORKING or event.status.message is None
 
 
 def _log_fields(notification: Notification) -> dict[str, str]:
@@ -472,5 +403,5 @@ def _log_fields(notification: Notification) -> dict[str, str]:
 
 def _name(notification: Notification) -> str:
     """A notification as the log may name it: the URL may hold secrets, its host does not."""
-    host = _Lane((notification.key, ""), notification.config.url).host
+    host = host_of(notification.config)
     return f"Task {notification.key.task_id}, event {notification.seq}, webhook {notification.config.id!r} at {host}"

@@ -52,9 +52,9 @@ class HostRules(Protocol):
 class NameResolver:
     """The addresses of names, as this machine resolves them."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, threads: int = RESOLVER_THREADS) -> None:
         # Threads of its own: names that take long to resolve must not hold up what else is done in threads.
-        self._threads = ThreadPoolExecutor(RESOLVER_THREADS, thread_name_prefix="parley-names")
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="parley-names")
         self._is_closed = False
 
     async def __call__(self, host: str, port: int) -> Sequence[str]:

@@ -97,13 +97,16 @@ async def proxied(
         if webhook_url is not None and webhooks is not None:
             log, sender = MemoryTaskLog(), await stack.enter_async_context(WebhookSender(webhooks))
             heard = sender if trace is None else TracedSender(sender, trace)
+            deliveries = await stack.enter_async_context(Deliveries(log, heard, observer=telemetry))
+            if telemetry is not None:
+                telemetry.watch_deliveries(deliveries)
             relay = Relay(
                 upstream,
                 addressing,
                 agent=agent.id,
                 url=webhook_url,
                 log=log,
-                deliveries=await stack.enter_async_context(Deliveries(log, heard, observer=telemetry)),
+                deliveries=deliveries,
                 limits=limits,
                 trace=trace,
             )

@@ -19,7 +19,8 @@ import msgspec
 from msgspec import Struct
 
 from parley.client.transport import Received, Sent, Transport
-from parley.engine.deliveries import Notification, Sender
+from parley.engine.deliveries import Sender
+from parley.engine.notifications import Notification
 from parley.protocol.cards import AgentInterface, ApiKeyScheme, Binding, SecurityScheme
 from parley.protocol.errors import A2AError, wire_name
 from parley.protocol.events import StreamEvent

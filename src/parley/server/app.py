@@ -20,9 +20,11 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from parley.agents.agent import Agent
-from parley.engine.deliveries import Deliveries, Notification
+from parley.engine.deliveries import Deliveries
+from parley.engine.delivery_limits import DeliveryLimits
 from parley.engine.engine import Engine
 from parley.engine.limits import Limits
+from parley.engine.notifications import Notification
 from parley.protocol.errors import MethodNotFoundError, UnavailableError
 from parley.protocol.versions import Version
 from parley.server.body_room import BodyRoom
@@ -67,6 +69,7 @@ class App:
         cors_origins: Sequence[str] = (),
         telemetry: Telemetry | None = None,
         webhooks: WebhookPolicy | None = PUBLIC_ONLY,
+        delivery_limits: DeliveryLimits | None = None,
         retention: timedelta | None = None,
         drain_seconds: float = 10.0,
         remote: RemoteOperations | None = None,
@@ -109,7 +112,9 @@ class App:
         self._has_complained = False
         self._throttle = Throttle(self.limits.rates)
         self._sender = WebhookSender(webhooks or PUBLIC_ONLY, extra_headers=self._trace_headers)
-        self._deliveries = Deliveries(self.log, self._sender, observer=telemetry)
+        self._deliveries = Deliveries(self.log, self._sender, limits=delivery_limits, observer=telemetry)
+        if telemetry is not None and remote is None:  # a remote agent's webhooks are called elsewhere
+            telemetry.watch_deliveries(self._deliveries)
         self.services: dict[str, Service] = {}
         for agent in agents:
             cards = Cards(

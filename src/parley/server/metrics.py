@@ -46,6 +46,25 @@ class Runs(Protocol):
         ...
 
 
+class Outbox(Protocol):
+    """How the calls of webhooks go."""
+
+    @property
+    def pending(self) -> int:
+        """Webhooks in memory that are behind."""
+        ...
+
+    @property
+    def under_way(self) -> int:
+        """Webhooks that are being called."""
+        ...
+
+    @property
+    def unanswered(self) -> int:
+        """Hosts that did not answer their last call, counted for each owner that has webhooks there."""
+        ...
+
+
 class Metrics:
     """Counts and measures, and writes down what it found."""
 
@@ -155,6 +174,10 @@ class Metrics:
         """Show how many runs of an agent work and wait, as its engine says whenever the metrics are read."""
         self._looked_up.runs[agent] = runs
 
+    def watch_deliveries(self, outbox: Outbox) -> None:
+        """Show how many webhooks are behind and being called, and how many hosts give no answer."""
+        self._looked_up.outbox = outbox
+
     def watch_audit(self, lost: Callable[[], int]) -> None:
         """Show how many lines the audit trail has lost."""
         self._looked_up.audit_lost = lost
@@ -170,6 +193,7 @@ class _LookedUp(Collector):
 
     def __init__(self) -> None:
         self.runs: dict[str, Runs] = {}
+        self.outbox: Outbox | None = None
         self.audit_lost: Callable[[], int] | None = None
 
     def collect(self) -> Iterable[GaugeMetricFamily | CounterMetricFamily]:
@@ -180,7 +204,19 @@ class _LookedUp(Collector):
             waiting.add_metric((agent,), runs.waiting)
         yield working
         yield waiting
+        if self.outbox is not None:
+            yield _gauge("parley_webhooks_pending", "Webhooks in memory that are behind.", self.outbox.pending)
+            yield _gauge("parley_webhooks_under_way", "Webhooks that are being called.", self.outbox.under_way)
+            yield _gauge(
+                "parley_webhook_hosts_unanswered",
+                "Hosts that gave no answer to their last call, counted for each owner with webhooks there.",
+                self.outbox.unanswered,
+            )
         if self.audit_lost is not None:
             yield CounterMetricFamily(
                 "parley_audit_lines_lost", "Lines that the audit trail could not write.", value=self.audit_lost()
             )
+
+
+def _gauge(name: str, description: str, value: int) -> GaugeMetricFamily:
+    return GaugeMetricFamily(name, description, value=value)

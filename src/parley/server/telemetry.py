@@ -22,7 +22,7 @@ from parley.protocol.events import StatusUpdate, TaskCreated, TaskEvent
 from parley.protocol.lifecycle import is_terminal
 from parley.protocol.tasks import TaskState
 from parley.server.audit import AuditLine, AuditTrail, What, utc_now
-from parley.server.metrics import Metrics, Runs
+from parley.server.metrics import Metrics, Outbox, Runs
 from parley.server.observer import Call
 from parley.server.subject import about, subject_version
 from parley.server.tracing import Tracing, current_trace_ids
@@ -71,6 +71,11 @@ class Telemetry:
         """Show the runs of an agent in the metrics: `telemetry.watch_runs(agent.id, engine.runs)`."""
         if self.metrics is not None:
             self.metrics.watch_runs(agent, runs)
+
+    def watch_deliveries(self, outbox: Outbox) -> None:
+        """Show how many webhooks are behind in the metrics: `telemetry.watch_deliveries(deliveries)`."""
+        if self.metrics is not None:
+            self.metrics.watch_deliveries(outbox)
 
     def webhook_headers(self, key: TaskKey) -> dict[str, str]:
         """Headers for a call of a task's webhook, so that its receiver goes on with the trace of the task's run."""

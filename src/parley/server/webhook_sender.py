@@ -18,7 +18,8 @@ import httpcore2
 
 from parley import __version__
 from parley.dialects.registry import DIALECTS
-from parley.engine.deliveries import DeliveryError, DeliveryRefusedError, Notification
+from parley.engine.deliveries import DeliveryError, DeliveryRefusedError, NoAnswerError
+from parley.engine.notifications import Notification
 from parley.network.errors import NetworkError, SilentConnectionError
 from parley.network.http import HttpRequest, place_of
 from parley.network.pinned import PinnedNetwork
@@ -35,6 +36,7 @@ from parley.server.webhook_guard import (
     authorization_of,
     check_webhook,
 )
+from parley.server.webhook_lookups import LOOKUPS, SharedLookups, looking_up_for
 
 ExtraHeaders: TypeAlias = Callable[[Notification], Mapping[str, str]]
 """Further headers of a call, such as its trace context."""
@@ -77,9 +79,9 @@ class WebhookSender:
     def _open(self) -> ConnectionPool:
         """The pool of connections, made for the first call: reading the machine's certificates takes a while."""
         if self._pool is None:
-            self._names = NameResolver()
+            self._names = NameResolver(threads=LOOKUPS)
             self._pool = ConnectionPool(
-                PinnedNetwork(WebhookRules(self._policy), self._resolve or self._names),
+                PinnedNetwork(WebhookRules(self._policy), SharedLookups(self._resolve or self._names)),
                 self._tls or httpcore2.default_ssl_context(),
                 connect_seconds=CONNECT_TIMEOUT,
             )
@@ -109,6 +111,7 @@ class WebhookSender:
 
         Raises:
             DeliveryError: it did not, and may later.
+            NoAnswerError: the same, because its host has no address, cannot be connected to, or says nothing in time.
             DeliveryRefusedError: it will not, or may not be called.
         """
         try:
@@ -119,13 +122,14 @@ class WebhookSender:
         except (InvalidParamsError, LocalProtocolError, PeerProtocolError) as error:
             raise DeliveryRefusedError(error.message) from None
         try:
-            status, retry_after = await self._post(request)
+            with looking_up_for(notification.key.owner):
+                status, retry_after = await self._post(request)
         except (WebhookForbiddenError, LocalProtocolError) as error:
             raise DeliveryRefusedError(error.message) from None
         except SilentConnectionError:
-            raise DeliveryError(f"It did not answer within {self._timeout:g} seconds") from None
+            raise NoAnswerError(f"It did not answer within {self._timeout:g} seconds") from None
         except NetworkError as error:
-            raise DeliveryError(f"It could not be called: {error}") from None
+            raise NoAnswerError(f"It could not be called: {error}") from None
         _judge(status, retry_after)
 
     async def _post(self, request: HttpRequest) -> tuple[int, str]:

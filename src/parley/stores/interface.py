@@ -280,8 +280,13 @@ class TaskLog(Protocol):
         """
         ...
 
-    async def undelivered(self, *, after: Webhook | None, limit: int) -> Sequence[Webhook]:
-        """Webhooks of all owners that are behind their tasks, at most `limit` of those that come after another."""
+    async def undelivered(
+        self, *, after: Webhook | Owner | None, limit: int, owner: Owner | None = None
+    ) -> Sequence[Webhook]:
+        """Webhooks of one owner or of all that are behind their tasks, by tenant, owner, task and id.
+
+        At most `limit` of those that come after another webhook, or after all webhooks of an owner.
+        """
         ...
 
     async def remember(self, context: ContextKey, name: str, value: JsonValue, *, at: datetime) -> None:

@@ -265,15 +265,19 @@ class MemoryTaskLog:
         record.push_configs[config_id] = (config, version, max(place, seq))
         return True
 
-    async def undelivered(self, *, after: Webhook | None, limit: int) -> Sequence[Webhook]:
-        """Webhooks of all owners that are behind their tasks, by tenant, task and id."""
-        first = _place(after) if after is not None else ("", "", "")
-        tasks = [task_id for task_id, record in self._tasks.items() if record.push_configs and task_id >= first[:2]]
+    async def undelivered(
+        self, *, after: Webhook | Owner | None, limit: int, owner: Owner | None = None
+    ) -> Sequence[Webhook]:
+        """Webhooks of one owner or of all that are behind their tasks, by tenant, owner, task and id."""
+        records = [
+            record for record in self._tasks.values() if record.push_configs and owner in (None, record.key.owner)
+        ]
+        records.sort(key=lambda record: _position(record.key.owner, record.key.task_id))
         behind = (
             webhook
-            for task_id in sorted(tasks)
-            for webhook in _webhooks(self._tasks[task_id])
-            if webhook.delivered_seq < webhook.last_seq and (after is None or _place(webhook) > first)
+            for record in records
+            for webhook in _webhooks(record)
+            if webhook.delivered_seq < webhook.last_seq and _is_after(webhook, after)
         )
         return tuple(islice(behind, limit))
 
@@ -312,8 +316,19 @@ def _webhooks(record: _Record) -> tuple[Webhook, ...]:
     )
 
 
-def _place(webhook: Webhook) -> tuple[str, str, str]:
-    return webhook.key.owner.tenant, webhook.key.task_id, webhook.config.id or ""
+def _position(owner: Owner, *names: str) -> tuple[str, ...]:
+    return owner.tenant, owner.name, *names
+
+
+def _is_after(webhook: Webhook, other: Webhook | Owner | None) -> bool:
+    """Whether a webhook comes after another one, or after all of an owner."""
+    owner = webhook.key.owner
+    if other is None:
+        return True
+    if isinstance(other, Owner):
+        return _position(owner) > _position(other)
+    own = _position(owner, webhook.key.task_id, webhook.config.id or "")
+    return own > _position(other.key.owner, other.key.task_id, other.config.id or "")
 
 
 def _matches(record: _Record, query: TaskFilter) -> bool:

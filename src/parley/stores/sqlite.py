@@ -257,9 +257,11 @@ class SqliteTaskLog:
         names = (key.owner.tenant, key.task_id, config_id, key.owner.name)
         return await self._submit(lambda writer: _mark_delivered(writer, names, seq), *names)
 
-    async def undelivered(self, *, after: Webhook | None, limit: int) -> Sequence[Webhook]:
-        """Webhooks of all owners that are behind their tasks, by tenant, task and id."""
-        return await self._read(lambda reader: _read_undelivered(reader, after, limit))
+    async def undelivered(
+        self, *, after: Webhook | Owner | None, limit: int, owner: Owner | None = None
+    ) -> Sequence[Webhook]:
+        """Webhooks of one owner or of all that are behind their tasks, by tenant, owner, task and id."""
+        return await self._read(lambda reader: _read_undelivered(reader, after, limit, owner))
 
     # --- the memory of contexts ---------------------------------------------------------------------------------------
 
@@ -499,13 +501,22 @@ def _read_webhooks(reader: sqlite3.Connection, key: TaskKey) -> tuple[Webhook, .
     return tuple([_decode_webhook(row) for row in rows])
 
 
-def _read_undelivered(reader: sqlite3.Connection, after: Webhook | None, limit: int) -> tuple[Webhook, ...]:
-    page, place = "", ()
-    if after is not None:
-        page = "AND (p.tenant, p.task, p.id) > (?, ?, ?)"
-        place = (after.key.owner.tenant, after.key.task_id, after.config.id or "")
+def _read_undelivered(
+    reader: sqlite3.Connection, after: Webhook | Owner | None, limit: int, owner: Owner | None
+) -> tuple[Webhook, ...]:
+    conditions, values = ["p.delivered_seq < t.last_seq"], list[str | int]()
+    if owner is not None:
+        conditions.append("p.tenant = ? AND p.owner = ?")
+        values += [owner.tenant, owner.name]
+    if isinstance(after, Owner):
+        conditions.append("(p.tenant, p.owner) > (?, ?)")
+        values += [after.tenant, after.name]
+    elif after is not None:
+        conditions.append("(p.tenant, p.owner, p.task, p.id) > (?, ?, ?, ?)")
+        values += [after.key.owner.tenant, after.key.owner.name, after.key.task_id, after.config.id or ""]
     rows = reader.execute(
-        f"{_WEBHOOK} WHERE p.delivered_seq < t.last_seq {page} ORDER BY p.tenant, p.task, p.id LIMIT ?", (*place, limit)
+        f"{_WEBHOOK} WHERE {' AND '.join(conditions)} ORDER BY p.tenant, p.owner, p.task, p.id LIMIT ?",
+        (*values, limit),
     ).fetchall()
     return tuple([_decode_webhook(row) for row in rows])
 

@@ -570,6 +570,9 @@ class TaskLogSuite:
             found += page
         expected = [(key, name) for key in keys[:5] for name in ("a", "b")][1:]
         assert [(webhook.key, webhook.config.id) for webhook in found] == expected
+        assert list(await store.undelivered(after=None, limit=9, owner=ADA)) == found[:5]
+        assert list(await store.undelivered(after=found[1], limit=2, owner=ADA)) == found[2:4]
+        assert list(await store.undelivered(after=ADA, limit=9)) == found[5:]
         for key, name in expected:
             await store.mark_delivered(key, name, 1)
         assert list(await store.undelivered(after=None, limit=9)) == []

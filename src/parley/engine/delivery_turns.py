@@ -1,0 +1,313 @@
+"""Whose webhook is called next: fair between owners, bounded per host, and a host that hangs costs less and less.
+
+A route is what one owner has to tell at one host. Owners take turns, within an owner its hosts, within a route its
+webhooks. Whatever is limited is shared by one rule (`has_share`): an owner may take more as long as it holds less than
+is left free, so that one owner never has more than half and another one finds room at once.
+
+A route whose calls get no answer pauses, each time for longer, and is then probed by one call at a time; all probes
+together have a quarter of the calls. Any answer ends that. This is kept per owner and host: an owner that lets a shared
+host hang slows down its own webhooks only.
+
+Nothing here waits, reads a clock or draws a random number: moments and chance are given.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from itertools import count
+from typing import TypeAlias
+
+from parley.engine.delivery_backlog import PendingWebhook
+from parley.engine.delivery_limits import DeliveryLimits, has_share
+from parley.stores.interface import Owner
+
+CLOCK_SLACK = 0.001
+"""Seconds by which a clock may wake its sleeper too early, so that nothing sleeps twice for one pause."""
+
+FAILING_ROUTES_REMEMBERED = 1_000
+"""Routes without webhooks that are known to hang; the next webhook begins with a probe. Some 300 KB."""
+
+
+class Outcome(Enum):
+    """What a turn says about its host."""
+
+    ANSWERED = "answered"
+    UNANSWERED = "unanswered"
+    NOT_CALLED = "not called"
+
+
+class Route:
+    """What one owner has to tell at one host, and how its calls went."""
+
+    __slots__ = (
+        "all_failures",
+        "busy",
+        "failed_at",
+        "failures",
+        "host",
+        "is_probed",
+        "owner",
+        "paused_until",
+        "waiting",
+    )
+
+    def __init__(self, owner: OwnerTurns, host: str) -> None:
+        self.owner = owner
+        self.host = host
+        self.waiting: dict[PendingWebhook, None] = {}
+        self.busy = 0
+        self.is_probed = False
+        self.failures = 0
+        """Since the last answer."""
+        self.all_failures = 0
+        self.failed_at = float("-inf")
+        self.paused_until: float | None = None
+
+    def has_outlasted(self, pending: PendingWebhook, attempts: int) -> bool:
+        """Whether so many calls in a row got no answer since a webhook began to wait here."""
+        return min(self.failures, self.all_failures - pending.known_failures) >= attempts
+
+
+class OwnerTurns:
+    """One owner's routes, those that can be taken in their order, and how many of its calls are under way."""
+
+    __slots__ = ("busy", "name", "probes_first", "probing", "ready", "routes", "to_probe")
+
+    def __init__(self, name: Owner) -> None:
+        self.name = name
+        self.routes: dict[str, Route] = {}
+        self.ready: dict[Route, None] = {}
+        self.to_probe: dict[Route, None] = {}
+        self.probes_first = False
+        self.busy = 0
+        self.probing = 0
+
+
+Pause: TypeAlias = tuple[float, int, Route | PendingWebhook]
+"""When it ends, a number that keeps the order of those that end together, and what pauses."""
+
+
+@dataclass(slots=True, eq=False)
+class Turn:
+    """A webhook whose turn it is. One that `is_over` is not called: its host outlasted all attempts."""
+
+    pending: PendingWebhook
+    route: Route
+    begun: float
+    is_probe: bool
+    is_over: bool
+    outcome: Outcome = Outcome.NOT_CALLED
+
+
+class Turns:
+    """The order in which webhooks are called."""
+
+    def __init__(self, limits: DeliveryLimits, chance: Callable[[], float]) -> None:
+        self._limits = limits
+        self._chance = chance
+        self._owners: dict[Owner, OwnerTurns] = {}
+        self._ring: OrderedDict[OwnerTurns, None] = OrderedDict()  # with something to take, next first
+        self._idle_failing: OrderedDict[Route, None] = OrderedDict()  # the one that was used last at the end
+        self._calls_of_host: Counter[str] = Counter()
+        self._busy = 0
+        self._probing = 0
+        self._order = count()
+        self._pauses: list[Pause] = []
+        self._most_pauses = 1_000
+
+    @property
+    def under_way(self) -> int:
+        """Turns that have begun and not ended."""
+        return self._busy
+
+    @property
+    def unanswered_routes(self) -> int:
+        """Routes whose last call got no answer."""
+        return sum(1 for owner in self._owners.values() for route in owner.routes.values() if route.failures)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing waits, pauses, is under way or is remembered."""
+        return not (self._owners or self._pauses or self._calls_of_host)
+
+    # --- waiting ------------------------------------------------------------------------------------------------------
+
+    def add(self, pending: PendingWebhook) -> None:
+        """Let a webhook wait for its turn."""
+        route = self._route(pending)
+        if pending.known_failures < 0:
+            pending.known_failures = route.all_failures
+        route.waiting[pending] = None
+        self._settle(route)
+
+    def pause(self, pending: PendingWebhook, until: float) -> None:
+        """Let a webhook wait for its turn from a moment on."""
+        pending.paused_until = until
+        self._push_pause(until, pending)
+
+    def correct(self, pending: PendingWebhook, host: str) -> None:
+        """Let a webhook whose config was replaced wait at its present host, and pause no longer."""
+        owner = self._owners.get(pending.key.owner)
+        route = owner.routes.get(pending.host) if owner is not None else None
+        is_waiting = route is not None and pending in route.waiting
+        if route is not None and is_waiting:
+            del route.waiting[pending]
+            self._settle(route)
+        pending.host = host
+        pending.known_failures = -1
+        if is_waiting or pending.paused_until is not None:
+            pending.paused_until = None
+            self.add(pending)
+
+    # --- turns --------------------------------------------------------------------------------------------------------
+
+    def take(self, now: float) -> Turn | None:
+        """Begin the next turn, if one may begin now. Call it until it returns None, and `end` each turn."""
+        self._end_pauses(now)
+        if self._busy >= self._limits.at_once:
+            return None
+        for owner in self._ring:
+            route = self._next_route(owner)
+            if route is not None:
+                return self._begin(route, now)
+        return None
+
+    def end(self, turn: Turn, now: float) -> None:
+        """End a turn; its webhook is forgotten here until it is added again."""
+        route, owner = turn.route, turn.route.owner
+        route.busy -= 1
+        owner.busy -= 1
+        self._busy -= 1
+        self._calls_of_host[route.host] -= 1
+        if not self._calls_of_host[route.host]:
+            del self._calls_of_host[route.host]
+        if turn.is_probe:
+            owner.probing -= 1
+            self._probing -= 1
+            route.is_probed = False
+        if turn.outcome is Outcome.ANSWERED:
+            route.failures = 0
+            route.paused_until = None
+        elif turn.outcome is Outcome.UNANSWERED and turn.begun > route.failed_at:  # calls that began together fail once
+            route.failures += 1
+            route.all_failures += 1
+            route.failed_at = now
+            route.paused_until = now + self._limits.pause_after(route.failures, self._chance())
+            self._push_pause(route.paused_until, route)
+        self._settle(route)
+
+    def _next_route(self, owner: OwnerTurns) -> Route | None:
+        if not has_share(owner.busy, self._limits.at_once - self._busy):
+            return None
+        may_probe = has_share(owner.probing, self._limits.probes - self._probing)
+        rings = [owner.ready, owner.to_probe] if may_probe else [owner.ready]
+        if owner.probes_first:
+            rings.reverse()
+        for ring in rings:
+            for route in ring:
+                if has_share(route.busy, self._limits.at_once_per_host - self._calls_of_host[route.host]):
+                    return route
+        return None
+
+    def _begin(self, route: Route, now: float) -> Turn:
+        owner, is_probe = route.owner, route.failures > 0
+        pending = next(iter(route.waiting))
+        del route.waiting[pending]
+        route.busy += 1
+        owner.busy += 1
+        self._busy += 1
+        self._calls_of_host[route.host] += 1
+        if is_probe:
+            owner.probing += 1
+            self._probing += 1
+            route.is_probed = True
+        owner.probes_first = not is_probe
+        (owner.to_probe if is_probe else owner.ready).pop(route)
+        self._ring.move_to_end(owner)
+        self._settle(route)
+        is_over = not pending.has_given_up and route.has_outlasted(pending, self._limits.attempts)
+        return Turn(pending, route, now, is_probe, is_over)
+
+    # --- routes -------------------------------------------------------------------------------------------------------
+
+    def _route(self, pending: PendingWebhook) -> Route:
+        name = pending.key.owner
+        owner = self._owners.get(name)
+        if owner is None:
+            owner = self._owners[name] = OwnerTurns(name)
+        route = owner.routes.get(pending.host)
+        if route is None:
+            route = owner.routes[pending.host] = Route(owner, pending.host)
+        self._idle_failing.pop(route, None)
+        return route
+
+    def _settle(self, route: Route) -> None:
+        """Put a route where it is found when its turn comes, or forget it."""
+        owner = route.owner
+        wanted = None
+        if route.waiting and route.paused_until is None:
+            if not route.failures:
+                wanted = owner.ready
+            elif not route.is_probed:
+                wanted = owner.to_probe
+        for ring in (owner.ready, owner.to_probe):
+            if ring is wanted:
+                ring.setdefault(route)
+            else:
+                ring.pop(route, None)
+        if owner.ready or owner.to_probe:
+            self._ring.setdefault(owner)
+        else:
+            self._ring.pop(owner, None)
+        if not route.waiting and not route.busy:
+            self._let_go(route)
+
+    def _let_go(self, route: Route) -> None:
+        """Forget a route with nothing to tell; but remember for a while that its calls got no answer."""
+        if route.failures:
+            self._idle_failing[route] = None
+            if len(self._idle_failing) <= FAILING_ROUTES_REMEMBERED:
+                return
+            route, _ = self._idle_failing.popitem(last=False)
+            route.paused_until = None
+        owner = route.owner
+        del owner.routes[route.host]
+        if not owner.routes:
+            del self._owners[owner.name]
+
+    # --- pauses -------------------------------------------------------------------------------------------------------
+
+    def next_pause_end(self) -> float | None:
+        """The moment at which a pause ends and `take` may find more."""
+        while self._pauses and not _is_paused(self._pauses[0]):
+            heapq.heappop(self._pauses)
+        return self._pauses[0][0] if self._pauses else None
+
+    def _push_pause(self, until: float, paused: Route | PendingWebhook) -> None:
+        heapq.heappush(self._pauses, (until, next(self._order), paused))
+        if len(self._pauses) > self._most_pauses:  # of which many may have been ended before their time
+            self._pauses = [entry for entry in self._pauses if _is_paused(entry)]
+            heapq.heapify(self._pauses)
+            self._most_pauses = 2 * len(self._pauses) + 1_000
+
+    def _end_pauses(self, now: float) -> None:
+        while self._pauses and self._pauses[0][0] <= now + CLOCK_SLACK:
+            entry = heapq.heappop(self._pauses)
+            if not _is_paused(entry):
+                continue
+            paused = entry[2]
+            paused.paused_until = None
+            if isinstance(paused, Route):
+                self._settle(paused)
+            else:
+                self.add(paused)
+
+
+def _is_paused(entry: Pause) -> bool:
+    """Whether a pause was not ended before its time."""
+    moment, _, paused = entry
+    return paused.paused_until == moment
