@@ -74,3 +74,17 @@ def test_a_process_that_is_killed_again_and_again_loses_and_repeats_nothing(tmp_
     chunks = [text for _, text in log if text.strip().isdigit()]
     assert chunks == [f"{number} " for number in range(CHUNKS)]
     assert [text for _, text in log if text == "completed"] == ["completed"]
+
+
+def test_an_effect_that_the_process_died_of_has_a_task_and_is_repeated_under_the_same_key(tmp_path: Path) -> None:
+    file, lines = tmp_path / "parley.db", tmp_path / "charges"
+    script = Path(__file__).parent / "charging_process.py"
+    died = subprocess.run([sys.executable, script, file, lines])
+    assert died.returncode == -signal.SIGKILL
+    with sqlite3.connect(file) as connection:
+        tasks = connection.execute("SELECT id, state FROM tasks").fetchall()
+    connection.close()
+    assert tasks == [(lines.read_text().split()[0], "working")]
+    subprocess.run([sys.executable, script, file, lines], check=True)
+    first, second = lines.read_text().splitlines()
+    assert first == second
