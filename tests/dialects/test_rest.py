@@ -190,3 +190,32 @@ def test_an_operation_without_a_route_is_refused_on_either_side() -> None:
         encode_rest_request(Version.V0_1, ops.GET_TASK, GetTaskRequest("t"))
     with pytest.raises(UnsupportedOperationError, match=r"A2A 0.3 has no REST route for ListTasks"):
         decode_rest_request(V0_3, ops.LIST_TASKS, parameters={}, query={})
+
+
+TWICE = '[{"text": "a", "text": "b"}]'
+
+
+@pytest.mark.parametrize(
+    ("version", "operation", "body", "path"),
+    [
+        (
+            V1_0,
+            ops.SEND_MESSAGE,
+            f'{{"message": {{"messageId": "m", "role": "ROLE_USER", "parts": {TWICE}}}}}',
+            "$.message.parts[0].text",
+        ),
+        (
+            V0_3,
+            ops.SEND_MESSAGE,
+            f'{{"request": {{"messageId": "m", "role": "ROLE_USER", "content": {TWICE}}}}}',
+            "$.request.content[0].text",
+        ),
+        (V0_3, ops.CREATE_PUSH_CONFIG, '{"config": {"url": "https://a", "url": "https://b"}}', "$.config.url"),
+        (V1_0, ops.CREATE_PUSH_CONFIG, '{"url": "https://a", "url": "https://b"}', "$.url"),
+    ],
+)
+def test_a_name_that_comes_twice_is_refused(version: Version, operation: Operation, body: str, path: str) -> None:
+    parameters = {"id": "t"} if operation is ops.CREATE_PUSH_CONFIG else {}
+    with pytest.raises(InvalidParamsError, match="A name comes twice in one object") as caught:
+        decode_rest_request(version, operation, parameters=parameters, query={}, body=body.encode())
+    assert caught.value.path == path

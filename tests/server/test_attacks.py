@@ -438,6 +438,9 @@ def in_send(part: str, id: str = '"odd"') -> str:
         (in_send('{"text":"x"}', r'"\udc00"'), -32700),
         (in_send('{"raw":"!!! no base64"}'), -32602),
         (in_send('{"raw":"QQ"}').replace("QQ", "Q" * 999_997), -32602),
+        (in_send('{"text":"b"}', '"a","messageId":"twice"'), -32602),
+        (in_send(r'{"data":{"deep":[{"a":1,"\u0061":2}]}}'), -32602),
+        (in_send('{"text":"b"}').replace('"parts"', '"metadata":{"a":1e5,"a":100000.0},"parts"'), -32602),
         ('{"id":"x","historyLength":%s}' % ("9" * 5_000), -32602),
     ],
 )
@@ -457,14 +460,10 @@ def test_what_only_looks_like_a_method_is_none(server: Attacked, method: str) ->
     assert server.rpc(method, message("x", "alike")).json["error"]["code"] == -32601
 
 
-def test_of_members_that_come_twice_the_last_counts_everywhere(server: Attacked) -> None:
-    body = (
-        '{"jsonrpc":"2.0","id":1,"id":2,"method":"GetTask","method":"SendMessage","params":{"id":"x"},'
-        '"params":{"message":{"messageId":"a","messageId":"twice","role":"ROLE_USER","parts":[{"text":"b"}]}}}'
-    )
-    answer = server.ask("POST", "/", body).json
-    (said,) = answer["result"]["task"]["history"]
-    assert (answer["id"], said["messageId"]) == (2, "twice")
+@pytest.mark.parametrize("members", ['"id":2', '"method":"SendMessage"', '"params":{}', '"x":1,"x":2'])
+def test_an_envelope_with_a_name_that_comes_twice_is_refused(server: Attacked, members: str) -> None:
+    body = f'{{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{{"id":"x"}},{members}}}'
+    assert server.ask("POST", "/", body).json["error"]["code"] == -32600
 
 
 def test_a_long_id_is_not_repeated(server: Attacked) -> None:

@@ -261,3 +261,25 @@ def test_only_finite_numbers_are_ids(number: float):
 def test_half_a_surrogate_pair_is_no_method() -> None:
     with pytest.raises(LocalProtocolError, match="The method is not Unicode"):
         encode_request(b"1", "\ud800", b"{}")
+
+
+@pytest.mark.parametrize(
+    ("body", "error", "path", "request_id"),
+    [
+        (b'{"id":1,"method":"m","method":"n"}', InvalidRequestError, "$.method", b"1"),
+        (b'{"id":1,"method":"m","params":{"id":1},"params":{"id":1}}', InvalidRequestError, "$.params", b"1"),
+        (b'{"id":1,"method":"m","id":2}', InvalidRequestError, "$.id", b"null"),
+        (b'{"id":1,"method":"m","params":{"a":[{"b":1,"\\u0062":2}]}}', InvalidParamsError, "$.a[0].b", b"1"),
+    ],
+)
+def test_a_name_that_comes_twice_is_refused(body: bytes, error: type[A2AError], path: str, request_id: bytes) -> None:
+    assert_rejected(body, error, path=path, request_id=request_id)
+    assert decode_response(b'{"id":1,"result":{"a":1,"a":2}}').result == b'{"a":1,"a":2}'  # of others all is taken
+
+
+def test_a_name_that_comes_twice_is_refused_however_deep_the_rest_is() -> None:
+    """Two readers look at a request, and one of them reads a little less deep than the other."""
+    for depth in range(500, 1_050):
+        body = b'{"id":1,"method":"m","method":"n","x":%b%b}' % (b"[" * depth, b"]" * depth)
+        with pytest.raises(RejectedRequest):
+            decode_request(body)

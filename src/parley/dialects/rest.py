@@ -19,6 +19,7 @@ from parley.dialects.fields import Fault, parse
 from parley.dialects.resource_names import id_in_name
 from parley.protocol import operations as ops
 from parley.protocol.errors import InvalidParamsError, LocalProtocolError, UnsupportedOperationError
+from parley.protocol.json_names import NAME_TWICE, find_repeated_name
 from parley.protocol.jsonvalue import JsonObject, JsonValue
 from parley.protocol.operations import Operation
 from parley.protocol.requests import Request, SendMessageRequest
@@ -67,14 +68,28 @@ def decode_rest_request(
     if version not in operation.routes:
         raise UnsupportedOperationError(f"A2A {version} has no REST route for {operation.name}")
     if version is Version.V0_3:
-        return _decode_0_3(operation, parameters, query, body)
+        decoded = _decode_0_3(operation, parameters, query, body)
+    else:
+        decoded = _decode_1_0(operation, parameters, query, body, tenant)
+    if body and (path := find_repeated_name(body)) is not None:
+        raise InvalidParamsError(NAME_TWICE, path=path)
+    return decoded
+
+
+def _decode_1_0(
+    operation: Operation,
+    parameters: Mapping[str, str],
+    query: Mapping[str, str | int | bool],
+    body: bytes,
+    tenant: str | None,
+) -> tuple[Request, JsonDialect]:
     dialect = v1_0.REST_DIALECT
     if operation in _SENDS:
         request = dialect.decode_request(operation, body)
         assert isinstance(request, SendMessageRequest)
         return (structs.replace(request, tenant=tenant) if tenant else request), dialect
     # What stands in the path wins over what the body says, as google.api.http has it.
-    value: JsonObject = {**query, **_read_body(body), **_read_path(version, operation, parameters)}
+    value: JsonObject = {**query, **_read_body(body), **_read_path(Version.V1_0, operation, parameters)}
     if tenant:
         value["tenant"] = tenant
     return dialect.decode_request_value(operation, value), dialect

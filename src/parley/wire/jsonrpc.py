@@ -22,6 +22,7 @@ from parley.protocol.errors import (
     ParseError,
     PeerProtocolError,
 )
+from parley.protocol.json_names import NAME_TWICE, find_repeated_name
 
 NULL = b"null"
 """The id of a request without one, and of the answer to a request whose id cannot be read."""
@@ -112,7 +113,9 @@ def decode_request(body: bytes) -> Request:
         envelope = _decode_envelope(_request_decoder, body)
         request_id = _read_id(envelope)
         _check_version(envelope)
-        return Request(request_id, _read_method(envelope), _read_params(envelope))
+        request = Request(request_id, _read_method(envelope), _read_params(envelope))
+        _check_names(body)
+        return request
     except A2AError as error:
         raise RejectedRequest(error, request_id=request_id) from error
 
@@ -175,6 +178,20 @@ def _read_id(envelope: _Envelope) -> bytes:
     if request_id[0] in b'"-0123456789' or request_id == NULL:
         return request_id
     raise InvalidRequestError("The id must be a string, a number or null", path="$.id")
+
+
+def _check_names(body: bytes) -> None:
+    try:
+        path = find_repeated_name(body)
+    except RecursionError as exc:
+        raise ParseError("The JSON text is nested too deeply") from exc
+    if path is None:
+        return
+    if path.startswith("$.params."):  # paths begin at the params, as those of the dialects do
+        raise InvalidParamsError(NAME_TWICE, path=f"${path.removeprefix('$.params')}")
+    if path == "$.id":
+        raise RejectedRequest(InvalidRequestError(NAME_TWICE, path=path))
+    raise InvalidRequestError(NAME_TWICE, path=path)
 
 
 def _check_version(envelope: _Envelope) -> None:
