@@ -188,7 +188,11 @@ def test_a_chat_is_as_safe(url: str, results: dict[str, Any], tmp_path: Path) ->
 
 
 def test_who_does_not_keep_to_a2a_is_told_of_as_such(url: str, results: dict[str, Any]) -> None:
-    results["GetTask"] = {"id": "t-1"}
+    results["GetTask"] = {"id": "t-1", "status": {"state": "DREAMING"}}
     done = run("show", url)
     assert done.exit_code == 1
-    assert done.stderr == "Error: The agent does not keep to A2A: Object missing required field `status` (at $).\n"
+    assert done.stderr == "Error: The agent does not keep to A2A: Invalid enum value 'DREAMING' (at $.status.state).\n"
+    results["GetTask"] = None
+    done = run("show", url)
+    assert done.exit_code == 1
+    assert done.stderr.startswith("Error: Not an A2A answer: HTTP status 200 OK: {")

@@ -19,13 +19,17 @@ from parley.protocol.cards import AgentCapabilities, AgentCard, AgentInterface, 
 from parley.protocol.errors import (
     A2AError,
     LocalProtocolError,
+    ParleyError,
     PeerProtocolError,
     UnauthenticatedError,
     UnavailableError,
 )
+from parley.protocol.operations import SEND_MESSAGE, SEND_STREAMING_MESSAGE
 from parley.protocol.requests import DeletePushConfigRequest
 from parley.protocol.tasks import TaskState
 from parley.protocol.versions import Version
+from tests.client.raw_server import STREAM, raw_server, says
+from tests.client.scripted_agent import SEND
 
 pytestmark = pytest.mark.anyio
 
@@ -242,6 +246,54 @@ async def test_a_gateways_page_says_that_the_agent_is_away(binding: Binding):
         assert len(asked) == 2
     app, asked = answering(page)
     async with Client(card_of((binding, "1.0")), app=app) as client:
-        with pytest.raises(UnavailableError, match="HTTP status 502"):
+        with pytest.raises(UnavailableError, match="HTTP status 502 Bad Gateway: <html>Bad Gateway</html>"):
             await client.send("hello")
         assert len(asked) == 1
+
+
+NO_A2A: dict[str, tuple[int, bytes, str]] = {
+    "FastAPI, at a path that it does not have": (404, b'{"detail": "Not Found"}', "HTTP status 404 Not Found"),
+    "FastAPI, of a body": (
+        422,
+        b'{"detail": [{"msg": "no"}]}',
+        '422 Unprocessable (Entity|Content): {"detail": .*"no"}',
+    ),
+    "a gateway of a cloud": (
+        500,
+        b'{"message": "Endpoint\\u001b[2J failed"}',
+        "500 Internal Server Error: Endpoint\ufffd",
+    ),
+    "an error that is a text": (500, b'{"error": "model is down"}', "500 Internal Server Error: model is down"),
+    "a page": (405, b"<html>\r\n<h1>No\x1b[2J</h1>", "HTTP status 405 Method Not Allowed: <html> <h1>No\ufffd"),
+    "plain text": (400, b"bad request, friend", "HTTP status 400 Bad Request: bad request, friend"),
+    "nothing": (403, b"", "HTTP status 403 Forbidden"),
+    "null": (200, b"null", "Not an A2A answer.*: HTTP status 200 OK: null"),
+    "a page for people": (
+        200,
+        b"<!doctype html><title>Login",
+        "Not an A2A answer .*200 OK: <!doctype html><title>Login",
+    ),
+    "another API": (200, b'{"choices": []}', 'Not an A2A answer.*: HTTP status 200 OK: {"choices": \\[\\]}'),
+}
+
+
+@pytest.mark.parametrize("name", NO_A2A)
+async def test_an_error_that_is_not_of_a2a_shows_the_status_and_what_the_server_said(name: str):
+    status, body, words = NO_A2A[name]
+    head = b"HTTP/1.1 %d x\r\ncontent-type: text/html\r\ncontent-length: %d\r\n\r\n" % (status, len(body))
+    async with raw_server(says(head + body)) as server:
+        for binding in (Binding.JSONRPC, Binding.HTTP_JSON):
+            async with server.calls(binding) as calls:
+                with pytest.raises(ParleyError, match=words) as failed:
+                    await calls.call(SEND_MESSAGE, SEND)
+                with pytest.raises(ParleyError, match="HTTP status"):
+                    await anext(calls.stream(SEND_STREAMING_MESSAGE, SEND))
+            assert "got `null`" not in str(failed.value)
+            assert "\x1b" not in str(failed.value)
+
+
+@pytest.mark.parametrize("binding", [Binding.JSONRPC, Binding.HTTP_JSON])
+async def test_an_event_that_is_not_of_a2a_is_shown(binding: Binding):
+    async with raw_server(says(STREAM + b'data: {"choices": []}\n\n')) as server, server.calls(binding) as calls:
+        with pytest.raises(PeerProtocolError, match=r'Not an A2A event.*: {"choices": \[\]}'):
+            await anext(calls.stream(SEND_STREAMING_MESSAGE, SEND))

@@ -132,10 +132,19 @@ def test_what_is_no_jsonrpc_error_is_the_peers_fault(raw: bytes) -> None:
             415,
             {"type": "about:blank", "title": "Bad type", "detail": "no png"},
             e.ContentTypeNotSupportedError,
-            "no png",
+            "HTTP status 415: no png",
         ),
-        (502, None, e.InvalidAgentResponseError, "HTTP status 502"),
-        (418, ["teapot"], e.UnknownRemoteError, "HTTP status 418"),
+        (
+            404,
+            {"type": "https://a2a-protocol.org/errors/task-not-found", "title": "Task not found", "detail": "no t-1"},
+            e.TaskNotFoundError,
+            "no t-1",
+        ),
+        (502, None, e.InvalidAgentResponseError, "HTTP status 502: null"),
+        (418, ["teapot"], e.UnknownRemoteError, 'HTTP status 418: ["teapot"]'),
+        (404, {"detail": "Not Found"}, e.TaskNotFoundError, "HTTP status 404: Not Found"),
+        (500, {"error": "boom"}, e.InternalError, "HTTP status 500: boom"),
+        (422, {"detail": [{"msg": "x"}]}, e.InvalidParamsError, 'HTTP status 422: {"detail": [{"msg": "x"}]}'),
         (
             400,
             {"error": {"message": "x", "details": [{"fieldViolations": ["odd"]}, {"fieldViolations": []}]}},
@@ -150,7 +159,14 @@ def test_rest_errors_are_read_in_every_form(status: int, body: Any, error_type: 
 
 
 def test_a_rest_error_without_json_is_known_by_its_status() -> None:
-    assert type(decode_rest_error(503, b"<html>busy</html>")) is e.UnavailableError
+    error = decode_rest_error(503, b"<html>\n <b>busy</b>\x1b[2J" + b"x" * 1000, phrase="Service Unavailable")
+    assert type(error) is e.UnavailableError
+    assert error.message.startswith(
+        "HTTP status 503 Service Unavailable: <html> <b>busy</b>\N{REPLACEMENT CHARACTER}[2J"
+    )
+    assert len(error.message) < 250
+    assert decode_rest_error(404, b"", phrase="Not Found").message == "HTTP status 404 Not Found"
+    assert decode_rest_error(404, b'{"detail": "Not Found"}', phrase="Not Found").message == "HTTP status 404 Not Found"
 
 
 @pytest.mark.parametrize("code", [0, 1, 404, -1, -31999])

@@ -93,15 +93,16 @@ def test_the_names_of_a2a_sdk_are_understood(name: str, error_class: type[e.A2AE
     ],
 )
 def test_a_bare_code_is_better_than_nothing(code: str, error_class: type[e.A2AError]) -> None:
-    received = decode_status(code, "proxy says: no")
-    assert (type(received), received.message) == (error_class, "proxy says: no")
+    received = decode_status(code, "proxy says:\tno")
+    assert (type(received), received.message) == (error_class, f"gRPC status {code}: proxy says: no")
 
 
 @pytest.mark.parametrize(("code", "number"), [("DEADLINE_EXCEEDED", 4), ("MADE_UP", 2)])
 def test_what_nobody_defined_is_kept_as_it_came(code: str, number: int) -> None:
     received = decode_status(code, "too late")
     assert isinstance(received, e.UnknownRemoteError)
-    assert (received.message, received.code, received.data) == ("too late", number, code)
+    assert (received.message, received.code, received.data) == (f"gRPC status {code}: too late", number, code)
+    assert decode_status(code, "").message == f"gRPC status {code}"
 
 
 def test_somebody_elses_reason_is_no_a2a_error() -> None:

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from http.client import responses
 from urllib.parse import urlencode
 
 from msgspec import structs
@@ -18,10 +19,10 @@ from parley.client.challenges import with_missing_scope
 from parley.client.errors import ForbiddenTargetError, TimedOutError, UnreachableError
 from parley.client.options import Bounds, Timeouts
 from parley.client.transport import Sent
-from parley.dialects.json_errors import decode_rest_error
+from parley.dialects.json_errors import decode_rest_error, http_text
 from parley.network.errors import NetworkError, NotConnectedError, NotConnectedInTimeError, SilentConnectionError
 from parley.network.http import HttpNetwork, HttpRequest, HttpResponse, place_of
-from parley.protocol.errors import A2AError, PeerProtocolError, UnavailableError
+from parley.protocol.errors import A2AError, PeerProtocolError, UnavailableError, quoted
 from parley.protocol.operations import SUBSCRIBE_TO_TASK, Operation
 from parley.wire.sse import Decoder, Frame
 
@@ -170,8 +171,37 @@ def http_error(reply: HttpReply) -> A2AError:
     """The error that a reply reports by its status, and by its body if that is one of A2A's."""
     is_gateways = reply.status in GATEWAY_STATUSES and not reply.body.lstrip().startswith(b"{")
     if is_gateways:
-        return with_retry_after(UnavailableError(f"HTTP status {reply.status}"), reply.headers)
-    return with_retry_after(decode_rest_error(reply.status, reply.body), reply.headers)
+        return with_retry_after(UnavailableError(said_in(reply)), reply.headers)
+    error = decode_rest_error(reply.status, reply.body, phrase=_phrase(reply.status))
+    return with_retry_after(error, reply.headers)
+
+
+def not_an_answer(reply: HttpReply, why: PeerProtocolError | None = None) -> PeerProtocolError:
+    """The error for a reply that is no A2A at all: it says what came instead."""
+    return PeerProtocolError(f"Not an A2A answer{_reason(why)}: {said_in(reply)}")
+
+
+def not_an_event(frame: Frame, why: PeerProtocolError | None = None) -> PeerProtocolError:
+    """The error for a frame of a stream that is no A2A at all."""
+    return PeerProtocolError(f"Not an A2A event{_reason(why)}: {quoted(frame.data)}")
+
+
+def _reason(why: PeerProtocolError | None) -> str:
+    return f" ({why.message})" if why is not None else ""
+
+
+def is_about_all(error: PeerProtocolError) -> bool:
+    """Whether nothing of an answer could be read, so that a path into it says nothing."""
+    return error.path in (None, "$")
+
+
+def said_in(reply: HttpReply) -> str:
+    """The status of a reply, its meaning, and the first characters of the body."""
+    return http_text(reply.status, reply.body, phrase=_phrase(reply.status))
+
+
+def _phrase(status: int) -> str:
+    return responses.get(status, "")
 
 
 def with_retry_after(error: A2AError, headers: Mapping[str, str]) -> A2AError:

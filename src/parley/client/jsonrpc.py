@@ -6,7 +6,18 @@ from collections.abc import AsyncGenerator
 from itertools import count
 from urllib.parse import urljoin
 
-from parley.client.http import HttpChannel, HttpReply, http_error, is_stream, patience_for_head, with_retry_after
+from parley.client.http import (
+    HttpChannel,
+    HttpReply,
+    http_error,
+    is_about_all,
+    is_stream,
+    not_an_answer,
+    not_an_event,
+    patience_for_head,
+    said_in,
+    with_retry_after,
+)
 from parley.client.transport import Received, Sent
 from parley.dialects.json_errors import decode_error, decode_rest_error
 from parley.dialects.registry import DIALECTS
@@ -36,7 +47,13 @@ class JsonRpcTransport:
             return await self._extended_card(sent)
         id, body = self._encode(operation, request)
         reply = await self._channel.exchange("POST", self.interface.url, body, _headed(sent, "application/json"))
-        return self._dialect.decode_result(operation, self._result(id, reply))
+        result = self._result(id, reply)
+        try:
+            return self._dialect.decode_result(operation, result)
+        except PeerProtocolError as error:
+            if result == jsonrpc.NULL:
+                raise not_an_answer(reply) from None
+            raise not_an_answer(reply, error) if is_about_all(error) else error from None
 
     async def stream(self, operation: Operation, request: Request, sent: Sent) -> AsyncGenerator[Received]:
         """Ask once and give the events; see `Transport`."""
@@ -45,8 +62,9 @@ class JsonRpcTransport:
         within = patience_for_head(operation, sent)
         async with self._channel.opened("POST", self.interface.url, body, sent, within=within) as response:
             if not is_stream(response):
-                self._result(id, await self._channel.reply_of(response, within=sent.quiet))
-                raise PeerProtocolError("The agent answers a streaming call without a stream")
+                reply = await self._channel.reply_of(response, within=sent.quiet)
+                self._result(id, reply)
+                raise PeerProtocolError(f"The agent answers a streaming call without a stream: {said_in(reply)}")
             async for frame in self._channel.frames(response, quiet=sent.quiet):
                 yield self._received(id, frame)
 
@@ -59,7 +77,7 @@ class JsonRpcTransport:
         url = urljoin(f"{self.interface.url.rstrip('/')}/", "../agent/authenticatedExtendedCard")
         reply = await self._channel.exchange("GET", url, b"", _headed(sent, "application/json"))
         if reply.status >= 400:
-            raise decode_rest_error(reply.status, reply.body)
+            raise http_error(reply)
         return self._dialect.decode_card(reply.body)
 
     def _encode(self, operation: Operation, request: Request) -> tuple[bytes, bytes]:
@@ -73,10 +91,10 @@ class JsonRpcTransport:
         """The result in a reply. Raises the error that it reports."""
         try:
             response = jsonrpc.decode_response(reply.body)
-        except PeerProtocolError:
-            if reply.status >= 400:
-                raise http_error(reply) from None
-            raise
+        except PeerProtocolError as error:
+            raise http_error(reply) if reply.status >= 400 else not_an_answer(reply, error) from None
+        if reply.status >= 400 and response.result == jsonrpc.NULL:
+            raise http_error(reply)  # an object, but not JSON-RPC: what FastAPI or a gateway says
         if response.error is not None:
             error = self._error(response.error)
             if isinstance(error, UnknownRemoteError) and reply.status in (401, 403):
@@ -87,9 +105,14 @@ class JsonRpcTransport:
         return response.result or jsonrpc.NULL
 
     def _received(self, id: bytes, frame: Frame) -> Received:
-        response = jsonrpc.decode_response(frame.data)
+        try:
+            response = jsonrpc.decode_response(frame.data)
+        except PeerProtocolError as error:
+            raise not_an_event(frame, error) from None
         if response.error is not None:
             raise self._error(response.error)
+        if response.result == jsonrpc.NULL:
+            raise not_an_event(frame)
         _check_id(id, response)
         return Received(self._dialect.decode_event(response.result or jsonrpc.NULL), frame.id or None, len(frame.data))
 

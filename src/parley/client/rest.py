@@ -6,7 +6,16 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from typing import TypeVar
 
-from parley.client.http import HttpChannel, http_error, is_stream, patience_for_head
+from parley.client.http import (
+    HttpChannel,
+    http_error,
+    is_about_all,
+    is_stream,
+    not_an_answer,
+    not_an_event,
+    patience_for_head,
+    said_in,
+)
 from parley.client.transport import Received, Sent
 from parley.dialects import v0_3, v0_3_protojson, v1_0
 from parley.dialects.dialect import JsonDialect
@@ -14,10 +23,12 @@ from parley.dialects.json_errors import decode_rest_error
 from parley.dialects.rest import encode_rest_request
 from parley.protocol.cards import AgentInterface
 from parley.protocol.errors import PeerProtocolError, UnsupportedOperationError
+from parley.protocol.events import StreamEvent
 from parley.protocol.operations import Operation
 from parley.protocol.requests import Request, Result
 from parley.protocol.versions import Version
 from parley.wire.rest import build_path, encode_query
+from parley.wire.sse import Frame
 
 R = TypeVar("R")
 
@@ -38,7 +49,12 @@ class RestTransport:
         if reply.status >= 400:
             raise http_error(reply)
         content = reply.body or b"{}"  # some answer a deletion with nothing
-        return self._read(lambda dialect: dialect.decode_result(operation, content))
+        try:
+            return self._read(lambda dialect: dialect.decode_result(operation, content))
+        except PeerProtocolError as error:
+            if reply.body.strip() in (b"", b"null"):
+                raise not_an_answer(reply) from None
+            raise not_an_answer(reply, error) if is_about_all(error) else error from None
 
     async def stream(self, operation: Operation, request: Request, sent: Sent) -> AsyncGenerator[Received]:
         """Ask once and give the events; see `Transport`."""
@@ -50,18 +66,21 @@ class RestTransport:
                 reply = await self._channel.reply_of(response, within=sent.quiet)
                 if reply.status >= 400:
                     raise http_error(reply)
-                raise PeerProtocolError("The agent answers a streaming call without a stream")
+                raise PeerProtocolError(f"The agent answers a streaming call without a stream: {said_in(reply)}")
             async for frame in self._channel.frames(response, quiet=sent.quiet):
                 if frame.event == "error":
                     raise decode_rest_error(200, frame.data)
-                data = frame.data
-                yield Received(
-                    self._read(lambda dialect, data=data: dialect.decode_event(data)), frame.id or None, len(data)
-                )
+                yield Received(self._event(frame), frame.id or None, len(frame.data))
 
     async def close(self) -> None:
         """Close the connections."""
         await self._channel.close()
+
+    def _event(self, frame: Frame) -> StreamEvent:
+        try:
+            return self._read(lambda dialect: dialect.decode_event(frame.data))
+        except PeerProtocolError as error:
+            raise not_an_event(frame, error) if is_about_all(error) else error from None
 
     def _read(self, decode: Callable[[JsonDialect], R]) -> R:
         """What the agent says: in the shape that is in use, or if that fails, in the shape of 0.3's own text."""

@@ -127,9 +127,10 @@ def encode_rest_error(version: Version, error: A2AError) -> tuple[int, bytes]:
     return status, msgspec.json.encode({**facts, **body})
 
 
-def decode_rest_error(status: int, body: bytes) -> A2AError:
+def decode_rest_error(status: int, body: bytes, *, phrase: str = "") -> A2AError:
     """The error that an HTTP response reports, whatever its body: Status, problem details, a message, or nothing.
 
+    What is not an error of A2A, such as a gateway's page, is told with the status, its `phrase`, and what was said.
     A stream that fails reports it in a frame (`event: error`) after HTTP has said 200; there the body's code counts.
     """
     try:
@@ -142,17 +143,33 @@ def decode_rest_error(status: int, body: bytes) -> A2AError:
     code = report.get("code")
     if status < 400 and type(code) is int:  # true would be 1
         status = code
-    texts = [report.get(name) for name in ("message", "detail", "title")]
+    texts = [report.get(name) for name in ("message", "detail", "title", "error_description", "error")]
     message = next((text for text in texts if isinstance(text, str) and text), "")
     details = report.get("details")
     by_text = _BY_TEXT.get(message)
+    if not message or not (by_text or _is_a2a(report)):
+        message = http_text(status, message or body, phrase=phrase)
     return _make(
-        message or f"HTTP status {status}",
+        message,
         details if isinstance(details, list) else [report],
         by_text or _BY_HTTP.get(status),
         fallback_code=status,
         data=value,
     )
+
+
+def _is_a2a(report: JsonObject) -> bool:
+    """Whether a body is an error of A2A: a google.rpc.Status, an error of 0.3 with its code, or problem details."""
+    about = report.get("type")
+    has_facts = type(report.get("code")) is int or isinstance(report.get("details"), list)
+    return has_facts or (isinstance(about, str) and e.ERROR_DOMAIN in about)
+
+
+def http_text(status: int, said: bytes | str, *, phrase: str = "") -> str:
+    """What a server said that does not speak A2A: `HTTP status 502 Bad Gateway: <html>…`."""
+    head = f"HTTP status {status} {phrase}".rstrip()
+    words = e.quoted(said)
+    return head if words in ("", phrase) else f"{head}: {words}"
 
 
 # --- details ----------------------------------------------------------------------------------------------------------

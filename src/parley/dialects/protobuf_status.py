@@ -101,7 +101,8 @@ def _recognize(code: str, text: str, info: ProtoMessage | None) -> tuple[type[e.
     name, _, message = text.partition(": ")
     if message and name in _BY_NAME:
         return _BY_NAME[name], message
-    return _BY_CODE.get(code), text
+    said = e.quoted(text)
+    return _BY_CODE.get(code), f"gRPC status {code}: {said}" if said else f"gRPC status {code}"
 
 
 def _decode_path(bad_request: ProtoMessage | None) -> str | None:

@@ -34,6 +34,7 @@ Spec: 1.0.1 sections 3.3.2, 5.4, 9.5, 10.6 and 11.6; statuses of 0.3 as a2a-sdk 
 
 from __future__ import annotations
 
+import re
 from typing import ClassVar, Self
 
 from msgspec import Struct
@@ -43,6 +44,12 @@ from parley.protocol.tasks import TaskState
 
 MAX_TEXT = 300
 """Longest message, path and detail of an error: they may quote what a peer sent, which may be of any length."""
+
+MAX_QUOTED = 200
+"""Longest quotation of a peer that sent no A2A: the status and the reason stand before it."""
+
+# What moves a terminal's cursor or turns the direction of text, and halves of characters.
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 ERROR_DOMAIN = "a2a-protocol.org"
 """The `domain` of every ErrorInfo."""
@@ -75,6 +82,16 @@ def _cut(text: str, length: int) -> str:
         return text
     kept = text[: length - 1]
     return f"{kept.rsplit(None, 1)[0] if ' ' in kept[length // 2 :] else kept}…"
+
+
+def quoted(said: bytes | str) -> str:
+    """The first characters of what a peer said, in one line; control characters are replaced.
+
+    `b"<html>\\r\\n<title>Bad\\x1b[2J"` → `"<html> <title>Bad�[2J"`
+    """
+    start = said[: 4 * MAX_QUOTED]
+    text = start.decode(errors="replace") if isinstance(start, bytes) else start
+    return _cut(_CONTROL.sub("\N{REPLACEMENT CHARACTER}", " ".join(text.split())), MAX_QUOTED)
 
 
 def _first_line(docstring: str | None) -> str:
