@@ -192,7 +192,7 @@ def test_who_does_not_keep_to_a2a_is_told_of_as_such(url: str, results: dict[str
     done = run("show", url)
     assert done.exit_code == 1
     assert done.stderr == "Error: The agent does not keep to A2A: Invalid enum value 'DREAMING' (at $.status.state).\n"
-    results["GetTask"] = None
+    results["GetTask"] = "a page"
     done = run("show", url)
     assert done.exit_code == 1
-    assert done.stderr.startswith("Error: Not an A2A answer: HTTP status 200 OK: {")
+    assert done.stderr.startswith("Error: Not an A2A answer (Expected `object`, got `str`): HTTP status 200 OK: {")
