@@ -301,6 +301,22 @@ async def test_a_repeat_survives_a_restart_but_not_the_window() -> None:
         assert len({task.id, again.id, last.id}) == 3
 
 
+@pytest.mark.parametrize("jump", [11 * 60, 86_400, -11 * 60])
+async def test_a_clock_that_is_set_does_not_end_the_window(jump: int) -> None:
+    """Neither for what was sent before, nor for what is sent meanwhile, also when the clock is put right again."""
+    clock = FakeClock()
+    async with bounded(echo(), clock=clock) as client:
+        before, meanwhile = (SendMessageRequest(client.message("once")) for _ in range(2))
+        sent = await client.engine.send_message(before)
+        clock.jump(jump)
+        assert await client.engine.send_message(before) == sent
+        sent_meanwhile = await client.engine.send_message(meanwhile)
+        clock.jump(-jump)
+        await clock.advance(8 * 60)
+        assert await client.engine.send_message(before) == sent
+        assert await client.engine.send_message(meanwhile) == sent_meanwhile
+
+
 async def test_the_same_id_with_other_content_is_another_message() -> None:
     async with bounded(echo()) as client:
         message = client.message("one")

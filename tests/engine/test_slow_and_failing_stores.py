@@ -470,4 +470,5 @@ async def test_the_clock_on_the_wall_shows_milliseconds() -> None:
     await clock.sleep(0)
     assert clock.monotonic() >= before
     assert clock.now().microsecond % 1000 == 0
-    assert clock.now().utcoffset() == timedelta(0)
+    assert clock.now().utcoffset() == clock.steady().utcoffset() == timedelta(0)
+    assert abs(clock.now() - clock.steady()) < timedelta(seconds=1)

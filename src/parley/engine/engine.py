@@ -25,6 +25,7 @@ from parley.engine.observer import Observer
 from parley.engine.paging import cut_history
 from parley.engine.program import Program, Recovery
 from parley.engine.reception import Accepted, Reception
+from parley.engine.retention import Retention
 from parley.engine.run import Run
 from parley.engine.sends import Sends
 from parley.engine.store_errors import translated
@@ -90,7 +91,7 @@ class Engine:
         self._log = log
         self._clock: Clock = clock or SystemClock()
         self._new_id = new_id
-        self._retention = retention
+        self._retention = Retention(retention, self._clock) if retention is not None else None
         self._drain_seconds = drain_seconds
         self._observer = observer
         self._draining: asyncio.Task[None] | None = None
@@ -457,12 +458,10 @@ class Engine:
             await self._clock.sleep(MAINTENANCE_SECONDS)
             try:
                 await self._sends.forget()
-                if self._retention is not None:
-                    before = self._clock.now() - self._retention
-                    while await self._log.delete_finished(before=before, limit=FORGOTTEN_AT_ONCE) == FORGOTTEN_AT_ONCE:
-                        pass
-                    while await self._log.forget_contexts(before=before, limit=FORGOTTEN_AT_ONCE) == FORGOTTEN_AT_ONCE:
-                        pass
+                if self._retention is not None and (before := self._retention.forgotten_before()) is not None:
+                    for forget in (self._log.delete_finished, self._log.forget_contexts):
+                        while await forget(before=before, limit=FORGOTTEN_AT_ONCE) == FORGOTTEN_AT_ONCE:
+                            pass
             except StoreError as error:
                 logger.warning("Old tasks and sends could not be forgotten: %s", error)
 

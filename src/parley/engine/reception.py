@@ -162,7 +162,7 @@ class Reception:
             created_in=caller.version,
         )
         new = NewTask(self._program.id, context_id, caller.version, now)
-        self._start(run, events, (send, SendRecord(now, task_id)), new=new)
+        self._start(run, events, (send, self._sends.record(task_id)), new=new)
         return Accepted(key, run, events)
 
     async def _go_on(

@@ -1,7 +1,8 @@
 """Idempotent sends: the same message within a window gets the same task, and no second run.
 
 The same is: tenant, caller, message id and content. The window is a setting and survives restarts, because a send is
-remembered in the same transaction as the task it made.
+remembered in the same transaction as the task it made. Clocks may be set meanwhile: a send is dated by the later of the
+clock on the wall and a steady one, and looked for by the earlier. So the window may be too long, and hardly too short.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from datetime import timedelta
 import msgspec
 
 from parley.engine.clock import Clock
+from parley.engine.retention import Retention
 from parley.protocol.errors import InvalidParamsError
 from parley.protocol.messages import Message
 from parley.stores.interface import Owner, SendKey, SendRecord, TaskLog
@@ -46,6 +48,7 @@ class Sends:
         self._log = log
         self._clock = clock
         self._window = timedelta(seconds=seconds)
+        self._retention = Retention(self._window, clock)
         self._pending: dict[tuple[Owner, SendKey], _Pending] = {}
 
     def key_of(self, message: Message) -> SendKey:
@@ -79,7 +82,8 @@ class Sends:
                 return record
         self._pending[owner, send] = _Pending()
         try:
-            record = await self._log.find_send(owner, send, since=self._clock.now() - self._window)
+            since = min(self._clock.now(), self._clock.steady()) - self._window
+            record = await self._log.find_send(owner, send, since=since)
         except BaseException:
             self.resolve(owner, send, None)
             raise
@@ -89,7 +93,7 @@ class Sends:
 
     def record(self, task_id: str | None = None, reply: Message | None = None) -> SendRecord:
         """What to remember of a message that just came."""
-        return SendRecord(self._clock.now(), task_id, reply)
+        return SendRecord(max(self._clock.now(), self._clock.steady()), task_id, reply)
 
     def announce(self, owner: Owner, send: SendKey, record: SendRecord) -> None:
         """Say what is becoming of a message, to those who send it again before the store has it."""
@@ -115,4 +119,6 @@ class Sends:
 
     async def forget(self) -> None:
         """Forget what nobody may repeat any more."""
-        await self._log.forget_sends(before=self._clock.now() - self._window)
+        before = self._retention.forgotten_before()
+        if before is not None:
+            await self._log.forget_sends(before=before)

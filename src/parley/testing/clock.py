@@ -9,22 +9,37 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import count
 
+from parley.engine.clock import Steady
+
 
 class FakeClock:
-    """A clock for tests: `await clock.advance(60)` lets a minute pass at once, and all that waited for it happen."""
+    """A clock for tests: `await clock.advance(60)` lets a minute pass at once, and all that waited for it happen.
+
+    `clock.jump(60)` sets the clock on the wall a minute forward, while no time passes.
+    """
 
     def __init__(self, now: datetime = datetime(2026, 1, 1, tzinfo=UTC)) -> None:
         self._now = now
+        self._jumped = timedelta()
+        self._steady = Steady(lambda: self.now().timestamp(), self.monotonic)
         self._order = count()
         self._alarms: list[tuple[datetime, int, asyncio.Future[None]]] = []
 
     def now(self) -> datetime:
-        """The moment at which the clock stands."""
-        return self._now
+        """The moment that the clock on the wall shows."""
+        return self._now + self._jumped
+
+    def steady(self) -> datetime:
+        """The moment by a clock that never jumps."""
+        return datetime.fromtimestamp(self._steady.seconds(), UTC)
 
     def monotonic(self) -> float:
-        """The moment at which the clock stands, in seconds."""
+        """The time that has passed, in seconds."""
         return self._now.timestamp()
+
+    def jump(self, seconds: float) -> None:
+        """Set the clock on the wall forward, or back if negative. Nothing that waits notices."""
+        self._jumped += timedelta(seconds=seconds)
 
     async def sleep(self, seconds: float) -> None:
         """Return when the clock has been moved so far."""
