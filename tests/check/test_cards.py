@@ -74,7 +74,7 @@ def test_a_good_card_is_complete_encrypted_and_versioned() -> None:
             complete,
             found(supportedInterfaces=[{"url": "https://agent.example", "protocolBinding": "JSONRPC"}]),
             True,
-            "the card lacks supportedInterfaces[0].protocolVersion",
+            r"the card lacks supportedInterfaces\[0\]\.protocolVersion",
         ),
         (complete, found(supportedInterfaces=[]), True, "the card declares no interface"),
         (complete, found(skills=[]), False, "the card has no skill"),

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from parley import __version__
-from parley.cli import card, chat, check, login, proxy, push, send, serve, tasks, token
+from parley.cli import card, chat, check, login, proxy, push, send, serve, store, tasks, token
 from parley.cli.ending import EXIT_CODES
 from parley.cli.plain_words import PlainCommand, PlainGroup
 
@@ -36,6 +36,7 @@ app.command("chat", cls=PlainCommand, epilog=EXIT_CODES)(chat.chat)
 app.command("check", cls=PlainCommand)(check.check)
 app.add_typer(tasks.app, name="tasks")
 app.add_typer(push.app, name="push")
+app.add_typer(store.app, name="store")
 
 
 def _show_version(wanted: bool) -> None:

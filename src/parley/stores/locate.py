@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TypeVar
 
 from parley.stores.interface import StoreError, TaskLog
@@ -24,9 +25,18 @@ def open_store(url: str) -> TaskLog:
     """
     if url == "memory:":
         return MemoryTaskLog()
+    return SqliteTaskLog(sqlite_path(url))
+
+
+def sqlite_path(url: str) -> Path:
+    """The file that the URL of a SQLite store names.
+
+    Raises:
+        StoreError: the URL names no such store.
+    """
     path = url.removeprefix("sqlite:///")
     if path and path != url:
-        return SqliteTaskLog(path)
+        return Path(path)
     raise StoreError(
         f"{url!r} names no store. Write memory:, sqlite:///file.db (in this directory) or sqlite:////path/to/file.db."
     )

@@ -1,11 +1,14 @@
-"""Looking for damage in a file: quickly when it is opened."""
+"""Looking for damage in the pages of a file: quickly when it is opened, or through all of it; and what it holds."""
 
 from __future__ import annotations
 
 import logging
 import sqlite3
 import threading
+from collections.abc import Generator
 from pathlib import Path
+
+from msgspec import Struct
 
 from parley.stores.interface import StoreUnavailableError
 from parley.stores.sqlite_watch import DAMAGE_CURE
@@ -38,3 +41,52 @@ def check_quickly(connection: sqlite3.Connection, path: Path) -> None:
     if found != "ok":
         summary = " ".join(found.split())
         raise StoreUnavailableError(f"{path}: the file is damaged ({summary}). {DAMAGE_CURE}")
+
+
+def check_pages(connection: sqlite3.Connection) -> Generator[str]:
+    """What is wrong with the pages, the indexes and the references of the whole file, a sentence each."""
+    # One mistake first: sqlite3 drops a row that it has if the next one cannot be read.
+    told: set[str] = set()
+    for most in (1, 100):
+        rows = connection.execute(f"PRAGMA integrity_check({most})")
+        lines = [line.strip() for (text,) in rows for line in text.splitlines()]
+        found = [line for line in lines if line not in told and line != "ok" and not line.startswith("***")]
+        yield from found
+        if not found:
+            break
+        told.update(found)
+    for table, row, parent, _ in connection.execute("PRAGMA foreign_key_check"):
+        yield f"Row {row} of {table} refers to {parent} that are not there"
+
+
+class Contents(Struct, frozen=True):
+    """How much a file holds."""
+
+    tasks: int
+    unfinished: int
+    events: int
+    webhooks: int
+    contexts: int
+
+    def __str__(self) -> str:
+        tasks = f"{_count(self.tasks, 'task')} ({self.unfinished:,} unfinished) with {_count(self.events, 'event')}"
+        return f"{tasks}, {_count(self.webhooks, 'webhook')}, values of {_count(self.contexts, 'conversation')}"
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
+def count_contents(connection: sqlite3.Connection) -> Contents:
+    """How much a file of the present schema holds."""
+    row = connection.execute(
+        """
+        SELECT
+            (SELECT count(*) FROM tasks),
+            (SELECT count(*) FROM tasks WHERE state IN ('submitted', 'working')),
+            (SELECT coalesce(sum(last_seq), 0) FROM tasks),
+            (SELECT count(*) FROM push_configs),
+            (SELECT count(*) FROM (SELECT DISTINCT tenant, owner, agent, context FROM context_values))
+        """
+    ).fetchone()
+    return Contents(*row)

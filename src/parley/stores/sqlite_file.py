@@ -82,7 +82,7 @@ def open_owned(path: Path, stack: ExitStack, *, busy_timeout: float) -> sqlite3.
     with explained(path):
         _own(path, stack)
         writer = stack.enter_context(closing(_connect_writer(path, busy_timeout)))
-        _check_application(writer, path)
+        check_application(writer, path)
         writer.execute("PRAGMA journal_mode = WAL")
         writer.execute("PRAGMA synchronous = FULL")
         writer.execute("PRAGMA fullfsync = ON")  # macOS: fsync alone does not reach the platter; ignored elsewhere
@@ -126,7 +126,12 @@ def _create_for_owner_only(file: Path) -> None:
         os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
-def _check_application(connection: sqlite3.Connection, path: Path) -> None:
+def check_application(connection: sqlite3.Connection, path: Path) -> None:
+    """Refuse a database that is not ours.
+
+    Raises:
+        StoreUnavailableError: another program's.
+    """
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     if application != APPLICATION_ID and (application or tables):

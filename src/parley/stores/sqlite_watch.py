@@ -21,7 +21,8 @@ from parley.stores.interface import StoreUnavailableError
 
 logger = logging.getLogger(__name__)
 
-_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+"""Kinds of errors that say so."""
 
 DAMAGED = "The database file is damaged"
 DAMAGE_CURE = "Stop the server, look at the damage with parley store check, and put a backup in the file's place."
@@ -88,7 +89,7 @@ class FileWatch:
     def note(self, error: Exception) -> None:
         """Hear of an error of the database, which may be that the file is damaged."""
         code = getattr(error, "sqlite_errorcode", None)
-        if isinstance(error, sqlite3.Error) and code is not None and code & 0xFF in _DAMAGE:
+        if isinstance(error, sqlite3.Error) and code is not None and code & 0xFF in DAMAGE:
             self._find(_Trouble(DAMAGED, DAMAGE_CURE, False), f" ({error})")
 
     def _look(self) -> None:

@@ -1,0 +1,194 @@
+"""Checking a file and copying it, also while it is used."""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from parley.protocol.lifecycle import fold
+from parley.protocol.push import PushConfig
+from parley.protocol.tasks import TaskState
+from parley.stores import sqlite_care
+from parley.stores.interface import SendRecord, StoreUnavailableError, TaskKey, Write
+from parley.stores.sqlite import SqliteTaskLog
+from parley.stores.sqlite_care import Findings, Looking
+from parley.stores.sqlite_file import APPLICATION_ID
+from parley.testing.stores import ADA, CONTEXT, EVERYTHING, KEY, NEW, NOON, SEND, addition, creation
+
+pytestmark = pytest.mark.anyio
+
+
+def check(path: Path) -> Findings:
+    return Looking(path, lambda _: None).check()
+
+
+def back_up(path: Path, target: Path) -> None:
+    Looking(path, lambda _: None).back_up(target)
+
+
+async def fill(path: Path) -> None:
+    """A closed file with six tasks and one of everything else."""
+    log = SqliteTaskLog(path)
+    await log.open()
+    whole = Write(
+        KEY, 0, EVERYTHING, TaskState.WORKING, NOON, NEW, fold(None, EVERYTHING), ((SEND, SendRecord(NOON, "t-1")),)
+    )
+    await log.write(whole)
+    await log.put_push_config(KEY, PushConfig("https://hook.example", id="h"))
+    await log.remember(CONTEXT, "name", "Ada", at=NOON)
+    for number in range(2, 7):
+        key = TaskKey(ADA, f"t-{number}")
+        await log.write(creation(key))
+        for after in range(1, 4):
+            await log.write(addition(after, key))
+    await log.close()
+
+
+async def test_a_whole_file_has_nothing_wrong(tmp_path: Path) -> None:
+    path = tmp_path / "tasks.db"
+    await fill(path)
+    content = path.read_bytes()
+    findings = check(path)
+    assert (findings.wrong, findings.unchecked) == ((), None)
+    assert str(findings.contents) == "6 tasks (6 unfinished) with 25 events, 1 webhook, values of 1 conversation"
+    assert path.read_bytes() == content
+
+
+async def test_what_breaks_the_rules_of_the_log_is_named(tmp_path: Path) -> None:
+    """All of it in one pass, task by task."""
+    path = tmp_path / "tasks.db"
+    await fill(path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as vandal:
+        vandal.executescript(
+            """
+            UPDATE tasks SET snapshot_seq = 9 WHERE id = 't-1';
+            UPDATE snapshots SET snapshot = '{' WHERE task = 't-1';
+            UPDATE push_configs SET delivered_seq = 77, config = '[]';
+            INSERT INTO push_configs VALUES ('acme', 't-1', 'theirs', 'bob', '{"url":"https://x.example"}', '1.0', 0);
+            DELETE FROM events WHERE task = 2 AND last_seq = 2;
+            UPDATE events SET events = '{' WHERE task = 3 AND last_seq = 3;
+            UPDATE tasks SET last_seq = 5, state = 'asleep', snapshot_seq = 1 WHERE id = 't-4';
+            DELETE FROM tasks WHERE id IN ('t-5', 't-6');
+            INSERT INTO sends VALUES ('acme', 'ada', 'm-9', x'00', 1, 't-5', '[]');
+            UPDATE context_values SET value = 'x';
+            INSERT INTO snapshots VALUES ('acme', 't-5', '{}');
+            """
+        )
+    assert check(path).wrong == (
+        "Row 2 of snapshots refers to tasks that are not there",
+        "Task t-1: its snapshot is of event 9, its last event is 5",
+        "Task t-1: its snapshot cannot be read",
+        "Task t-2: event 2 is missing, or there twice: 1 events end with 3",
+        "Task t-3: the events up to 3 cannot be read",
+        "Task t-4: its last event is 4, and not 5",
+        "Task t-4: state 'asleep' or version '0.3' is unknown",
+        "Task t-4: it says that its snapshot is of event 1, and has none",
+        "There are events of a task number 5, and no such task",
+        "There are events of a task number 6, and no such task",
+        "Message m-9: it went to task t-5, which is not there",
+        "Message m-9: its reply cannot be read",
+        "Webhook 'h' of task t-1: it was told of event 77, and the last one is 5",
+        "Webhook 'h' of task t-1: it cannot be read",
+        "Webhook 'theirs' of task t-1: its owner has no such task",
+        "Conversation c-1: its value 'name' cannot be read",
+    )
+
+
+async def test_damaged_pages_are_found_and_not_copied(tmp_path: Path) -> None:
+    path, target = tmp_path / "tasks.db", tmp_path / "copy.db"
+    log = SqliteTaskLog(path)
+    await log.open()
+    await log.write(creation())
+    await asyncio.gather(*[log.write(addition(number)) for number in range(1, 400)])
+    await log.close()
+    content = path.read_bytes()
+    begin = content.index(b"chunk 200") // 4096 * 4096
+    path.write_bytes(content[:begin] + bytes(4096) + content[begin + 4096 :])
+    wrong = check(path).wrong
+    assert f"page {begin // 4096 + 1}" in wrong[0].lower()
+    assert wrong[-1] == "The rest of the rows cannot be read: database disk image is malformed"
+    with pytest.raises(StoreUnavailableError, match=r"the file is damaged \(.+\), and so would be its copy"):
+        back_up(path, target)
+    assert not list(tmp_path.glob("*copy*"))
+
+
+async def test_a_copy_is_of_one_moment_although_the_file_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A write after each page that is copied; and a check beside it. The copy is a store, for its owner's eyes only."""
+    monkeypatch.setattr(sqlite_care, "PAGES_AT_ONCE", 1)
+    path, target = tmp_path / "tasks.db", tmp_path / "copy.db"
+    log = SqliteTaskLog(path)
+    await log.open()
+    await log.write(creation())
+    await log.write(addition(1))
+    loop, seq, told = asyncio.get_running_loop(), 2, list[str]()
+
+    async def write() -> None:
+        await log.write(addition(seq))
+
+    def tell(text: str) -> None:
+        nonlocal seq
+        asyncio.run_coroutine_threadsafe(write(), loop).result()
+        seq += 1
+        told.append(text)
+
+    contents = await asyncio.to_thread(Looking(path, tell).back_up, target)
+    assert contents.events == 2
+    assert len(told) > 5
+    assert told[-2:] == ["Copying: 100 % …", "Looking at the copy …"]
+    assert check(path).wrong == check(target).wrong == ()
+    assert {file.name for file in tmp_path.glob("*copy*")} == {"copy.db"}
+    assert [head.last_seq for head in await log.unfinished()] == [seq]
+    await log.close()
+
+    assert target.stat().st_mode & 0o077 == 0
+    copy = SqliteTaskLog(target)
+    await copy.open()
+    assert [number for number, _ in await copy.events(KEY, after=0, limit=9)] == [1, 2]
+    await copy.write(addition(2))
+    await copy.close()
+
+
+async def test_a_copy_never_takes_the_place_of_a_file(tmp_path: Path) -> None:
+    path, target = tmp_path / "tasks.db", tmp_path / "copy.db"
+    await fill(path)
+    target.write_text("mine")
+    with pytest.raises(FileExistsError):
+        back_up(path, target)
+    assert target.read_text() == "mine"
+    with pytest.raises(FileNotFoundError):
+        back_up(tmp_path / "nowhere.db", tmp_path / "other.db")
+    with pytest.raises(FileNotFoundError):
+        back_up(path, tmp_path / "nowhere" / "copy.db")
+    assert not (tmp_path / "nowhere.db").exists()
+
+
+@pytest.mark.parametrize("work", [lambda looking, _: looking.check(), lambda looking, path: looking.back_up(path)])
+async def test_work_that_is_interrupted_ends(tmp_path: Path, work: Callable[[Looking, Path], object]) -> None:
+    """And leaves no copy."""
+    path = tmp_path / "tasks.db"
+    await fill(path)
+    looking = Looking(path, lambda _: looking.interrupt())
+    looking.interrupt()  # before it has begun: that is nothing yet, or the first thing it hears of
+    with pytest.raises((StoreUnavailableError, InterruptedError)):
+        work(looking, tmp_path / "copy.db")
+    assert not list(tmp_path.glob("*copy*"))
+
+
+@pytest.mark.parametrize(
+    ("version", "words"),
+    [(0, "The file is empty"), (1, "An older Parley wrote this file"), (99, "A newer Parley wrote this file")],
+)
+def test_a_file_of_another_schema_is_checked_for_damage_only(tmp_path: Path, version: int, words: str) -> None:
+    path = tmp_path / "tasks.db"
+    with closing(sqlite3.connect(path)) as other:
+        other.executescript(f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {version}")
+    findings = check(path)
+    assert (findings.wrong, findings.contents) == ((), None)
+    assert str(findings.unchecked).startswith(words)
+    with pytest.raises(StoreUnavailableError, match=words):
+        back_up(path, tmp_path / "copy.db")
