@@ -1,8 +1,9 @@
 """Whose webhook is called next: fair between owners, bounded per host, and a host that hangs costs less and less.
 
-A route is what one owner has to tell at one host. Owners take turns, within an owner its hosts, within a route its
-webhooks. Whatever is limited is shared by one rule (`has_share`): an owner may take more as long as it holds less than
-is left free, so that one owner never has more than half and another one finds room at once.
+A route is what one owner has to tell at one host. Owners take turns, those with the fewest calls under way first;
+within an owner its hosts do, within a route its webhooks. Whatever is limited is shared by one rule (`has_share`): an
+owner may take more as long as it holds less than is left free, so that one owner never has more than half and another
+one finds room at once.
 
 A route whose calls get no answer pauses, each time for longer, and is then probed by one call at a time; all probes
 together have a quarter of the calls. Any answer ends that. This is kept per owner and host: an owner that lets a shared
@@ -110,7 +111,8 @@ class Turns:
         self._limits = limits
         self._chance = chance
         self._owners: dict[Owner, OwnerTurns] = {}
-        self._ring: OrderedDict[OwnerTurns, None] = OrderedDict()  # with something to take, next first
+        self._rings: dict[int, dict[OwnerTurns, None]] = {}
+        """Owners with something to take, next first, by how many of their calls are under way."""
         self._idle_failing: OrderedDict[Route, None] = OrderedDict()  # the one that was used last at the end
         self._calls_of_host: Counter[str] = Counter()
         self._busy = 0
@@ -168,17 +170,20 @@ class Turns:
     def take(self, now: float) -> Turn | None:
         """Begin the next turn, if one may begin now. Call it until it returns None, and `end` each turn."""
         self._end_pauses(now)
-        if self._busy >= self._limits.at_once:
-            return None
-        for owner in self._ring:
-            route = self._next_route(owner)
-            if route is not None:
-                return self._begin(route, now)
+        free = self._limits.at_once - self._busy
+        for busy in sorted(self._rings):
+            if not has_share(busy, free):
+                break
+            for owner in self._rings[busy]:
+                route = self._next_route(owner)
+                if route is not None:
+                    return self._begin(route, now)
         return None
 
     def end(self, turn: Turn, now: float) -> None:
         """End a turn; its webhook is forgotten here until it is added again."""
         route, owner = turn.route, turn.route.owner
+        self._leave_ring(owner)
         route.busy -= 1
         owner.busy -= 1
         self._busy -= 1
@@ -201,8 +206,6 @@ class Turns:
         self._settle(route)
 
     def _next_route(self, owner: OwnerTurns) -> Route | None:
-        if not has_share(owner.busy, self._limits.at_once - self._busy):
-            return None
         may_probe = has_share(owner.probing, self._limits.probes - self._probing)
         rings = [owner.ready, owner.to_probe] if may_probe else [owner.ready]
         if owner.probes_first:
@@ -217,6 +220,7 @@ class Turns:
         owner, is_probe = route.owner, route.failures > 0
         pending = next(iter(route.waiting))
         del route.waiting[pending]
+        self._leave_ring(owner)
         route.busy += 1
         owner.busy += 1
         self._busy += 1
@@ -227,7 +231,6 @@ class Turns:
             route.is_probed = True
         owner.probes_first = not is_probe
         (owner.to_probe if is_probe else owner.ready).pop(route)
-        self._ring.move_to_end(owner)
         self._settle(route)
         is_over = not pending.has_given_up and route.has_outlasted(pending, self._limits.attempts)
         return Turn(pending, route, now, is_probe, is_over)
@@ -260,11 +263,17 @@ class Turns:
             else:
                 ring.pop(route, None)
         if owner.ready or owner.to_probe:
-            self._ring.setdefault(owner)
+            self._rings.setdefault(owner.busy, {}).setdefault(owner)
         else:
-            self._ring.pop(owner, None)
+            self._leave_ring(owner)
         if not route.waiting and not route.busy:
             self._let_go(route)
+
+    def _leave_ring(self, owner: OwnerTurns) -> None:
+        ring = self._rings.get(owner.busy, {})
+        ring.pop(owner, None)
+        if not ring:
+            self._rings.pop(owner.busy, None)
 
     def _let_go(self, route: Route) -> None:
         """Forget a route with nothing to tell; but remember for a while that its calls got no answer."""

@@ -270,14 +270,18 @@ class MemoryTaskLog:
     ) -> Sequence[Webhook]:
         """Webhooks of one owner or of all that are behind their tasks, by tenant, owner, task and id."""
         records = [
-            record for record in self._tasks.values() if record.push_configs and owner in (None, record.key.owner)
+            record
+            for record in self._tasks.values()
+            if record.push_configs and owner in (None, record.key.owner) and _may_follow(record.key, after)
         ]
         records.sort(key=lambda record: _position(record.key.owner, record.key.task_id))
+        last = (after.key, after.config.id or "") if isinstance(after, Webhook) else None
         behind = (
             webhook
             for record in records
             for webhook in _webhooks(record)
-            if webhook.delivered_seq < webhook.last_seq and _is_after(webhook, after)
+            if webhook.delivered_seq < webhook.last_seq
+            and (last is None or webhook.key != last[0] or (webhook.config.id or "") > last[1])
         )
         return tuple(islice(behind, limit))
 
@@ -320,15 +324,13 @@ def _position(owner: Owner, *names: str) -> tuple[str, ...]:
     return owner.tenant, owner.name, *names
 
 
-def _is_after(webhook: Webhook, other: Webhook | Owner | None) -> bool:
-    """Whether a webhook comes after another one, or after all of an owner."""
-    owner = webhook.key.owner
-    if other is None:
+def _may_follow(key: TaskKey, after: Webhook | Owner | None) -> bool:
+    """Whether webhooks of a task may come after another webhook, or after all of an owner."""
+    if after is None:
         return True
-    if isinstance(other, Owner):
-        return _position(owner) > _position(other)
-    own = _position(owner, webhook.key.task_id, webhook.config.id or "")
-    return own > _position(other.key.owner, other.key.task_id, other.config.id or "")
+    if isinstance(after, Owner):
+        return _position(key.owner) > _position(after)
+    return _position(key.owner, key.task_id) >= _position(after.key.owner, after.key.task_id)
 
 
 def _matches(record: _Record, query: TaskFilter) -> bool:
