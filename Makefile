@@ -3,7 +3,7 @@ PYTHON ?= python3
 PEERS := 1.3.0 0.3.26 0.2.16
 BIN := .venv/bin
 
-.PHONY: help run test check format bench soak test-pythons lock proto docs clean
+.PHONY: help run test check format bench soak mutations test-pythons lock proto docs clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -46,6 +46,9 @@ bench: .venv/.installed peers ## Measure, against peers in the same run; writes 
 
 soak: .venv/.installed peers ## Attack a served agent for some minutes, differently each time.
 	PARLEY_FUZZ_EXAMPLES=20000 $(BIN)/pytest tests/server/test_fuzzing.py tests/server/test_schemathesis.py
+
+mutations: .venv/.installed ## Put mistakes into a copy of the sources, one by one: do the tests notice? Also ONLY="engine: client:".
+	$(BIN)/python scripts/mutations.py $(ONLY)
 
 test-pythons: peers ## Run the tests on every supported interpreter found (3.11 to 3.14).
 	$(PYTHON) scripts/test_pythons.py

@@ -1,5 +1,7 @@
 """Skills: who may use them, and which card shows them."""
 
+import asyncio
+
 import pytest
 
 from parley import Agent, Turn
@@ -27,6 +29,8 @@ def office() -> Agent:
     @agent.skill(scopes=["write", "read", "sign"], public=False)
     async def pay(turn: Turn) -> str:  # pyright: ignore[reportUnusedFunction]
         answer = await turn.ask("How much?")
+        while answer.text == "wait" and len(turn.history) < 3:
+            await asyncio.sleep(0)
         return f"paid {answer.text}"
 
     return agent
@@ -52,7 +56,10 @@ async def test_an_answer_needs_the_scopes_of_the_skill_that_asked_and_need_not_n
             await client.as_caller(scopes=frozenset({"read"})).send("100", task=asked)
         with pytest.raises(PermissionDeniedError):
             await client.as_caller(scopes=frozenset({"read"})).send("100", task=asked, metadata={"skillId": "look"})
-        assert client.text(await client.send("100", task=asked)) == "paid 100"
+        await client.start("wait", task=asked)
+        with pytest.raises(PermissionDeniedError):
+            await client.as_caller(scopes=frozenset({"read"})).send("100", task=asked)
+        assert client.text(await client.send("go on", task=asked)) == "paid wait"
 
 
 async def test_a_caller_that_names_its_task_needs_the_scopes_too() -> None:

@@ -313,15 +313,20 @@ async def test_nothing_emitted_before_a_question_is_emitted_again() -> None:
     async def handler(turn: Turn) -> Any:
         await turn.status("thinking")
         yield "before "
+        notes = turn.artifact("notes")
+        await notes.write("1")
         answer = await turn.ask("?")
         await turn.status("thinking again")
+        await notes.write("2")
         yield answer.text
 
     async with bounded(agent_of(handler)) as client:
         asked = await client.send("go")
         task = await client.send("after", task=asked)
         events = [event async for _, event in client.follow(task, after=0)]
-    assert client.text(task) == "before after"
+    assert [text_of(artifact.parts) for artifact in task.artifacts] == ["before after", "12"]
+    slots = [(e.artifact.artifact_id, e.artifact.index) for e in events if isinstance(e, ArtifactUpdate)]
+    assert set(slots) == {("response", 0), ("notes", 1)}
     said = [e.status.message.text for e in events if isinstance(e, StatusUpdate) and e.status.message]
     assert said == ["thinking", "?", "thinking again"]
 

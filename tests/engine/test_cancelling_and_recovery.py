@@ -326,12 +326,18 @@ class BrokenLog(MemoryTaskLog):
 
 
 async def test_a_store_that_refuses_gives_a_clear_error_and_the_task_is_settled_later() -> None:
-    gate = asyncio.Event()
+    """And the handler is stopped at the next thing it says."""
+    gate, refused = asyncio.Event(), asyncio.Event()
+    went_on: list[str] = []
 
     async def handler(turn: Turn) -> Any:
         yield "one"
         await gate.wait()
         yield "two"
+        await refused.wait()
+        await turn.status("three")
+        if turn.text == "go":
+            went_on.append("after three")
 
     log = BrokenLog(good_writes=1)
     async with bounded(agent_of(handler), log=log) as client:
@@ -345,6 +351,7 @@ async def test_a_store_that_refuses_gives_a_clear_error_and_the_task_is_settled_
         gate.set()
         with pytest.raises(UnavailableError):
             await reading
+        refused.set()
         with pytest.raises(UnavailableError):
             await client.send("another")
         log.good_writes = 100
@@ -352,7 +359,7 @@ async def test_a_store_that_refuses_gives_a_clear_error_and_the_task_is_settled_
             await client.clock.advance(30)  # pyright: ignore[reportAttributeAccessIssue]
         settled = await client.get(task)
     assert settled.status.state is TaskState.FAILED
-    assert client.text(settled) == "one"
+    assert (client.text(settled), went_on) == ("one", [])
 
 
 async def test_a_task_id_of_0_1_that_somebody_else_has_is_refused() -> None:

@@ -17,6 +17,7 @@ from parley.protocol.messages import Message, Role, TextPart
 from parley.protocol.push import PushConfig
 from parley.protocol.requests import ListTasksRequest, SendConfiguration, SendMessageRequest
 from parley.protocol.tasks import TaskState
+from parley.protocol.versions import Version
 from tests.bounded import bounded, log_under_test
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("any_store")]
@@ -187,6 +188,7 @@ async def test_agents_that_share_a_store_keep_their_contexts_apart() -> None:
             return await engine.send_message(SendMessageRequest(message))
 
         first, of_b, second = [await talk(engine) for engine in (a, b, a)]
+        assert [await engine.created_in(of_b.id) for engine in (a, b)] == [None, Version.V1_0]
     assert [task.artifacts[0].parts[0].data for task in (of_b, second)] == [
         {"kept": ["b"], "tasks": []},
         {"kept": ["a"], "tasks": [first.id]},

@@ -214,7 +214,9 @@ async def test_a_page_size_out_of_range_is_refused(request_: ListTasksRequest) -
             await client.engine.list_tasks(request_)
 
 
-@pytest.mark.parametrize("token", ["nonsense", "bm9uc2Vuc2U=", "WzEsMl0=", "é", "Wzk5OTk5OTk5OTk5OTk5OTk5OTksIngiXQ=="])
+@pytest.mark.parametrize(
+    "token", ["nonsense", "bm9uc2Vuc2U=", "WzEsMl0=", "é", "!WzEsICJ4Il0=", "Wzk5OTk5OTk5OTk5OTk5OTk5OTksIngiXQ=="]
+)
 async def test_a_page_token_that_is_not_ours_is_refused(token: str) -> None:
     async with bounded(Stepper().agent) as client:
         with pytest.raises(InvalidParamsError) as caught:

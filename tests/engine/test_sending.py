@@ -21,7 +21,7 @@ from parley.protocol.errors import (
 from parley.protocol.events import ArtifactUpdate, StatusUpdate
 from parley.protocol.messages import Message, Role, TextPart
 from parley.protocol.push import PushConfig
-from parley.protocol.requests import ListTasksRequest, SendConfiguration, SendMessageRequest
+from parley.protocol.requests import GetTaskRequest, ListTasksRequest, SendConfiguration, SendMessageRequest
 from parley.protocol.tasks import Artifact, Task, TaskState
 from parley.stores.interface import TaskKey
 from parley.stores.memory import MemoryTaskLog
@@ -356,8 +356,10 @@ async def test_history_is_cut_to_what_was_asked_for() -> None:
         asked = await client.send("100 USD")
         request = SendMessageRequest(client.message("EUR", task=asked), SendConfiguration(history_length=1))
         task = await client.engine.send_message(request)
+        without = await client.engine.get_task(GetTaskRequest(asked.id, history_length=0))
     assert isinstance(task, Task)
     assert [message.text for message in task.history] == ["EUR"]
+    assert without.history == ()
 
 
 async def test_a_wait_with_a_cap_shows_the_task_as_it_stands() -> None:

@@ -327,6 +327,38 @@ async def test_a_task_that_cannot_be_recovered_now_is_failed_when_the_store_is_b
             await clock.advance(60)
 
 
+async def test_a_reader_that_comes_after_a_refused_write_hears_of_the_end() -> None:
+    """Also if another one, that was cut off by the refusal, has not gone yet."""
+    begun, gate = asyncio.Event(), asyncio.Event()
+
+    async def handler(turn: Turn) -> Any:
+        begun.set()
+        await gate.wait()
+        yield "lost"
+
+    log, clock = BrokenLog(), FakeClock()
+    async with bounded(agent_of(handler), log=log, clock=clock) as client:
+        task = await client.start("go")
+        await begun.wait()
+        cut_off = client.follow(task)
+        await anext(cut_off)
+        log.is_broken = True
+        gate.set()
+        await until(lambda: client.engine.runs.working == 0)
+
+        async def read() -> list[TaskState]:
+            return [e.status.state async for _, e in client.follow(task, after=0) if isinstance(e, StatusUpdate)]
+
+        reading = asyncio.create_task(read())
+        for _ in range(20):
+            await asyncio.sleep(0)
+        await cut_off.aclose()  # pyright: ignore[reportAttributeAccessIssue]
+        log.is_broken = False
+        while not reading.done():
+            await clock.advance(60)
+        assert (await reading)[-1] is TaskState.FAILED
+
+
 async def test_a_snapshot_that_cannot_be_written_harms_nobody(caplog: pytest.LogCaptureFixture) -> None:
     """Nor does a task that was deleted before its snapshot."""
 

@@ -412,8 +412,10 @@ async def test_half_of_a_surrogate_pair_is_refused(log: SqliteTaskLog, call) -> 
 # --- settings ---------------------------------------------------------------------------------------------------------
 
 
-async def test_every_commit_of_the_writer_is_synced_and_references_are_checked(log: SqliteTaskLog) -> None:
+async def test_every_commit_of_the_writer_is_synced_and_readers_cannot_write(log: SqliteTaskLog, path: Path) -> None:
     """As SQLite itself says: nothing else shows it before the power fails."""
+    with closing(sqlite_file.connect_reader(path)) as reader, pytest.raises(sqlite3.OperationalError, match="readonly"):
+        reader.execute("DELETE FROM sends")
     for setting, value in (("synchronous", 2), ("journal_mode", "wal"), ("foreign_keys", 1)):
         question = f"PRAGMA {setting}"
         assert await log._writer.submit(lambda writer, ask=question: writer.execute(ask).fetchone()) == (value,)
