@@ -312,7 +312,7 @@ async def test_an_update_that_is_a_message_alone_is_complete() -> None:
     assert Update(status(TaskState.WORKING), seen).state is TaskState.SUBMITTED
     message = Message("m", Role.AGENT, (TextPart("hi"),))
     seen.add(message)
-    update = Update(message, seen, text="hi")
+    update = Update(message, seen, told="hi")
     assert (update.text, update.task, update.state) == ("hi", None, TaskState.COMPLETED)
     assert (update.needs_input, update.has_failed, update.question, update.reason) == (False, False, "", "")
 

@@ -15,6 +15,7 @@ import pytest
 from anyio import fail_after
 
 from parley.client.client import Client
+from parley.client.growing import GrowingTask
 from parley.client.questions import question_of
 from parley.client.reply import Update
 from parley.client.spoken import Spoken
@@ -251,8 +252,8 @@ def test_what_a_tool_has_returned_so_far_is_not_the_question() -> None:
 
 
 def _spoken(*events: StatusUpdate | ArtifactUpdate | Task | Message, apart: bool = False) -> list[str]:
-    spoken = Spoken(keeps_notes_apart=apart)
-    return [spoken.text(event) for event in events]
+    spoken, seen = Spoken(keeps_notes_apart=apart), GrowingTask()
+    return [Update(event, seen, told=spoken.text(event)).text for event in events]
 
 
 def _said(text: str) -> StatusUpdate:

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from parley.client.growing import GrowingTask
 from parley.client.questions import question_of
-from parley.protocol.events import StreamEvent
+from parley.protocol.events import ArtifactUpdate, StreamEvent
 from parley.protocol.jsonvalue import JsonValue
 from parley.protocol.lifecycle import is_interrupted, is_terminal
 from parley.protocol.messages import DataPart, Message, Part, RawPart, UrlPart, text_of
@@ -115,8 +115,15 @@ class Update(Struct, frozen=True, gc=False):
     seen: GrowingTask
     cursor: str | None = None
     """Where `subscribe` can go on after this event, also in another process; None if the agent has no cursors."""
-    text: str = ""
-    """The text that the event adds: to print as it comes. Nothing is in it twice, however the agent streams."""
+    told: str | None = None
+    """The text that the event adds; None if that is all text of its artifact."""
+
+    @property
+    def text(self) -> str:
+        """The text that the event adds: to print as it comes. Nothing is in it twice, however the agent streams."""
+        if self.told is not None:
+            return self.told
+        return text_of(self.event.artifact.parts) if isinstance(self.event, ArtifactUpdate) else ""
 
     @property
     def artifact(self) -> Artifact | None:

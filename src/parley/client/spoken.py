@@ -39,12 +39,15 @@ class Spoken:
         """Whether each message repeats the one before and goes on."""
         self._has_artifacts = False
 
-    def text(self, event: StreamEvent) -> str:
-        """The text that an event adds. Call it once for each, in their order."""
+    def text(self, event: StreamEvent) -> str | None:
+        """The text that an event adds, or None for a chunk that adds all it has, so that it costs nothing to know.
+
+        Call it once for each event, in their order.
+        """
         match event:
             case ArtifactUpdate():  # first, as most events are chunks
                 self._has_artifacts = True
-                return self._not_said(text_of(event.artifact.parts))
+                return self._not_said(text_of(event.artifact.parts)) if self._pieces else None
             case Message():
                 return self._not_said(text_of(event.parts))
             case Task():
