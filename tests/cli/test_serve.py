@@ -9,7 +9,6 @@ import sys
 import urllib.error
 from base64 import b64encode
 from collections.abc import Generator
-from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
 
@@ -27,6 +26,7 @@ from parley.cli.serving import parse_grpc_port
 from parley.protocol.signing import load_key, verify_card
 from parley.server.auth_file import parse_security
 from parley.server.credentials import Credentials
+from tests.cli.forked import run_each
 from tests.cli.served import SECONDS, call, fetch, message, running, served
 
 ECHO = """
@@ -230,34 +230,26 @@ def test_mutual_tls_lets_in_who_shows_a_certificate(directory: Path) -> None:
 # --- what goes wrong --------------------------------------------------------------------------------------------------
 
 
-def fails(directory: Path, *arguments: str) -> tuple[int, str]:
-    """The exit code and the one line that says why."""
-    with served(*arguments, cwd=directory) as command:
-        code = command.ended()
-    assert command.said == []
-    (line,) = command.logged
-    return code, line
-
-
 def test_a_port_that_is_taken_is_named_with_the_cure(directory: Path, taken_port: int) -> None:
     reason = f"Error: Port {taken_port} at 127.0.0.1 is in use. Stop the program that uses it, or choose another port. "
-    assert fails(directory, "echo", "--port", str(taken_port), "--grpc-port", "off") == (
-        1,
-        f"{reason}For HTTP: --port 0 picks a free one.",
-    )
-    assert fails(directory, "echo", "--port", "0", "--grpc-port", str(taken_port)) == (
-        1,
-        f"{reason}For gRPC: --grpc-port 0 picks a free one, --grpc-port off does without.",
-    )
+    http = ["serve", "echo", "--port", str(taken_port), "--grpc-port", "off"]
+    grpc = ["serve", "echo", "--port", "0", "--grpc-port", str(taken_port)]
+    assert run_each([http, grpc], cwd=directory) == [
+        (1, [], [f"{reason}For HTTP: --port 0 picks a free one."]),
+        (1, [], [f"{reason}For gRPC: --grpc-port 0 picks a free one, --grpc-port off does without."]),
+    ]
     assert not (directory / "parley.db").exists()
 
 
 def test_an_open_server_stays_on_this_machine_unless_told_otherwise(directory: Path) -> None:
-    assert fails(directory, "echo", *FREE, "--host", "0.0.0.0") == (
+    (refused,) = run_each([["serve", "echo", *FREE, "--host", "0.0.0.0"]], cwd=directory)
+    assert (refused.code, refused.logged) == (
         2,
-        "Error: Anybody who reaches 0.0.0.0 could use the agent, because no security scheme is configured. Configure "
-        "one, serve at 127.0.0.1 only, or say that it is meant. The options for that: --auth FILE, --host 127.0.0.1, "
-        "--allow-anonymous.",
+        [
+            "Error: Anybody who reaches 0.0.0.0 could use the agent, because no security scheme is configured. "
+            "Configure one, serve at 127.0.0.1 only, or say that it is meant. The options for that: --auth FILE, "
+            "--host 127.0.0.1, --allow-anonymous."
+        ],
     )
     with served("echo", *FREE, "--host", "0.0.0.0", "--allow-anonymous", cwd=directory) as command:
         assert command.until_ready().startswith("http://localhost:")
@@ -291,18 +283,12 @@ def test_mistakes_are_told_in_one_line_each(directory: Path) -> None:
     other = authority.issue_cert("127.0.0.1", key_type=trustme.KeyType.RSA)  # one of the same kind is in test_tls
     authority.issue_cert("127.0.0.1").cert_chain_pems[0].write_to_path(directory / "cert.pem")
     other.private_key_pem.write_to_path(directory / "other.pem")
-    with ExitStack() as stack:
-        commands = {
-            arguments: stack.enter_context(
-                served("--port", "0", "--grpc-port", "off", "--store", "memory:", *arguments, cwd=directory)
-            )
-            for arguments in MISTAKES
-        }
-        for arguments, (code, reason) in MISTAKES.items():
-            command = commands[arguments]
-            assert (command.ended(), command.said) == (code, []), arguments
-            (line,) = command.logged
-            assert (line.startswith("Error: "), reason in line) == (True, True), line
+    options = ("serve", "--port", "0", "--grpc-port", "off", "--store", "memory:")
+    commands = run_each([[*options, *arguments] for arguments in MISTAKES], cwd=directory)
+    for (arguments, (code, reason)), ended in zip(MISTAKES.items(), commands, strict=True):
+        assert (ended.code, ended.said) == (code, []), arguments
+        (line,) = ended.logged
+        assert (line.startswith("Error: "), reason in line) == (True, True), line
 
 
 @pytest.mark.parametrize(

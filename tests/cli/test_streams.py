@@ -17,6 +17,7 @@ from tests.cli.sampler import SECONDS, sampler_on_a_port
 @pytest.fixture(scope="module")
 def url() -> Generator[str]:
     with sampler_on_a_port() as url:
+        shell(f"parley send {url} hello")  # so that there is a task to list
         yield url
 
 
@@ -43,7 +44,6 @@ def shell(line: str, **env: str) -> subprocess.CompletedProcess[str]:
     ],
 )
 def test_who_reads_no_more_ends_the_command_without_a_word(line: str, url: str) -> None:
-    shell(f"parley send {url} hello")  # so that there is a task to list
     done = shell(line.replace("URL", url))
     assert (done.returncode, done.stderr) == (141, "")
 

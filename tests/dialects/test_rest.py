@@ -4,14 +4,14 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, note
 from hypothesis import strategies as st
 
 from parley.dialects import v0_3, v0_3_protojson, v1_0
 from parley.dialects.rest import decode_rest_request, encode_rest_request
 from parley.protocol import operations as ops
 from parley.protocol.errors import InvalidParamsError, LocalProtocolError, ParseError, UnsupportedOperationError
-from parley.protocol.operations import Operation, routes_of
+from parley.protocol.operations import OPERATIONS, Operation, routes_of
 from parley.protocol.push import PushAuthentication, PushConfig
 from parley.protocol.requests import (
     CancelTaskRequest,
@@ -30,7 +30,6 @@ from tests.losses import Losses
 V0_3, V1_0 = Version.V0_3, Version.V1_0
 NO_ID = {GetPushConfigRequest: lambda q: GetPushConfigRequest(q.task_id, q.id or q.task_id)}
 LOSSES = {V1_0: Losses(losses.RULES_1_0), V0_3: Losses(losses.RULES_0_3_PROTOJSON | NO_ID)}
-ROUTES = [(version, operation) for version in (V0_3, V1_0) for _, operation in routes_of(version)]
 
 
 def over_http(version: Version, operation: Operation, request: Any) -> Any:
@@ -45,10 +44,17 @@ def over_http(version: Version, operation: Operation, request: Any) -> Any:
     return received
 
 
-@pytest.mark.parametrize(("version", "operation"), ROUTES, ids=lambda x: getattr(x, "name", None) or x)
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
 @given(data=st.data())
-def test_a_request_crosses_a_request_line_and_a_body(version: Version, operation: Operation, data: Any) -> None:
+def test_a_request_crosses_a_request_line_and_a_body(operation: Operation, data: Any) -> None:
     request = data.draw(strategies.requests[operation.name])
+    for version in (V0_3, V1_0):
+        if operation in [known for _, known in routes_of(version)]:
+            note(version)
+            assert_it_crosses(version, operation, request)
+
+
+def assert_it_crosses(version: Version, operation: Operation, request: Any) -> None:
     if version is V1_0 and getattr(request, "tenant", None) in ("tasks", "v1"):
         request = type(request)(**{**{n: getattr(request, n) for n in request.__struct_fields__}, "tenant": "acme"})
 
