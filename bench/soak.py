@@ -90,7 +90,7 @@ def request(method: str, params: dict[str, Any], *, who: str = "alice", headers:
 
 def message(text: str, *, webhook: str | None = None, waits: bool = True) -> dict[str, Any]:
     """The parameters of a send."""
-    said = {"messageId": f"m-{next(_numbers)}", "role": "ROLE_USER", "parts": [{"text": text}]}
+    said = {"messageId": f"m-{os.getpid()}-{next(_numbers)}", "role": "ROLE_USER", "parts": [{"text": text}]}
     configuration: dict[str, Any] = {"returnImmediately": not waits, "historyLength": 0}
     if webhook is not None:
         configuration["taskPushNotificationConfig"] = {"url": webhook}
@@ -229,20 +229,27 @@ async def list_tasks() -> Figures:
 
 
 async def sends_a_second(server: Soaked, seconds: float) -> float:
-    """How many messages Alice gets through."""
-    end, sent = perf_counter() + seconds, 0
+    """How many messages Alice gets through, from a process of her own."""
+    command = [sys.executable, __file__, "--send-to", str(server.port), "--seconds", str(seconds)]
+    sender = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE)
+    said, _ = await sender.communicate()
+    return float(said)
 
-    async def keep_sending() -> None:
+
+async def keep_sending(port: int, seconds: float) -> None:
+    """Send as Alice over several connections, and print how many messages a second got through."""
+    begun, sent = perf_counter(), 0
+
+    async def send() -> None:
         nonlocal sent
-        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
-        while perf_counter() < end:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        while perf_counter() < begun + seconds:
             await ask(reader, writer, request("SendMessage", message("say 1 10")))
             sent += 1
         writer.close()
 
-    begun = perf_counter()
-    await asyncio.gather(*[keep_sending() for _ in range(SENDERS)])
-    return sent / (perf_counter() - begun)
+    await asyncio.gather(*[send() for _ in range(SENDERS)])
+    print(sent / (perf_counter() - begun))
 
 
 async def keep_listing(server: Soaked, extra: dict[str, Any]) -> None:
@@ -317,5 +324,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=240)
     parser.add_argument("--only", choices=ATTACKS)
+    parser.add_argument("--send-to", type=int, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
-    asyncio.run(main(chosen.seconds, chosen.only))
+    asyncio.run(keep_sending(chosen.send_to, chosen.seconds) if chosen.send_to else main(chosen.seconds, chosen.only))

@@ -20,6 +20,7 @@ from parley.protocol.messages import Message, Role, TextPart
 from parley.protocol.push import PushConfig
 from parley.protocol.tasks import Artifact, TaskState
 from parley.stores import sqlite_file, sqlite_sends, sqlite_writer
+from parley.stores.encoding import encode
 from parley.stores.interface import (
     ConflictError,
     ContextKey,
@@ -678,6 +679,22 @@ async def test_pages_begin_and_end_anywhere_in_a_write(log: SqliteTaskLog, text:
     stored = await log.task(KEY)
     assert stored is not None
     assert stored.events == tuple(event for _, event in everything)
+
+
+async def test_a_task_of_an_earlier_version_is_listed_although_its_artifacts_are_within_its_snapshot(
+    log: SqliteTaskLog, path: Path
+) -> None:
+    await log.write(creation())
+    snapshot = fold(None, (*creation().events, *addition(1).events))
+    await log.write(structs.replace(addition(1), snapshot=snapshot))
+    await log.write(addition(2))
+    with closing(sqlite3.connect(path, isolation_level=None)) as file:
+        file.execute("UPDATE snapshots SET snapshot = ?, artifacts = NULL", (encode(snapshot),))
+        file.execute("UPDATE events SET is_unlisted = 0")
+    whole = await log.task(KEY)
+    assert whole is not None
+    assert whole.snapshot == snapshot
+    assert list(await log.tasks([KEY], artifacts=False)) == [whole]
 
 
 async def test_no_question_reads_a_whole_table(log: SqliteTaskLog) -> None:

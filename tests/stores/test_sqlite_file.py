@@ -136,7 +136,7 @@ def test_a_script_that_fails_leaves_the_file_as_it_was(connection: sqlite3.Conne
 
 def test_a_newer_file_is_refused(connection: sqlite3.Connection) -> None:
     migrate(connection, PATH, [*migrations(), ADD_NOTES])
-    with pytest.raises(StoreUnavailableError, match=r"newer Parley wrote this file \(schema 6, this one knows 5\)"):
+    with pytest.raises(StoreUnavailableError, match=r"newer Parley wrote this file \(schema 7, this one knows 6\)"):
         migrate(connection, PATH, migrations())
 
 

@@ -6,12 +6,14 @@ A value counts as large from about a millisecond of work on. To find that out co
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from functools import cache
-from typing import ParamSpec, TypeVar
+from typing import Generic, ParamSpec, TypeVar
 
-from parley.protocol.events import ArtifactUpdate, StatusUpdate, TaskEvent
+from parley.protocol.events import ArtifactUpdate, StatusUpdate
 from parley.protocol.jsonvalue import JsonValue
 from parley.protocol.messages import DataPart, Message, Part, RawPart, TextPart, UrlPart
 from parley.protocol.requests import TaskPage
@@ -20,6 +22,7 @@ from parley.protocol.tasks import Task
 P = ParamSpec("P")
 T = TypeVar("T")
 V = TypeVar("V")
+K = TypeVar("K")
 
 LARGE_BYTES = 64 * 1024
 """Content that takes about a millisecond to encode."""
@@ -34,6 +37,27 @@ THREADS = 2
 async def run_beside_loop(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """What a function gives, which is called in a thread."""
     return await asyncio.get_running_loop().run_in_executor(_threads(), lambda: function(*args, **kwargs))
+
+
+class Turns(Generic[K]):
+    """Lets one after the other do something for each key, and those of other keys at the same time."""
+
+    def __init__(self) -> None:
+        self._locks: dict[K, asyncio.Lock] = {}
+        self._users: Counter[K] = Counter()
+
+    @asynccontextmanager
+    async def turn(self, key: K) -> AsyncGenerator[None]:
+        """A block that one at a time is in for a key, in the order in which they came."""
+        lock = self._locks.setdefault(key, asyncio.Lock())
+        self._users[key] += 1
+        try:
+            async with lock:
+                yield
+        finally:
+            self._users[key] -= 1
+            if not self._users[key]:
+                del self._users[key], self._locks[key]
 
 
 async def encoded(value: V, encode: Callable[[V], bytes]) -> bytes:
@@ -63,9 +87,9 @@ def is_large(value: object) -> bool:
     return isinstance(value, Message) and _exceeds(value.parts)
 
 
-def is_long(events: tuple[TaskEvent, ...]) -> bool:
-    """Whether events take long to fold."""
-    return len(events) > LARGE_EVENTS
+def is_long(events: int) -> bool:
+    """Whether so many events take long to fold."""
+    return events > LARGE_EVENTS
 
 
 def _parts_of(task: Task) -> Iterator[Part]:

@@ -44,7 +44,7 @@ class Limits:
     """Events that a reader who has fallen behind takes from the store at once."""
     page_characters: int = 128 * 1024
     """The same, as text: a page ends with the event that goes beyond this."""
-    page_bytes: int = 32 * 1024 * 1024
+    page_bytes: int = 8 * 1024 * 1024
     """A page of a list ends with the task that goes beyond this; a hundred tasks could have gigabytes."""
     push_configs_per_task: int = 20
     """Webhooks of one task."""

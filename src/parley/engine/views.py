@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import TypeAlias
 
 from parley.engine.caller import Caller
 from parley.engine.feed import Feeds
-from parley.engine.large import is_long, run_beside_loop
+from parley.engine.large import LARGE_BYTES, Turns, is_long, run_beside_loop
 from parley.engine.limits import Limits
 from parley.engine.paging import cut_history, decode_page_token, encode_page_token
 from parley.engine.sizes import size_of_task
@@ -18,7 +19,7 @@ from parley.protocol.lifecycle import fold, is_terminal
 from parley.protocol.requests import ListTasksRequest, TaskPage
 from parley.protocol.tasks import Task
 from parley.protocol.versions import Version
-from parley.stores.interface import StoredTask, TaskFilter, TaskHead, TaskKey, TaskLog
+from parley.stores.interface import Owner, StoredTask, TaskFilter, TaskHead, TaskKey, TaskLog
 
 DEFAULT_PAGE_SIZE = 50
 MAX_PAGE_SIZE = 100
@@ -42,6 +43,8 @@ class Views:
         self._log = log
         self._feeds = feeds
         self._limits = limits
+        self._lists: Turns[Owner] = Turns()
+        self._reading: dict[tuple[TaskKey, int], asyncio.Task[tuple[int, Task]]] = {}
 
     async def stored(self, key: TaskKey) -> StoredTask:
         """A task with its events since the last snapshot.
@@ -75,7 +78,7 @@ class Views:
         return events
 
     async def page(self, request: ListTasksRequest, caller: Caller) -> TaskPage:
-        """A page of the caller's tasks, newest status first.
+        """A page of the caller's tasks, newest status first. An owner's pages are made one at a time.
 
         Raises:
             InvalidParamsError: the page size is out of range, or the token is not one of ours.
@@ -91,29 +94,21 @@ class Views:
             after=decode_page_token(request.page_token) if request.page_token else None,
             limit=size + 1,
         )
-        found = await self._log.list(caller.owner, query)
-        tasks: list[Task] = []
-        taken, last = 0, None
-        for head in found.heads[:size]:
-            if taken > self._limits.page_bytes:
-                break  # a page may have fewer tasks than asked for, and these are large
-            task = await self._listed(head.key, request)
-            if task is not None:
-                tasks.append(task)
-                taken += size_of_task(task)
-            last = head
+        async with self._lists.turn(caller.owner):
+            return await self._page(request, query, caller.owner, size)
+
+    async def _page(self, request: ListTasksRequest, query: TaskFilter, owner: Owner, size: int) -> TaskPage:
+        found = await self._log.list(owner, query)
+        keys = [head.key for head in found.heads[:size]]
+        stored = await self._log.tasks(keys, artifacts=request.include_artifacts, size=self._limits.page_bytes)
+        if request.include_artifacts or is_long(sum([len(each.events) for each in stored if each is not None])):
+            tasks = await run_beside_loop(_listed, stored, request, self._limits.page_bytes)
+        else:
+            tasks = _listed(stored, request, self._limits.page_bytes)
+        last = found.heads[len(tasks) - 1] if tasks else None
         has_more = last is not None and last is not found.heads[-1]
         token = encode_page_token(last.status_at, last.key.task_id) if last is not None and has_more else ""
-        return TaskPage(tuple(tasks), token, size, found.total)
-
-    async def _listed(self, key: TaskKey, request: ListTasksRequest) -> Task | None:
-        stored = await self._log.task(key)
-        if stored is None:  # deleted meanwhile
-            return None
-        task = fold_stored(stored)
-        if not request.include_artifacts:
-            task = Task(task.id, task.context_id, task.status, (), task.history, task.metadata)
-        return cut_history(task, request.history_length)
+        return TaskPage(tuple([task for task in tasks if task is not None]), token, size, found.total)
 
     async def subscribe(self, key: TaskKey, version: Version, *, after: int | None) -> AsyncGenerator[Batch]:
         """Follow a task: from a cursor exactly where it left off, otherwise from a snapshot of now.
@@ -145,7 +140,23 @@ class Views:
                 yield batch
 
     async def snapshot(self, key: TaskKey) -> tuple[int, Task]:
-        """A task as it is stored, and the number of its last event. Raises as `stored` does."""
+        """A task as it is stored, and the number of its last event. Raises as `stored` does.
+
+        All who want the same large task at the same time get the same copy.
+        """
+        head = await self.head(key)
+        if head.size <= LARGE_BYTES:
+            return await self._load(key)
+        return await asyncio.shield(self._shared(key, head.last_seq))
+
+    def _shared(self, key: TaskKey, last_seq: int) -> asyncio.Task[tuple[int, Task]]:
+        place = (key, last_seq)  # what was committed since must be in the copy
+        if place not in self._reading:
+            self._reading[place] = asyncio.get_running_loop().create_task(self._load(key))
+            self._reading[place].add_done_callback(lambda _: self._reading.pop(place))
+        return self._reading[place]
+
+    async def _load(self, key: TaskKey) -> tuple[int, Task]:
         stored = await self.stored(key)
         return stored.head.last_seq, await folded(stored)
 
@@ -169,6 +180,24 @@ class Views:
                     shown = []
 
 
+def _listed(stored: Sequence[StoredTask | None], request: ListTasksRequest, page_bytes: int) -> list[Task | None]:
+    """Tasks as a list shows them, None for those deleted meanwhile; fewer than there are, where these are large."""
+    tasks: list[Task | None] = []
+    taken = 0
+    for each in stored:
+        if taken > page_bytes:
+            break
+        task = None
+        if each is not None:
+            task = fold_stored(each)
+            if not request.include_artifacts:
+                task = Task(task.id, task.context_id, task.status, (), task.history, task.metadata)
+            task = cut_history(task, request.history_length)
+            taken += size_of_task(task)
+        tasks.append(task)
+    return tasks
+
+
 def fold_stored(stored: StoredTask) -> Task:
     """The task that a store keeps."""
     return fold(stored.snapshot, stored.events)
@@ -176,4 +205,4 @@ def fold_stored(stored: StoredTask) -> Task:
 
 async def folded(stored: StoredTask) -> Task:
     """The task that a store keeps; one of many events is folded in a thread."""
-    return await run_beside_loop(fold_stored, stored) if is_long(stored.events) else fold_stored(stored)
+    return await run_beside_loop(fold_stored, stored) if is_long(len(stored.events)) else fold_stored(stored)

@@ -15,7 +15,7 @@ from parley.protocol.events import TaskEvent
 from parley.protocol.jsonvalue import JsonValue
 from parley.protocol.messages import Message
 from parley.protocol.push import PushConfig
-from parley.protocol.tasks import Task
+from parley.protocol.tasks import Artifact, Task
 from parley.stores.interface import StoreError
 
 T = TypeVar("T")
@@ -26,12 +26,13 @@ _MICROSECOND = timedelta(microseconds=1)
 _encoder = msgspec.json.Encoder()
 decode_events = msgspec.json.Decoder(list[TaskEvent]).decode
 decode_task = msgspec.json.Decoder(Task).decode
+decode_artifacts = msgspec.json.Decoder(tuple[Artifact, ...]).decode
 decode_message = msgspec.json.Decoder(Message).decode
 decode_push_config = msgspec.json.Decoder(PushConfig).decode
 decode_value = msgspec.json.Decoder[JsonValue](JsonValue).decode
 
 
-def encode(value: tuple[TaskEvent, ...] | Task | Message | PushConfig | JsonValue) -> str:
+def encode(value: tuple[TaskEvent, ...] | tuple[Artifact, ...] | Task | Message | PushConfig | JsonValue) -> str:
     """A value as JSON text.
 
     Raises:

@@ -75,6 +75,8 @@ class TaskHead(Struct, frozen=True, gc=False):
     created_in: Version
     attempts: int = 0
     """How often a run of it was begun since it last made progress; recovery counts here."""
+    size: int = 0
+    """How many characters must be loaded to read the task, about; 0 in a store that has nothing to load."""
 
 
 class StoredTask(Struct, frozen=True, gc=False):
@@ -209,6 +211,16 @@ class TaskLog(Protocol):
 
     async def task(self, key: TaskKey) -> StoredTask | None:
         """A task as of one moment, or None if this owner has no such task."""
+        ...
+
+    async def tasks(
+        self, keys: Sequence[TaskKey], *, artifacts: bool = True, size: int | None = None
+    ) -> Sequence[StoredTask | None]:
+        """Tasks, each as of one moment, in the order of their keys; None for those that are not there.
+
+        Without `artifacts` neither they nor the events that made them are read, and may be missing. With a `size`, a
+        store that has to load them ends with the task that goes beyond so many characters.
+        """
         ...
 
     async def events(

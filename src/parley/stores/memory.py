@@ -161,6 +161,12 @@ class MemoryTaskLog:
         seq = record.snapshot_seq
         return StoredTask(record.head(), record.snapshot, seq, tuple(record.events[seq:]))
 
+    async def tasks(
+        self, keys: Sequence[TaskKey], *, artifacts: bool = True, size: int | None = None
+    ) -> Sequence[StoredTask | None]:
+        """Tasks, each as of one moment. They are in memory, with all that belongs to them."""
+        return [await self.task(key) for key in keys]
+
     async def events(
         self, key: TaskKey, *, after: int, limit: int, size: int | None = None
     ) -> Sequence[tuple[int, TaskEvent]]:

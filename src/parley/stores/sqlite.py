@@ -21,12 +21,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
+from msgspec import structs
+
 from parley.protocol.events import TaskEvent
 from parley.protocol.jsonvalue import JsonValue
 from parley.protocol.push import PushConfig
 from parley.protocol.tasks import TaskState
 from parley.protocol.versions import Version
 from parley.stores.encoding import (
+    decode_artifacts,
     decode_events,
     decode_message,
     decode_push_config,
@@ -72,7 +75,7 @@ DELETED_AT_ONCE = 50
 
 LARGEST_INTEGER = 2**63 - 1
 
-_HEAD = "id, agent, context, state, status_at, created_at, last_seq, created_in, attempts"
+_HEAD = "id, agent, context, state, status_at, created_at, last_seq, created_in, attempts, size"
 
 
 class SqliteTaskLog:
@@ -157,10 +160,20 @@ class SqliteTaskLog:
 
     async def task(self, key: TaskKey) -> StoredTask | None:
         """A task as of one moment, or None if this owner has no such task."""
-        size = self._look(lambda reader: _read_size(reader, key))
-        if size is not None and size > SMALL_TASK:
-            return await self._read(lambda reader: _read_task(reader, key))
-        return self._look(lambda reader: _read_task(reader, key))
+        head = await self.head(key)
+        if head is None:
+            return None
+        if head.size > SMALL_TASK:
+            (task,) = await self.tasks([key])
+        else:
+            (task,) = self._look(lambda reader: _read_tasks(reader, [key], artifacts=True, size=None))
+        return task
+
+    async def tasks(
+        self, keys: Sequence[TaskKey], *, artifacts: bool = True, size: int | None = None
+    ) -> Sequence[StoredTask | None]:
+        """Tasks, each as of one moment, and not much more than `size` characters; None for those not there."""
+        return await self._read(lambda reader: _read_tasks(reader, keys, artifacts=artifacts, size=size))
 
     async def events(
         self, key: TaskKey, *, after: int, limit: int, size: int | None = None
@@ -354,7 +367,7 @@ def _read_head(reader: sqlite3.Connection, key: TaskKey) -> TaskHead | None:
 
 
 def _decode_head(owner: Owner, row: Sequence[Any]) -> TaskHead:
-    task_id, agent, context, state, status_at, created_at, last_seq, created_in, attempts = row
+    task_id, agent, context, state, status_at, created_at, last_seq, created_in, attempts, size = row
     return TaskHead(
         TaskKey(owner, task_id),
         agent,
@@ -365,35 +378,51 @@ def _decode_head(owner: Owner, row: Sequence[Any]) -> TaskHead:
         last_seq,
         Version(created_in),
         attempts,
+        size,
     )
 
 
-def _read_size(reader: sqlite3.Connection, key: TaskKey) -> int | None:
+def _read_tasks(
+    reader: sqlite3.Connection, keys: Sequence[TaskKey], *, artifacts: bool, size: int | None
+) -> list[StoredTask | None]:
+    tasks: list[StoredTask | None] = []
+    read = 0
+    with _one_moment(reader):
+        for key in keys:
+            if size is not None and read > size:
+                break
+            task, length = _read_task(reader, key, artifacts=artifacts)
+            tasks.append(task)
+            read += length
+    return tasks
+
+
+def _read_task(reader: sqlite3.Connection, key: TaskKey, *, artifacts: bool) -> tuple[StoredTask | None, int]:
+    """A task, and how many characters were read of it. For a block of `_one_moment`."""
     row = reader.execute(
-        "SELECT size FROM tasks WHERE tenant = ? AND id = ? AND owner = ?",
+        f"""
+        SELECT number, snapshot_seq, snapshot, {"artifacts" if artifacts else "NULL"}, {_HEAD}
+        FROM tasks LEFT JOIN snapshots ON snapshots.tenant = tasks.tenant AND snapshots.task = tasks.id
+        WHERE tasks.tenant = ? AND tasks.id = ? AND owner = ?
+        """,
         (key.owner.tenant, key.task_id, key.owner.name),
     ).fetchone()
-    return row[0] if row is not None else None
-
-
-def _read_task(reader: sqlite3.Connection, key: TaskKey) -> StoredTask | None:
-    with _one_moment(reader):
-        head = _read_head(reader, key)
-        if head is None:
-            return None
-        number, snapshot_seq, text = reader.execute(
-            """
-            SELECT number, snapshot_seq, snapshot
-            FROM tasks LEFT JOIN snapshots ON snapshots.tenant = tasks.tenant AND snapshots.task = tasks.id
-            WHERE tasks.tenant = ? AND tasks.id = ?
-            """,
-            (key.owner.tenant, key.task_id),
-        ).fetchone()
-        rows = reader.execute(
-            "SELECT events FROM events WHERE task = ? AND last_seq > ? ORDER BY last_seq", (number, snapshot_seq)
-        ).fetchall()
-    snapshot = decode_task(text) if text is not None else None
-    return StoredTask(head, snapshot, snapshot_seq, tuple([event for (row,) in rows for event in decode_events(row)]))
+    if row is None:
+        return None, 0
+    number, snapshot_seq, outline, made, *head = row
+    rows = reader.execute(
+        f"""
+        SELECT events FROM events WHERE task = ? AND last_seq > ? {"" if artifacts else "AND NOT is_unlisted"}
+        ORDER BY last_seq
+        """,
+        (number, snapshot_seq),
+    ).fetchall()
+    snapshot = decode_task(outline) if outline is not None else None
+    if snapshot is not None and made is not None:
+        snapshot = structs.replace(snapshot, artifacts=decode_artifacts(made))
+    events = tuple([event for (text,) in rows for event in decode_events(text)])
+    read = len(outline or "") + len(made or "") + sum([len(text) for (text,) in rows])
+    return StoredTask(_decode_head(key.owner, head), snapshot, snapshot_seq, events), read
 
 
 def _read_events(

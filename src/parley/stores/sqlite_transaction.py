@@ -19,10 +19,11 @@ from itertools import chain
 from typing import TypeAlias
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from parley.protocol.events import TaskEvent
+from parley.protocol.events import ArtifactUpdate, StepRecorded, TaskEvent
 from parley.protocol.push import PushConfig
+from parley.protocol.tasks import Task
 from parley.protocol.versions import Version
 from parley.stores.encoding import encode, encode_time, require_encodable
 from parley.stores.interface import ConflictError, Owner, SendKey, SendRecord, TaskKey, Write
@@ -33,6 +34,9 @@ EVENTS_PER_ROW = 64
 LARGE_ROW = 65_536
 """Characters. Events that together take more than this have a row each."""
 
+_UNLISTED = frozenset({ArtifactUpdate, StepRecorded})
+"""Events that a list of tasks does not show."""
+
 _Value: TypeAlias = str | int | bytes | None
 _TaskId: TypeAlias = tuple[str, str]
 
@@ -40,19 +44,20 @@ _TaskId: TypeAlias = tuple[str, str]
 class Append(Struct, frozen=True):
     """A `Write` as the tables hold it.
 
-    `events` are rows: how many events, and their JSON. `created` is agent, context, created_at and created_in.
+    `events` are rows: how many events, their JSON, and whether a list can leave them unread. `created` is agent,
+    context, created_at and created_in. `snapshot` is the task without its artifacts, and these.
     """
 
     tenant: str
     task_id: str
     owner: str
     expected_seq: int
-    events: list[tuple[int, str]]
+    events: list[tuple[int, str, bool]]
     state: str
     status_at: int
     attempts: int
     created: tuple[str, str, int, str] | None
-    snapshot: str | None
+    snapshot: tuple[str, str] | None
     sends: tuple[tuple[_Value, ...], ...]
     webhooks: tuple[tuple[_Value, ...], ...]
 
@@ -78,21 +83,25 @@ def encode_write(write: Write) -> Append:
         encode_time(write.status_at),
         write.attempts,
         (new.agent, new.context_id, encode_time(new.created_at), new.created_in.value) if new is not None else None,
-        encode(write.snapshot) if write.snapshot is not None else None,
+        _encode_snapshot(write.snapshot) if write.snapshot is not None else None,
         tuple([encode_send(owner, send, record) for send, record in write.sends]),
         tuple([encode_webhook(key, config, version, write.expected_seq) for config, version in write.webhooks]),
     )
 
 
-def _encode_events(events: tuple[TaskEvent, ...]) -> list[tuple[int, str]]:
-    rows: list[tuple[int, str]] = []
+def _encode_snapshot(task: Task) -> tuple[str, str]:
+    return encode(structs.replace(task, artifacts=())), encode(task.artifacts)
+
+
+def _encode_events(events: tuple[TaskEvent, ...]) -> list[tuple[int, str, bool]]:
+    rows: list[tuple[int, str, bool]] = []
     for begin in range(0, len(events), EVENTS_PER_ROW):
         some = events[begin : begin + EVENTS_PER_ROW]
         text = encode(some)
         if len(text) > LARGE_ROW:
-            rows += [(1, encode((event,))) for event in some]
+            rows += [(1, encode((event,)), type(event) in _UNLISTED) for event in some]
         else:
-            rows.append((len(some), text))
+            rows.append((len(some), text, _UNLISTED.issuperset(map(type, some))))
     return rows
 
 
@@ -145,8 +154,8 @@ _INSERT_TASKS = _Rows(
     VALUES {rows}
     """,
 )
-_INSERT_EVENTS = _Rows(3, "INSERT OR ROLLBACK INTO events VALUES {rows}")
-_INSERT_SNAPSHOTS = _Rows(3, "INSERT OR REPLACE INTO snapshots VALUES {rows}")
+_INSERT_EVENTS = _Rows(4, "INSERT OR ROLLBACK INTO events VALUES {rows}")
+_INSERT_SNAPSHOTS = _Rows(4, "INSERT OR REPLACE INTO snapshots VALUES {rows}")
 PUT_WEBHOOK = """
     INSERT INTO push_configs (tenant, task, id, owner, config, version, delivered_seq) VALUES (?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT (tenant, task, id) DO UPDATE SET config = excluded.config, version = excluded.version
@@ -196,7 +205,7 @@ class _Head(Struct):
     snapshot_seq: int
     size: int
     created: tuple[str, str, int, str] | None = None
-    snapshot: str | None = None
+    snapshot: tuple[str, str] | None = None
     has_new_status: bool = False
     is_changed: bool = False
 
@@ -238,10 +247,10 @@ class Transaction:
             head = self._create(append, append.created)
         elif head is None or head.owner != append.owner or head.last_seq != append.expected_seq:
             raise ConflictError
-        for number, events in append.events:
+        for number, events, is_unlisted in append.events:
             head.last_seq += number
             head.size += len(events)
-            self._events.append((head.number, head.last_seq, events))
+            self._events.append((head.number, head.last_seq, events, is_unlisted))
         if head.state != append.state or head.status_at != append.status_at:
             head.state, head.status_at = append.state, append.status_at
             head.has_new_status = True
@@ -249,7 +258,7 @@ class Transaction:
         if append.snapshot is not None:
             head.snapshot = append.snapshot
             head.snapshot_seq = head.last_seq
-            head.size = len(append.snapshot)
+            head.size = sum(map(len, append.snapshot))
         head.is_changed = True
         self._sends += append.sends
         self._webhooks += append.webhooks
@@ -273,7 +282,7 @@ class Transaction:
         _UPDATE_STATUS.execute(self._connection, [(h.number, h.state, h.status_at) for h in kept if h.has_new_status])
         _INSERT_EVENTS.execute(self._connection, self._events)
         _INSERT_SNAPSHOTS.execute(
-            self._connection, [(h.tenant, h.task_id, h.snapshot) for h in heads if h.snapshot is not None]
+            self._connection, [(h.tenant, h.task_id, *h.snapshot) for h in heads if h.snapshot is not None]
         )
         _INSERT_SENDS.execute(self._connection, self._sends)
         for webhook in self._webhooks:

@@ -134,8 +134,10 @@ class TaskLogSuite:
     async def test_a_task_is_read_as_it_was_written(self, store: TaskLog) -> None:
         """Every kind of event, part and value comes back the same."""
         await store.write(Write(KEY, 0, EVERYTHING, TaskState.WORKING, minute(1), NEW, attempts=2))
-        head = TaskHead(KEY, "cook", "c-1", TaskState.WORKING, minute(1), NOON, 5, Version.V0_3, 2)
-        assert await store.head(KEY) == head
+        head = await store.head(KEY)
+        assert head is not None
+        written = TaskHead(KEY, "cook", "c-1", TaskState.WORKING, minute(1), NOON, 5, Version.V0_3, 2, head.size)
+        assert head == written
         assert await store.task(KEY) == StoredTask(head, None, 0, EVERYTHING)
         assert tuple(await store.events(KEY, after=0, limit=10)) == tuple(enumerate(EVERYTHING, 1))
 
@@ -166,6 +168,28 @@ class TaskLogSuite:
             assert await store.find_send(owner, SendKey(name, b"d"), since=NOON) == SendRecord(NOON, name)
             assert [config.id for config in await store.push_configs(head.key)] == [name]
             assert await store.recall(ContextKey(owner, name, name)) == {name: name}
+
+    async def test_tasks_are_read_together_with_and_without_their_artifacts(self, store: TaskLog) -> None:
+        """With a snapshot and without, in the order of their keys, and None where there is none."""
+        short, absent = Key(ADA, "t-2"), Key(ADA, "absent")
+        for key in (KEY, short):
+            await store.write(creation(key))
+            for number in range(1, 5):
+                await store.write(addition(number, key))
+        snapshot = fold(None, [event for _, event in await store.events(KEY, after=0, limit=9)])
+        await store.write(structs.replace(addition(5), snapshot=fold(snapshot, addition(5).events)))
+        await store.write(addition(6))
+        whole = [await store.task(KEY), None, await store.task(short)]
+        assert list(await store.tasks([KEY, absent, short])) == whole
+        outlines = [task for task in await store.tasks([KEY, absent, short], artifacts=False) if task is not None]
+        for task, outline in zip((whole[0], whole[2]), outlines, strict=True):
+            assert task is not None
+            shown = fold(task.snapshot, task.events)
+            assert outline.head == task.head
+            assert structs.replace(fold(outline.snapshot, outline.events), artifacts=()) == structs.replace(
+                shown, artifacts=()
+            )
+            assert shown.artifacts
 
     async def test_events_are_read_in_pages(self, store: TaskLog) -> None:
         """After a number, oldest first, at most so many."""
@@ -237,8 +261,9 @@ class TaskLogSuite:
         """Such as a run that begins again."""
         await store.write(creation())
         await store.write(Write(KEY, 1, (), TaskState.WORKING, minute(2), attempts=3))
-        head = TaskHead(KEY, "cook", "c-1", TaskState.WORKING, minute(2), NOON, 1, Version.V0_3, 3)
-        assert await store.head(KEY) == head
+        head = await store.head(KEY)
+        assert head is not None
+        assert (head.state, head.status_at, head.last_seq, head.attempts) == (TaskState.WORKING, minute(2), 1, 3)
 
     # --- order --------------------------------------------------------------------------------------------------------
 
