@@ -128,7 +128,7 @@ def test_the_commands_that_resume_and_ask_for_health_work(tmp_path: Path) -> Non
             timeout=SECONDS,
         )
         assert done.returncode == 0, done.stderr
-        assert fetch(f"{url}/healthz") == b'{"status":"ok"}'
+        assert fetch(f"{url}/readyz") == b'{"status":"ok"}'
         assert server.end() == 0
     numbers = [int(number) for number in re.findall(r"^id: (\d+)$", done.stdout, re.MULTILINE)]
     last = max(numbers)

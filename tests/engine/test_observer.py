@@ -53,6 +53,9 @@ class Notes:
     ) -> None:
         self.lines.append((action, key.task_id, agent, caller.name, config_id))
 
+    def blocked(self, agent: str | None, seconds: float) -> None:
+        self.lines.append(("blocked", agent))
+
     def delivered(self, key: TaskKey, agent: str, config_id: str, outcome: DeliveryOutcome, seconds: float) -> None:
         self.lines.append((outcome, key.task_id, agent, config_id))
 

@@ -263,10 +263,15 @@ async def test_a_websocket_is_closed() -> None:
 async def test_health_tells_when_the_app_drains() -> None:
     app = App(echo_agent())
     async with running(app) as client:
-        assert (await client.get("/healthz")).json() == {"status": "ok"}
+        for path in ("/livez", "/readyz", "/healthz"):
+            assert (await client.get(path)).json() == {"status": "ok"}
+            assert (await client.post(path)).status_code == 405
         await app.drain()
-        reply = await client.get("/healthz")
-        assert (reply.status_code, reply.json()) == (503, {"status": "draining"})
+        draining = {"reason": "draining", "text": "The server is shutting down."}
+        for path in ("/readyz", "/healthz"):
+            reply = await client.get(path)
+            assert (reply.status_code, reply.json()) == (503, {"status": "not ready", "reasons": [draining]})
+        assert (await client.head("/livez")).status_code == 200
         refused = (await client.post("/", json=send("hello", message_id="m-1"))).json()["error"]
         assert refused["data"][0]["reason"] == "UNAVAILABLE"
 

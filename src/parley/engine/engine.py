@@ -29,6 +29,7 @@ from parley.engine.retention import Retention
 from parley.engine.run import Run
 from parley.engine.sends import Sends
 from parley.engine.store_errors import translated
+from parley.engine.store_health import StoreHealth
 from parley.engine.supervisor import Supervisor
 from parley.engine.views import Batch, Views, fold_stored
 from parley.engine.watchdog import Watchdog
@@ -85,6 +86,7 @@ class Engine:
         drain_seconds: float = 10.0,
         observer: Observer | None = None,
         deliveries: Deliveries | None = None,
+        store_health: StoreHealth | None = None,
     ) -> None:
         self.program = program
         self.limits = limits or Limits()
@@ -102,7 +104,7 @@ class Engine:
             limits=self.limits, clock=self._clock, new_id=new_id, on_end=self._run_ended, observer=observer
         )
         self._background: set[asyncio.Task[None]] = set()
-        self._watchdog = Watchdog(self.limits.blocked_seconds)
+        self._watchdog = Watchdog(self.limits.blocked_seconds, self._supervisor.run_of, self._loop_was_blocked)
         self.webhooks = Webhooks(
             log,
             self._views,
@@ -123,6 +125,7 @@ class Engine:
             clock=self._clock,
             new_id=new_id,
             limits=self.limits,
+            store_health=store_health or StoreHealth(log, self._clock),
             observer=observer,
         )
 
@@ -140,6 +143,11 @@ class Engine:
         self._in_background(self._maintain())
         self._watchdog.start()
         return self
+
+    def _loop_was_blocked(self, run: Run | None, seconds: float) -> None:
+        logger.warning("The event loop goes on after %.1f seconds", seconds, extra=run.log_fields if run else None)
+        if self._observer is not None:
+            self._observer.blocked(self.program.id if run is not None else None, seconds)
 
     async def __aexit__(self, *_: object) -> None:
         """Drain, unless that was done before, and stop all that goes on behind. The log stays open."""

@@ -45,6 +45,10 @@ class Observer(Protocol):
         """Somebody registered or deleted a webhook of a task of theirs."""
         ...
 
+    def blocked(self, agent: str | None, seconds: float) -> None:
+        """The event loop stood still for so long, because of a run of this agent if that is known."""
+        ...
+
     def delivered(self, key: TaskKey, agent: str, config_id: str, outcome: DeliveryOutcome, seconds: float) -> None:
         """A webhook was called, with this outcome, and answered or failed after so long."""
         ...

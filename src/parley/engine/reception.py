@@ -20,6 +20,7 @@ from parley.engine.program import Program
 from parley.engine.run import Run, Workplace
 from parley.engine.sends import Sends
 from parley.engine.sizes import size_of
+from parley.engine.store_health import StoreHealth
 from parley.engine.supervisor import Supervisor
 from parley.engine.views import Views
 from parley.engine.webhooks import Webhooks
@@ -57,6 +58,7 @@ class Reception:
         clock: Clock,
         new_id: NewId,
         limits: Limits,
+        store_health: StoreHealth,
         observer: Observer | None = None,
     ) -> None:
         self._program = program
@@ -78,6 +80,7 @@ class Reception:
             new_id=new_id,
             limits=limits,
             observer=observer,
+            store_health=store_health,
             on_webhook_kept=webhooks.kept,
         )
 

@@ -32,6 +32,7 @@ from parley.engine.observer import Observer
 from parley.engine.program import Program
 from parley.engine.sends import Sends
 from parley.engine.sizes import size_of
+from parley.engine.store_health import StoreHealth
 from parley.engine.views import Views
 from parley.protocol.errors import InvalidParamsError, LocalProtocolError, ParleyError, UnavailableError
 from parley.protocol.events import ArtifactUpdate, MessageAdded, StatusUpdate, StepRecorded, TaskEvent
@@ -72,6 +73,7 @@ class Workplace:
     new_id: NewId
     limits: Limits
     observer: Observer | None
+    store_health: StoreHealth
     on_webhook_kept: Callable[[TaskKey, PushConfig, Caller], None]
     """Called when a webhook that came with a message is durable."""
 
@@ -479,6 +481,7 @@ class Run:
             self._break(error, is_new=write.new is not None)
         else:
             self._written_seq = first + len(events) - 1
+            self._place.store_health.accepted()
             if self._place.observer is not None:
                 self._place.observer.committed(self.key, self.program.id, events, perf_counter() - begun)
             for config, caller in webhooks:
@@ -500,6 +503,8 @@ class Run:
         else:
             logger.error("Task %s: the store refused a write: %s", self.key.task_id, error, extra=self.log_fields)
             self.failure = UnavailableError("The agent cannot store the task's progress now")
+            if not isinstance(error, ConflictError):
+                self._place.store_health.refused()
         self.feed.fail(self.failure)
 
     async def settle(self) -> None:

@@ -17,6 +17,7 @@ from parley.engine.clock import Clock, NewId
 from parley.engine.limits import Limits
 from parley.engine.observer import Observer
 from parley.engine.run import LimitExceededError, Run, Stopped
+from parley.engine.watchdog import RUN_NAME
 from parley.protocol.errors import ParleyError, RateLimitedError, UnavailableError
 from parley.protocol.tasks import TaskState
 from parley.stores.interface import TaskKey
@@ -76,6 +77,10 @@ class Supervisor:
         while (free := self._reserved.get(key)) is not None:
             await asyncio.wait({free})
 
+    def run_of(self, task: asyncio.Task[object]) -> Run | None:
+        """The run whose program is at work in an asyncio task; to be asked from any thread."""
+        return next((run for run, working in list(self._working.items()) if working is task), None)
+
     @property
     def working(self) -> int:
         """How many runs are at work."""
@@ -109,7 +114,7 @@ class Supervisor:
             self._queue[run] = copy_context()
 
     def _begin(self, run: Run) -> None:
-        self._working[run] = run.loop.create_task(self._work(run), name=f"run {run.key.task_id}")
+        self._working[run] = run.loop.create_task(self._work(run), name=f"{RUN_NAME}{run.key.task_id}")
         if self._limits.run_seconds is not None:
             run.deadline = self._clock.monotonic() + self._limits.run_seconds
             if self._timekeeper is None:

@@ -1,7 +1,8 @@
-"""A watchdog for the event loop: a handler that blocks it stops everybody, and must at least be named.
+"""A watchdog for the event loop: a handler that blocks it stops everybody, health checks too, and must be named.
 
-Python cannot interrupt a function that does not let go. So this tells who it is, with the line it is stuck in; the cure
-is to make the handler a plain function, which runs in a thread.
+Python cannot interrupt a function that does not let go. So a thread tells which run it is, with the line that it is
+stuck in, while it lasts, and how long it took when it is over. The cure is to make the handler a plain function, which
+runs in a thread.
 """
 
 from __future__ import annotations
@@ -11,15 +12,37 @@ import logging
 import sys
 import threading
 import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from time import monotonic
+from types import FrameType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from parley.engine.run import Run
 
 logger = logging.getLogger(__name__)
 
+RUN_NAME = "run "
+"""How the names of the asyncio tasks of runs begin, whichever engine they belong to."""
+
 
 class Watchdog:
-    """A thread that knocks at the loop now and then, and complains when nobody opens."""
+    """A thread that asks the loop for a sign now and then, and complains when none comes for `seconds`.
 
-    def __init__(self, seconds: float) -> None:
+    `find_run` gives the run that an asyncio task does the work of, if it is one of this engine. `on_end` is called on
+    the loop when it goes on, with that run and the seconds that it took.
+    """
+
+    def __init__(
+        self,
+        seconds: float,
+        find_run: Callable[[asyncio.Task[object]], Run | None],
+        on_end: Callable[[Run | None, float], None],
+    ) -> None:
         self._seconds = seconds
+        self._find_run = find_run
+        self._on_end = on_end
         self._stop = threading.Event()
 
     def start(self) -> None:
@@ -32,19 +55,34 @@ class Watchdog:
         self._stop.set()
 
     def _watch(self, loop: asyncio.AbstractEventLoop, ident: int) -> None:
-        while not self._stop.wait(self._seconds):
-            opened = threading.Event()
+        # Often enough that nothing which takes twice as long as the limit goes unseen.
+        while not self._stop.wait(self._seconds / 4):
+            answered = threading.Event()
+            asked_at = monotonic()
             try:
-                loop.call_soon_threadsafe(opened.set)
+                loop.call_soon_threadsafe(answered.set)
             except RuntimeError:
                 return  # the loop is closed
-            if not opened.wait(self._seconds) and not self._stop.is_set():
-                frame = sys._current_frames().get(ident)  # pyright: ignore[reportPrivateUsage]
-                stack = "".join(traceback.format_stack(frame)) if frame else ""
-                logger.error(
-                    "Something has blocked the event loop for %g seconds, and with it all tasks. If it is an agent's "
-                    "handler, make it a plain function: those run in threads. It is here:\n%s",
-                    self._seconds,
-                    stack,
-                )
-                opened.wait()
+            if answered.wait(self._seconds) or self._stop.is_set():
+                continue
+            task = asyncio.current_task(loop)
+            run = self._find_run(task) if task is not None else None
+            is_ours = run is not None or task is None or not task.get_name().startswith(RUN_NAME)
+            if is_ours:  # otherwise the engine whose run it is tells of it
+                self._complain(run, sys._current_frames().get(ident))  # pyright: ignore[reportPrivateUsage]
+            answered.wait()
+            if is_ours:
+                with suppress(RuntimeError):
+                    loop.call_soon_threadsafe(self._on_end, run, monotonic() - asked_at)
+
+    def _complain(self, run: Run | None, frame: FrameType | None) -> None:
+        who = "Something" if run is None else f"The handler of {run.program.id} (task {run.key.task_id})"
+        logger.error(
+            "%s has blocked the event loop for %g seconds, and with it all tasks and health checks. %s "
+            "make it a plain function: those run in threads. It is here:\n%s",
+            who,
+            self._seconds,
+            "If it is an agent's handler," if run is None else "To cure it,",
+            "".join(traceback.format_stack(frame)) if frame else "",
+            extra=None if run is None else run.log_fields,
+        )

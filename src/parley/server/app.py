@@ -25,11 +25,14 @@ from parley.engine.delivery_limits import DeliveryLimits
 from parley.engine.engine import Engine
 from parley.engine.limits import Limits
 from parley.engine.notifications import Notification
+from parley.engine.store_health import StoreHealth
 from parley.protocol.errors import MethodNotFoundError, UnavailableError
 from parley.protocol.versions import Version
+from parley.server import health
 from parley.server.body_room import BodyRoom
 from parley.server.cards import Cards, Signer, host_of
 from parley.server.contracts import Doorkeeper, Operations, RemoteOperations, SideDoor, Tap
+from parley.server.health import Health
 from parley.server.http import HttpRequest, refuse
 from parley.server.limits import ServerLimits
 from parley.server.metrics import Metrics
@@ -108,9 +111,9 @@ class App:
         self._grpc: tuple[str | None, int] | None = None
         self.is_running = False
         self._was_started = False
-        self._is_draining = False
         self._has_complained = False
         self._throttle = Throttle(self.limits.rates)
+        self.health = Health(StoreHealth(self.log))
         self._sender = WebhookSender(webhooks or PUBLIC_ONLY, extra_headers=self._trace_headers)
         self._deliveries = Deliveries(self.log, self._sender, limits=delivery_limits, observer=telemetry)
         if telemetry is not None and remote is None:  # a remote agent's webhooks are called elsewhere
@@ -136,6 +139,7 @@ class App:
                 drain_seconds=drain_seconds,
                 observer=telemetry,
                 deliveries=self._deliveries,
+                store_health=self.health.store,
             )
             self.services[agent.id] = self._service(agent, engine, cards, remote)
         self._sites = {name: Site(service, self.pulse, self.bodies) for name, service in self.services.items()}
@@ -186,6 +190,7 @@ class App:
                 self._telemetry.open()
                 stack.push_async_callback(self._telemetry.close)
             await stack.enter_async_context(opened(self.log))
+            stack.callback(self.health.store.close)
             await stack.enter_async_context(self._sender)
             await stack.enter_async_context(self._deliveries)
             if self._security is not None:
@@ -204,7 +209,7 @@ class App:
 
     async def drain(self) -> None:
         """Take no more work, let runs finish for a while, and cut streams off with an error that says to come back."""
-        self._is_draining = True
+        self.health.is_draining = True
         await asyncio.gather(*(service.engine.drain() for service in self.services.values()))
 
     @property
@@ -246,9 +251,8 @@ class App:
         request.base_url = self._public_url or request.origin
         if not self.is_running:
             await self._refuse_to_start(request)
-        elif path == "/healthz":
-            status, word = (503, b"draining") if self._is_draining else (200, b"ok")
-            await request.reply(status, b'{"status":"%b"}' % word)
+        elif path in health.PATHS:
+            await self.health.answer(request, path)
         elif path == "/metrics" and self._telemetry is not None and self._telemetry.metrics is not None:
             await self._show_metrics(request, self._telemetry.metrics)
         elif self._side_door is not None and path.startswith(self._side_door.path):
@@ -261,7 +265,7 @@ class App:
 
     async def _refuse_to_start(self, request: HttpRequest) -> None:
         """Say that the app is not running; if it never was, say what its author has forgotten, to the log once."""
-        if self._is_draining:
+        if self.health.is_draining:
             error = UnavailableError("The server is not running")
         else:
             error = UnavailableError(NEVER_STARTED)

@@ -46,7 +46,7 @@ from parley.server.service import Service, cursor_in, extension_headers
 from parley.server.streams import Marked, with_endings
 
 # The stubs of grpcio-health-checking leave these two out.
-_health_servicer: Callable[[], Any] = vars(health)["aio"].HealthServicer
+_HealthServicer: Any = vars(health)["aio"].HealthServicer
 _add_health: Callable[[Any, grpc.aio.Server], None] = vars(health_pb2_grpc)["add_HealthServicer_to_server"]
 
 C = TypeVar("C")
@@ -66,7 +66,7 @@ class GrpcServer:
         self._app = app
         self._http_url = http_url
         self._server: grpc.aio.Server | None = None
-        self._health = _health_servicer()
+        self._health = _Health(app)
 
     async def start(self, host: str, port: int, credentials: grpc.ServerCredentials | None = None) -> int:
         """Listen, and give the port: 0 picks a free one.
@@ -88,8 +88,8 @@ class GrpcServer:
         except RuntimeError as exc:
             raise OSError(f"gRPC cannot listen at {address}: is the port in use?") from exc
         await server.start()
-        for service in ("", *services):
-            await self._health.set(service, health_pb2.HealthCheckResponse.SERVING)
+        self._health.services = ("", *services)
+        await self._health.refresh()
         self._server = server
         self._app.announce_grpc(bound)
         return bound
@@ -125,6 +125,27 @@ class GrpcServer:
             make = grpc.stream_stream_rpc_method_handler if operation.streams else grpc.stream_unary_rpc_method_handler
             methods[dialect.rpc(operation).name] = make(rpc.follow if operation.streams else rpc.answer)
         return grpc.method_handlers_generic_handler(dialect.service, methods)
+
+
+class _Health(_HealthServicer):
+    """gRPC's health service, which says of every service what `/readyz` says."""
+
+    def __init__(self, app: App) -> None:
+        _HealthServicer.__init__(self)
+        self._app = app
+        self.services: tuple[str, ...] = ()
+
+    async def Check(self, request: Any, context: Context) -> Any:
+        """Answer whether a service should be called. Those who watch hear of it, too."""
+        await self.refresh()
+        return await _HealthServicer.Check(self, request, context)
+
+    async def refresh(self) -> None:
+        """Find out how the app is."""
+        states = health_pb2.HealthCheckResponse
+        state = states.NOT_SERVING if await self._app.health.reasons() else states.SERVING
+        for service in self.services:
+            await self.set(service, state)
 
 
 class _Rpc:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from time import perf_counter
 from typing import Protocol
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector, Summary
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
@@ -105,6 +105,12 @@ class Metrics:
         self._delivery_seconds = Histogram(
             "parley_delivery_seconds", "Time until a webhook answered or failed.", registry=registry
         )
+        self._blocked = Summary(
+            "parley_loop_blocked_seconds",
+            "Times that the event loop stood still for longer than it may, by the agent whose run blocked it.",
+            ("agent",),
+            registry=registry,
+        )
         self._looked_up = _LookedUp()
         registry.register(self._looked_up)
         Info("parley", "The server's software.", registry=registry).info({"version": __version__})
@@ -155,6 +161,10 @@ class Metrics:
         """Count and time a webhook's call."""
         self._deliveries.labels(agent, outcome).inc()
         self._delivery_seconds.observe(seconds)
+
+    def blocked(self, agent: str | None, seconds: float) -> None:
+        """Count and time a block of the event loop; without an agent, something else was the reason."""
+        self._blocked.labels(agent or "").observe(seconds)
 
     def _answered(self, call: Call) -> None:
         begun = self._unanswered.pop(id(call), None)

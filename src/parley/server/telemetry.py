@@ -189,6 +189,11 @@ class Telemetry:
         )
         self.audit.append(line)
 
+    def blocked(self, agent: str | None, seconds: float) -> None:
+        """Note that the event loop stood still."""
+        if self.metrics is not None:
+            self.metrics.blocked(agent, seconds)
+
     def delivered(self, key: TaskKey, agent: str, config_id: str, outcome: DeliveryOutcome, seconds: float) -> None:
         """Note a webhook's call."""
         if self.metrics is not None:
