@@ -1,5 +1,7 @@
 """`parley store`: checking and copying a store, beside a server and without one."""
 
+import asyncio
+import io
 import sqlite3
 import subprocess
 import sys
@@ -8,7 +10,10 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+from parley.cli import store
+from parley.stores.sqlite_care import Looking
 from tests.cli.sampler import parley
 from tests.cli.served import SECONDS, call, message, served
 
@@ -118,6 +123,32 @@ def test_what_cannot_be_done_is_told_with_its_reason(
     assert told in done.stderr
     assert not (tmp_path / "none.db").exists()
     assert not (tmp_path / "copy.db").exists()
+
+
+@pytest.mark.anyio
+async def test_ctrl_c_interrupts_the_work(tmp_path: Path) -> None:
+    """And waits for its end."""
+    begun, ended = threading.Event(), threading.Event()
+
+    def wait_for_interrupt(work: Looking) -> None:
+        begun.set()
+        while not work._is_interrupted:
+            ended.wait(0.001)
+        ended.set()
+
+    working = asyncio.create_task(store._working(tmp_path / "tasks.db", wait_for_interrupt))
+    await asyncio.to_thread(begun.wait, SECONDS)
+    working.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await working
+    assert await asyncio.to_thread(ended.wait, SECONDS)
+
+
+def test_a_terminal_shows_how_far_the_work_is() -> None:
+    shown = io.StringIO()
+    with store._progress(Console(file=shown, force_terminal=True, _environ={})) as tell:
+        tell("Copying: 40 % …")
+    assert "Copying: 40 % …" in shown.getvalue()
 
 
 def test_an_empty_file_is_no_backup(tmp_path: Path) -> None:

@@ -190,8 +190,10 @@ async def test_a_full_disk_refuses_writes_until_there_is_room(log: SqliteTaskLog
     assert "the disk is full" in str(outcomes[0])
     assert isinstance(outcomes[1], StoreError)
     assert await read_seqs(log) == [1]
+    assert log.trouble() == "The store could not be written: the disk is full."
 
     await log._writer.submit(allow_pages(1_000_000))
+    assert log.trouble() is None
     await asyncio.gather(*[log.write(write) for write in writes])
     assert await read_seqs(log) == [1, 2, 3]
 
@@ -208,7 +210,7 @@ def test_a_failing_disk_refuses_writes_until_it_works(path: Path) -> None:
 
 
 async def test_a_lock_of_another_program_refuses_writes_until_it_goes(log: SqliteTaskLog, path: Path) -> None:
-    """Reads go on meanwhile."""
+    """Reads go on meanwhile, and health notices without a write that the lock has gone."""
     await log.write(creation())
     with locked(path):
         outcomes = await asyncio.gather(log.write(addition(1)), log.delete(KEY), return_exceptions=True)
@@ -217,6 +219,10 @@ async def test_a_lock_of_another_program_refuses_writes_until_it_goes(log: Sqlit
             assert "another process holds the database" in str(outcome)
         assert await read_seqs(log) == [1]
         assert await log.head(KEY) is not None
+        for _ in range(2):
+            assert log.trouble() == "The store could not be written: another process holds the database."
+    while log.trouble() is not None:  # which lets the writer try
+        await asyncio.sleep(0)
     await log.write(addition(1))
     assert await read_seqs(log) == [1, 2]
 

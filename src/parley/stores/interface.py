@@ -187,9 +187,9 @@ class TaskLog(Protocol):
         ...
 
     def trouble(self) -> str | None:
-        """Why nothing can be written, if that will not pass by itself; None while all is well.
+        """Why nothing can be written, as far as is known without waiting; None while all is well.
 
-        One sentence for whoever asks after the server's health: it names no paths and no contents.
+        One sentence for health checks: it names no paths and no contents. To be called in the event loop.
         """
         ...
 

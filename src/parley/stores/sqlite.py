@@ -131,8 +131,15 @@ class SqliteTaskLog:
             reader.close()
 
     def trouble(self) -> str | None:
-        """Why nothing can be written, if that will not pass by itself; None while all is well."""
-        return self._watch.trouble()
+        """Why nothing can be written, as far as is known; None while all is well.
+
+        Of a reason that may pass, such as a full disk, it asks the writer to try again: a later call knows the outcome.
+        """
+        trouble = self._watch.trouble()
+        if trouble is None and (refusal := self._writer.refusal) is not None:
+            self._writer.try_again()
+            return f"The store could not be written: {refusal}."
+        return trouble
 
     # --- tasks --------------------------------------------------------------------------------------------------------
 

@@ -49,12 +49,16 @@ def explain(error: Exception, path: Path) -> StoreError:
             return StoreError("A name cannot be kept or looked for: it is not valid Unicode.")
         case msgspec.MsgspecError():
             return StoreUnavailableError(f"{path}: the file is damaged: {error}")
-        case sqlite3.Error() if (code := getattr(error, "sqlite_errorcode", None)) is not None:
-            # The low byte is the kind of error, the rest its variety (SQLITE_IOERR_WRITE, …).
-            meaning = _MEANINGS.get(code & 0xFF)
-            return StoreUnavailableError(f"{path}: {meaning} ({error})" if meaning else f"{path}: {error}")
         case _:
-            return StoreUnavailableError(f"{path}: {error}")
+            meaning = meaning_of(error)
+            return StoreUnavailableError(f"{path}: {meaning} ({error})" if meaning else f"{path}: {error}")
+
+
+def meaning_of(error: Exception) -> str | None:
+    """What an error of the database means to people, without paths; None for those that should not happen."""
+    code = getattr(error, "sqlite_errorcode", None)
+    # The low byte is the kind of error, the rest its variety (SQLITE_IOERR_WRITE, …).
+    return _MEANINGS.get(code & 0xFF) if code is not None else None
 
 
 @contextmanager

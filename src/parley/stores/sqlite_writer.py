@@ -22,7 +22,7 @@ from typing import Any, TypeAlias, TypeVar
 from msgspec import Struct
 
 from parley.stores.interface import StoreError, StoreUnavailableError
-from parley.stores.sqlite_file import explain, open_owned
+from parley.stores.sqlite_file import explain, meaning_of, open_owned
 from parley.stores.sqlite_transaction import Append, Transaction
 from parley.stores.sqlite_watch import FileWatch
 
@@ -52,6 +52,9 @@ class SqliteWriter:
         self._collected: list[_Job] = []
         self._jobs: SimpleQueue[list[_Job] | None] = SimpleQueue()
         self._stopped: asyncio.Future[None] | None = None
+        self._is_trying = False
+        self.refusal: str | None = None
+        """Why the last transaction failed, if the file or the disk was the reason; None after one that succeeded."""
 
     async def start(self) -> None:
         """Open the file and begin to write.
@@ -90,6 +93,16 @@ class SqliteWriter:
         self._collected.append(_Job(change, done))
         return done
 
+    def try_again(self) -> None:
+        """Write something that changes nothing, so that `refusal` soon says whether writing works again."""
+        if not self._is_trying:
+            self._is_trying = True
+            self.submit(_write_nothing).add_done_callback(self._tried)
+
+    def _tried(self, trial: asyncio.Future[None]) -> None:
+        self._is_trying = False
+        trial.exception()  # `refusal` has it
+
     def _hand_over(self) -> None:
         collected, self._collected = self._collected, []
         if collected:
@@ -104,6 +117,7 @@ class SqliteWriter:
                 self._wake([(started, None, self._explain(error))])
                 return
             self._watch.start()
+            self.refusal = None
             self._wake([(started, None, None)])
             while batch := self._take():
                 self._wake(self._commit(connection, batch))
@@ -133,8 +147,10 @@ class SqliteWriter:
             outcomes = self._change(connection, batch)
             connection.execute("COMMIT")
             self._watch.require_in_place()
+            self.refusal = None
         except Exception as error:  # of whatever kind: here the transaction ends, and everybody in it hears why
             self._watch.note(error)
+            self.refusal = meaning_of(error)
             self._roll_back(connection)
             return [(job.done, None, self._explain(error)) for job in batch]
         return outcomes
@@ -167,6 +183,11 @@ class SqliteWriter:
     def _wake(self, outcomes: list[_Outcome]) -> None:
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more
             outcomes[0][0].get_loop().call_soon_threadsafe(_tell, outcomes)
+
+
+def _write_nothing(connection: sqlite3.Connection) -> None:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    connection.execute(f"PRAGMA user_version = {version}")  # a page, and a sync
 
 
 def _tell(outcomes: list[_Outcome]) -> None:
