@@ -18,6 +18,7 @@ V0_1, V0_2, V0_3, V1_0 = Version
         ("message/send", None, None, V0_3, "several releases have the method, and nothing else tells them apart"),
         ("message/send", "0.2.5", None, V0_2, "A2A-Version says 0.2"),
         ("message/send", "0.3", None, V0_3, "A2A-Version says 0.3"),
+        ("message/send", None, V0_2, V0_3, "several releases have the method, and nothing else tells them apart"),
         ("tasks/send", "", None, V0_1, "only 0.1 has the method tasks/send"),
         ("tasks/get", None, None, V0_3, "several releases have the method, and nothing else tells them apart"),
         ("tasks/get", None, V0_1, V0_1, "the task was created in 0.1"),

@@ -1,6 +1,8 @@
 """What sources and peers write against their own schema, and what each dialect makes of it."""
 
 import json
+import time
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -217,6 +219,17 @@ def test_an_answer_is_exactly_one_of_its_kinds(dialect: JsonDialect) -> None:
         dialect.decode_result(ops.SEND_MESSAGE, b'{"statusUpdate": {}}')
 
 
+@pytest.fixture
+def in_tokyo(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A machine whose own time is not UTC."""
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("in_tokyo")
 def test_a_timestamp_is_brought_to_utc_and_must_stay_in_range() -> None:
     raw = b'{"id": "t", "status": {"state": "TASK_STATE_WORKING", "timestamp": "%s"}}'
     task: Any = v1_0.DIALECT.decode_result(ops.GET_TASK, raw % b"2026-01-02T03:04:05.5+02:00")
