@@ -65,7 +65,7 @@ async def test_what_breaks_the_rules_of_the_log_is_named(tmp_path: Path) -> None
         vandal.executescript(
             """
             UPDATE tasks SET snapshot_seq = 9 WHERE id = 't-1';
-            UPDATE snapshots SET snapshot = '{' WHERE task = 't-1';
+            UPDATE snapshots SET snapshot = '{', artifacts = '[' WHERE task = 't-1';
             UPDATE push_configs SET delivered_seq = 77, config = '[]';
             INSERT INTO push_configs VALUES ('acme', 't-1', 'theirs', 'bob', '{"url":"https://x.example"}', '1.0', 0);
             DELETE FROM events WHERE task = 2 AND last_seq = 2;
@@ -74,13 +74,14 @@ async def test_what_breaks_the_rules_of_the_log_is_named(tmp_path: Path) -> None
             DELETE FROM tasks WHERE id IN ('t-5', 't-6');
             INSERT INTO sends VALUES ('acme', 'ada', 'm-9', x'00', 1, 't-5', '[]');
             UPDATE context_values SET value = 'x';
-            INSERT INTO snapshots VALUES ('acme', 't-5', '{}');
+            INSERT INTO snapshots VALUES ('acme', 't-5', '{}', NULL);
             """
         )
     assert check(path).wrong == (
         "Row 2 of snapshots refers to tasks that are not there",
         "Task t-1: its snapshot is of event 9, its last event is 5",
         "Task t-1: its snapshot cannot be read",
+        "Task t-1: the artifacts of its snapshot cannot be read",
         "Task t-2: event 2 is missing, or there twice: 1 events end with 3",
         "Task t-3: the events up to 3 cannot be read",
         "Task t-4: its last event is 4, and not 5",

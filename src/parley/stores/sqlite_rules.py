@@ -13,7 +13,14 @@ import msgspec
 
 from parley.protocol.tasks import TaskState
 from parley.protocol.versions import Version
-from parley.stores.encoding import decode_events, decode_message, decode_push_config, decode_task, decode_value
+from parley.stores.encoding import (
+    decode_artifacts,
+    decode_events,
+    decode_message,
+    decode_push_config,
+    decode_task,
+    decode_value,
+)
 
 TOLD_EACH = 500
 """Tasks after which the progress is told."""
@@ -35,14 +42,14 @@ def _check_tasks(connection: sqlite3.Connection, tell: Callable[[str], None]) ->
     (total,) = connection.execute("SELECT count(*) FROM tasks").fetchone()
     tasks = connection.execute(
         """
-        SELECT number, tasks.id, state, created_in, last_seq, snapshot_seq, snapshot
+        SELECT number, tasks.id, state, created_in, last_seq, snapshot_seq, snapshot, artifacts
         FROM tasks LEFT JOIN snapshots ON snapshots.tenant = tasks.tenant AND snapshots.task = tasks.id
         ORDER BY number
         """
     )
     rows = connection.execute("SELECT task, last_seq, events FROM events ORDER BY task, last_seq")
     events = _Grouped(rows)
-    for count, (number, task_id, state, created_in, last_seq, snapshot_seq, snapshot) in enumerate(tasks):
+    for count, (number, task_id, state, created_in, last_seq, snapshot_seq, snapshot, artifacts) in enumerate(tasks):
         if count % TOLD_EACH == 0:
             tell(f"Looking at tasks: {count:,} of {total:,} …")
         yield from _orphans(events.before(number))
@@ -57,6 +64,8 @@ def _check_tasks(connection: sqlite3.Connection, tell: Callable[[str], None]) ->
             yield f"{name}: it says that its snapshot is of event {snapshot_seq}, and has {has}"
         if snapshot is not None and not _decodes(decode_task, snapshot):
             yield f"{name}: its snapshot cannot be read"
+        if artifacts is not None and not _decodes(decode_artifacts, artifacts):
+            yield f"{name}: the artifacts of its snapshot cannot be read"
     yield from _orphans(events.before(None))
 
 
