@@ -6,6 +6,7 @@ from collections import Counter, deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -329,6 +330,76 @@ async def test_a_message_that_is_repeated_brings_the_webhook_that_a_crash_lost()
             await client.engine.send_message(sending(message, PushConfig("https://hook.example")))
             await inbox.until(lambda: inbox.told[-1:] == ["completed"])
     assert inbox.told == ["working", "done", "completed"]
+
+
+class Slow(MemoryTaskLog):
+    """A store in which one method has done its work and takes its time to say so."""
+
+    method = ""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_done, self.goes_on = asyncio.Event(), asyncio.Event()
+
+    async def _linger(self, method: str) -> None:
+        if method == self.method:
+            self.is_done.set()
+            await self.goes_on.wait()
+
+    async def put_push_config(self, *args: Any, **options: Any) -> None:
+        await super().put_push_config(*args, **options)
+        await self._linger("put_push_config")
+
+    async def push_configs(self, key: TaskKey) -> Any:
+        configs = await super().push_configs(key)
+        await self._linger("push_configs")
+        return configs
+
+    async def undelivered(self, *, after: Any, limit: int, owner: Owner | None = None) -> Any:
+        page = await super().undelivered(after=after, limit=limit, owner=owner)
+        if owner is not None:
+            await self._linger("undelivered")
+        return page
+
+
+async def go_away(call: Any, log: Slow) -> None:
+    """Make a call, and hang up while the store works on it."""
+    calling = asyncio.create_task(call)
+    await log.is_done.wait()
+    calling.cancel()
+    await asyncio.wait([calling])
+    log.goes_on.set()
+
+
+async def test_a_webhook_is_called_although_its_caller_went_away_while_it_was_stored() -> None:
+    go_on = asyncio.Event()
+
+    async def handler(turn: Turn) -> str:
+        await go_on.wait()
+        return "done"
+
+    log, inbox = Slow(), Inbox()
+    async with bounded(agent_of(handler), sender=inbox, log=log) as client:
+        task = await client.start("go")
+        log.method = "put_push_config"
+        request = CreatePushConfigRequest(task.id, PushConfig("https://hook.example"))
+        await go_away(client.engine.webhooks.create_push_config(request), log)
+        go_on.set()
+        await inbox.until(lambda: inbox.told[-2:] == ["done", "completed"])
+
+
+async def test_a_webhook_hears_of_a_run_whose_caller_went_away_as_it_began() -> None:
+    async def handler(turn: Turn) -> str:
+        return f"Hello {(await turn.ask('Your name?')).text}"
+
+    log, inbox = Slow(), Inbox()
+    async with bounded(agent_of(handler), sender=inbox, log=log) as client:
+        task = await client.engine.send_message(sending(client.message("go"), PushConfig("https://hook.example")))
+        assert isinstance(task, Task)
+        await inbox.until(lambda: inbox.told == ["working", "input-required"])
+        log.method = "push_configs"
+        await go_away(client.send("Ada", task=task), log)
+        await inbox.until(lambda: inbox.told[2:] == ["working", "Hello Ada", "completed"])
 
 
 async def test_tasks_without_webhooks_are_never_looked_up() -> None:
@@ -746,6 +817,22 @@ async def test_when_many_tasks_have_news_each_owner_gets_its_turn(monkeypatch: p
     assert GRACE in [notification.key.owner for notification in inbox.got[:3]]
 
 
+async def test_news_that_are_too_much_to_remember_reach_webhooks_that_are_being_called(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(parley.engine.delivery_backlog, "NEWS_PER_OWNER", 1)
+    log, inbox = await a_log(chunks=1), Inbox()
+    gate = inbox.gates[HOOK.url] = asyncio.Event()
+    async with delivering(log, inbox) as deliveries:
+        await inbox.until(lambda: inbox.under_way == 1)
+        await log.write(addition(2))
+        deliveries.notify(TaskKey(KEY.owner, "another"))
+        deliveries.notify(KEY)
+        await happened()
+        gate.set()
+        await inbox.until(lambda: inbox.told == ["chunk 2", "chunk 3"])
+
+
 async def test_a_start_reads_a_page_of_each_owner_before_more_of_any(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parley.engine.deliveries, "LOADED_AT_ONCE", 3)
     asked: list[tuple[str, str]] = []
@@ -763,6 +850,61 @@ async def test_a_start_reads_a_page_of_each_owner_before_more_of_any(monkeypatch
         await inbox.until(lambda: len(inbox.got) == 14)
     assert asked[:3] == [("", "ada-002"), ("", "grace-002"), ("", "")]
     assert asked[3:5] == [("ada", "ada-005"), ("grace", "grace-003")]
+
+
+async def test_what_finds_no_room_because_others_were_faster_is_read_again() -> None:
+    log, inbox = Slow(), Inbox()
+    log.method = "undelivered"
+    numbers = {"b": 2, "c": 1, "d": 1}
+    others = [key for name, number in numbers.items() for key in await many_webhooks(log, number, Owner("", name))]
+    late = await many_webhooks(log, 1, Owner("", "z"))
+    gates = inbox.gates = {f"https://hook.example/{key.task_id}": asyncio.Event() for key in others}
+    async with delivering(log, inbox, limits=DeliveryLimits(in_memory=4)) as deliveries:
+        await inbox.until(lambda: inbox.under_way == 4)
+        faster = await many_webhooks(log, 1, Owner("", "e"))
+        gates["https://hook.example/e-000"] = asyncio.Event()
+        gates["https://hook.example/b-000"].set()
+        await log.is_done.wait()  # the late one is being read
+        deliveries.notify(faster[0])
+        await inbox.until(lambda: inbox.tried[-1].key == faster[0])
+        log.goes_on.set()
+        await happened()
+        assert (deliveries.pending, late[0] in [n.key for n in inbox.tried]) == (4, False)
+        for gate in gates.values():
+            gate.set()
+        await inbox.until(lambda: len(inbox.got) == 6)
+
+
+@pytest.mark.parametrize("seed", range(2))
+async def test_each_webhook_is_told_everything_once_and_in_order(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever fails, hangs, is corrected or does not fit into memory."""
+    monkeypatch.setattr(parley.engine.deliveries, "LOADED_AT_ONCE", 2)
+    monkeypatch.setattr(parley.engine.delivery_backlog, "NEWS_PER_OWNER", 2)
+    random, clock = Random(seed), Clock()
+    log, inbox = log_under_test(), Inbox()
+    keys = [key for name in "abc" for key in await many_webhooks(log, 8, Owner("", name))]
+    last = dict.fromkeys(keys, 2)
+    errors = [None, None, DeliveryError("busy"), NoAnswerError("silent"), NoAnswerError("silent")]
+    inbox.failures = deque(random.choice(errors) for _ in range(60))
+    limits = DeliveryLimits(at_once=4, at_once_per_host=3, in_memory=6, turn_events=2, attempts=99)
+    async with delivering(log, inbox, clock=clock, limits=limits, chance=random.random) as deliveries:
+        for _ in range(60):
+            key = random.choice(keys)
+            if random.random() < 0.8:
+                await log.write(addition(last[key], key))
+                last[key] += 1
+            else:
+                url = f"https://{random.choice('xyz')}.example/{key.task_id}"
+                await log.put_push_config(key, PushConfig(url, key.task_id, "hook"))
+            deliveries.notify(key)
+            if random.random() < 0.3:
+                await pass_second(clock)
+        while len(inbox.got) < sum(last.values()) - len(keys):
+            await pass_second(clock)
+        await happened()
+        assert (deliveries.pending, deliveries._backlog.next_to_read()) == (0, None)
+    told = {key: [n.seq for n in inbox.got if n.key == key] for key in keys}
+    assert told == {key: list(range(2, end + 1)) for key, end in last.items()}
 
 
 async def test_a_webhook_that_answers_slowly_ends_its_turn_with_each_answer() -> None:

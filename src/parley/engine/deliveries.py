@@ -169,16 +169,14 @@ class Deliveries:
         while (unread := self._backlog.next_to_read()) is not None:
             owner, after = unread
             page = await self._undelivered(after, owner)
+            is_end = len(page) < LOADED_AT_ONCE
             for webhook in page:
-                if self._backlog.find(webhook) is None:
-                    if not self._backlog.has_room(owner):
-                        break
-                    self._take(webhook)
+                if self._backlog.find(webhook) is None and not self._backlog.has_room(owner):
+                    is_end = False
+                    break
+                self._take(webhook)
                 after = webhook
-            else:
-                if len(page) < LOADED_AT_ONCE:
-                    after = None
-            self._backlog.note_read(owner, after=after)
+            self._backlog.note_read(owner, after=after, is_end=is_end)
             self._dispatch()
 
     async def _undelivered(self, after: Webhook | Owner | None, owner: Owner | None = None) -> Sequence[Webhook]:
@@ -278,7 +276,7 @@ class Deliveries:
         if pause is None and not pending.has_news:
             self._backlog.release(pending)
             self._read_more()
-        elif pause and not pending.was_corrected:
+        elif pause:
             self._turns.pause(pending, now + pause)
         else:
             self._turns.add(pending)
@@ -359,7 +357,7 @@ class Deliveries:
         logger.error(text, _name(notification), pending.attempts, failure, extra=fields)
         pause = None if is_last else await self._give_up(pending, notification)
         pending.attempts = 0
-        pending.has_given_up = pause is not None
+        pending.has_given_up = pause is not None and not pending.was_corrected
         return pause
 
     async def _give_up(self, pending: PendingWebhook, notification: Notification) -> float | None:

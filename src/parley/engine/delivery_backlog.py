@@ -135,10 +135,10 @@ class Backlog:
                 return owner, unread.after
         return None
 
-    def note_read(self, owner: Owner, *, after: Webhook | None) -> None:
-        """Note that an owner's webhooks were read up to one of them, or, without one, to the end."""
-        unread = self._unread.pop(owner)
-        if after is not None:
+    def note_read(self, owner: Owner, *, after: Webhook | None, is_end: bool) -> None:
+        """Note after which one of an owner's webhooks reading goes on, unless that was its end."""
+        unread = self._unread.pop(owner)  # it comes back behind the others
+        if not is_end:
             unread.after = after
             self._unread[owner] = unread
         elif unread.has_missed:

@@ -230,7 +230,7 @@ class Reception:
             state=state,
         )
         self._start(run, news, remembered)
-        await self._webhooks.watch(head.key)
+        self._webhooks.watch(head.key)
         return Accepted(head.key, run, [*events, *news])
 
     def _start(
@@ -270,4 +270,4 @@ class Reception:
             is_recovered=True,
         )
         self._supervisor.start(run)
-        await self._webhooks.watch(head.key)
+        self._webhooks.watch(head.key)

@@ -5,6 +5,8 @@ A webhook that is registered without an id gets its task's, in place of an earli
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Coroutine
 from functools import partial
 
 from msgspec import structs
@@ -52,6 +54,7 @@ class Webhooks:
         self._feeds = feeds
         self._deliveries = deliveries
         self._observer = observer
+        self._background: set[asyncio.Task[None]] = set()
 
     async def create_push_config(self, request: CreatePushConfigRequest, caller: Caller = ANYBODY) -> PushConfig:
         """Register a webhook; it comes back with its id.
@@ -72,11 +75,15 @@ class Webhooks:
         config_id = config.id or key.task_id
         config = structs.replace(config, task_id=key.task_id, id=config_id)
         try:
-            await self._log.put_push_config(key, config, version=caller.version, after=after)
+            # To its end, also if the caller goes away: a webhook that is stored must be called.
+            await asyncio.shield(self._in_background(self._keep(key, config, caller, after)))
         except ConflictError:  # deleted a moment ago
             raise TaskNotFoundError.for_task(key.task_id) from None
-        self.kept(key, config, caller)
         return config
+
+    async def _keep(self, key: TaskKey, config: PushConfig, caller: Caller, after: int | None) -> None:
+        await self._log.put_push_config(key, config, version=caller.version, after=after)
+        self.kept(key, config, caller)
 
     def kept(self, key: TaskKey, config: PushConfig, caller: Caller) -> None:
         """Begin to call a webhook that was just stored."""
@@ -84,15 +91,24 @@ class Webhooks:
         if self._observer is not None:
             self._observer.push_config_changed(key, self._agent, caller, "created", config.id or key.task_id)
 
-    async def watch(self, key: TaskKey) -> None:
+    def watch(self, key: TaskKey) -> None:
         """Let the deliveries hear of a task that goes on, if it has webhooks; called once its run has begun."""
-        if self._deliveries is None:
-            return
+        if self._deliveries is not None:
+            self._in_background(self._watch_if_wanted(key))  # whether or not the caller waits
+
+    async def _watch_if_wanted(self, key: TaskKey) -> None:
         try:
-            if await self._log.push_configs(key):
-                self._watch(key)
+            is_wanted = len(await self._log.push_configs(key)) > 0
         except StoreError:
-            self._watch(key)  # they will look again
+            is_wanted = True  # they will look again
+        if is_wanted:
+            self._watch(key)
+
+    def _in_background(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+        return task
 
     def notify(self, key: TaskKey) -> None:
         """Let the deliveries look whether a task has webhooks that are behind."""
