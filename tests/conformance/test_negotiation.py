@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
+from email.utils import format_datetime, parsedate_to_datetime
 from typing import Any
 
 import msgspec
@@ -25,7 +26,7 @@ from parley.protocol.errors import (
 )
 from parley.protocol.messages import TextPart
 from parley.protocol.signing import load_key, verify_card
-from tests.conformance.matrix import GRPC, JSONRPC, REST, V0_2, V0_3, V1_0, matrix, rule
+from tests.conformance.matrix import GRPC, JSONRPC, REST, V0_1, V0_2, V0_3, V1_0, matrix, rule
 from tests.conformance.peer import Peer
 from tests.conformance.serve import ALICE, BOB, KEY, OPTIONAL, REQUIRED
 
@@ -218,8 +219,20 @@ async def test_cards_can_be_cached(peer: Peer) -> None:
     for path in ("/.well-known/agent-card.json", "/.well-known/agent.json"):
         reply = await peer.http.get(path)
         assert reply.headers["cache-control"] == "public, max-age=300"
-        again = await peer.http.get(path, headers={"if-none-match": reply.headers["etag"]})
-        assert (again.status_code, again.content) == (304, b"")
+        etag, modified = reply.headers["etag"], reply.headers["last-modified"]
+        assert (await peer.http.get(path)).headers["last-modified"] == modified
+        earlier = format_datetime(parsedate_to_datetime(modified) - timedelta(seconds=1), usegmt=True)
+        for asked, status in (
+            ({"if-none-match": etag}, 304),
+            ({"if-modified-since": modified}, 304),
+            ({"if-modified-since": earlier}, 200),
+            ({"if-modified-since": "yesterday"}, 200),
+            ({"if-modified-since": "Mon, 16 Nov 99999999999999999999 15:00:00 GMT"}, 200),
+            ({"if-modified-since": "Mon, 16 Nov 2099 15:00:00 -0000"}, 200),
+            ({"if-none-match": '"another"', "if-modified-since": modified}, 200),
+        ):
+            again = await peer.http.get(path, headers=asked)
+            assert (again.status_code, again.content) == (status, reply.content if status == 200 else b"")
 
 
 @rule("G1.56")
@@ -289,6 +302,31 @@ async def test_what_cannot_be_read_is_answered_with_the_id_null(peer: Peer) -> N
         assert "result" not in reply.json()
 
 
+@rule("G1.59", "G2.9")
+@matrix(bindings=[JSONRPC], stores=["memory"])
+async def test_only_0_1_lets_callers_leave_out_the_version_of_json_rpc(peer: Peer) -> None:
+    """Raw bodies: no client of ours leaves it out. `tasks/get` of a task that 0.1 created is 0.1's."""
+    task = await peer.send("hello")
+    for method, params in (
+        (ops.GET_TASK.methods[peer.version], {"id": task.id}),
+        (ops.SEND_MESSAGE.methods[peer.version], {"id": "mine", "message": {}}),
+    ):
+        reply = (await peer.http.post("/", json={"id": 1, "method": method, "params": params})).json()
+        if peer.version is V0_1:
+            assert reply.get("error", {}).get("code") in (None, -32602)
+        else:
+            assert (reply["id"], reply["error"]["code"]) == (1, -32600)
+
+
+@rule("G1.59")
+@matrix(bindings=[JSONRPC], stores=["memory"])
+async def test_a_body_that_is_not_json_is_a_content_type_that_is_not_supported(peer: Peer) -> None:
+    for content_type in ("text/plain", "application/x-www-form-urlencoded"):
+        headers = {"content-type": content_type}
+        reply = await peer.http.post("/", content=b'{"jsonrpc":"2.0","id":1,"method":"GetTask"}', headers=headers)
+        assert (reply.status_code, reply.json()["error"]["code"]) == (415, -32005)
+
+
 @rule("G2.18")
 @matrix(V0_2, V0_3, bindings=[JSONRPC], stores=["memory"])
 async def test_the_codes_of_0_3(peer: Peer) -> None:
@@ -298,6 +336,7 @@ async def test_the_codes_of_0_3(peer: Peer) -> None:
         ("tasks/cancel", {"id": task.id}, -32002),
         ("tasks/get", {"id": 5}, -32602),
         ("message/send", {"message": {"role": "user"}}, -32602),
+        ("message/send", {"message": {"messageId": "m", "role": "user", "parts": [{"text": "no kind"}]}}, -32602),
         ("tasks/nap", {}, -32601),
     ]
     for method, params, code in cases:

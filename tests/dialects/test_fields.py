@@ -195,10 +195,10 @@ def test_dialects_that_are_no_protojson_take_no_other_spelling() -> None:
     assert request.message.context_id is None
 
 
-def test_a_part_without_its_kind_is_known_by_its_members() -> None:
-    raw = b'{"message": {"role": "user", "messageId": "m", "parts": [{"text": "x"}, {"file": {"bytes": "aGk"}}]}}'
-    request: Any = v0_3.DIALECT.decode_request(ops.SEND_MESSAGE, raw)
-    assert request.message.parts == (TextPart("x"), RawPart(b"hi"))
+def test_a_part_of_an_answer_without_its_kind_is_known_by_its_members() -> None:
+    raw = b'{"role": "agent", "messageId": "m", "parts": [{"text": "x"}, {"file": {"bytes": "aGk"}}]}'
+    message: Any = v0_3.DIALECT.decode_result(ops.SEND_MESSAGE, raw)
+    assert message.parts == (TextPart("x"), RawPart(b"hi"))
 
 
 @pytest.mark.parametrize(

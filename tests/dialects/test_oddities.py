@@ -10,13 +10,15 @@ import pytest
 
 from parley.dialects import carried, v0_1, v0_2, v0_3, v0_3_protojson, v1_0
 from parley.dialects.dialect import JsonDialect
+from parley.dialects.rest import decode_rest_request
 from parley.protocol import operations as ops
 from parley.protocol.errors import InvalidParamsError, LocalProtocolError, PeerProtocolError, UnsupportedOperationError
 from parley.protocol.events import ArtifactUpdate, StatusUpdate
 from parley.protocol.messages import DataPart, Message, RawPart, Role, TextPart, UrlPart
 from parley.protocol.push import PushAuthentication, PushConfig
-from parley.protocol.requests import ListTasksRequest, SendConfiguration, SendMessageRequest
+from parley.protocol.requests import CreatePushConfigRequest, ListTasksRequest, SendConfiguration, SendMessageRequest
 from parley.protocol.tasks import Artifact, Task, TaskState, TaskStatus
+from parley.protocol.versions import Version
 
 
 def decode(dialect: JsonDialect, operation: ops.Operation, value: Any) -> Any:
@@ -160,6 +162,34 @@ def test_0_3_files_have_one_content() -> None:
     for file in ({}, {"bytes": "aGk=", "uri": "http://x"}, {"bytes": "aGk=", "data": "aGk="}):
         value = send_0_3({"parts": [{"kind": "file", "file": file}]})
         assert refused(v0_3.DIALECT, ops.SEND_MESSAGE, value)[1] == "$.message.parts[0].file"
+
+
+@pytest.mark.parametrize("dialect", [v0_2.DIALECT, v0_3.DIALECT])
+def test_a_part_of_a_request_says_its_kind_and_one_of_an_answer_should(dialect: JsonDialect) -> None:
+    """What a caller leaves out is an error; what an agent leaves out is found out from what is there."""
+    message = {"kind": "message", "messageId": "m", "role": "agent", "parts": [{"text": "hi"}]}
+    assert refused(dialect, ops.SEND_MESSAGE, {"message": message})[1] == "$.message.parts[0]"
+    answer: Any = dialect.decode_result(ops.SEND_MESSAGE, json.dumps(message).encode())
+    assert answer.parts == decode(v0_3.REST_DIALECT, ops.SEND_MESSAGE, {"message": message}).message.parts
+    assert answer.parts == (TextPart("hi"),)
+
+
+def test_a_webhook_of_0_3_over_rest_may_leave_out_the_schemes_which_protobuf_repeats() -> None:
+    config = {"url": "https://hook", "authentication": {}}
+    asked, _ = decode_rest_request(
+        Version.V0_3,
+        ops.CREATE_PUSH_CONFIG,
+        parameters={"id": "t-1"},
+        query={},
+        body=json.dumps({"config": {"pushNotificationConfig": config}}).encode(),
+    )
+    assert asked == CreatePushConfigRequest(
+        "t-1", PushConfig("https://hook", "t-1", authentication=PushAuthentication(()))
+    )
+    send = {"message": {"messageId": "m", "role": "ROLE_USER", "content": [{"text": "hi"}]}}
+    value = {**send, "configuration": {"pushNotification": config}}
+    sent = decode(v0_3_protojson.REST_DIALECT, ops.SEND_MESSAGE, value)
+    assert sent.configuration.push_config.authentication == PushAuthentication(())
 
 
 def test_the_underscore_of_the_0_2_1_documents_is_read() -> None:

@@ -240,6 +240,14 @@ def test_whatever_a_value_says_is_read_or_refused(name: str, value: str):
         assert isinstance(read_query(LIST_TASKS.routes[V1_0], {name: [value]})[name], int)
 
 
+def test_names_in_a_query_may_be_those_of_the_protobuf():
+    """As SDKs of 0.3 send them."""
+    route = GET_TASK.routes[V0_3]
+    assert read_query(route, parse_query("history_length=3")) == {"historyLength": 3}
+    with pytest.raises(InvalidParamsError, match="more than once"):
+        read_query(route, parse_query("history_length=3&historyLength=3"))
+
+
 def test_a_query_is_written_plainly_without_what_is_not_given():
     assert encode_query({"status": "a b", "pageSize": 5, "includeArtifacts": True, "pageToken": None}) == (
         "status=a%20b&pageSize=5&includeArtifacts=true"

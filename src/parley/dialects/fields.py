@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from types import UnionType
-from typing import Annotated, Any, ClassVar, Generic, TypeAlias, TypeVar, cast
+from typing import Annotated, Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
 import msgspec
 from msgspec import inspect
@@ -78,14 +78,18 @@ class Reader(Generic[T]):
 
     Null for an optional member and base64 of either alphabet, padded or not, are always understood. `protojson` adds
     what ProtoJSON allows beside the usual spelling: snake_case names, integers as strings or whole floats, and enums by
-    number, for which it lists each enum's names in the order of their numbers.
+    number, for which it lists each enum's names in the order of their numbers. `guesses_tags` finds a missing tag of a
+    union's member out from what else is there, which is for readers of other people's answers.
     """
 
-    def __init__(self, wire_type: type[T] | UnionType, *, protojson: EnumNames | None = None) -> None:
+    def __init__(
+        self, wire_type: type[T] | UnionType, *, protojson: EnumNames | None = None, guesses_tags: bool = True
+    ) -> None:
         self._type = wire_type
         self._decoder = msgspec.json.Decoder(wire_type)
         self._schema = inspect.type_info(wire_type)
         self._protojson = protojson
+        self._tolerance = _Tolerance(protojson, guesses_tags)
 
     def read(self, raw: bytes, *, max_depth: int = MAX_DEPTH) -> T:
         """The struct that these bytes spell.
@@ -117,7 +121,7 @@ class Reader(Generic[T]):
         Raises:
             Fault: it does not spell one.
         """
-        relaxed = _relax(value, self._schema, self._protojson)
+        relaxed = _relax(value, self._schema, self._tolerance)
         try:
             return msgspec.convert(relaxed, self._type)
         except msgspec.ValidationError as exc:
@@ -215,39 +219,48 @@ def read_each(reader: Reader[T], members: dict[str, JsonValue], path: str) -> di
 # --- the tolerant reading ---------------------------------------------------------------------------------------------
 
 
-def _relax(value: JsonValue, schema: inspect.Type, protojson: EnumNames | None) -> Any:
+class _Tolerance(NamedTuple):
+    """What is understood beside the usual spelling."""
+
+    enums: EnumNames | None
+    guesses_tags: bool
+
+
+def _relax(value: JsonValue, schema: inspect.Type, tolerance: _Tolerance) -> Any:
     """Spell a value as the schema wants it, as far as the tolerance goes; what remains wrong is for msgspec to say."""
     match schema:
         case inspect.UnionType(types=members):
-            return _relax_union(value, members, protojson)
+            return _relax_union(value, members, tolerance)
         case inspect.StructType() if isinstance(value, dict):
-            return _relax_struct(_wrapped(value, schema), schema, protojson)
+            return _relax_struct(_wrapped(value, schema), schema, tolerance)
         case inspect.ListType(item_type=item) if isinstance(value, list):
-            return [_relax(child, item, protojson) for child in value]
+            return [_relax(child, item, tolerance) for child in value]
         case inspect.DictType(value_type=item) if isinstance(value, dict):
-            return {name: _relax(child, item, protojson) for name, child in value.items()}
+            return {name: _relax(child, item, tolerance) for name, child in value.items()}
         case inspect.BytesType() if isinstance(value, str):
             return _standard_base64(value)
-        case inspect.LiteralType(values=names) if protojson and type(value) is int:
-            return _enum_name(value, cast("tuple[str, ...]", names), protojson)
-        case inspect.IntType() if protojson:
+        case inspect.LiteralType(values=names) if tolerance.enums and type(value) is int:
+            return _enum_name(value, cast("tuple[str, ...]", names), tolerance.enums)
+        case inspect.IntType() if tolerance.enums:
             return _whole_number(value)
         case _:
             return value
 
 
-def _relax_union(value: JsonValue, members: tuple[inspect.Type, ...], protojson: EnumNames | None) -> Any:
-    """An optional member, or one of several tagged structs; a missing tag is found out from the members there are."""
+def _relax_union(value: JsonValue, members: tuple[inspect.Type, ...], tolerance: _Tolerance) -> Any:
+    """An optional member, or one of several tagged structs; a missing tag may be found out from its members."""
     candidates = [member for member in members if not isinstance(member, inspect.NoneType)]
     if value is None or len(candidates) == 1:
-        return value if value is None else _relax(value, candidates[0], protojson)
+        return value if value is None else _relax(value, candidates[0], tolerance)
     structs = [member for member in candidates if isinstance(member, inspect.StructType)]
     if not isinstance(value, dict) or not structs:
         return value
     tag_field = structs[0].tag_field or ""
-    tag = value.get(tag_field) or next((s.tag for s in structs if _has_required(value, s)), None)
+    tag = value.get(tag_field)
+    if not tag and tolerance.guesses_tags:
+        tag = next((s.tag for s in structs if _has_required(value, s)), None)
     chosen = next((s for s in structs if s.tag == tag), None)
-    return {**_relax_struct(value, chosen, protojson), tag_field: tag} if chosen else value
+    return {**_relax_struct(value, chosen, tolerance), tag_field: tag} if chosen else value
 
 
 def _has_required(value: dict[str, JsonValue], schema: inspect.StructType) -> bool:
@@ -263,17 +276,17 @@ def _wrapped(value: dict[str, JsonValue], schema: inspect.StructType) -> dict[st
     return {member: value} if member and not any(name in value for name in kinds.values()) else value
 
 
-def _relax_struct(value: dict[str, JsonValue], schema: inspect.StructType, protojson: EnumNames | None) -> Any:
+def _relax_struct(value: dict[str, JsonValue], schema: inspect.StructType, tolerance: _Tolerance) -> Any:
     fields = {field.encode_name: field for field in schema.fields}
     relaxed: dict[str, Any] = {}
     for given, child in value.items():
-        name = given if given in fields or protojson is None else _camel_case(given)
+        name = given if given in fields or tolerance.enums is None else _camel_case(given)
         field = fields.get(name)
         if field is None or (name != given and name in value):
             continue
         if child is None and not field.required and not isinstance(field.type, inspect.AnyType):
             continue
-        relaxed[name] = _relax(child, field.type, protojson)
+        relaxed[name] = _relax(child, field.type, tolerance)
     return relaxed
 
 

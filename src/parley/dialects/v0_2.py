@@ -52,7 +52,7 @@ def encode_card(card: AgentCard) -> WireCard:
     return wire
 
 
-SEND = Codec(Reader(WireSend), v0_3.decode_send, encode_send)
+SEND = Codec(Reader(WireSend, guesses_tags=False), v0_3.decode_send, encode_send)
 CARDS = Codec(Reader(WireCard), partial(decode_card, unstated=Version.V0_2), encode_card)
 
 DIALECT = replace(

@@ -15,7 +15,7 @@ from msgspec import Meta, Struct, field
 
 from parley.dialects.carried import carry_part, unload_part, unwrap_data, wrap_data
 from parley.dialects.dialect import Codec, JsonDialect, nothing
-from parley.dialects.fields import Count, NonEmpty, OneOf, Reader, always_text
+from parley.dialects.fields import Count, NonEmpty, OneOf, Reader, always_list, always_text
 from parley.dialects.objects import Objects
 from parley.dialects.timestamps import in_utc
 from parley.dialects.v0_3_card import CARDS
@@ -154,7 +154,9 @@ class WireRestSendResult(OneOf):
 
 
 class WirePushAuthentication(Wire):
-    schemes: list[str]
+    schemes: list[str] = field(
+        default_factory=always_list
+    )  # the protobuf repeats it, so SDKs over REST may leave it out
     credentials: str | None = None
 
 
@@ -387,7 +389,7 @@ def encode_create_push_config(request: r.CreatePushConfigRequest) -> WireTaskPus
 
 # --- the table --------------------------------------------------------------------------------------------------------
 
-SEND = Codec(Reader(WireSend), decode_send, encode_send)
+SEND = Codec(Reader(WireSend, guesses_tags=False), decode_send, encode_send)
 TASK = Codec(Reader(WireTask), OBJECTS.decode_task, OBJECTS.encode_task)
 EVENT: Codec[Any, StreamEvent] = Codec(Reader[Any](WireEvent), decode_event, encode_event)
 SEND_RESULT: Codec[Any, Any] = Codec(Reader[Any](WireTask | WireMessage), decode_send_result, encode_event)
@@ -455,10 +457,14 @@ DIALECT = JsonDialect(
 
 REST_EVENT = Codec(Reader(WireRestEvent), OBJECTS.decode_wrapped, OBJECTS.encode_wrapped)
 
+REST_SEND = Codec(Reader(WireSend), decode_send, encode_send)
+
 REST_DIALECT = replace(
     DIALECT,
     requests={
         **DIALECT.requests,
+        ops.SEND_MESSAGE.name: REST_SEND,
+        ops.SEND_STREAMING_MESSAGE.name: REST_SEND,
         ops.GET_TASK.name: Codec(
             Reader(WireTaskQuery),
             # SDKs fill the query from protobuf, where 0 is the same as not given.

@@ -8,6 +8,8 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict
 from collections.abc import Callable
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import TypeVar
 from urllib.parse import urlsplit
 
@@ -52,10 +54,21 @@ class Signer(Struct, frozen=True):
 
 
 class CardDocument(Struct, frozen=True):
-    """A card as bytes, and a tag that changes when they do."""
+    """A card as bytes, a tag that changes when they do, and since when they are so."""
 
     body: bytes
     etag: str
+    modified: datetime
+
+    def is_known(self, etags: str | None, since: str | None) -> bool:
+        """Whether a caller has it already, by its `If-None-Match`, or else by its `If-Modified-Since`."""
+        if etags is not None:
+            return etags.strip() == "*" or self.etag in (tag.strip().removeprefix("W/") for tag in etags.split(","))
+        try:
+            date = parsedate_to_datetime(since) if since else None
+        except (ValueError, OverflowError):
+            return False  # RFC 9110 section 13.1.3: what is not a date is ignored
+        return date is not None and date.tzinfo is not None and date >= self.modified
 
 
 class Cards:
@@ -79,6 +92,7 @@ class Cards:
         grpc_tenant: str | None = None,
     ) -> None:
         self._agent = agent
+        self._modified = datetime.now(UTC).replace(microsecond=0)  # what the card says is settled here
         self._security = security
         self.signer = signer
         self._default_version = default_version
@@ -107,7 +121,7 @@ class Cards:
     def _write(self, base_url: str, version: Version | None) -> CardDocument:
         card = self.card(base_url)
         body = DIALECTS[version].encode_card(card) if version else encode_superset_card(card)
-        return CardDocument(body, f'"{hashlib.sha256(body).hexdigest()[:32]}"')
+        return CardDocument(body, f'"{hashlib.sha256(body).hexdigest()[:32]}"', self._modified)
 
     def _make(self, base_url: str, grpc_target: str | None, everything: bool) -> AgentCard:
         card = self._agent.card(

@@ -11,6 +11,7 @@ from copy import copy
 from parley.engine.clock import random_id
 from parley.protocol.errors import (
     A2AError,
+    ContentTypeNotSupportedError,
     ErrorRow,
     InternalError,
     InvalidRequestError,
@@ -33,10 +34,10 @@ class BodyTooLargeError(InvalidRequestError):
     row = ErrorRow(-32600, 413, "RESOURCE_EXHAUSTED", "INVALID_REQUEST", 413, "RESOURCE_EXHAUSTED")
 
 
-class MediaTypeError(InvalidRequestError):
+class MediaTypeError(ContentTypeNotSupportedError):
     """The request's body must be JSON; say so with `Content-Type: application/json`"""
 
-    row = ErrorRow(-32600, 415, "INVALID_ARGUMENT", "INVALID_REQUEST", 415, "INVALID_ARGUMENT")
+    row = ErrorRow(-32005, 415, "INVALID_ARGUMENT", "CONTENT_TYPE_NOT_SUPPORTED", 415, "INVALID_ARGUMENT")
 
 
 class ClientGone(ParleyError):

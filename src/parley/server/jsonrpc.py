@@ -101,6 +101,8 @@ class JsonRpcEndpoint:
         manner.id = self._checked_id(rpc.id)
         found = await self._detect(rpc, request.version_header, identity)
         manner.version, manner.streams = found.version, found.operation.streams
+        if not rpc.states_version and found.version is not Version.V0_1:
+            raise InvalidRequestError('jsonrpc must be given, as "2.0"', path="$.jsonrpc")
         asked = DIALECTS[found.version].decode_request(found.operation, rpc.params)
         call = request.call(self._service.agent_id, found.operation, found.version, Binding.JSONRPC, identity)
         if found.operation.streams:
@@ -114,7 +116,10 @@ class JsonRpcEndpoint:
         return request_id
 
     async def _detect(self, rpc: jsonrpc.Request, header: str | None, identity: Identity) -> Detection:
-        """The dialect of the request; where three releases share the method, that in which the task was created."""
+        """The dialect of the request; where three releases share the method, that in which the task was created.
+
+        An unknown task is taken for one of 0.1 if the request leaves out `jsonrpc`, which only 0.1 allows.
+        """
         created_in = None
         if not header and is_ambiguous(rpc.method):
             try:
@@ -122,6 +127,8 @@ class JsonRpcEndpoint:
             except msgspec.MsgspecError:
                 task_id = ""  # the dialect's own reader will say what is wrong
             created_in = await self._service.created_in(task_id, identity) if task_id else None
+            if created_in is None and not rpc.states_version:
+                created_in = Version.V0_1
         return detect_jsonrpc(rpc.method, header, created_in=created_in)
 
     async def _stream(self, request: HttpRequest, request_id: bytes, call: Call, batches: Batches) -> None:

@@ -320,8 +320,9 @@ class _Writer:
         shapes = [self._schemas[version].of_reply(DIALECTS[version].cards.reader) for version in newest]
         older = Schemas("v0_2", self._components).of_reply(v0_2.CARDS.reader)
         version = self._headers(list(Version), None)[0]
-        unchanged: JsonObject = {"description": "The card is still the one that `If-None-Match` names."}
+        unchanged: JsonObject = {"description": "The card is still the one that the caller has."}
         tag = _parameter("If-None-Match", "header", {"type": "string"}, "The `ETag` of a card that the caller has.")
+        since = _parameter("If-Modified-Since", "header", {"type": "string"}, "Its `Last-Modified`, without an `ETag`.")
         refused = _failure(400, "`VERSION_NOT_SUPPORTED`", ref("v1_0.Error"))
         routes: JsonObject = {}
         for path, name, schema, about in (
@@ -329,14 +330,15 @@ class _Writer:
             ("/.well-known/agent.json", "get_card_0_2", _any_of([older, *shapes]), "Read the card as A2A 0.2 has it."),
         ):
             reply = _json_reply("The card.", schema)
-            reply["headers"] = {name: {"schema": {"type": "string"}} for name in ("ETag", "Cache-Control")}
+            names = ("ETag", "Last-Modified", "Cache-Control")
+            reply["headers"] = {name: {"schema": {"type": "string"}} for name in names}
             routes[path] = {
                 "get": {
                     "operationId": name,
                     "summary": about,
                     "tags": ["Cards"],
                     "security": [],
-                    "parameters": [version, tag],
+                    "parameters": [version, tag, since],
                     "responses": {"200": reply, "304": unchanged, "400": refused},
                 }
             }

@@ -6,6 +6,7 @@ Paths are looked up in this order: JSON-RPC at the URL itself, the pages in the 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from email.utils import format_datetime
 from urllib.parse import quote
 
 from parley.dialects.registry import DIALECTS
@@ -82,11 +83,11 @@ class Site:
         document = self._cards.document(request.base_url, version)
         headers: list[Header] = [
             (b"etag", document.etag.encode()),
+            (b"last-modified", format_datetime(document.modified, usegmt=True).encode()),
             (b"cache-control", b"public, max-age=%d" % PUBLIC_SECONDS),
             (b"vary", b"A2A-Version, Host"),
         ]
-        known = request.headers.get("if-none-match", "")
-        if known.strip() == "*" or document.etag in (tag.strip().removeprefix("W/") for tag in known.split(",")):
+        if document.is_known(request.headers.get("if-none-match"), request.headers.get("if-modified-since")):
             await request.start_reply(304, headers)  # without a length: RFC 9110 section 8.6
             await request.send_piece(b"", is_last=True)
         else:

@@ -3,7 +3,8 @@
 It does not know which methods exist nor what params, results and error objects mean: they are JSON text to it. The id
 is JSON text too, so that a peer gets back the very spelling it sent (`1.50`, `1e3`, `"\\u00e9"`).
 Whatever the bytes, `decode_request` raises `RejectedRequest` alone and `decode_response` `PeerProtocolError` alone.
-`id` and `jsonrpc` may be absent, as 0.1 allows. Spec: JSON-RPC 2.0 section 4 and 5, A2A 1.0 section 9, 0.1 schema.
+`id` and `jsonrpc` may be absent, as 0.1 allows; a request tells whether it stated its version.
+Spec: JSON-RPC 2.0 section 4 and 5, A2A 1.0 section 9, 0.1 schema.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ class Request(Struct, frozen=True):
     id: bytes
     method: str
     params: bytes
+    states_version: bool = True
+    """Whether it has `jsonrpc`, which only callers of 0.1 may leave out."""
 
 
 class Response(Struct, frozen=True):
@@ -56,7 +59,7 @@ class RejectedRequest(ParleyError):
 # Every member is Raw, hence decoding fails only where the bytes are no JSON object. What is wrong inside is found
 # afterwards, when the id is known.
 class _Envelope(Struct):
-    jsonrpc: Raw = Raw(b'"2.0"')
+    jsonrpc: Raw = Raw()
     id: Raw = Raw(NULL)
 
 
@@ -113,9 +116,9 @@ def decode_request(body: bytes) -> Request:
         envelope = _decode_envelope(_request_decoder, body)
         request_id = _read_id(envelope)
         _check_version(envelope)
-        request = Request(request_id, _read_method(envelope), _read_params(envelope))
+        method, params = _read_method(envelope), _read_params(envelope)
         _check_names(body)
-        return request
+        return Request(request_id, method, params, bool(bytes(envelope.jsonrpc)))
     except A2AError as error:
         raise RejectedRequest(error, request_id=request_id) from error
 
@@ -195,7 +198,7 @@ def _check_names(body: bytes) -> None:
 
 
 def _check_version(envelope: _Envelope) -> None:
-    if _read_text(envelope.jsonrpc) != "2.0":
+    if bytes(envelope.jsonrpc) and _read_text(envelope.jsonrpc) != "2.0":
         raise InvalidRequestError('jsonrpc must be "2.0"', path="$.jsonrpc")
 
 

@@ -189,10 +189,16 @@ def parse_query(query: str) -> dict[str, list[str]]:
 def read_query(route: Route, fields: Mapping[str, Sequence[str]]) -> dict[str, QueryValue]:
     """The parameters that a route declares, typed, out of `parse_query`'s fields; other names are ignored.
 
+    Names in snake_case are read too: SDKs of 0.3 send the protobuf's own.
+
     Raises:
         InvalidParamsError: a value has the wrong type, or a name occurs twice; `path` says which.
     """
-    return {name: _read_value(name, fields[name]) for name in route.query if name in fields}
+    given = {_CAMEL_CASE.get(name, name): values for name, values in fields.items()}
+    if len(given) < len(fields):
+        twice = next(name for name in fields if _CAMEL_CASE.get(name, "") in fields)
+        raise InvalidParamsError("Given more than once", path=f"$.{_CAMEL_CASE[twice]}")
+    return {name: _read_value(name, given[name]) for name in route.query if name in given}
 
 
 def encode_query(values: Mapping[str, QueryValue | None]) -> str:
@@ -208,6 +214,13 @@ def encode_query(values: Mapping[str, QueryValue | None]) -> str:
         raise LocalProtocolError("A query string can hold Unicode only") from exc
 
 
+_CAMEL_CASE = {
+    re.sub("[A-Z]", lambda letter: f"_{letter[0].lower()}", name): name
+    for operation in OPERATIONS
+    for route in operation.routes.values()
+    for name in route.query
+    if name != name.lower()
+}
 _INTEGERS = frozenset({"historyLength", "pageSize"})
 _BOOLEANS = frozenset({"includeArtifacts"})
 
