@@ -9,7 +9,7 @@ help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 run: PORT ?= 8080
-run: GRPC_PORT ?= 0
+run: GRPC_PORT ?= off
 run: STORE ?= sqlite:///.venv/run.db
 run: .venv/.installed ## Serve an example at http://127.0.0.1:8080 and say what to try. Also PORT=, GRPC_PORT=, STORE=.
 	@echo "A trip planner. It writes its plan while you watch and makes a file; say only «Rome», and it asks for how long."

@@ -51,7 +51,7 @@ def announcement(*agents: Agent, **options: Any) -> Announcement:
         "public_url": None,
         "local_grpc": None,
         "public_grpc": None,
-        "how_to_get_grpc": None,
+        "grpc_hint": None,
         "listens_everywhere": False,
         "store": "memory:",
         "what_remains": "all is lost",
@@ -132,10 +132,10 @@ def test_a_server_behind_a_public_url_says_where_it_is_from_here_too() -> None:
 
 
 def test_a_server_at_every_address_without_grpc_says_so() -> None:
-    ready = announcement(hello(), listens_everywhere=True, how_to_get_grpc="pip install it")
+    ready = announcement(hello(), listens_everywhere=True, grpc_hint="--grpc-port 1 serves it")
     assert places(ready) == [
         *places_of("http://here:1"),
-        "  gRPC       off: pip install it",
+        "  gRPC       off; --grpc-port 1 serves it",
         "  store      memory:",
         "  listens at every address of this machine, port 1",
     ]

@@ -20,7 +20,7 @@ PLAN = "# 1 days in Rome\n\n## Day 1\n\nIn the morning the largest museum, in th
 
 def test_make_run_serves_an_agent_that_asks_streams_and_makes_a_file() -> None:
     # The environment is what runs this test: making it again would change it under our feet.
-    make = ("make", "-o", ".venv/.installed", "run", "PORT=0", "GRPC_PORT=0", "STORE=memory:")
+    make = ("make", "-o", ".venv/.installed", "run", "PORT=0", "STORE=memory:")
     with running(*make, cwd=ROOT) as command:
         url = command.until_ready()
         assert json.loads(fetch(f"{url}/.well-known/agent-card.json"))["name"] == "Trip planner"

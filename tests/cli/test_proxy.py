@@ -188,7 +188,7 @@ def test_ports_that_are_taken_are_told_at_once(agent: str) -> None:
         http, grpc = (str(taken.getsockname()[1]) for taken in (one, other))
         done = CliRunner().invoke(app, ["proxy", agent, "--port", http, "--grpc-port", grpc])
     assert done.exit_code == 1
-    for words in (f"Port {http} at", "--port 0", f"Port {grpc} at", "--grpc-port off"):
+    for words in (f"Port {http} at", "--port 0", f"Port {grpc} at", "--grpc-port 0"):
         assert words in done.output
 
 

@@ -186,25 +186,29 @@ main()
 """
 
 
-def test_without_grpc_installed_it_serves_the_rest_unless_grpc_was_asked_for(directory: Path) -> None:
+def test_grpc_is_served_and_listed_only_where_it_is_asked_for_and_then_must_be_installed(directory: Path) -> None:
+    """google-adk refuses a card if any of its interfaces is not an http URL of the card's own origin."""
     command = (sys.executable, "-c", WITHOUT_GRPC, "serve", "echo", "--port", "0", "--store", "memory:")
     with running(*command, cwd=directory) as server:
-        server.until_ready()
-        assert "  gRPC       off: pip install 'parley-a2a[grpc]'" in server.said
+        url = server.until_ready()
+        card = json.loads(fetch(f"{url}/.well-known/agent-card.json"))
+        assert {face["url"].rstrip("/") for face in card["supportedInterfaces"]} == {url}
+        assert {face["url"].rstrip("/") for face in card["additionalInterfaces"]} == {url}
+        assert "  gRPC       off; --grpc-port 50051 serves it" in server.said
         assert text_of(run_curl(server.curl, directory)) == "Say it's me"
         assert server.end() == 0
     with running(*command, "--grpc-port", "0", cwd=directory) as server:
         assert server.ended() == 2
-    assert server.logged == ["Error: gRPC is not installed. pip install 'parley-a2a[grpc]', or --grpc-port off."]
+    assert server.logged == ["Error: gRPC is not installed. pip install 'parley-a2a[grpc]', or leave out --grpc-port."]
 
 
 def test_the_card_names_grpc_where_callers_reach_it(directory: Path) -> None:
-    options = ("--port", "0", "--grpc-port", "0", "--store", "memory:", "--public-grpc-url", "grpc.example:443")
+    options = ("--port", "0", "--grpc-port", "0", "--store", "memory:", "--public-grpc-url", "https://grpc.example")
     with served("echo", *options, "--cors-origin", "https://a.example", cwd=directory) as command:
         card = json.loads(fetch(f"{command.until_ready()}/.well-known/agent-card.json"))
-        assert "  gRPC       grpc.example:443  (0.3 and 1.0)" in command.said
+        assert "  gRPC       https://grpc.example  (0.3 and 1.0)" in command.said
         assert command.end() == 0
-    assert "grpc.example:443" in {face["url"] for face in card["supportedInterfaces"]}
+    assert "https://grpc.example" in {face["url"] for face in card["supportedInterfaces"]}
 
 
 # --- certificates -----------------------------------------------------------------------------------------------------
@@ -236,7 +240,7 @@ def test_a_port_that_is_taken_is_named_with_the_cure(directory: Path, taken_port
     grpc = ["serve", "echo", "--port", "0", "--grpc-port", str(taken_port)]
     assert run_each([http, grpc], cwd=directory) == [
         (1, [], [f"{reason}For HTTP: --port 0 picks a free one."]),
-        (1, [], [f"{reason}For gRPC: --grpc-port 0 picks a free one, --grpc-port off does without."]),
+        (1, [], [f"{reason}For gRPC: --grpc-port 0 picks a free one."]),
     ]
     assert not (directory / "parley.db").exists()
 
@@ -307,8 +311,9 @@ def test_mistakes_are_told_in_one_line_each(directory: Path) -> None:
         ),
         (["serve", "x", "--cors-origin", "https://a.example/"], "'https://a.example/' is no origin."),
         (["serve", "x", "--allowed-host", "a.example:80"], "Invalid host name: 'a.example:80'."),
-        (["serve", "x", "--public-grpc-url", "a.example"], "'a.example' is no host and port."),
-        (["serve", "x", "--public-grpc-url", "a.example:0"], "'a.example:0' is no host and port."),
+        (["serve", "x", "--public-grpc-url", "a.example:1"], "gRPC is not served. Say where with --grpc-port."),
+        (["serve", "x", "--grpc-port", "0", "--public-grpc-url", "a.example"], "'a.example' is no host and port."),
+        (["serve", "x", "--grpc-port", "0", "--public-grpc-url", "a.example:0"], "'a.example:0' is no host and port."),
         (["serve"], "Missing argument"),
         (["token", ""], "Its holder needs a name."),
         (["token", "ci", "--scope", "a b"], "'a b' is no scope: it must be one word."),

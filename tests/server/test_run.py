@@ -184,12 +184,12 @@ async def test_the_card_names_grpc_where_callers_reach_it() -> None:
     with fail_after(10):
         await serve(
             app,
-            Serving(port=0, grpc_port=0, public_grpc=("grpc.example", 443)),
+            Serving(port=0, grpc_port=0, public_grpc="grpcs://grpc.example"),
             on_ready=lambda _: stop.set(),
             stop=stop,
         )
     faces = app.services["echo"].cards.card("http://here").interfaces
-    assert {face.url for face in faces if face.binding is Binding.GRPC} == {"grpc.example:443"}
+    assert {face.url for face in faces if face.binding is Binding.GRPC} == {"grpcs://grpc.example"}
 
 
 async def test_the_log_line_has_fields_for_machines(caplog: pytest.LogCaptureFixture) -> None:

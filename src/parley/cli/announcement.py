@@ -48,8 +48,8 @@ class Announcement:
     """Where it is for everybody else, if somebody said so."""
     local_grpc: str | None
     public_grpc: str | None
-    how_to_get_grpc: str | None
-    """What to type to have gRPC, where it is not installed."""
+    grpc_hint: str | None
+    """How to have gRPC, where nothing was said about it."""
     listens_everywhere: bool
     store: str
     what_remains: str
@@ -92,8 +92,8 @@ class Announcement:
         if self.local_grpc:
             versions = "1.0" if len(self._agents) > 1 else "0.3 and 1.0"
             yield "gRPC", f"{self.public_grpc or self.local_grpc}  ({versions})"
-        elif self.how_to_get_grpc:
-            yield "gRPC", f"off: {self.how_to_get_grpc}"
+        elif self.grpc_hint:
+            yield "gRPC", f"off; {self.grpc_hint}"
         if self.has_metrics:
             yield "metrics", f"{self._url}/metrics"
         yield "store", self.store

@@ -61,5 +61,5 @@ def _other_problem(error: PortError, serving: Serving) -> Iterator[PortError]:
 
 def _port_hint(port: int, serving: Serving) -> str:
     if port == serving.grpc_port:
-        return "For gRPC: --grpc-port 0 picks a free one, --grpc-port off does without."
+        return "For gRPC: --grpc-port 0 picks a free one."
     return "For HTTP: --port 0 picks a free one."

@@ -21,7 +21,6 @@ import typer
 from rich.console import Console
 
 from parley import Agent
-from parley.cli.calling import INSTALL_GRPC
 from parley.cli.option_groups import unfolded
 from parley.cli.reload import end_with_reloader, free_port, run_reloading
 from parley.cli.running import fail, run_server
@@ -96,7 +95,7 @@ def serve(
     \b
     Examples:
       parley serve currency:agent
-      parley serve currency.py report.py:reporter --port 9000 --grpc-port off
+      parley serve currency.py report.py:reporter --port 9000 --grpc-port 50051
       parley serve currency:agent --host 0.0.0.0 --auth auth.toml \\
         --tls-cert cert.pem --tls-key key.pem
     """
@@ -259,14 +258,13 @@ def _announcement(
     from parley.server.run import is_loopback
 
     server, serving = options.server, options.server.serving
-    public_grpc = serving.public_grpc
     return Announcement(
         app=app,
         local_url=bound.url,
         public_url=server.public_url.rstrip("/") if server.public_url else None,
         local_grpc=bound.grpc_target,
-        public_grpc=f"{public_grpc[0]}:{public_grpc[1]}" if public_grpc and bound.grpc_target else None,
-        how_to_get_grpc=INSTALL_GRPC if server.is_grpc_missing else None,
+        public_grpc=serving.public_grpc,
+        grpc_hint=server.grpc_hint,
         listens_everywhere=serving.host in ("", "0.0.0.0", "::"),
         store=options.store,
         what_remains=_what_remains(options.store),

@@ -74,7 +74,8 @@ class ServerOptions:
     """What a server is told, whatever it serves."""
 
     serving: Serving
-    is_grpc_missing: bool
+    grpc_hint: str | None
+    """How to have gRPC, if nothing was said about it."""
     public_url: str | None
     auth: Path | None
     signing_key: Path | None
@@ -184,15 +185,19 @@ def server_options(
         str | None,
         typer.Option(
             metavar="PORT|off",
-            help="The gRPC port; 0 picks a free one, off serves none.",
-            show_default=f"{GRPC_PORT}, if gRPC is installed",
+            help=f"Serve gRPC too, at this port, usually {GRPC_PORT}; 0 picks a free one.",
+            show_default="off",
         ),
     ] = None,
     public_url: Annotated[
         str | None, typer.Option(metavar="URL", help="Where callers reach this server, for the URLs in its cards.")
     ] = None,
     public_grpc_url: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Where callers reach gRPC, if that is somewhere else.")
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="Where callers reach gRPC, if that is somewhere else; the card has it as given.",
+        ),
     ] = None,
     auth: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Who may call: a TOML file. See parley token.")
@@ -251,6 +256,8 @@ def server_options(
     from parley.server.run import Serving
 
     grpc = _grpc_port(grpc_port)
+    if public_grpc_url is not None and grpc is None:
+        raise typer.BadParameter("gRPC is not served. Say where with --grpc-port.", param_hint="--public-grpc-url")
     serving = Serving(
         host=host,
         port=port,
@@ -264,7 +271,7 @@ def server_options(
     )
     return ServerOptions(
         serving=serving,
-        is_grpc_missing=grpc is None and grpc_port is None,
+        grpc_hint=f"--grpc-port {GRPC_PORT} serves it" if grpc_port is None else None,
         public_url=check_url(public_url, "--public-url"),
         auth=auth,
         signing_key=signing_key,
@@ -281,13 +288,14 @@ HowToServe = Annotated[ServerOptions, OptionGroup(server_options)]
 
 
 def _grpc_port(text: str | None) -> int | None:
-    """The port for gRPC. Nobody who does not ask for it needs to have it installed."""
-    port = GRPC_PORT if text is None else parse_grpc_port(text)
-    if port is None or all(importlib.util.find_spec(name) for name in GRPC_MODULES):
-        return port
-    if text is not None:
-        fail(f"gRPC is not installed. {INSTALL_GRPC}, or --grpc-port off.", code=2)
-    return None
+    """The port for gRPC, which is served only where it is asked for.
+
+    google-adk refuses a card with an interface that is not an http URL of the card's own origin.
+    """
+    port = None if text is None else parse_grpc_port(text)
+    if port is not None and not all(importlib.util.find_spec(name) for name in GRPC_MODULES):
+        fail(f"gRPC is not installed. {INSTALL_GRPC}, or leave out --grpc-port.", code=2)
+    return port
 
 
 def parse_grpc_port(text: str) -> int | None:
@@ -314,15 +322,16 @@ def check_url(url: str | None, option: str) -> str | None:
     return url
 
 
-def _check_target(text: str | None) -> tuple[str, int] | None:
-    if text is None:
-        return None
-    found = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[^:/?#@\s\[\]]+):(\d{1,5})", text)
-    if found is None or not 0 < int(found[2]) <= 65_535:
+def _check_target(text: str | None) -> str | None:
+    if text is None or re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/?#@\s]+/?", text):
+        return text
+    found = re.fullmatch(r"(?:\[[0-9A-Fa-f:.]+\]|[^:/?#@\s\[\]]+):(\d{1,5})", text)
+    if found is None or not 0 < int(found[1]) <= 65_535:
         raise typer.BadParameter(
-            f"{text!r} is no host and port. Write it as agents.example.com:443", param_hint="--public-grpc-url"
+            f"{text!r} is no host and port. Write it as agents.example.com:443, or with a scheme before it.",
+            param_hint="--public-grpc-url",
         )
-    return found[1], int(found[2])
+    return text
 
 
 def _check_origin(text: str) -> str:

@@ -218,9 +218,12 @@ class App:
         urls = [self._public_url] if self._public_url else []
         return urls if self._side_door is None else [*urls, self._side_door.url]
 
-    def announce_grpc(self, port: int, host: str | None = None) -> None:
-        """Put a gRPC server that listens at this port into the cards, at the host that their readers know."""
-        self._grpc = (host, port)
+    def announce_grpc(self, port: int, public_url: str | None = None) -> None:
+        """Put a gRPC server that listens at this port into the cards, at the host that their readers know.
+
+        SDKs dial a bare `host:port`, so that is what cards say; a public URL is written as it is given.
+        """
+        self._grpc = (public_url, port)
 
     def url_of(self, agent_id: str, origin: str) -> str:
         """Where an agent is for callers who know the app by this origin."""
@@ -230,8 +233,8 @@ class App:
     def _grpc_target(self, base_url: str) -> str | None:
         if self._grpc is None:
             return None
-        host, port = self._grpc
-        return f"{host or host_of(base_url)}:{port}"
+        public_url, port = self._grpc
+        return public_url or f"{host_of(base_url)}:{port}"
 
     # --- requests -----------------------------------------------------------------------------------------------------
 

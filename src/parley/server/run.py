@@ -71,8 +71,8 @@ class Serving:
     """0 picks a free one."""
     grpc_port: int | None = None
     """None serves no gRPC, and does not import it."""
-    public_grpc: tuple[str, int] | None = None
-    """Host and port where callers reach gRPC, for the cards; otherwise the host they know, and the port above."""
+    public_grpc: str | None = None
+    """Where callers reach gRPC, as the cards say it; without it, `host:port` of the host they know and that port."""
     tls: TlsFiles | None = None
     allow_anonymous: bool = False
     """Let an app without security schemes be reached from other machines."""
@@ -200,8 +200,7 @@ async def _start_grpc(app: App, serving: Serving, bound: Bound, port: int) -> tu
     except OSError as error:
         raise PortError(port, str(error)) from error
     if serving.public_grpc is not None:
-        public_host, public_port = serving.public_grpc
-        app.announce_grpc(public_port, public_host)
+        app.announce_grpc(port, serving.public_grpc)
     return server, Bound(bound.url, f"{_reachable(serving.host)}:{port}")
 
 
