@@ -228,6 +228,8 @@ def test_carried_values_of_the_wrong_type_stay_metadata() -> None:
     assert carried.unload_part(odd) == (None, None, odd)
     assert carried.unload_texts(odd, carried.REFERENCE_TASK_IDS) == ((), odd)
     assert carried.unload_texts({}, carried.EXTENSIONS) == ((), {})
+    data, marked = {"value": 1, "unit": "km"}, {carried.DATA_VALUE: True}
+    assert carried.unwrap_data(data, marked) == DataPart(data, metadata=marked)
 
 
 # --- ProtoJSON: 1.0, and 0.3 over REST --------------------------------------------------------------------------------
@@ -305,6 +307,7 @@ def test_0_3_protojson_reads_file_bytes_written_plainly_or_as_base64_text() -> N
     assert content("YUdrPQ==") == b"hi"  # base64 of the text aGk=
     assert content("aGkh") == b"hi!"  # base64 of hi!
     assert content("aGkhIQ==") == b"hi!!"  # four bytes that are no base64
+    assert content("YUdraCEhISE=") == b"aGkh!!!!"  # nor are these, although they begin so
 
 
 @pytest.mark.parametrize(

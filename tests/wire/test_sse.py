@@ -173,6 +173,7 @@ def outcome_of(chunks: list[bytes], *, max_frame_bytes: int) -> Outcome:
         (b"\xef\xbb\xbfdata: a\n\n", [Frame(b"a")]),
         (b"\xef\xbb\xbf\xef\xbb\xbfdata: a\n\ndata: b\n\n", [Frame(b"b")]),
         (b"\n\xef\xbb\xbfdata: a\n\n", []),
+        (b"data: a\n\n\xef\xbb\xbfdata: b\n\n", [Frame(b"a")]),
         (b"Data: a\ndata : a\nother: a\nx\n\n", []),
         (b"event: error\ndata: a\n\ndata: b\n\n", [Frame(b"a", "error"), Frame(b"b")]),
         (b"event: error\n\ndata: b\n\n", [Frame(b"b")]),
