@@ -58,6 +58,7 @@ async def test_rest_streams_have_the_same_ids() -> None:
         params = send("count 3", message_id="m-1")["params"]
         async with client.stream("POST", "/message:stream", json=params) as reply:
             frames = [frame async for frame in frames_of(reply)]
+        assert (reply.headers["cache-control"], reply.headers["x-accel-buffering"]) == ("no-store", "no")
         task_id = json.loads(frames[0].data)["task"]["id"]
         for verb in ("GET", "POST"):
             headers = {"last-event-id": frames[1].id}
