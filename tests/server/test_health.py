@@ -148,6 +148,9 @@ async def test_a_handler_that_blocks_the_loop_is_named_in_the_log_and_in_a_metri
             assert 'parley_loop_blocked_seconds_count{agent="echo"}' not in shown
     finally:
         logger.removeHandler(notice)
-    (said,) = [record.getMessage() for record in records]
+    (record,) = records
+    said, stack = record.getMessage(), str(record.stack_info)
     assert said.startswith(f"The handler of blocker (task {task['id']}) has blocked the event loop for 0.05 seconds")
-    assert "in block_everything" in said
+    assert "It is in block_everything, line " in said
+    assert stack.splitlines()[0].endswith(" in block_everything")
+    assert "noticed.wait(10)" in stack

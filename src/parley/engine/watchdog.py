@@ -14,6 +14,7 @@ import threading
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from time import monotonic
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from parley.engine.run import Run
 
 logger = logging.getLogger(__name__)
+
+PACKAGE = str(Path(__file__).parents[1])
 
 RUN_NAME = "run "
 """How the names of the asyncio tasks of runs begin, whichever engine they belong to."""
@@ -76,13 +79,23 @@ class Watchdog:
                     loop.call_soon_threadsafe(self._on_end, run, monotonic() - asked_at)
 
     def _complain(self, run: Run | None, frame: FrameType | None) -> None:
+        stack = _without_parley(traceback.extract_stack(frame)) if frame else traceback.StackSummary()
         who = "Something" if run is None else f"The handler of {run.program.id} (task {run.key.task_id})"
-        logger.error(
-            "%s has blocked the event loop for %g seconds, and with it all tasks and health checks. %s "
-            "make it a plain function: those run in threads. It is here:\n%s",
-            who,
-            self._seconds,
-            "If it is an agent's handler," if run is None else "To cure it,",
-            "".join(traceback.format_stack(frame)) if frame else "",
-            extra=None if run is None else run.log_fields,
+        cure = "If it is an agent's handler, make it" if run is None else "Make it"
+        where = f"It is in {stack[0].name}, line {stack[0].lineno} of {stack[0].filename}." if stack else ""
+        text = (
+            f"{who} has blocked the event loop for {self._seconds:g} seconds, and with it all tasks and health checks. "
+            f"{cure} a plain function: those run in threads. {where}"
         )
+        extra = None if run is None else run.log_fields
+        lines = "".join(stack.format())
+        logger.handle(
+            logger.makeRecord(logger.name, logging.ERROR, __file__, 0, "%s", (text,), None, None, extra, lines)
+        )
+
+
+def _without_parley(stack: traceback.StackSummary) -> traceback.StackSummary:
+    """What a handler is doing, without how it was called; all of a stack in which nothing else is at work."""
+    own = [index for index, frame in enumerate(stack) if frame.filename.startswith(PACKAGE)]
+    rest = stack[own[-1] + 1 :] if own else []
+    return traceback.StackSummary.from_list(rest or stack)
