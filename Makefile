@@ -45,7 +45,7 @@ bench: .venv/.installed peers ## Measure, against peers in the same run; writes 
 	$(BIN)/python bench/client.py
 
 soak: .venv/.installed peers ## Attack a served agent for some minutes, differently each time.
-	PARLEY_FUZZ_EXAMPLES=20000 $(BIN)/pytest tests/server/test_fuzzing.py tests/server/test_schemathesis.py
+	PARLEY_FUZZ_EXAMPLES=20000 PARLEY_TEST_SECONDS=3600 $(BIN)/pytest -o faulthandler_timeout=3700 tests/server/test_fuzzing.py tests/server/test_schemathesis.py
 
 mutations: .venv/.installed ## Put mistakes into a copy of the sources, one by one: do the tests notice? Also ONLY="engine: client:".
 	$(BIN)/python scripts/mutations.py $(ONLY)
