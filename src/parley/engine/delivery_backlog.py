@@ -168,7 +168,3 @@ class News:
             if keys:
                 self._keys[owner] = keys
             yield key
-
-    def clear(self) -> None:
-        """Forget them all."""
-        self._keys.clear()
