@@ -206,6 +206,7 @@ FAULTS: list[tuple[str, dict[str, Any], str]] = [
     ("G1.19", {"ListTasks": all_twice}, "a page of size 1 has"),
     ("G1.19", {"ListTasks": first_again}, "a task of the first"),
     ("G1.20", {"ListTasks": page(totalSize=0)}, "totalSize is 0"),
+    ("G1.20", {"ListTasks": page(nextPageToken="more")}, "nextPageToken is not empty"),
     ("G1.21", {"ListTasks": without_artifacts}, "lacks its artifacts"),
     ("G1.22", {"ListTasks": page(tasks=[])}, "a list of the tasks of a context lacks one"),
     ("G1.44", {"ListTasks": refuse(-32004)}, "tasks cannot be listed"),

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from parley.client.errors import CredentialsError
 from parley.client.token_cache import TokenCache
 from parley.client.token_store import Tokens
 
@@ -27,6 +28,22 @@ def test_one_cache_serves_one_event_loop_after_another() -> None:
     for _ in range(2):
         asyncio.run(job())
     assert fetched == 6
+
+
+@pytest.mark.anyio
+async def test_all_who_wait_for_a_server_that_fails_hear_of_one_failure() -> None:
+    cache = TokenCache(lambda: 100.0)
+    asked: list[str] = []
+
+    async def fetch() -> Tokens:
+        asked.append("asked")
+        await asyncio.sleep(0)
+        raise CredentialsError("The server is away")
+
+    getting = [cache.get(("key",), fetch, refused=None) for _ in range(3)]
+    outcomes = await asyncio.gather(*getting, return_exceptions=True)
+    assert [str(outcome) for outcome in outcomes] == ["The server is away"] * 3
+    assert asked == ["asked"]
 
 
 @pytest.mark.anyio
