@@ -44,7 +44,9 @@ bench: .venv/.installed peers ## Measure, against peers in the same run; writes 
 	$(BIN)/python bench/server.py
 	$(BIN)/python bench/client.py
 
-soak: .venv/.installed peers ## Attack a served agent for some minutes, differently each time.
+soak: SECONDS ?= 240
+soak: .venv/.installed peers ## Attack a served agent for some minutes, and print what its memory and others' speed come to.
+	$(BIN)/python bench/soak.py --seconds $(SECONDS)
 	PARLEY_FUZZ_EXAMPLES=20000 PARLEY_TEST_SECONDS=3600 $(BIN)/pytest -o faulthandler_timeout=3700 tests/server/test_fuzzing.py tests/server/test_schemathesis.py
 
 mutations: .venv/.installed ## Put mistakes into a copy of the sources, one by one: do the tests notice? Also ONLY="engine: client:".
