@@ -68,7 +68,8 @@ async def test_a_server_whose_store_refuses_writes_is_alive_and_not_ready_and_sa
                     (reason,) = reply.json()["reasons"]
                     assert (reply.status_code, reply.json()["status"]) == (503, "not ready")
                     assert reason.pop("since").endswith("Z")
-                    assert reason == {"reason": "store", "text": "The store refuses writes; the log says why."}
+                    text = "The store could not be written: another process holds the database."
+                    assert reason == {"reason": "store", "text": text}
                 assert (await client.get("/livez")).json() == {"status": "ok"}
                 assert await grpc_state() == NOT_SERVING
             assert ((await client.get("/readyz")).status_code, await grpc_state()) == (200, SERVING)

@@ -64,16 +64,16 @@ class StoreHealth:
 
     async def trouble(self) -> StoreTrouble | None:
         """Why the store refuses writes; None if it takes them."""
-        text = self._log.trouble()
-        if text is None and self._must_probe():
+        if self._must_probe():
             self._probed_at = self._clock.monotonic()
             self._probing = asyncio.create_task(self._probe())
-        if text is not None:
-            self.refused()
-        elif self._probing is not None:
+        if self._probing is not None:
             await asyncio.wait({self._probing}, timeout=PROBE_SECONDS)
             if not self._probing.done():
                 self.refused()
+        text = self._log.trouble()
+        if text is not None:
+            self.refused()
         if self._refused_since is None:
             return None
         return StoreTrouble(text or "The store refuses writes; the log says why.", self._refused_since)

@@ -187,9 +187,9 @@ class TaskLog(Protocol):
         ...
 
     def trouble(self) -> str | None:
-        """Why nothing can be written, as far as is known without waiting; None while all is well.
+        """Why nothing can be written, as far as the last write and a look tell; None while all is well.
 
-        One sentence for health checks: it names no paths and no contents. To be called in the event loop.
+        One sentence for health checks: it names no paths and no contents.
         """
         ...
 

@@ -131,13 +131,9 @@ class SqliteTaskLog:
             reader.close()
 
     def trouble(self) -> str | None:
-        """Why nothing can be written, as far as is known; None while all is well.
-
-        Of a reason that may pass, such as a full disk, it asks the writer to try again: a later call knows the outcome.
-        """
+        """Why nothing can be written, as far as the file and the last write tell; None while all is well."""
         trouble = self._watch.trouble()
         if trouble is None and (refusal := self._writer.refusal) is not None:
-            self._writer.try_again()
             return f"The store could not be written: {refusal}."
         return trouble
 

@@ -52,7 +52,6 @@ class SqliteWriter:
         self._collected: list[_Job] = []
         self._jobs: SimpleQueue[list[_Job] | None] = SimpleQueue()
         self._stopped: asyncio.Future[None] | None = None
-        self._is_trying = False
         self.refusal: str | None = None
         """Why the last transaction failed, if the file or the disk was the reason; None after one that succeeded."""
 
@@ -92,16 +91,6 @@ class SqliteWriter:
             loop.call_soon(self._hand_over)
         self._collected.append(_Job(change, done))
         return done
-
-    def try_again(self) -> None:
-        """Write something that changes nothing, so that `refusal` soon says whether writing works again."""
-        if not self._is_trying:
-            self._is_trying = True
-            self.submit(_write_nothing).add_done_callback(self._tried)
-
-    def _tried(self, trial: asyncio.Future[None]) -> None:
-        self._is_trying = False
-        trial.exception()  # `refusal` has it
 
     def _hand_over(self) -> None:
         collected, self._collected = self._collected, []
@@ -183,11 +172,6 @@ class SqliteWriter:
     def _wake(self, outcomes: list[_Outcome]) -> None:
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more
             outcomes[0][0].get_loop().call_soon_threadsafe(_tell, outcomes)
-
-
-def _write_nothing(connection: sqlite3.Connection) -> None:
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    connection.execute(f"PRAGMA user_version = {version}")  # a page, and a sync
 
 
 def _tell(outcomes: list[_Outcome]) -> None:
