@@ -69,6 +69,12 @@ def test_a_good_card_is_complete_encrypted_and_versioned() -> None:
             False,
             "the card demands token, and declares no such scheme",
         ),
+        (
+            clear,
+            found(skills=[{**CARD["skills"][0], "securityRequirements": [{"schemes": {"key": {"list": []}}}]}]),
+            False,
+            "the card demands key, and declares no such scheme",
+        ),
         (complete, found(version=""), True, "the card lacks version"),
         (
             complete,
