@@ -113,7 +113,7 @@ def test_a_stream_that_is_cut_off_says_where_to_come_back_and_the_next_process_g
         whole = call(url, "GetTask", {"id": task})["result"]
         assert second.end() == 0
     assert whole["status"]["state"] == "TASK_STATE_COMPLETED"
-    assert [part["text"] for part in whole["artifacts"][0]["parts"]] == ["one ", "two ", "three"]
+    assert [part["text"] for part in whole["artifacts"][0]["parts"]] == ["one two three"]
 
 
 def test_a_run_that_can_finish_does_so_while_nothing_new_is_accepted(directory: Path) -> None:
