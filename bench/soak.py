@@ -194,6 +194,7 @@ async def crawl() -> Figures:
     for name, text, after in (("stream", "ask 400 64000", 0), ("snapshot", BIG, None)):
         async with soaked() as server, AsyncExitStack() as stack:
             task_id = await make_task(server, text)
+            await asyncio.sleep(2)  # its snapshot is written
             before = server.megabytes()
             readers = [
                 await stack.enter_async_context(following(server, task_id, after=after, window=4096))
