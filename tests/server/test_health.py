@@ -116,7 +116,8 @@ async def test_a_store_that_does_not_answer_is_not_waited_for(monkeypatch: pytes
     monkeypatch.setattr(store_health, "PROBE_SECONDS", 0.01)
     async with running(App(echo_agent(), store=Hanging())) as client:
         for _ in range(2):
-            assert (await client.get("/readyz")).json()["reasons"][0]["reason"] == "store"
+            (reason,) = (await client.get("/readyz")).json()["reasons"]
+            assert (reason["reason"], reason["text"]) == ("store", "The store refuses writes; the log says why.")
 
 
 async def test_a_handler_that_blocks_the_loop_is_named_in_the_log_and_in_a_metric() -> None:
