@@ -81,6 +81,8 @@ def sampler() -> Agent:
                 yield File(b"x", f"../{NASTY}.txt")
             case ["parts"]:
                 yield ", ".join(type(part).__name__ for part in turn.parts)
+            case ["names"]:
+                yield ", ".join(part.filename or "" for part in turn.files)
             case _:
                 yield turn.text or turn.data
 

@@ -13,8 +13,8 @@ import pytest
 from parley.cli import push
 from tests.cli.sampler import NASTY, parley
 
-DANGEROUS = set("\x1b\x07\x9b\x7f\r\u202e\u2028\u2029\x85\u061c")
-WORDS = f"{NASTY}\u2028{NASTY}"
+DANGEROUS = set("\x1b\x07\x9b\x7f\r\u202e\u2028\u2029\x85\u061c\u2067")
+WORDS = f"{NASTY}\u2028\u2067{NASTY}"
 
 MESSAGE = {"messageId": WORDS, "role": "ROLE_AGENT", "parts": [{"text": WORDS}], "metadata": {WORDS: WORDS}}
 FILE = {"raw": "eA==", "filename": f"/etc/{WORDS}", "mediaType": WORDS}

@@ -71,6 +71,7 @@ def test_files_and_data_are_sent_in_order(url: str, tmp_path: Path) -> None:
     options = ["--file", str(tmp_path / "note.txt"), "--file", "https://files.example/x.png"]
     done = parley("send", url, "parts", *options, "--data", "null", "--data", f"@{tmp_path / 'data.json'}")
     assert done.stdout == "TextPart, RawPart, UrlPart, DataPart, DataPart\n"
+    assert parley("send", url, "names", *options).stdout == "note.txt, x.png\n"
 
 
 def test_data_alone_is_enough(url: str) -> None:
