@@ -32,6 +32,12 @@ def test_every_module_says_what_it_holds_in_ten_lines_or_so(path: Path) -> None:
     assert len(docstring.splitlines()) <= limit
 
 
+def test_every_test_that_the_page_on_hardening_names_is_there() -> None:
+    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", (ROOT / "docs" / "hardening.md").read_text())
+    assert len(named) > 40
+    assert [name for path, name in named if f"def {name}(" not in (ROOT / path).read_text()] == []
+
+
 def test_every_carried_key_is_documented() -> None:
     page = (ROOT / "docs" / "losses.md").read_text()
     assert [key for key in sorted(RESERVED_KEYS) if f"`{key}`" not in page and f"{key}:" not in page] == []
