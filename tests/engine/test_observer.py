@@ -18,6 +18,7 @@ from parley.protocol.push import PushConfig
 from parley.protocol.requests import CreatePushConfigRequest, DeletePushConfigRequest, SendConfiguration
 from parley.protocol.requests import SendMessageRequest as Request
 from parley.stores.interface import TaskKey
+from parley.testing.client import Client
 from tests.bounded import bounded
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("any_store")]
@@ -146,12 +147,16 @@ async def test_a_run_begins_in_the_context_of_its_sender_also_when_it_waited_for
         seen.append((turn.text, sender.get()))
         await asyncio.sleep(0)
 
-    async with bounded(agent_of(handler), limits=Limits(runs_at_once=1)) as client:
+    def plain(turn: Turn) -> None:
+        seen.append((turn.text, sender.get()))
 
-        async def send(name: str) -> None:
-            sender.set(name)
-            await client.send(name)
+    for handle in (handler, plain):
+        async with bounded(agent_of(handle), limits=Limits(runs_at_once=1)) as client:
 
-        await asyncio.gather(*(send(name) for name in "abc"))
+            async def send(name: str, client: Client = client) -> None:
+                sender.set(name)
+                await client.send(name)
 
-    assert sorted(seen) == [("a", "a"), ("b", "b"), ("c", "c")]
+            await asyncio.gather(*(send(name) for name in "abc"))
+
+    assert sorted(seen) == [(name, name) for name in "aabbcc"]

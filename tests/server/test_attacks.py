@@ -159,7 +159,7 @@ def attacked(*options: str) -> Generator[tuple[Attacked, Callable[[], str]]]:
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"},
         )
         assert process.stdin is not None
         assert process.stdout is not None
