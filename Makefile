@@ -3,7 +3,7 @@ PYTHON ?= python3
 PEERS := 1.3.0 0.3.26 0.2.16
 BIN := .venv/bin
 
-.PHONY: help run test check format bench soak mutations test-pythons lock proto docs clean
+.PHONY: help run test check format bench soak soak-short mutations test-pythons lock proto docs clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -43,6 +43,9 @@ bench: .venv/.installed peers ## Measure, against peers in the same run; writes 
 	$(BIN)/python bench/engine.py
 	$(BIN)/python bench/server.py
 	$(BIN)/python bench/client.py
+
+soak-short: .venv/.installed ## The attacks of `soak` on memory and fairness, once each: about two minutes.
+	$(BIN)/python bench/soak.py --seconds 0
 
 soak: SECONDS ?= 240
 soak: .venv/.installed peers ## Attack a served agent for some minutes, and print what its memory and others' speed come to.
