@@ -50,6 +50,8 @@ soak-short: .venv/.installed ## The attacks of `soak` on memory and fairness, on
 soak: SECONDS ?= 240
 soak: .venv/.installed peers ## Attack a served agent for some minutes, and print what its memory and others' speed come to.
 	$(BIN)/python bench/soak.py --seconds $(SECONDS)
+	for seed in $$(shuf -i 1-1000000 -n 10); do \
+		PARLEY_STORE_SEED=$$seed $(BIN)/pytest -q -k suspending tests/engine tests/agents || exit 1; done
 	PARLEY_FUZZ_EXAMPLES=20000 PARLEY_TEST_SECONDS=3600 $(BIN)/pytest -o faulthandler_timeout=3700 tests/server/test_fuzzing.py tests/server/test_schemathesis.py
 
 mutations: .venv/.installed ## Put mistakes into a copy of the sources, one by one: do the tests notice? Also ONLY="engine: client:".
