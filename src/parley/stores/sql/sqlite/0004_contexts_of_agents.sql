@@ -20,7 +20,8 @@ JOIN tasks AS t ON t.tenant = m.tenant AND t.owner = m.owner AND t.context = m.c
 
 INSERT OR IGNORE INTO context_values
 SELECT m.tenant, m.owner, a.agent, m.context, m.name, m.value, CAST(strftime('%s', 'now') AS INTEGER) * 1000000
-FROM context_memory AS m, (SELECT min(agent) AS agent FROM tasks HAVING count(DISTINCT agent) = 1) AS a;
+FROM context_memory AS m, (SELECT min(agent) AS agent, count(DISTINCT agent) AS number FROM tasks) AS a
+WHERE a.number = 1; -- and not HAVING: before 3.39, SQLite wants a GROUP BY with it
 
 DROP TABLE context_memory;
 CREATE INDEX context_values_by_time ON context_values (written_at);
