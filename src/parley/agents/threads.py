@@ -31,10 +31,10 @@ class DaemonThreads:
     def submit(self, call: Callable[[], None]) -> None:
         """Have a thread make a call that raises nothing."""
         with self._lock:
+            if self._started < min(self._unfinished + 1, self._most):
+                threading.Thread(target=self._work, name=f"{self._name} {self._started + 1}", daemon=True).start()
+                self._started += 1  # only now: the system may refuse one
             self._unfinished += 1
-            if self._started < min(self._unfinished, self._most):
-                self._started += 1
-                threading.Thread(target=self._work, name=f"{self._name} {self._started}", daemon=True).start()
         self._calls.put(call)
 
     def _work(self) -> None:
@@ -58,16 +58,22 @@ async def in_thread(threads: DaemonThreads, function: Callable[..., Any], *argum
     done: asyncio.Future[Any] = loop.create_future()
     call = partial(contextvars.copy_context().run, _guarded, function, *arguments, **named)
     threads.submit(partial(_make, call, loop, done))
-    return await done
+    try:
+        return await done
+    finally:
+        del done  # the traceback of its exception holds this frame
 
 
 def _make(call: Callable[[], Any], loop: asyncio.AbstractEventLoop, done: asyncio.Future[Any]) -> None:
+    if done.cancelled():  # before there was a thread for it
+        return
     try:
         result, error = call(), None
     except BaseException as raised:
         result, error = None, raised
     with suppress(RuntimeError):  # the loop is closed: the process ends, and this was cut off
         loop.call_soon_threadsafe(_tell, done, result, error)
+    del done, error  # the traceback of the error holds this frame
 
 
 def _tell(done: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
