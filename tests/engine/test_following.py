@@ -7,11 +7,12 @@ import pytest
 
 from parley import Agent, Turn
 from parley.engine.limits import Limits
-from parley.protocol.errors import InvalidParamsError, UnavailableError, UnsupportedOperationError
+from parley.protocol.errors import InvalidParamsError, TaskNotFoundError, UnavailableError, UnsupportedOperationError
 from parley.protocol.events import ArtifactUpdate, StatusUpdate
 from parley.protocol.requests import GetTaskRequest, ListTasksRequest
 from parley.protocol.tasks import Task, TaskState
 from parley.protocol.versions import Version
+from parley.stores.interface import TaskKey
 from tests.bounded import bounded
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("any_store")]
@@ -126,6 +127,21 @@ async def test_two_hundred_subscribers_see_the_same_while_one_never_reads() -> N
         # The one that stalled lost nothing either: it reads on from the store.
         late = [event async for _, event in stalled]
         assert text_of(late) == text_of([event for _, event in seen[0]])
+
+
+async def test_a_slow_reader_of_a_task_that_is_deleted_meanwhile_is_told_so() -> None:
+    stepper = Stepper(50)
+    async with bounded(stepper.agent, limits=Limits(events_in_memory=4, page_events=10)) as client:
+        task = await client.start("go")
+        slow = client.follow(task, after=0)
+        await anext(slow)
+        stepper.go_on(50)
+        while (await client.get(task)).status.state is not TaskState.COMPLETED:
+            await asyncio.sleep(0)
+        assert await client.log.delete(TaskKey(client.caller.owner, task.id))
+
+        with pytest.raises(TaskNotFoundError):
+            _ = [event async for event in slow]
 
 
 async def test_a_reader_that_goes_away_takes_nothing_with_it() -> None:

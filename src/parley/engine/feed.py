@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from parley.engine.limits import Limits
 from parley.engine.sizes import size_of_event
-from parley.protocol.errors import ParleyError, UnavailableError
+from parley.protocol.errors import ParleyError, TaskNotFoundError, UnavailableError
 from parley.protocol.events import StatusUpdate, TaskEvent
 from parley.protocol.lifecycle import ends_stream, fold
 from parley.protocol.tasks import Task
@@ -178,6 +178,7 @@ class Feeds:
 
         Raises:
             UnavailableError: the stream was cut; the reader may come back with its cursor.
+            TaskNotFoundError: the task was deleted before its reader had read it.
         """
         feed = self.use(key)
         cursor, ends = after, False
@@ -187,7 +188,10 @@ class Feeds:
             while not ends:
                 batch = feed.since(cursor) if is_live else None
                 if batch is None:
+                    known_seq = feed.last_seq
                     batch = await self._page(key, cursor)
+                    if not batch and known_seq > cursor:
+                        raise TaskNotFoundError.for_task(key.task_id)  # deleted before it was read
                     is_live = feed.last_seq > 0 or not batch
                 if batch:
                     ends = _cut_at_end(batch, until)
