@@ -179,7 +179,7 @@ async def test_draining_waits_for_what_is_still_being_written() -> None:
             assert task.status.state is TaskState.COMPLETED
 
 
-async def test_a_sender_is_told_of_no_task_that_may_not_be_kept() -> None:
+async def test_a_clean_stop_while_a_task_is_created_names_no_task_to_its_sender_and_counts_no_attempt() -> None:
     async def hang(turn: Turn) -> None:
         await asyncio.Event().wait()
 
@@ -189,10 +189,16 @@ async def test_a_sender_is_told_of_no_task_that_may_not_be_kept() -> None:
         async with Engine(agent_of(hang), log, drain_seconds=0) as engine:
             sender = asyncio.create_task(engine.send_message(SendMessageRequest(message())))
             await until(lambda: log.held)
-            await engine.drain()
+            draining = asyncio.create_task(engine.drain())
             with pytest.raises(UnavailableError) as cut:
                 await sender
+            for _ in range(5):
+                await asyncio.sleep(0)
+            log.let_go()
+            await draining
     assert (cut.value.message, cut.value.details) == (RESTARTING, {})
+    (head,) = await log.unfinished()
+    assert head.attempts == 0
 
 
 async def test_a_repeated_stream_joins_a_task_at_work() -> None:

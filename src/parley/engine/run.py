@@ -320,8 +320,11 @@ class Run:
             self._buffer.clear()
 
     async def return_attempt(self) -> None:
-        """Do not count this run as an attempt, because it was cut off on purpose before it made progress."""
-        if self._handed_over is None or self._has_progressed or not self.is_kept:
+        """Do not count this run as an attempt, because it was cut off on purpose before it made progress.
+
+        This is in line behind what is being written.
+        """
+        if self._handed_over is None or self._has_progressed:
             return
         state, status_at = self._handed_over
         with suppress(StoreError):  # it counts then, as after a crash
