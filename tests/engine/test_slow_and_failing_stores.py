@@ -17,7 +17,7 @@ from parley.engine.supervisor import RESTARTING
 from parley.protocol.errors import InternalError, TaskFinishedError, TaskNotCancelableError, UnavailableError
 from parley.protocol.events import StatusUpdate
 from parley.protocol.messages import Message, Role, TextPart
-from parley.protocol.requests import CancelTaskRequest, SendConfiguration, SendMessageRequest
+from parley.protocol.requests import CancelTaskRequest, SendConfiguration, SendMessageRequest, SubscribeToTaskRequest
 from parley.protocol.tasks import Task, TaskState
 from parley.stores.interface import ConflictError, StoreUnavailableError, TaskKey, Write
 from parley.stores.memory import MemoryTaskLog
@@ -335,10 +335,12 @@ async def test_a_task_that_cannot_be_recovered_now_is_failed_when_the_store_is_b
 
 async def test_a_reader_that_comes_after_a_refused_write_hears_of_the_end() -> None:
     """Also if another one, that was cut off by the refusal, has not gone yet."""
-    begun, gate = asyncio.Event(), asyncio.Event()
+    begun, follows, gate = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def handler(turn: Turn) -> Any:
         begun.set()
+        await follows.wait()
+        await turn.status("kept")
         await gate.wait()
         yield "lost"
 
@@ -346,8 +348,11 @@ async def test_a_reader_that_comes_after_a_refused_write_hears_of_the_end() -> N
     async with bounded(agent_of(handler), log=log, clock=clock) as client:
         task = await client.start("go")
         await begun.wait()
-        cut_off = client.follow(task)
+        cut_off = client.engine.subscribe_to_task(SubscribeToTaskRequest(task.id), client.caller)
         await anext(cut_off)
+        follows.set()
+        while "kept" not in str(await anext(cut_off)):
+            pass
         log.is_broken = True
         gate.set()
         await until(lambda: client.engine.runs.working == 0)
@@ -358,7 +363,7 @@ async def test_a_reader_that_comes_after_a_refused_write_hears_of_the_end() -> N
         reading = asyncio.create_task(read())
         for _ in range(20):
             await asyncio.sleep(0)
-        await cut_off.aclose()  # pyright: ignore[reportAttributeAccessIssue]
+        await cut_off.aclose()
         log.is_broken = False
         while not reading.done():
             await clock.advance(60)
