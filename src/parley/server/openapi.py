@@ -293,7 +293,11 @@ class _Writer:
                 "method": {"const": method},
                 "params": params,
             },
-            "required": ["method", *([] if takes_nothing else ["params"])],
+            "required": [
+                *([] if versions == [Version.V0_1] else ["jsonrpc"]),  # callers of 0.1 may leave it out
+                "method",
+                *([] if takes_nothing else ["params"]),
+            ],
         }
 
     def _resolve(self, schema: JsonObject) -> JsonObject:
