@@ -19,7 +19,7 @@ from parley.protocol.events import StatusUpdate
 from parley.protocol.messages import Message, Role, TextPart
 from parley.protocol.requests import CancelTaskRequest, SendConfiguration, SendMessageRequest, SubscribeToTaskRequest
 from parley.protocol.tasks import Task, TaskState
-from parley.stores.interface import ConflictError, StoreUnavailableError, TaskKey, Write
+from parley.stores.interface import ConflictError, StoreUnavailableError, TaskHead, TaskKey, Write
 from parley.stores.memory import MemoryTaskLog
 from parley.testing.clock import FakeClock
 from tests.bounded import bounded
@@ -93,6 +93,31 @@ async def test_a_cancel_that_comes_after_the_last_word_is_too_late_although_that
         with pytest.raises(Exception, match="has ended"):
             await another
         assert (await client.get(task)).status.state is TaskState.COMPLETED
+
+
+async def test_a_message_to_a_task_that_ends_while_it_is_looked_up_is_told_of_the_end() -> None:
+    looked, answer, finish = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    class SlowHeads(MemoryTaskLog):
+        async def head(self, key: TaskKey) -> TaskHead | None:
+            found = await super().head(key)
+            looked.set()
+            await answer.wait()
+            return found
+
+    async def handler(turn: Turn) -> str:
+        await finish.wait()
+        return "done"
+
+    async with bounded(agent_of(handler), log=SlowHeads()) as client:
+        task = await client.start("go")
+        sending = asyncio.create_task(client.send("more", task=task))
+        await looked.wait()
+        finish.set()
+        await until(lambda: client.engine.runs.working == 0)
+        answer.set()
+        with pytest.raises(TaskFinishedError):
+            await sending
 
 
 async def test_a_task_that_is_canceled_in_the_queue_never_runs_although_its_turn_comes_meanwhile() -> None:

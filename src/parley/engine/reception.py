@@ -188,6 +188,8 @@ class Reception:
             self._sends.announce(key.owner, *remembered)
             return Accepted(key, run)
         if not (is_terminal(head.state) or is_interrupted(head.state)):
+            if await self._log.head(key) != head:
+                return None  # its run ended after the first look
             raise UnavailableError("The task is being recovered; try again in a moment")
         admit_message(key.task_id, head.state, may_reopen=request.caller_names_task)
         events = await self._views.events(key)
