@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import os
 import sqlite3
 import subprocess
 import sys
@@ -95,7 +96,7 @@ def test_a_server_whose_file_is_deleted_acknowledges_nothing_more(folder: Path) 
         error = call(url, "SendMessage", message("hello", "m-2"))["error"]
         assert error["message"] == "The agent cannot store the task's progress now"
         line = server.until_logged("The database file was deleted or moved away while it was in use")
-        assert "put the file or a backup in its place, and start the server again" in line
+        assert "put the file back, or a backup as parley store backup --help says, and start the server again" in line
 
 
 @pytest.mark.parametrize(
@@ -105,6 +106,8 @@ def test_a_server_whose_file_is_deleted_acknowledges_nothing_more(folder: Path) 
         (("check", "tasks.db"), 2, "'tasks.db' names no store. Write"),
         (("check", "sqlite:///none.db"), 2, "none.db: No such file or directory."),
         (("check", "sqlite:///other.db"), 1, "this database belongs to another program"),
+        (("check", "sqlite:///folder.db"), 1, "folder.db: this is not a file."),
+        (("check", "sqlite:///pipe.db"), 1, "pipe.db: this is not a file."),
         (("check", "sqlite:///text.db"), 1, "the file is not an SQLite database, or is damaged"),
         (("backup", "sqlite:///text.db", "copy.db"), 1, "the file is not an SQLite database, or is damaged"),
         (("backup", "sqlite:///none.db", "copy.db"), 2, "none.db: No such file or directory."),
@@ -116,6 +119,8 @@ def test_what_cannot_be_done_is_told_with_its_reason(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "text.db").write_text("Dear diary, " * 1_000)
+    (tmp_path / "folder.db").mkdir()
+    os.mkfifo(tmp_path / "pipe.db")
     with closing(sqlite3.connect(tmp_path / "other.db")) as other:
         other.execute("CREATE TABLE diary (entry TEXT)")
     done = parley("store", *words)

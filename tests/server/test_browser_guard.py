@@ -107,6 +107,8 @@ async def test_a_page_of_another_origin_is_refused_on_every_path() -> None:
         answers = [await server.ask(page, *request) for request in REQUESTS]
         assert {status for status, _ in answers} == {403}
         assert "--cors-origin https://evil.example" in answers[0][1]
+        for unnamed in ("null", ""):  # which --cors-origin does not take
+            assert "--cors-origin" not in (await server.ask({**page, "Origin": unnamed}, *REQUESTS[0]))[1]
         assert server.heard == []
 
 

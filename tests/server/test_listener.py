@@ -633,6 +633,16 @@ async def test_the_body_of_such_a_request_is_never_a_request_of_its_own() -> Non
             b"The only transfer coding that is supported is chunked.",
         ),
         (["GET http://host:port/ HTTP/1.1", "host: here", ""], 400, b"The request target is not a URL."),
+        (
+            ["GET http://there/ HTTP/1.1", "host: here", ""],
+            400,
+            b"The request target names another host than the Host header.",
+        ),
+        (
+            ["GET http://here:81/ HTTP/1.1", "host: here", ""],
+            400,
+            b"The request target names another host than the Host header.",
+        ),
     ],
 )
 async def test_what_others_may_read_otherwise_is_refused_before_the_application_and_ends_the_connection(

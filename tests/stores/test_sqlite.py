@@ -347,7 +347,7 @@ async def test_a_file_that_is_no_longer_at_its_path_acknowledges_nothing(
     assert log.trouble() is None
     change(path)
     for number in (1, 2):
-        with pytest.raises(StoreUnavailableError, match=f"{what}.+Stop the server, put the file or a backup"):
+        with pytest.raises(StoreUnavailableError, match=f"{what}.+Stop the server, put the file back, or a backup"):
             await log.write(addition(number))
     with pytest.raises(StoreUnavailableError, match=what):
         await read_seqs(log)  # in a connection of its own, which would read another file

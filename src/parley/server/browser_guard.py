@@ -114,9 +114,10 @@ class BrowserGuard:
         # The scheme is left out: it is another one behind a proxy that speaks TLS for the server.
         if text in self._origins or text.partition("://")[2].encode("latin-1") == headers.get(b"host", b"").lower():
             return None
-        return PermissionDeniedError(
-            f"Pages of {text[:MAX_HOST]} may not call this server. If they should, start it with --cors-origin {text}"
-        )
+        page = text[:MAX_HOST]
+        # `null` cannot be allowed: any page gets it, for a frame in a sandbox.
+        advice = f". If they should, start it with --cors-origin {page}" if "://" in page else ""
+        return PermissionDeniedError(f"Pages of {page or 'an unknown origin'} may not call this server{advice}")
 
 
 def _is_link(method: str, headers: Mapping[bytes, bytes]) -> bool:

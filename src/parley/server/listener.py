@@ -13,6 +13,7 @@ import asyncio
 import http
 import ipaddress
 import logging
+import re
 import socket
 import ssl
 from collections import Counter
@@ -327,6 +328,8 @@ class GuardedProtocol(HttpToolsProtocol):
             path = raw_path.decode("ascii")
         except (httptools.HttpParserInvalidURLError, UnicodeDecodeError):
             self._stop(400, "The request target is not a URL.")
+        if parsed.host and _authority(self.url) != dict(self.headers).get(b"host", b"").lower():
+            self._stop(400, "The request target names another host than the Host header.")  # RFC 9112 section 3.2.2
         scope = self.scope
         scope["method"] = parser.get_method().decode("ascii")
         scope["http_version"] = parser.get_http_version()
@@ -490,6 +493,11 @@ class _AfterUpgrade:
 
 class _Refused(Exception):
     """Ends the parsing of a request that is refused."""
+
+
+def _authority(url: bytes) -> bytes:
+    """The host of an absolute URL, with its port and user if it has them."""
+    return re.split(rb"[/?#]", url.partition(b"://")[2], maxsplit=1)[0].lower()
 
 
 def _reply(status: int, reason: str, headers: Sequence[bytes] = ()) -> bytes:

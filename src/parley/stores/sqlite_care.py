@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import stat
 import tempfile
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -122,7 +123,8 @@ class Looking:
     @contextmanager
     def _reader(self) -> Generator[sqlite3.Connection]:
         """A connection that cannot write, and sees one state of the file."""
-        self._path.stat()  # says why, if it is not there
+        if not stat.S_ISREG(self._path.stat().st_mode):  # which says why, if it is not there
+            raise StoreUnavailableError(f"{self._path}: this is not a file.")  # SQLite would wait for a pipe for ever
         with explained(self._path):
             uri = f"{self._path.resolve().as_uri()}?mode=ro"
             reader = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)

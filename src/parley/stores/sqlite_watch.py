@@ -25,11 +25,16 @@ DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 """Kinds of errors that say so."""
 
 DAMAGED = "The database file is damaged"
-DAMAGE_CURE = "Stop the server, look at the damage with parley store check, and put a backup in the file's place."
+DAMAGE_CURE = (  # a write-ahead log that was left behind would damage the backup, too: hence the help
+    "Stop the server, look at the damage with parley store check, and go back to a backup as parley store backup "
+    "--help says."
+)
 GONE = "The database file was deleted or moved away while it was in use"
 REPLACED = "Another file was put in the place of the database file while it was in use"
 LOG_GONE = "The database's write-ahead log was deleted, moved away or replaced while it was in use"
-GONE_CURE = "Stop the server, put the file or a backup in its place, and start the server again."
+GONE_CURE = (
+    "Stop the server, put the file back, or a backup as parley store backup --help says, and start the server again."
+)
 
 
 _Identity: TypeAlias = tuple[int, int] | None
