@@ -361,6 +361,14 @@ def test_half_a_surrogate_pair_is_our_own_fault(dialect: JsonDialect) -> None:
         dialect.encode_result(ops.GET_TASK, Task("t", None, TaskStatus(TaskState.WORKING, message)))
 
 
+def test_a_whole_number_may_be_written_with_a_point_as_json_schema_has_it() -> None:
+    for dialect in (v0_1.DIALECT, v0_2.DIALECT, v0_3.DIALECT, v1_0.DIALECT):
+        request: Any = dialect.decode_request(ops.GET_TASK, b'{"id": "t", "historyLength": 7.0}')
+        assert request.history_length == 7
+        with pytest.raises(InvalidParamsError, match="historyLength"):
+            dialect.decode_request(ops.GET_TASK, b'{"id": "t", "historyLength": 7.5}')
+
+
 def test_a_snapshot_that_0_1_cannot_say_is_our_own_fault() -> None:
     nothing_said = TaskStatus(TaskState.WORKING, Message("m", Role.AGENT, ()))
     with pytest.raises(LocalProtocolError, match="at least one part"):

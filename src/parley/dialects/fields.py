@@ -76,10 +76,10 @@ class Fault(Exception):
 class Reader(Generic[T]):
     """Reads one wire struct.
 
-    Null for an optional member and base64 of either alphabet, padded or not, are always understood. `protojson` adds
-    what ProtoJSON allows beside the usual spelling: snake_case names, integers as strings or whole floats, and enums by
-    number, for which it lists each enum's names in the order of their numbers. `guesses_tags` finds a missing tag of a
-    union's member out from what else is there, which is for readers of other people's answers.
+    Null for an optional member, base64 of either alphabet, padded or not, and whole floats for integers are always
+    understood. `protojson` adds what ProtoJSON allows beside the usual spelling: snake_case names, integers as strings,
+    and enums by number, for which it lists each enum's names in the order of their numbers. `guesses_tags` finds a
+    missing tag of a union's member out from what else is there, which is for readers of other people's answers.
     """
 
     def __init__(
@@ -241,7 +241,9 @@ def _relax(value: JsonValue, schema: inspect.Type, tolerance: _Tolerance) -> Any
             return _standard_base64(value)
         case inspect.LiteralType(values=names) if tolerance.enums and type(value) is int:
             return _enum_name(value, cast("tuple[str, ...]", names), tolerance.enums)
-        case inspect.IntType() if tolerance.enums:
+        case inspect.IntType() if isinstance(value, float) and value.is_integer():  # an integer to JSON Schema, too
+            return int(value)
+        case inspect.IntType() if tolerance.enums and isinstance(value, str):
             return _whole_number(value)
         case _:
             return value
@@ -306,9 +308,5 @@ def _enum_name(number: int, allowed: tuple[str, ...], enums: EnumNames) -> JsonV
     return names[number] if known else number
 
 
-def _whole_number(value: JsonValue) -> JsonValue:
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, str) and re.fullmatch(r"-?\d{1,19}", value, re.ASCII):
-        return int(value)
-    return value
+def _whole_number(text: str) -> JsonValue:
+    return int(text) if re.fullmatch(r"-?\d{1,19}", text, re.ASCII) else text
