@@ -1,12 +1,14 @@
 """What leaves the process: not before its task is durable, and under a key that a repeated message shares."""
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
 
 from parley import Agent, Turn
 from parley.engine.caller import Caller
+from parley.engine.limits import Limits
 from parley.protocol.errors import UnavailableError
 from parley.protocol.messages import Message, Role, TextPart
 from parley.protocol.push import PushConfig
@@ -63,6 +65,26 @@ async def test_a_step_begins_only_when_what_began_its_run_is_durable(is_answer: 
         log.let_go()
         assert (await sender).status.state is TaskState.COMPLETED
         assert len(shop.made) == 1
+
+
+async def test_a_plain_handler_that_was_left_behind_takes_no_more_steps() -> None:
+    is_let_go, has_ended, charged = threading.Event(), threading.Event(), list[int]()
+    agent = Agent("Shop")
+
+    @agent.on_message
+    def handle(turn: Turn) -> None:  # pyright: ignore[reportUnusedFunction]
+        try:
+            is_let_go.wait()
+            turn.wait(turn.step("charge", charged.append, 5))
+        finally:
+            has_ended.set()
+
+    async with bounded(agent, limits=Limits(cancel_seconds=0)) as client:
+        task = await client.start("charge 5")
+        assert (await client.cancel(task)).status.state is TaskState.CANCELED
+        is_let_go.set()
+        await asyncio.to_thread(has_ended.wait)
+    assert charged == []
 
 
 async def test_a_store_that_refuses_twice_lets_one_message_charge_once() -> None:

@@ -257,11 +257,17 @@ class Run:
         raise Stopped
 
     async def record_step(self, name: str, take: Callable[[], Awaitable[JsonValue]]) -> JsonValue:
-        """The value of a step: from the log if it was taken before, otherwise taken and recorded."""
+        """The value of a step: from the log if it was taken before, otherwise taken and recorded.
+
+        Raises:
+            Stopped: the run is over, so that the step could not be recorded; it is not taken.
+        """
         number, recorded = self.journal.next_step(name)
         if recorded is not None:
             return recorded[0]
         await self.wait_until_kept()
+        if self.is_closed:  # and the program was left behind, or asks from a block of cleaning up
+            raise Stopped
         taken = await take()
         try:
             value: JsonValue = msgspec.json.decode(msgspec.json.encode(taken))
