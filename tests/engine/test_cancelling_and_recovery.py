@@ -394,6 +394,8 @@ async def test_webhooks_are_kept_with_their_task() -> None:
         assert sorted(listed.configs, key=lambda config: config.url) == [mine, named]
         with pytest.raises(InvalidParamsError, match="2 webhooks"):
             await hooks.create_push_config(CreatePushConfigRequest(task.id, PushConfig("https://3", id="three")))
+        again = CreatePushConfigRequest(task.id, PushConfig("https://hook"))
+        assert await hooks.create_push_config(again) == mine  # in its own place
         for _ in range(2):
             await hooks.delete_push_config(DeletePushConfigRequest(task.id, "default"))
         for request in (GetPushConfigRequest(task.id), GetPushConfigRequest(task.id, "x"), GetPushConfigRequest("y")):
