@@ -105,6 +105,14 @@ def test_an_unknown_task_ends_with_one(url: str) -> None:
     ]
 
 
+def test_the_last_question_of_a_canceled_task_is_not_shown_as_the_reason(url: str) -> None:
+    task = start(url, "ask")
+    assert parley("tasks", "watch", url, task).stdout == "What?\n"
+    assert parley("tasks", "cancel", url, task).exit_code == 0
+    watched = parley("tasks", "watch", url, task)
+    assert (watched.exit_code, watched.stderr.splitlines()[-1]) == (1, "Canceled.")
+
+
 def test_a_task_is_watched_until_it_is_canceled(url: str) -> None:
     task = start(url, "wait")
     command = [sys.executable, "-m", "parley.cli.main", "tasks", "watch", url, task]

@@ -499,7 +499,7 @@ async def test_only_crashes_without_progress_count_as_attempts(how: str, progres
             )
 
 
-@pytest.mark.parametrize(("options", "limits"), [({"run_attempts": 2}, Limits()), ({}, Limits(run_attempts=2))])
+@pytest.mark.parametrize(("options", "limits"), [({"run_attempts": 1}, Limits()), ({}, Limits(run_attempts=1))])
 async def test_the_number_of_attempts_is_a_setting_of_the_agent_and_of_the_server(options: Any, limits: Limits) -> None:
     begun = asyncio.Event()
 
@@ -509,7 +509,10 @@ async def test_the_number_of_attempts_is_a_setting_of_the_agent_and_of_the_serve
 
     async with bounded(agent_of(hang, **options), limits=limits) as client:
         task = await client.start("go")
-        assert await stop_again_and_again(client, task, begun, how="crash", times=2) is TaskState.FAILED
+        assert await stop_again_and_again(client, task, begun, how="crash", times=1) is TaskState.FAILED
+        status = (await client.get(task)).status
+        assert status.message is not None
+        assert status.message.text == "The agent crashed once while it worked on this task, without making progress."
     with pytest.raises(ValueError, match="at least one"):
         Agent("Never", run_attempts=0)
 

@@ -196,9 +196,11 @@ class Transcript:
 
 
 def last_word(task: Task) -> TaskStatus:
-    """A task's status, with what the agent said last if only the history has it."""
+    """A task's status, with what the agent said last if only the history has it. It is not why a task was canceled."""
     said = task.history[-1] if task.history else None
     if task.status.message or task.artifacts or said is None or said.role is not Role.AGENT:
+        return task.status
+    if task.status.state is TaskState.CANCELED:
         return task.status
     return structs.replace(task.status, message=said)
 

@@ -415,7 +415,8 @@ class Engine:
         if self.program.recovery is Recovery.FAIL:
             await self._settle(head, TaskState.FAILED, "The agent was restarted while it worked on this task.")
         elif head.attempts >= self._run_attempts:
-            text = f"The agent crashed {head.attempts} times while it worked on this task, without making progress."
+            often = f"{head.attempts} times" if head.attempts > 1 else "once"
+            text = f"The agent crashed {often} while it worked on this task, without making progress."
             await self._settle(head, TaskState.FAILED, text)
         else:
             attempt = head.attempts + 1
