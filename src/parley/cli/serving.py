@@ -203,7 +203,7 @@ def server_options(
         Path | None, typer.Option(metavar="FILE", help="Who may call: a TOML file. See parley token.")
     ] = None,
     allow_anonymous: Annotated[
-        bool, typer.Option("--allow-anonymous", help="Let other machines call where nobody asks for credentials.")
+        bool, typer.Option("--allow-anonymous", help="Let other machines call even if no credentials are required.")
     ] = False,
     tls_cert: Annotated[Path | None, typer.Option(metavar="FILE", help="The certificate chain, in PEM.")] = None,
     tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="The certificate's key, in PEM.")] = None,
