@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import threading
 from typing import Any
 
 import pytest
@@ -452,6 +453,29 @@ async def test_a_handler_that_swallows_cancellation_cannot_outlive_run_seconds(
     finally:
         released = True  # the test's own loop cancels it once more
     assert "ignores its cancellation" in caplog.text
+
+
+@pytest.mark.parametrize(("how", "expected"), [("cancel", TaskState.CANCELED), ("overdue", TaskState.FAILED)])
+async def test_a_plain_handler_learns_that_it_must_end(how: str, expected: TaskState) -> None:
+    is_asking_on, has_begun, has_ended = True, threading.Event(), threading.Event()
+
+    def poll(turn: Turn) -> None:
+        has_begun.set()
+        while is_asking_on and not turn.cancelled:
+            has_ended.wait(0.001)
+        if is_asking_on:
+            has_ended.set()
+
+    clock = FakeClock()
+    try:
+        async with bounded(agent_of(poll), clock=clock, limits=Limits(run_seconds=10, cancel_seconds=0.01)) as client:
+            task = await client.start("go")
+            await asyncio.to_thread(has_begun.wait, 5)
+            await (client.cancel(task) if how == "cancel" else clock.advance(11))
+            assert (await client.finished(task)).status.state is expected
+            assert await asyncio.to_thread(has_ended.wait, 5)
+    finally:
+        is_asking_on = False
 
 
 async def stop_again_and_again(client: Any, task: Any, begun: asyncio.Event, *, how: str, times: int) -> TaskState:

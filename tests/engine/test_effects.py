@@ -68,11 +68,12 @@ async def test_a_step_begins_only_when_what_began_its_run_is_durable(is_answer: 
 
 
 async def test_a_plain_handler_that_was_left_behind_takes_no_more_steps() -> None:
-    is_let_go, has_ended, charged = threading.Event(), threading.Event(), list[int]()
+    has_begun, is_let_go, has_ended, charged = threading.Event(), threading.Event(), threading.Event(), list[int]()
     agent = Agent("Shop")
 
     @agent.on_message
     def handle(turn: Turn) -> None:  # pyright: ignore[reportUnusedFunction]
+        has_begun.set()
         try:
             is_let_go.wait()
             turn.wait(turn.step("charge", charged.append, 5))
@@ -81,9 +82,10 @@ async def test_a_plain_handler_that_was_left_behind_takes_no_more_steps() -> Non
 
     async with bounded(agent, limits=Limits(cancel_seconds=0)) as client:
         task = await client.start("charge 5")
+        await asyncio.to_thread(has_begun.wait, 5)
         assert (await client.cancel(task)).status.state is TaskState.CANCELED
         is_let_go.set()
-        await asyncio.to_thread(has_ended.wait)
+        assert await asyncio.to_thread(has_ended.wait, 5)
     assert charged == []
 
 

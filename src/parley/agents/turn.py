@@ -122,8 +122,8 @@ class Turn(Answer):
 
     @property
     def cancelled(self) -> bool:
-        """Whether the caller has cancelled the task; for plain functions, which nothing can interrupt."""
-        return self._run.is_cancelled
+        """Whether the task was cancelled or has taken too long; for plain functions, which nothing can interrupt."""
+        return self._run.is_cancelled or self._run.is_overdue
 
     def accepts(self, media_type: str) -> bool:
         """Whether the caller can take results of this type."""
