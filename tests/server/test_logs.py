@@ -5,7 +5,6 @@ import io
 import json
 import logging
 import warnings
-from collections.abc import Generator
 from typing import Any
 
 import pytest
@@ -18,26 +17,10 @@ from parley.server.logs import JsonFormatter, TextFormatter, configure_logging, 
 from parley.server.telemetry import Telemetry
 from parley.server.tracing import Tracing
 from tests.bounded import bounded
+from tests.restored_logging import restored_logging as restored_logging  # a fixture
 from tests.server.calls import a_call
 
 pytestmark = pytest.mark.anyio
-
-LOGGERS = ("uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi", "grpc", "py.warnings", "httpx2", "httpcore2")
-
-
-@pytest.fixture(autouse=True)
-def restored_logging() -> Generator[None]:
-    """Logging as it was, after tests that set it up for the whole process."""
-    kept = [
-        (logger, logger.level, logger.handlers[:], logger.propagate)
-        for logger in map(logging.getLogger, ("", "hpack", "asyncio", *LOGGERS))
-    ]
-    yield
-    logging.captureWarnings(False)
-    for logger, level, handlers, propagate in kept:
-        logger.setLevel(level)
-        logger.handlers[:] = handlers
-        logger.propagate = propagate
 
 
 def record(message: str, *args: Any, **members: Any) -> logging.LogRecord:
