@@ -312,8 +312,11 @@ def test_mistakes_are_told_in_one_line_each(directory: Path) -> None:
         (["serve", "x", "--cors-origin", "https://a.example/"], "'https://a.example/' is no origin."),
         (["serve", "x", "--allowed-host", "a.example:80"], "Invalid host name: 'a.example:80'."),
         (["serve", "x", "--public-grpc-url", "a.example:1"], "gRPC is not served. Say where with --grpc-port."),
-        (["serve", "x", "--grpc-port", "0", "--public-grpc-url", "a.example"], "'a.example' is no host and port."),
-        (["serve", "x", "--grpc-port", "0", "--public-grpc-url", "a.example:0"], "'a.example:0' is no host and port."),
+        (["serve", "x", "--grpc-port", "0", "--public-grpc-url", "a.example"], "'a.example' is not a host and port."),
+        (
+            ["serve", "x", "--grpc-port", "0", "--public-grpc-url", "a.example:0"],
+            "'a.example:0' is not a host and port.",
+        ),
         (["serve"], "Missing argument"),
         (["token", ""], "Its holder needs a name."),
         (["token", "ci", "--scope", "a b"], "'a b' is no scope: it must be one word."),

@@ -328,7 +328,7 @@ def _check_target(text: str | None) -> str | None:
     found = re.fullmatch(r"(?:\[[0-9A-Fa-f:.]+\]|[^:/?#@\s\[\]]+):(\d{1,5})", text)
     if found is None or not 0 < int(found[1]) <= 65_535:
         raise typer.BadParameter(
-            f"{text!r} is no host and port. Write it as agents.example.com:443, or with a scheme before it.",
+            f"{text!r} is not a host and port. Write it as agents.example.com:443, or with a scheme before it.",
             param_hint="--public-grpc-url",
         )
     return text

@@ -24,7 +24,7 @@ FRESH_SECONDS = 10.0
 """How long a write that went well proves that the next one would. Load balancers ask about as often."""
 
 PROBE_PAUSE_SECONDS = 1.0
-"""Between two attempts at a store that refuses: whoever asks more often gets the last answer."""
+"""Between two attempts at a store that refuses: a question that comes sooner gets the last answer."""
 
 PROBE_SECONDS = 2.0
 """How long an attempt may take. Most probes give up after one to five seconds."""

@@ -29,7 +29,7 @@ Numbered: TypeAlias = tuple[int, StreamEvent]
 Batch: TypeAlias = list[Numbered]
 """Stream events that were there at the same moment; never none.
 
-A batch belongs to its reader, who empties it: so nobody on the way to the reader holds what it has read."""
+A batch belongs to its reader, who empties it: so no generator on the way to the reader holds what it has read."""
 
 _SHOWN = (StatusUpdate, ArtifactUpdate)
 """The events that a stream shows."""

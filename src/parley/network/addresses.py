@@ -47,7 +47,7 @@ _SPECIAL_6 = [
     )
 ]
 
-# How machines that have only IPv6 see all others; RFC 6052. Name servers make such addresses, nobody writes them.
+# How machines that have only IPv6 see all others; RFC 6052. Name servers make such addresses; people do not write them.
 _TRANSLATED = ipaddress.IPv6Network("64:ff9b::/96")
 
 _LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")

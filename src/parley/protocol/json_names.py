@@ -25,7 +25,7 @@ _encoder = msgspec.json.Encoder()
 def find_repeated_name(raw: bytes) -> str | None:
     """The JSON path of a name that comes twice in its object, whatever its escapes; None if there is none.
 
-    A text that is not JSON has none: whoever reads it says what is wrong. Raises RecursionError if it is too deep.
+    A text that is not JSON has none: the reader of it says what is wrong. Raises RecursionError if it is too deep.
 
     `{"a": [{"b": 1, "\\u0062": 2}]}` → `$.a[0].b`
     """

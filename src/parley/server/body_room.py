@@ -35,7 +35,7 @@ class BodyRoom:
         self._total += size
 
     def holding(self, address: str, size: int) -> AbstractContextManager[None]:
-        """A block in which so many bytes of somebody's are in memory; a few need no room. Raises as `take` does."""
+        """A block in which so many bytes of an address are in memory; a few need no room. Raises as `take` does."""
         return _FREE if size <= FREE_BODY else self._holding(address, size)
 
     @contextmanager

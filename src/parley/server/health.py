@@ -1,4 +1,4 @@
-"""Three questions about a server, for load balancers and whoever looks after it: is it alive, is it ready, why not.
+"""Three questions about a server, for load balancers and operators: is it alive, is it ready, why not.
 
 `/livez` is answered by every process whose event loop runs: one that does not answer should be restarted. `/readyz`
 says whether requests should come here now, and if not, why: a restart would not help. `/healthz` is the same question

@@ -1,8 +1,8 @@
 """Streams over HTTP: server-sent events, with the number of each event as its id.
 
-A stream pulls from the engine and writes what is there, a piece at a time, so a slow reader holds up nobody. It ends
+A stream pulls from the engine and writes what is there, a piece at a time, so a slow reader delays no other. It ends
 after the event that ends it, or with an error frame that cannot be mistaken for the end. One `Pulse` for all streams
-keeps proxies awake, and ends those that nobody reads or that have had no news for too long.
+keeps proxies awake, and ends those that are not read or that have had no news for too long.
 
 A reader costs what it has not read yet: an event is let go when it is encoded, and its frame when it is written. Long
 frames take room that all long bodies share. Nothing here may be in a reference cycle, not even by way of an error's

@@ -1,6 +1,6 @@
 """What people do with a file besides serving it: check all of it, and copy it. Both also while a server uses it.
 
-A connection that only reads sees one state of the file, whatever the server writes meanwhile, and keeps nobody waiting;
+A connection that only reads sees one state of the file, whatever the server writes meanwhile, and makes no writer wait;
 the write-ahead log cannot shrink until it is done.
 """
 
@@ -27,7 +27,7 @@ Tell = Callable[[str], None]
 """Hears how far the work is."""
 
 MOST_FINDINGS = 100
-"""Sentences that a check says: who has more has read enough."""
+"""Faults that a check names at most: a reader of more has seen enough."""
 
 PAGES_AT_ONCE = 2_000
 """Pages of a copy between two words on how far it is: eight megabytes."""
