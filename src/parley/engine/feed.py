@@ -34,6 +34,7 @@ class Feed:
         "_failure",
         "_first_seq",
         "_limits",
+        "_sizes",
         "_waiting",
         "last_seq",
         "on_publish",
@@ -45,6 +46,7 @@ class Feed:
         self.last_seq = 0
         self._first_seq = 1
         self._events: list[TaskEvent] = []
+        self._sizes: list[int] = []
         self._bytes = 0
         self._limits = limits
         self._waiting: list[asyncio.Future[None]] = []
@@ -59,7 +61,9 @@ class Feed:
             self._first_seq = first_seq
         recent.extend(events)
         self.last_seq = first_seq + len(events) - 1
-        self._bytes += sum(map(size_of_event, events))
+        sizes = [size_of_event(event) for event in events]
+        self._sizes += sizes
+        self._bytes += sum(sizes)
         # Twice what is to be kept, and so seldom that it costs nothing per event.
         if len(recent) > 2 * self._limits.events_in_memory or self._bytes > 2 * self._limits.bytes_in_memory:
             self._forget()
@@ -71,14 +75,14 @@ class Feed:
     def _forget(self) -> None:
         """Keep the newest events, as many as there is room for."""
         self._bytes = kept = 0
-        for event in reversed(self._events[-self._limits.events_in_memory :]):
-            size = size_of_event(event)
+        for size in reversed(self._sizes[-self._limits.events_in_memory :]):
             if self._bytes + size > self._limits.bytes_in_memory:
                 break
             self._bytes += size
             kept += 1
         self._first_seq = self.last_seq + 1 - kept
-        del self._events[: len(self._events) - kept]
+        forgotten = len(self._events) - kept
+        del self._events[:forgotten], self._sizes[:forgotten]
 
     def fail(self, error: ParleyError) -> None:
         """Cut all readers off with an error."""

@@ -451,6 +451,9 @@ class Run:
         if self._is_writing or not self._buffer:
             return
         self._is_writing = True
+        webhooks = self._webhooks
+        if webhooks:
+            self._webhooks = []
         events = tuple(self._buffer)
         self._buffer.clear()
         write = Write(
@@ -461,10 +464,9 @@ class Run:
             status_at=self._status_at,
             new=self._new,
             sends=tuple(self._sends),
-            webhooks=tuple([(config, caller.version) for config, caller in self._webhooks]),
+            webhooks=tuple([(config, caller.version) for config, caller in webhooks]) if webhooks else (),
             attempts=0 if self._has_progressed or ends_stream(self.state) else self.attempts,
         )
-        webhooks, self._webhooks = self._webhooks, []
         self._handed_over = (self.state, self._status_at)
         self.seq += len(events)
         self._new = None

@@ -36,14 +36,14 @@ def size_of_task(task: Task) -> int:
 def size_of_event(event: StreamEvent | TaskEvent) -> int:
     """About how many bytes the content of an event takes."""
     match event:
+        case ArtifactUpdate():  # first, because nearly all events of a stream are these
+            return size_of(event.artifact.parts)
         case Task():
             return size_of_task(event)
         case Message():
             return size_of(event.parts)
         case MessageAdded():
             return size_of(event.message.parts)
-        case ArtifactUpdate():
-            return size_of(event.artifact.parts)
         case StatusUpdate():
             return size_of(event.status.message.parts) if event.status.message else 0
         case TaskCreated() | StepRecorded():
