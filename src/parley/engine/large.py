@@ -13,9 +13,10 @@ from contextlib import asynccontextmanager
 from functools import cache
 from typing import Generic, ParamSpec, TypeVar
 
+from parley.engine.sizes import size_of
 from parley.protocol.events import ArtifactUpdate, StatusUpdate
 from parley.protocol.jsonvalue import JsonValue
-from parley.protocol.messages import DataPart, Message, Part, RawPart, TextPart, UrlPart
+from parley.protocol.messages import DataPart, Message, Part, TextPart
 from parley.protocol.requests import TaskPage
 from parley.protocol.tasks import Task
 
@@ -102,22 +103,10 @@ def _parts_of(task: Task) -> Iterator[Part]:
 def _exceeds(parts: Iterable[Part]) -> bool:
     left = LARGE_BYTES
     for part in parts:
-        left -= PART_BYTES + _size(part, left)
+        left -= PART_BYTES + (_size_of_json(part.data, left) if type(part) is DataPart else size_of((part,)))
         if left < 0:
             return True
     return False
-
-
-def _size(part: Part, enough: int) -> int:
-    match part:
-        case TextPart():
-            return len(part.text)
-        case RawPart():
-            return len(part.raw)
-        case UrlPart():
-            return len(part.url)
-        case DataPart():
-            return _size_of_json(part.data, enough)
 
 
 def _size_of_json(value: JsonValue, enough: int) -> int:

@@ -392,8 +392,7 @@ class Run:
         """Write what came with a message in the same transaction as the message."""
         self._sends.append(send)
         if webhook is not None:
-            config = structs.replace(webhook, task_id=self.key.task_id, id=webhook.id or self.key.task_id)
-            self._webhooks.append((config, caller))
+            self._webhooks.append((webhook.of_task(self.key.task_id), caller))
 
     def start_working(self) -> None:
         """Say that the work has begun."""

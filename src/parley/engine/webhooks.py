@@ -9,8 +9,6 @@ import asyncio
 from collections.abc import Coroutine
 from functools import partial
 
-from msgspec import structs
-
 from parley.engine.caller import ANYBODY, Caller
 from parley.engine.deliveries import Deliveries
 from parley.engine.feed import Feeds
@@ -72,8 +70,7 @@ class Webhooks:
     ) -> PushConfig:
         """Register a webhook of a task that is known to be there, for the events after a number. Raises as above."""
         await self.check_room(key, config)
-        config_id = config.id or key.task_id
-        config = structs.replace(config, task_id=key.task_id, id=config_id)
+        config = config.of_task(key.task_id)
         try:
             # To its end, also if the caller goes away: a webhook that is stored must be called.
             await asyncio.shield(self._in_background(self._keep(key, config, caller, after)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from urllib.parse import urlsplit
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from parley.protocol.jsonvalue import JsonObject
 
@@ -30,6 +30,10 @@ class PushConfig(Struct, frozen=True, omit_defaults=True):
     token: str | None = None
     authentication: PushAuthentication | None = None
     tenant: str | None = None
+
+    def of_task(self, task_id: str) -> PushConfig:
+        """The same webhook as one of a task; without an id of its own it gets the task's."""
+        return structs.replace(self, task_id=task_id, id=self.id or task_id)
 
 
 _URL = re.compile(r"""https?://[^\s"'<>`]+""", re.IGNORECASE)

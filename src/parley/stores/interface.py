@@ -8,7 +8,7 @@ The rules that make everything else possible:
   nothing behind. A write is one transaction, whatever it holds.
 - Writes of one caller take effect in the order in which they were called, awaited or not. A run may therefore write
   ahead and wait only when somebody must see the outcome.
-- Tenant and owner are part of every key, and the agent of a context's. What belongs to somebody else does not exist.
+- Tenant and owner are part of every key, and the agent of a context's. What belongs to another owner does not exist.
 """
 
 from __future__ import annotations
