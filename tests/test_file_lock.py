@@ -14,7 +14,7 @@ for module in pkgutil.walk_packages(parley.__path__, "parley."):
     importlib.import_module(module.name)
 
 from parley.cli.main import main
-from parley.client.token_store import FileLogins, Login
+from parley.client.credentials.token_store import FileLogins, Login
 
 async def renew():
     logins = FileLogins(sys.argv[1])

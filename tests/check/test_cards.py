@@ -15,8 +15,8 @@ from parley.check.discovery import FoundCard
 from parley.check.options import Options
 from parley.check.run import check
 from parley.check.verdict import Broken, Exchange, Undecided, Verdict
+from parley.client.discovery.signatures import SignaturePolicy
 from parley.client.errors import DiscoveryError, UnreachableError
-from parley.client.signatures import SignaturePolicy
 from parley.dialects.cards import decode_any_card
 from parley.protocol.signing import load_key, sign_card
 from parley.protocol.versions import Version

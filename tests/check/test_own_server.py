@@ -17,7 +17,7 @@ from parley import Agent
 from parley.check.options import Options
 from parley.check.run import check
 from parley.check.verdict import Report, Verdict
-from parley.client.credentials import Credentials
+from parley.client.credentials.credentials import Credentials
 from parley.protocol.cards import AgentExtension, ApiKeyLocation, Binding
 from parley.protocol.versions import Version
 from parley.server.app import App
@@ -118,7 +118,7 @@ async def test_an_error_over_grpc_is_shown_with_its_status() -> None:
 async def test_without_grpc_its_places_are_undecided_and_the_others_are_visited(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("parley.client.connecting.find_spec", lambda name: None)
+    monkeypatch.setattr("parley.client.transports.connections.find_spec", lambda name: None)
     async with everywhere(App(echo_agent())) as url:
         report = await check(url, Options(timeout=10), only=["G1.53"], versions=[Version.V1_0])
     found = {finding.place.split()[1]: (finding.verdict, finding.detail) for finding in report.findings[2:]}

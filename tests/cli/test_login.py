@@ -23,9 +23,9 @@ from typer.main import get_command
 from parley.cli import login_secrets
 from parley.cli.login_choice import Wish, chosen_requirement
 from parley.cli.main import app
+from parley.client.credentials.oauth_client import Flow, OAuthClient
+from parley.client.credentials.token_store import FileLogins
 from parley.client.errors import CredentialsError
-from parley.client.oauth_client import Flow, OAuthClient
-from parley.client.token_store import FileLogins
 from parley.protocol.cards import (
     AgentCard,
     ApiKeyLocation,

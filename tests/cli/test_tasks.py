@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from parley import Agent
-from parley.client import resuming
-from parley.client.calling import Calls
+from parley.client.calls import Calls
+from parley.client.streams import resuming
 from parley.engine.engine import Engine
 from parley.protocol import operations as ops
 from parley.protocol.errors import (

@@ -10,7 +10,7 @@ import grpc
 import grpc.aio
 from anyio import fail_after
 
-from parley.client.grpc import GrpcTransport
+from parley.client.transports.grpc import GrpcTransport
 from parley.dialects.protobuf_v1_0 import DIALECT
 from parley.protocol import operations as ops
 from parley.protocol.cards import AgentInterface, Binding

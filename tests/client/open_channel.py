@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from parley.client.connecting import Connections
 from parley.client.guard import Guard
-from parley.client.http import HttpChannel
+from parley.client.transports.connections import Connections
+from parley.client.transports.http import HttpChannel
 
 
 def open_channel(**options: Any) -> HttpChannel:

@@ -10,10 +10,10 @@ from typing import Any
 
 from anyio import fail_after
 
-from parley.client.calling import Calls
-from parley.client.jsonrpc import JsonRpcTransport
+from parley.client.calls import Calls
 from parley.client.options import Bounds, Retries, Timeouts
-from parley.client.rest import RestTransport
+from parley.client.transports.jsonrpc import JsonRpcTransport
+from parley.client.transports.rest import RestTransport
 from parley.protocol.cards import AgentInterface, Binding
 from parley.protocol.versions import Version
 from tests.client.open_channel import open_channel

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
 
-from parley.client.calling import Calls
+from parley.client.calls import Calls
 from parley.client.errors import UnreachableError
 from parley.client.options import Retries, Timeouts
-from parley.client.transport import Received, Sent
+from parley.client.transports.transport import Received, Sent
 from parley.protocol import operations as ops
 from parley.protocol.cards import AgentCapabilities, AgentCard, AgentExtension, AgentInterface, Binding
 from parley.protocol.errors import UnsupportedOperationError

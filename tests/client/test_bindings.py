@@ -12,11 +12,11 @@ import grpc.aio
 import pytest
 from anyio import fail_after
 
-from parley.client import grpc as grpc_binding
 from parley.client.errors import TimedOutError, UnreachableError
-from parley.client.grpc import GrpcTransport
-from parley.client.http import retry_after_of
-from parley.client.transport import Received, Sent
+from parley.client.transports import grpc as grpc_binding
+from parley.client.transports.grpc import GrpcTransport
+from parley.client.transports.http import retry_after_of
+from parley.client.transports.transport import Received, Sent
 from parley.dialects.protobuf_status import encode_status
 from parley.dialects.protobuf_v1_0 import DIALECT
 from parley.protocol import operations as ops

@@ -12,9 +12,9 @@ from anyio import fail_after
 from msgspec import structs
 
 from parley.client.client import Client
+from parley.client.discovery.selection import interfaces_in_order
 from parley.client.errors import TimedOutError
 from parley.client.options import Timeouts
-from parley.client.selection import interfaces_in_order
 from parley.protocol.cards import AgentCapabilities, AgentCard, AgentInterface, Binding
 from parley.protocol.errors import (
     A2AError,

@@ -13,10 +13,10 @@ import trustme
 from anyio import fail_after
 
 from parley.client.client import Client
-from parley.client.connecting import Connections, Tls
-from parley.client.credentials import Credentials
+from parley.client.credentials.credentials import Credentials
 from parley.client.errors import CredentialsError
-from parley.client.transport import Sent
+from parley.client.transports.connections import Connections, Tls
+from parley.client.transports.transport import Sent
 from parley.protocol.cards import Binding
 from parley.protocol.errors import UnauthenticatedError
 from parley.server.app import App

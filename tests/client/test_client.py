@@ -17,13 +17,13 @@ from opentelemetry.sdk.trace import TracerProvider
 import parley
 from parley import Agent, File
 from parley.client.client import Client, ask
-from parley.client.credentials import Credentials
+from parley.client.credentials.credentials import Credentials
+from parley.client.discovery.signatures import SignaturePolicy
 from parley.client.errors import TaskFailedError
-from parley.client.growing import GrowingTask
 from parley.client.guard import Guard
 from parley.client.options import Retries
 from parley.client.reply import Reply, Update
-from parley.client.signatures import SignaturePolicy
+from parley.client.streams.streamed_task import GrowingTask
 from parley.protocol.cards import Binding
 from parley.protocol.errors import LocalProtocolError, TaskNotFoundError, UnsupportedOperationError
 from parley.protocol.messages import Message, Role, TextPart

@@ -11,14 +11,14 @@ from anyio import fail_after
 from rich.pretty import pretty_repr
 
 from parley.client.client import Client
-from parley.client.connecting import Tls
-from parley.client.credentials import ANY_ORIGIN, Credentials, Secret, Wanted
+from parley.client.credentials.credentials import ANY_ORIGIN, Credentials, Secret, Wanted
+from parley.client.credentials.oauth_client import OAuthClient
+from parley.client.credentials.origins import may_carry_secrets, origin_of
+from parley.client.credentials.token_store import Login, MemoryLogins, Tokens
 from parley.client.errors import CredentialsError, ForbiddenTargetError
-from parley.client.http import HttpChannel
-from parley.client.oauth_client import OAuthClient
-from parley.client.origins import may_carry_secrets, origin_of
-from parley.client.token_store import Login, MemoryLogins, Tokens
-from parley.client.transport import Sent
+from parley.client.transports.connections import Tls
+from parley.client.transports.http import HttpChannel
+from parley.client.transports.transport import Sent
 from parley.network.http import HttpRequest, place_of
 from parley.protocol.cards import (
     AgentCard,

@@ -13,15 +13,15 @@ import pytest
 from anyio import fail_after
 from joserfc.jwk import ECKey
 
-from parley.client.card_cache import CardCache
 from parley.client.client import Client
-from parley.client.connecting import Connections
-from parley.client.credentials import Credentials
-from parley.client.discovery import Discovery, Found, places, with_scheme
+from parley.client.credentials.credentials import Credentials
+from parley.client.discovery.card_cache import CardCache
+from parley.client.discovery.discovery import Discovery, Found, places, with_scheme
+from parley.client.discovery.signatures import MAX_KEY_SETS, SignaturePolicy, read_key_set
 from parley.client.errors import DiscoveryError, ForbiddenTargetError, TimedOutError, UnreachableError
 from parley.client.guard import Guard
 from parley.client.options import Bounds, Retries, Timeouts
-from parley.client.signatures import MAX_KEY_SETS, SignaturePolicy, read_key_set
+from parley.client.transports.connections import Connections
 from parley.dialects.registry import DIALECTS
 from parley.protocol.cards import AgentCard, AgentInterface, Binding
 from parley.protocol.errors import LocalProtocolError, PeerProtocolError, SignatureInvalidError

@@ -19,16 +19,16 @@ import pytest
 from anyio import fail_after
 
 from parley import Agent
-from parley.client import resuming
-from parley.client.calling import Calls, Step
+from parley.client.calls import Calls, Step
 from parley.client.client import Client
 from parley.client.errors import ClientError, StreamTruncatedError, UnreachableError
-from parley.client.grpc import GrpcTransport
-from parley.client.jsonrpc import JsonRpcTransport
 from parley.client.options import Retries, Timeouts
-from parley.client.rest import RestTransport
-from parley.client.resuming import Following
-from parley.client.transport import Transport
+from parley.client.streams import resuming
+from parley.client.streams.resuming import Following
+from parley.client.transports.grpc import GrpcTransport
+from parley.client.transports.jsonrpc import JsonRpcTransport
+from parley.client.transports.rest import RestTransport
+from parley.client.transports.transport import Transport
 from parley.dialects.cards import decode_any_card
 from parley.protocol import operations as ops
 from parley.protocol.cards import AgentCard, AgentInterface, Binding

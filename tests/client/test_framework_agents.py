@@ -15,10 +15,10 @@ import pytest
 from anyio import fail_after
 
 from parley.client.client import Client
-from parley.client.growing import GrowingTask
 from parley.client.questions import question_of
 from parley.client.reply import Update
-from parley.client.spoken import Spoken
+from parley.client.streams.added_text import Spoken
+from parley.client.streams.streamed_task import GrowingTask
 from parley.protocol.events import ArtifactUpdate, StatusUpdate
 from parley.protocol.messages import DataPart, Message, Role, TextPart
 from parley.protocol.tasks import Artifact, Task, TaskState, TaskStatus

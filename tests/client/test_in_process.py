@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from anyio import fail_after
 
-from parley.client import in_process
 from parley.client.client import Client
 from parley.client.errors import ForbiddenTargetError
-from parley.client.in_process import InProcess
+from parley.client.transports import in_process
+from parley.client.transports.in_process import InProcess
 from parley.network.errors import BrokenConnectionError, SilentConnectionError
 from parley.network.http import HttpRequest, HttpResponse, place_of
 from parley.protocol.cards import Binding

@@ -19,8 +19,8 @@ from parley.client.client import Client
 from parley.client.errors import ForbiddenTargetError, TimedOutError, UnreachableError
 from parley.client.guard import Guard
 from parley.client.options import Timeouts
-from parley.client.resuming import Following
-from parley.client.transport import Sent
+from parley.client.streams.resuming import Following
+from parley.client.transports.transport import Sent
 from parley.dialects.protobuf_v1_0 import DIALECT
 from parley.protocol import operations as ops
 from parley.protocol.cards import AgentInterface, Binding

@@ -17,14 +17,12 @@ from msgspec import structs
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from parley import Agent
-from parley.client import oauth
-from parley.client.challenges import with_missing_scope
 from parley.client.client import Client
-from parley.client.credentials import BoundCredentials, Credentials
-from parley.client.errors import CredentialsError, ForbiddenTargetError
-from parley.client.http import HttpChannel
-from parley.client.loopback import LoopbackListener
-from parley.client.oauth import (
+from parley.client.credentials import oauth
+from parley.client.credentials.challenges import with_missing_scope
+from parley.client.credentials.credentials import BoundCredentials, Credentials
+from parley.client.credentials.loopback_listener import LoopbackListener
+from parley.client.credentials.oauth import (
     AuthorizationServer,
     Endpoints,
     RefusedError,
@@ -33,10 +31,12 @@ from parley.client.oauth import (
     find_endpoints,
     read_metadata,
 )
-from parley.client.oauth_client import Flow, OAuthClient
-from parley.client.origins import origin_of
-from parley.client.token_store import FileLogins, Login, MemoryLogins, Tokens
-from parley.client.transport import Sent
+from parley.client.credentials.oauth_client import Flow, OAuthClient
+from parley.client.credentials.origins import origin_of
+from parley.client.credentials.token_store import FileLogins, Login, MemoryLogins, Tokens
+from parley.client.errors import CredentialsError, ForbiddenTargetError
+from parley.client.transports.http import HttpChannel
+from parley.client.transports.transport import Sent
 from parley.protocol.cards import (
     AgentCard,
     AgentInterface,

@@ -20,7 +20,7 @@ import pytest
 from anyio import fail_after
 
 from parley.client.client import Client, Update, ask
-from parley.client.credentials import Credentials
+from parley.client.credentials.credentials import Credentials
 from parley.client.options import Retries, Timeouts
 from parley.client.reply import Reply
 from parley.contents import File

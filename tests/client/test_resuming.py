@@ -10,12 +10,12 @@ from anyio import fail_after
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parley.client import resuming
-from parley.client.calling import Calls
+from parley.client.calls import Calls
 from parley.client.errors import StreamTruncatedError, TimedOutError, UnreachableError
 from parley.client.options import Bounds, Retries, Timeouts
-from parley.client.resuming import Following
-from parley.client.transport import Received, Sent
+from parley.client.streams import resuming
+from parley.client.streams.resuming import Following
+from parley.client.transports.transport import Received, Sent
 from parley.protocol import operations as ops
 from parley.protocol.errors import (
     InternalError,

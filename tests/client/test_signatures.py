@@ -7,9 +7,9 @@ import json
 import pytest
 from joserfc.jwk import ECKey, KeySet
 
-from parley.client import signatures
+from parley.client.discovery import signatures
+from parley.client.discovery.signatures import KeySets, SignaturePolicy, verify
 from parley.client.errors import DiscoveryError
-from parley.client.signatures import KeySets, SignaturePolicy, verify
 from parley.dialects.registry import DIALECTS
 from parley.protocol.cards import AgentCard, AgentInterface
 from parley.protocol.errors import SignatureInvalidError

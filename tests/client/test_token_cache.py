@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
+from parley.client.credentials.token_cache import TokenCache
+from parley.client.credentials.token_store import Tokens
 from parley.client.errors import CredentialsError
-from parley.client.token_cache import TokenCache
-from parley.client.token_store import Tokens
 
 
 def test_one_cache_serves_one_event_loop_after_another() -> None:

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from anyio import fail_after
 
-from parley.client import token_store
+from parley.client.credentials import token_store
+from parley.client.credentials.token_store import FileLogins, Login, LoginStore, MemoryLogins, Tokens
 from parley.client.errors import CredentialsError
-from parley.client.token_store import FileLogins, Login, LoginStore, MemoryLogins, Tokens
 
 ONE = Login(origin="https://a.example:443", scheme="key", kind="apikey", secret="hush")
 TWO = Login(
@@ -109,7 +109,7 @@ async def test_a_lock_is_open_again_when_its_owner_is_killed(tmp_path: Path) -> 
     store.put(ONE)
     program = (
         "import asyncio, sys\n"
-        "from parley.client.token_store import FileLogins\n"
+        "from parley.client.credentials.token_store import FileLogins\n"
         "async def main():\n"
         "    async with FileLogins(sys.argv[1]).exclusive(*sys.argv[2:]):\n"
         "        print('held', flush=True)\n"

@@ -10,7 +10,7 @@ from anyio import fail_after
 from msgspec import structs
 
 from parley import Agent
-from parley.client.credentials import Credentials
+from parley.client.credentials.credentials import Credentials
 from parley.protocol import operations as ops
 from parley.protocol import requests as r
 from parley.protocol.cards import (

@@ -8,7 +8,7 @@ from base64 import b64decode
 from collections.abc import Iterable
 from urllib.parse import parse_qsl, quote, quote_plus, urlsplit
 
-from parley.client.transport import Sent
+from parley.client.transports.transport import Sent
 from parley.protocol.push import without_secrets
 
 NOT_SHOWN = "(not shown)"

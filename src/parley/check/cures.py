@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from parley.check.places import Place
 from parley.check.probe import Probe
 from parley.check.verdict import Unanswered
+from parley.client.credentials.origins import origin_of
 from parley.client.errors import ForbiddenTargetError
 from parley.client.guard import Guard, read_target
-from parley.client.origins import origin_of
 from parley.protocol.errors import (
     A2AError,
     ParleyError,

@@ -13,11 +13,11 @@ from parley.check.options import Options
 from parley.check.reach import BOUNDS, Reach
 from parley.check.recording import Recorder
 from parley.check.verdict import Exchange
-from parley.client.discovery import WELL_KNOWN
+from parley.client.discovery.discovery import WELL_KNOWN
+from parley.client.discovery.signatures import SignaturePolicy, verify
 from parley.client.errors import DiscoveryError, ForbiddenTargetError, TimedOutError, UnreachableError
-from parley.client.http import HttpChannel
-from parley.client.signatures import SignaturePolicy, verify
-from parley.client.transport import Sent
+from parley.client.transports.http import HttpChannel
+from parley.client.transports.transport import Sent
 from parley.dialects.cards import decode_any_card
 from parley.protocol.cards import AgentCard
 from parley.protocol.errors import ParleyError, PeerProtocolError

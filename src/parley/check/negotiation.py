@@ -8,7 +8,7 @@ from parley.check.probe import Probe, absent
 from parley.check.reading import need_agent
 from parley.check.verdict import Broken, Undecided
 from parley.client.errors import TimedOutError, UnreachableError
-from parley.client.transport import Sent
+from parley.client.transports.transport import Sent
 from parley.protocol import operations as ops
 from parley.protocol import requests as r
 from parley.protocol.cards import Binding

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from parley.client.connecting import Tls
-from parley.client.credentials import Credentials
+from parley.client.credentials.credentials import Credentials
+from parley.client.discovery.signatures import SignaturePolicy
 from parley.client.guard import Guard
-from parley.client.signatures import SignaturePolicy
+from parley.client.transports.connections import Tls
 
 ANSWERS_PER_PLACE = 20
 """How many answers of a slow agent a place is worth: a whole check asks the agent itself about as often."""

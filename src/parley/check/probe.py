@@ -26,7 +26,7 @@ from parley.check.recording import Recorder
 from parley.check.samples import Samples
 from parley.check.verdict import MAX_SHOWN, Broken, Exchange, Undecided, cut
 from parley.client.errors import UnreachableError
-from parley.client.transport import Sent
+from parley.client.transports.transport import Sent
 from parley.dialects.json_errors import decode_error, decode_rest_error
 from parley.dialects.registry import DIALECTS
 from parley.dialects.rest import encode_rest_request

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from parley.check.options import Options
 from parley.check.recording import RecordedNetwork, Recorder
-from parley.client.connecting import Connections, Tls
-from parley.client.credentials import BoundCredentials
+from parley.client.credentials.credentials import BoundCredentials
 from parley.client.errors import DiscoveryError
 from parley.client.guard import DialRules, is_same_host, read_target
-from parley.client.http import HttpChannel
-from parley.client.jsonrpc import JsonRpcTransport
 from parley.client.options import Bounds, Timeouts
-from parley.client.rest import RestTransport
-from parley.client.transport import Sent, Transport
+from parley.client.transports.connections import Connections, Tls
+from parley.client.transports.http import HttpChannel
+from parley.client.transports.jsonrpc import JsonRpcTransport
+from parley.client.transports.rest import RestTransport
+from parley.client.transports.transport import Sent, Transport
 from parley.network.pinned import NameResolver, PinnedNetwork
 from parley.network.pool import ConnectionPool
 from parley.protocol.cards import AgentCard, AgentInterface, Binding

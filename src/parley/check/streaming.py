@@ -10,7 +10,7 @@ from parley.check.expecting import expect, parsed
 from parley.check.probe import Probe
 from parley.check.reading import read_task
 from parley.check.verdict import Broken, Undecided
-from parley.client.growing import GrowingTask
+from parley.client.streams.streamed_task import GrowingTask
 from parley.protocol import operations as ops
 from parley.protocol.cards import Binding
 from parley.protocol.errors import PeerProtocolError, UnsupportedOperationError

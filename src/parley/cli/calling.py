@@ -20,10 +20,10 @@ from parley.protocol.versions import Version
 
 if TYPE_CHECKING:
     from parley.client.client import Client
-    from parley.client.connecting import Tls
-    from parley.client.credentials import Credentials, Secret
+    from parley.client.credentials.credentials import Credentials, Secret
     from parley.client.guard import Guard
     from parley.client.options import Retries, Timeouts
+    from parley.client.transports.connections import Tls
 
 INSTALL_GRPC = "pip install 'parley-a2a[grpc]'"
 
@@ -164,7 +164,7 @@ class Calling:
     @property
     def has_login(self) -> bool:
         """Whether `parley login` keeps something for the agent."""
-        from parley.client.origins import origin_of
+        from parley.client.credentials.origins import origin_of
 
         try:
             return any(login.origin == origin_of(self.url) for login in login_store().all())
@@ -173,7 +173,7 @@ class Calling:
 
     def credentials(self, *, with_logins: bool = True) -> Credentials:
         """What was given on the command line, else what was logged in with: for the agent's own origin only."""
-        from parley.client.credentials import Credentials
+        from parley.client.credentials.credentials import Credentials
 
         secrets: dict[str, Secret] = {"bearer": self.token, "api-key": self.token} if self.token else {}
         if self.tls is not None and self.tls.certificate is not None:
@@ -229,7 +229,7 @@ def tls_of(authorities: Path | None, certificate: Path | None, key: Path | None)
         raise typer.BadParameter("A key needs its certificate: --cert", param_hint="--key")
     if authorities is None and certificate is None:
         return None
-    from parley.client.connecting import Tls
+    from parley.client.transports.connections import Tls
 
     tls = Tls(authorities=authorities, certificate=certificate, key=key)
     try:
@@ -271,7 +271,7 @@ def parse_origin(text: str) -> str:
     Raises:
         BadParameter: it is none.
     """
-    from parley.client.origins import origin_of
+    from parley.client.credentials.origins import origin_of
 
     try:
         return origin_of(text)

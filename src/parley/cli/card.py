@@ -36,7 +36,7 @@ from parley.protocol.cards import (
 from parley.protocol.errors import ParleyError, PeerProtocolError, SignatureInvalidError
 
 if TYPE_CHECKING:
-    from parley.client.connecting import Connections
+    from parley.client.transports.connections import Connections
 
 
 @unfolded
@@ -72,9 +72,9 @@ async def _show(how: Calling, *, extended: bool, as_json: bool) -> int:
 
 async def _card(how: Calling) -> AgentCard:
     """The card, also of an agent that this client could not talk to."""
-    from parley.client.connecting import Connections
-    from parley.client.discovery import Discovery
-    from parley.client.selection import newest_of
+    from parley.client.discovery.discovery import Discovery
+    from parley.client.discovery.selection import newest_of
+    from parley.client.transports.connections import Connections
 
     connections = Connections(timeouts=how.timeouts(), guard=how.guard(), tls=how.tls)
     try:
@@ -93,8 +93,8 @@ async def _card(how: Calling) -> AgentCard:
 
 async def _explained(error: PeerProtocolError, target: str, connections: Connections) -> PeerProtocolError:
     """The same error with the place of the card and all that it lacks: its reader stops at the first fault."""
-    from parley.client.discovery import places
-    from parley.client.transport import Sent
+    from parley.client.discovery.discovery import places
+    from parley.client.transports.transport import Sent
 
     sent = Sent({"accept": "application/json"}, timeout=connections.timeouts.card)
     for url in places(target):
@@ -168,7 +168,7 @@ def problems(found: AgentCard, how: Calling) -> Iterator[str]:
 
 def _spoken(found: AgentCard, how: Calling) -> list[AgentInterface]:
     """The interfaces that this client speaks, in the order in which they are tried."""
-    from parley.client.selection import interfaces_in_order
+    from parley.client.discovery.selection import interfaces_in_order
 
     try:
         order = interfaces_in_order(found, bindings=how.bindings, versions=how.versions)

@@ -38,7 +38,7 @@ from parley.protocol.tasks import Task
 
 if TYPE_CHECKING:
     from parley.client.client import Client
-    from parley.client.growing import GrowingTask
+    from parley.client.streams.streamed_task import GrowingTask
 
 R = TypeVar("R")
 

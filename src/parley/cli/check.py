@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from parley.check.verdict import Report
     from parley.check.visit import Tell
-    from parley.client.signatures import SignaturePolicy
+    from parley.client.discovery.signatures import SignaturePolicy
 
 SPINNER = 3
 """Columns that the moving sign takes."""
@@ -152,7 +152,7 @@ def check(
 
 
 def _signatures(card_keys: Path | None, keys_from: Collection[str]) -> SignaturePolicy:
-    from parley.client.signatures import SignaturePolicy, read_key_set
+    from parley.client.discovery.signatures import SignaturePolicy, read_key_set
 
     try:
         keys = read_key_set(card_keys.read_bytes()) if card_keys is not None else {}

@@ -21,10 +21,10 @@ from parley.cli.login_choice import Wish, chosen_requirement, schemes_for
 from parley.cli.login_secrets import ask_secret, get_tokens
 from parley.cli.login_trial import why_untried
 from parley.cli.logins import login_store
+from parley.client.credentials.oauth_client import Flow, OAuthClient
+from parley.client.credentials.origins import origin_of
+from parley.client.credentials.token_store import Login
 from parley.client.errors import ClientError, CredentialsError
-from parley.client.oauth_client import Flow, OAuthClient
-from parley.client.origins import origin_of
-from parley.client.token_store import Login
 from parley.protocol.cards import OAuth2Scheme, OpenIdConnectScheme
 
 SECRET_VARIABLE = "PARLEY_CLIENT_SECRET"
@@ -159,9 +159,9 @@ async def _forget(url: str, scheme: str | None) -> int:
 
 
 async def _login(wish: Wish, *, as_json: bool) -> int:
-    from parley.client.connecting import Connections
-    from parley.client.discovery import Discovery
+    from parley.client.discovery.discovery import Discovery
     from parley.client.guard import Guard
+    from parley.client.transports.connections import Connections
 
     connections = Connections(guard=Guard(allow_private=wish.allow_private), tls=wish.tls)
     try:

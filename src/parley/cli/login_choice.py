@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from parley.client.credentials.oauth_client import Flow, OAuthClient
 from parley.client.errors import CredentialsError
-from parley.client.oauth_client import Flow, OAuthClient
 from parley.protocol.cards import (
     AgentCard,
     HttpAuthScheme,
@@ -19,7 +19,7 @@ from parley.protocol.cards import (
 )
 
 if TYPE_CHECKING:
-    from parley.client.connecting import Tls
+    from parley.client.transports.connections import Tls
 
 IMPOSSIBLE = 9
 """The rank of a scheme that nobody can log in for."""
@@ -72,8 +72,8 @@ def chosen_requirement(card: AgentCard, wish: Wish) -> SecurityRequirement:
 
 def schemes_for(card: AgentCard, wish: Wish) -> dict[str, SecurityScheme]:
     """The card's schemes. What wants tokens and does not say whose is OAuth for who knows the issuer."""
-    from parley.client.carrying import plainer, takes_tokens
-    from parley.client.oauth import WHOSEVER
+    from parley.client.credentials.oauth import WHOSEVER
+    from parley.client.credentials.schemes import plainer, takes_tokens
 
     schemes = {name: plainer(scheme) for name, scheme in card.security_schemes.items()}
     if wish.client is None or wish.client.issuer is None:
@@ -96,7 +96,7 @@ def _rank(scheme: SecurityScheme, wish: Wish) -> int:
 
 def flows_for(scheme: OAuth2Scheme | OpenIdConnectScheme, wish: Wish) -> list[Flow]:
     """The flows that a scheme offers, the best first; where the card leaves that to its server, all of them."""
-    from parley.client.oauth import WHOSEVER, flow_of
+    from parley.client.credentials.oauth import WHOSEVER, flow_of
 
     is_bare = isinstance(scheme, OAuth2Scheme) and scheme.metadata_url and scheme.flows == OAuthFlows()
     if isinstance(scheme, OpenIdConnectScheme) or is_bare or scheme is WHOSEVER:

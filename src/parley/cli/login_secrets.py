@@ -19,10 +19,10 @@ import typer
 
 from parley.cli.harmless import harmless_line
 from parley.cli.login_choice import Wish, flows_for
+from parley.client.credentials.oauth_client import Flow
+from parley.client.credentials.origins import origin_of
+from parley.client.credentials.token_store import Login, Tokens
 from parley.client.errors import CredentialsError
-from parley.client.oauth_client import Flow
-from parley.client.origins import origin_of
-from parley.client.token_store import Login, Tokens
 from parley.protocol.cards import (
     AgentInterface,
     Binding,
@@ -33,8 +33,8 @@ from parley.protocol.cards import (
 )
 
 if TYPE_CHECKING:
-    from parley.client.connecting import Connections
-    from parley.client.oauth import AuthorizationServer, Endpoints
+    from parley.client.credentials.oauth import AuthorizationServer, Endpoints
+    from parley.client.transports.connections import Connections
 
 BROWSER_SECONDS = 600.0
 """How long a browser is waited for; codes live as long at most servers."""
@@ -46,7 +46,7 @@ def ask_secret(wish: Wish, name: str, scheme: SecurityScheme) -> Login:
     Raises:
         CredentialsError: what was given cannot be one.
     """
-    from parley.client.carrying import carried, described, kinds_of
+    from parley.client.credentials.schemes import carried, described, kinds_of
 
     kind = kinds_of(scheme)[0]
     is_basic = isinstance(scheme, HttpAuthScheme) and kind == "basic"
@@ -88,8 +88,8 @@ async def get_tokens(
     Raises:
         CredentialsError: there is no such flow, or the server gives none.
     """
+    from parley.client.credentials.oauth import AuthorizationServer, find_endpoints
     from parley.client.guard import read_target
-    from parley.client.oauth import AuthorizationServer, find_endpoints
 
     client = wish.client
     if client is None:
@@ -153,7 +153,7 @@ async def _by_device(server: AuthorizationServer, scopes: Sequence[str]) -> Toke
 
 
 async def _by_browser(server: AuthorizationServer, scopes: Sequence[str], wish: Wish) -> Tokens:
-    from parley.client.loopback import REDIRECT, LoopbackListener
+    from parley.client.credentials.loopback_listener import REDIRECT, LoopbackListener
 
     async with LoopbackListener(wish.redirect or REDIRECT) as listener:
         request = server.start_authorization(listener.redirect_uri, scopes)

@@ -8,8 +8,8 @@ from uuid import uuid4
 
 from parley.cli.calling import Calling
 from parley.cli.login_choice import Wish
+from parley.client.credentials.token_store import Login, MemoryLogins
 from parley.client.errors import CredentialsError
-from parley.client.token_store import Login, MemoryLogins
 from parley.protocol.errors import ParleyError, PermissionDeniedError, TaskNotFoundError, UnauthenticatedError
 from parley.protocol.requests import GetTaskRequest
 
@@ -27,7 +27,7 @@ async def why_untried(wish: Wish, logins: Sequence[Login]) -> ParleyError | None
         CredentialsError: it refuses them.
     """
     from parley.client.client import Client
-    from parley.client.credentials import Credentials
+    from parley.client.credentials.credentials import Credentials
 
     how = Calling(url=wish.url, tls=wish.tls, allow_private=wish.allow_private, timeout=SECONDS)
     store = MemoryLogins()

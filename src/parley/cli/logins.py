@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from parley.client.token_store import FileLogins
+    from parley.client.credentials.token_store import FileLogins
 
 
 def login_store() -> FileLogins:
     """The logins of whoever runs the command, in the directory that the system has for settings."""
-    from parley.client.token_store import FileLogins
+    from parley.client.credentials.token_store import FileLogins
 
     return FileLogins(Path(typer.get_app_dir("parley")) / "logins")

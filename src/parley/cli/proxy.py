@@ -20,7 +20,7 @@ from parley.cli.trace_text import Detail, TraceText
 from parley.protocol.cards import AgentCard
 
 if TYPE_CHECKING:
-    from parley.client.credentials import Credentials
+    from parley.client.credentials.credentials import Credentials
     from parley.proxy.ledger import Ledger
     from parley.proxy.trace import Trace
     from parley.server.cards import Signer

@@ -23,7 +23,7 @@ from parley.cli.option_groups import unfolded
 from parley.cli.skills import SkillChoice, check_skill
 from parley.cli.transcript import Transcript, consoles, say_event
 from parley.client.errors import StreamTruncatedError
-from parley.client.growing import GrowingTask
+from parley.client.streams.streamed_task import GrowingTask
 from parley.protocol.lifecycle import is_interrupted, is_terminal
 from parley.protocol.tasks import Task, TaskStatus
 

@@ -8,11 +8,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from parley.client.calling import Interceptor, Step
-    from parley.client.card_cache import CardCache
+    from parley.client.calls import Interceptor, Step
     from parley.client.client import Client, ask
-    from parley.client.connecting import Tls
-    from parley.client.credentials import Credentials, Secret, Wanted
+    from parley.client.credentials.credentials import Credentials, Secret, Wanted
+    from parley.client.credentials.oauth_client import OAuthClient
+    from parley.client.credentials.token_store import FileLogins, Login, LoginStore, Tokens
+    from parley.client.discovery.card_cache import CardCache
+    from parley.client.discovery.signatures import SignaturePolicy
     from parley.client.errors import (
         ClientError,
         CredentialsError,
@@ -24,11 +26,9 @@ if TYPE_CHECKING:
         UnreachableError,
     )
     from parley.client.guard import Guard
-    from parley.client.oauth_client import OAuthClient
     from parley.client.options import Bounds, Retries, Timeouts
     from parley.client.reply import Reply, Update
-    from parley.client.signatures import SignaturePolicy
-    from parley.client.token_store import FileLogins, Login, LoginStore, Tokens
+    from parley.client.transports.connections import Tls
     from parley.client.webhooks import Pushed, WebhookReceiver
     from parley.protocol.cards import AgentCard, Binding
     from parley.protocol.push import PushAuthentication, PushConfig
@@ -77,11 +77,11 @@ __all__ = [
 ]
 
 _PLACES = {
-    "parley.client.calling": ("Interceptor", "Step"),
-    "parley.client.card_cache": ("CardCache",),
+    "parley.client.calls": ("Interceptor", "Step"),
+    "parley.client.discovery.card_cache": ("CardCache",),
     "parley.client.client": ("Client", "ask"),
-    "parley.client.connecting": ("Tls",),
-    "parley.client.credentials": ("Credentials", "Secret", "Wanted"),
+    "parley.client.transports.connections": ("Tls",),
+    "parley.client.credentials.credentials": ("Credentials", "Secret", "Wanted"),
     "parley.client.errors": (
         "ClientError",
         "CredentialsError",
@@ -93,11 +93,11 @@ _PLACES = {
         "UnreachableError",
     ),
     "parley.client.guard": ("Guard",),
-    "parley.client.oauth_client": ("OAuthClient",),
+    "parley.client.credentials.oauth_client": ("OAuthClient",),
     "parley.client.options": ("Bounds", "Retries", "Timeouts"),
     "parley.client.reply": ("Reply", "Update"),
-    "parley.client.signatures": ("SignaturePolicy",),
-    "parley.client.token_store": ("FileLogins", "Login", "LoginStore", "Tokens"),
+    "parley.client.discovery.signatures": ("SignaturePolicy",),
+    "parley.client.credentials.token_store": ("FileLogins", "Login", "LoginStore", "Tokens"),
     "parley.client.webhooks": ("Pushed", "WebhookReceiver"),
     "parley.protocol.cards": ("AgentCard", "Binding"),
     "parley.protocol.push": ("PushAuthentication", "PushConfig"),

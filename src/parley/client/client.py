@@ -21,19 +21,19 @@ from uuid import uuid4
 
 from msgspec import structs
 
-from parley.client.calling import Authenticator, Calls, Interceptor
-from parley.client.card_cache import CardCache
-from parley.client.connecting import Connections, Tls
-from parley.client.credentials import ANY_ORIGIN, Credentials, Secret
-from parley.client.discovery import Discovery, SignaturePolicy, with_scheme
+from parley.client.calls import Authenticator, Calls, Interceptor
+from parley.client.credentials.credentials import ANY_ORIGIN, Credentials, Secret
+from parley.client.discovery.card_cache import CardCache
+from parley.client.discovery.discovery import Discovery, SignaturePolicy, with_scheme
+from parley.client.discovery.selection import interfaces_in_order, newest_of, read_bindings, read_versions
 from parley.client.errors import TaskFailedError, TimedOutError
 from parley.client.guard import Guard, read_target
 from parley.client.options import Bounds, Retries, Timeouts
 from parley.client.reply import Reply, Update
-from parley.client.resuming import FIRST_LOOK_SECONDS, LOOK_SECONDS, Following
-from parley.client.selection import interfaces_in_order, newest_of, read_bindings, read_versions
-from parley.client.spoken import Spoken
-from parley.client.transport import Sent
+from parley.client.streams.added_text import Spoken
+from parley.client.streams.resuming import FIRST_LOOK_SECONDS, LOOK_SECONDS, Following
+from parley.client.transports.connections import Connections, Tls
+from parley.client.transports.transport import Sent
 from parley.contents import parts_of
 from parley.protocol import operations as ops
 from parley.protocol import requests as r

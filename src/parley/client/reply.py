@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from parley.client.growing import GrowingTask
 from parley.client.questions import question_of
+from parley.client.streams.streamed_task import GrowingTask
 from parley.protocol.events import ArtifactUpdate, StreamEvent
 from parley.protocol.jsonvalue import JsonValue
 from parley.protocol.lifecycle import is_interrupted, is_terminal

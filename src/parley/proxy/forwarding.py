@@ -16,10 +16,10 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from itertools import count
 
-from parley.client.calling import Step
+from parley.client.calls import Step
+from parley.client.credentials.origins import origin_of
 from parley.client.errors import CredentialsError
-from parley.client.origins import origin_of
-from parley.client.transport import Sent
+from parley.client.transports.transport import Sent
 from parley.protocol.cards import (
     AgentCard,
     AgentInterface,

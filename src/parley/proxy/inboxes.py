@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 
 from msgspec import structs
 
-from parley.client.growing import GrowingTask
+from parley.client.streams.streamed_task import GrowingTask
 from parley.client.webhooks import WebhookReceiver
 from parley.engine.caller import Caller
 from parley.engine.deliveries import Deliveries

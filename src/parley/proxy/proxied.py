@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from parley.client.calling import Authenticator
+from parley.client.calls import Authenticator
 from parley.client.client import Client
-from parley.client.connecting import Tls
-from parley.client.credentials import Credentials
+from parley.client.credentials.credentials import Credentials
 from parley.client.guard import Guard
 from parley.client.options import Timeouts
+from parley.client.transports.connections import Tls
 from parley.engine.deliveries import Deliveries
 from parley.protocol.cards import AgentCard, Binding
 from parley.protocol.versions import Version

@@ -18,7 +18,7 @@ from typing import TextIO
 import msgspec
 from msgspec import Struct
 
-from parley.client.transport import Received, Sent, Transport
+from parley.client.transports.transport import Received, Sent, Transport
 from parley.engine.deliveries import Sender
 from parley.engine.notifications import Notification
 from parley.protocol.cards import AgentInterface, ApiKeyScheme, Binding, SecurityScheme

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from parley.client.client import Client
 from parley.client.errors import ClientError, CredentialsError
-from parley.client.resuming import Following
+from parley.client.streams.resuming import Following
 from parley.engine.views import Numbered
 from parley.protocol import requests as r
 from parley.protocol.errors import (

@@ -11,11 +11,11 @@ import pytest
 from anyio import fail_after
 from msgspec import structs
 
-from parley.client.calling import COME_BACK_SECONDS, LONGEST_RETRY_AFTER, REMEMBERED_SECONDS, Calls, Step
+from parley.client.calls import COME_BACK_SECONDS, LONGEST_RETRY_AFTER, REMEMBERED_SECONDS, Calls, Step
 from parley.client.errors import ForbiddenTargetError, TimedOutError, UnreachableError
-from parley.client.http import with_retry_after
 from parley.client.options import Retries, Timeouts
-from parley.client.transport import Received, Sent, Transport
+from parley.client.transports.http import with_retry_after
+from parley.client.transports.transport import Received, Sent, Transport
 from parley.protocol import operations as ops
 from parley.protocol.cards import AgentCapabilities, AgentExtension, AgentInterface, Binding
 from parley.protocol.errors import (

@@ -21,9 +21,9 @@ from msgspec import structs
 from opentelemetry import propagate
 
 from parley.client.errors import ClientError, ForbiddenTargetError, UnreachableError
-from parley.client.http import retry_after_of
 from parley.client.options import Bounds, Retries, Timeouts
-from parley.client.transport import Received, Sent, Transport
+from parley.client.transports.http import retry_after_of
+from parley.client.transports.transport import Received, Sent, Transport
 from parley.protocol import operations as ops
 from parley.protocol.cards import AgentCard, AgentExtension, AgentInterface, Binding
 from parley.protocol.errors import (

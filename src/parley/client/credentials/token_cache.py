@@ -10,9 +10,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from weakref import WeakValueDictionary
 
+from parley.client.credentials.oauth import UnansweredError
+from parley.client.credentials.token_store import Tokens
 from parley.client.errors import ClientError
-from parley.client.oauth import UnansweredError
-from parley.client.token_store import Tokens
 
 EARLY_SECONDS = 30.0
 """A token is renewed so long before it ends: a request takes its time, and clocks differ. Short lives are halved."""

@@ -18,14 +18,14 @@ from urllib.parse import urlsplit
 
 from msgspec import structs
 
-from parley.client.card_cache import CardCache
-from parley.client.connecting import Connections
+from parley.client.discovery.card_cache import CardCache
+from parley.client.discovery.signatures import SignaturePolicy, signature_at, verify
 from parley.client.errors import DiscoveryError, ForbiddenTargetError, TimedOutError, UnreachableError
 from parley.client.guard import is_loopback, read_target
-from parley.client.http import HttpReply
 from parley.client.options import Retries
-from parley.client.signatures import SignaturePolicy, signature_at, verify
-from parley.client.transport import Sent
+from parley.client.transports.connections import Connections
+from parley.client.transports.http import HttpReply
+from parley.client.transports.transport import Sent
 from parley.dialects.cards import decode_any_card
 from parley.protocol.cards import AgentCard
 from parley.protocol.errors import PeerProtocolError, SignatureInvalidError

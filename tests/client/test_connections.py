@@ -15,14 +15,14 @@ import trustme
 from anyio import fail_after
 
 from parley.client.client import Client
-from parley.client.connecting import Connections, Tls
 from parley.client.errors import ForbiddenTargetError, UnreachableError
 from parley.client.guard import Guard
-from parley.client.jsonrpc import JsonRpcTransport
 from parley.client.options import Retries
-from parley.client.pinned_grpc import PinnedGrpcTransport
-from parley.client.rest import RestTransport
-from parley.client.transport import Sent
+from parley.client.transports.connections import Connections, Tls
+from parley.client.transports.jsonrpc import JsonRpcTransport
+from parley.client.transports.pinned_grpc import PinnedGrpcTransport
+from parley.client.transports.rest import RestTransport
+from parley.client.transports.transport import Sent
 from parley.protocol import operations as ops
 from parley.protocol import requests as r
 from parley.protocol.cards import AgentCard, AgentInterface, Binding

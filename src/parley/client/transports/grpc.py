@@ -18,9 +18,9 @@ import grpc.aio
 from msgspec import structs
 
 from parley.client.errors import TimedOutError, UnreachableError
-from parley.client.http import with_retry_after
 from parley.client.options import Bounds
-from parley.client.transport import Received, Sent
+from parley.client.transports.http import with_retry_after
+from parley.client.transports.transport import Received, Sent
 from parley.dialects.protobuf_dialect import ProtobufDialect
 from parley.dialects.protobuf_pool import parse_reply
 from parley.dialects.protobuf_status import decode_status

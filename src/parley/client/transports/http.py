@@ -15,10 +15,10 @@ from urllib.parse import urlencode
 
 from msgspec import structs
 
-from parley.client.challenges import with_missing_scope
+from parley.client.credentials.challenges import with_missing_scope
 from parley.client.errors import ForbiddenTargetError, TimedOutError, UnreachableError
 from parley.client.options import Bounds, Timeouts
-from parley.client.transport import Sent
+from parley.client.transports.transport import Sent
 from parley.dialects.json_errors import decode_rest_error, http_text
 from parley.network.errors import NetworkError, NotConnectedError, NotConnectedInTimeError, SilentConnectionError
 from parley.network.http import HttpNetwork, HttpRequest, HttpResponse, place_of

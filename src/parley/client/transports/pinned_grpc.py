@@ -12,10 +12,10 @@ from contextlib import aclosing
 import grpc
 
 from parley.client.errors import UnreachableError
-from parley.client.grpc import GrpcTransport
 from parley.client.guard import read_target
 from parley.client.options import Bounds, Timeouts
-from parley.client.transport import Received, Sent
+from parley.client.transports.grpc import GrpcTransport
+from parley.client.transports.transport import Received, Sent
 from parley.network.errors import NotConnectedError
 from parley.network.pinned import PinnedNetwork
 from parley.protocol.cards import AgentInterface

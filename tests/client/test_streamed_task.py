@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parley.client.growing import GrowingTask
+from parley.client.streams.streamed_task import GrowingTask
 from parley.protocol.events import ArtifactUpdate, StatusUpdate, StreamEvent, TaskCreated
 from parley.protocol.lifecycle import fold
 from parley.protocol.messages import DataPart, Message, Role, TextPart

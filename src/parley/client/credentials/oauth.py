@@ -21,12 +21,12 @@ from urllib.parse import parse_qsl, quote, quote_plus, urlencode, urlsplit
 
 import msgspec
 
+from parley.client.credentials.oauth_client import Flow, OAuthClient
+from parley.client.credentials.origins import may_carry_secrets, origin_of
+from parley.client.credentials.token_store import Tokens
 from parley.client.errors import ClientError, CredentialsError, ForbiddenTargetError
-from parley.client.http import HttpChannel
-from parley.client.oauth_client import Flow, OAuthClient
-from parley.client.origins import may_carry_secrets, origin_of
-from parley.client.token_store import Tokens
-from parley.client.transport import Sent
+from parley.client.transports.http import HttpChannel
+from parley.client.transports.transport import Sent
 from parley.protocol.cards import OAuth2Scheme, OAuthFlow, OAuthFlows, OpenIdConnectScheme
 from parley.protocol.errors import PeerProtocolError
 from parley.protocol.jsonvalue import JsonObject

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from itertools import count
 from urllib.parse import urljoin
 
-from parley.client.http import (
+from parley.client.transports.http import (
     HttpChannel,
     HttpReply,
     http_error,
@@ -18,7 +18,7 @@ from parley.client.http import (
     said_in,
     with_retry_after,
 )
-from parley.client.transport import Received, Sent
+from parley.client.transports.transport import Received, Sent
 from parley.dialects.json_errors import decode_error, decode_rest_error
 from parley.dialects.registry import DIALECTS
 from parley.protocol import operations as ops

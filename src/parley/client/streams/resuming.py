@@ -13,10 +13,10 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 
-from parley.client.calling import Calls
+from parley.client.calls import Calls
 from parley.client.errors import StreamTruncatedError, TimedOutError, UnreachableError
-from parley.client.growing import GrowingTask
-from parley.client.transport import Received
+from parley.client.streams.streamed_task import GrowingTask
+from parley.client.transports.transport import Received
 from parley.protocol import operations as ops
 from parley.protocol.errors import (
     A2AError,

@@ -21,7 +21,18 @@ from typing import TypeAlias
 
 from msgspec import structs
 
-from parley.client.carrying import (
+from parley.client.credentials.challenges import missing_scopes
+from parley.client.credentials.oauth import (
+    WHOSEVER,
+    AuthorizationServer,
+    Endpoints,
+    RefusedError,
+    find_endpoints,
+    flow_of,
+)
+from parley.client.credentials.oauth_client import Flow, OAuthClient
+from parley.client.credentials.origins import origin_of
+from parley.client.credentials.schemes import (
     Lacking,
     Piece,
     Secret,
@@ -36,16 +47,12 @@ from parley.client.carrying import (
     sendable_name,
     takes_tokens,
 )
-from parley.client.challenges import missing_scopes
-from parley.client.connecting import Tls
+from parley.client.credentials.token_cache import TokenCache
+from parley.client.credentials.token_store import Login, LoginStore, Tokens
 from parley.client.errors import CredentialsError, ForbiddenTargetError
-from parley.client.http import HttpChannel
-from parley.client.oauth import WHOSEVER, AuthorizationServer, Endpoints, RefusedError, find_endpoints, flow_of
-from parley.client.oauth_client import Flow, OAuthClient
-from parley.client.origins import origin_of
-from parley.client.token_cache import TokenCache
-from parley.client.token_store import Login, LoginStore, Tokens
-from parley.client.transport import Sent
+from parley.client.transports.connections import Tls
+from parley.client.transports.http import HttpChannel
+from parley.client.transports.transport import Sent
 from parley.protocol.cards import (
     AgentCard,
     AgentInterface,

@@ -16,12 +16,12 @@ import httpcore2
 
 from parley.client.errors import ForbiddenTargetError
 from parley.client.guard import DialRules, Guard, is_loopback, is_same_host, read_target
-from parley.client.http import HttpChannel
-from parley.client.in_process import AsgiApp, InProcess
-from parley.client.jsonrpc import JsonRpcTransport
 from parley.client.options import Bounds, Timeouts
-from parley.client.rest import RestTransport
-from parley.client.transport import Transport
+from parley.client.transports.http import HttpChannel
+from parley.client.transports.in_process import AsgiApp, InProcess
+from parley.client.transports.jsonrpc import JsonRpcTransport
+from parley.client.transports.rest import RestTransport
+from parley.client.transports.transport import Transport
 from parley.network.http import HttpNetwork, HttpRequest, HttpResponse
 from parley.network.pinned import NameResolver, PinnedNetwork, Resolve
 from parley.network.pool import ConnectionPool
@@ -188,7 +188,7 @@ class Connections:
     def _grpc(self, interface: AgentInterface, version: Version) -> Transport:
         import grpc
 
-        from parley.client.pinned_grpc import PinnedGrpcTransport
+        from parley.client.transports.pinned_grpc import PinnedGrpcTransport
 
         credentials = None
         if self.guard.encrypts(interface.url, card_url=self._named_for(interface.url)):

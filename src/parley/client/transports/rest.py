@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from typing import TypeVar
 
-from parley.client.http import (
+from parley.client.transports.http import (
     HttpChannel,
     http_error,
     is_about_all,
@@ -16,7 +16,7 @@ from parley.client.http import (
     patience_for_head,
     said_in,
 )
-from parley.client.transport import Received, Sent
+from parley.client.transports.transport import Received, Sent
 from parley.dialects import v0_3, v0_3_protojson, v1_0
 from parley.dialects.dialect import JsonDialect
 from parley.dialects.json_errors import decode_rest_error

@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from parley.client.connecting import Tls
+from parley.client.credentials.oauth_client import OAuthClient
 from parley.client.errors import CredentialsError
-from parley.client.oauth_client import OAuthClient
-from parley.client.transport import Sent
+from parley.client.transports.connections import Tls
+from parley.client.transports.transport import Sent
 from parley.protocol.cards import (
     AgentInterface,
     ApiKeyLocation,
