@@ -13,8 +13,8 @@ from time import perf_counter
 
 from parley.engine.deliveries import Deliveries
 from parley.protocol.push import PushConfig
-from parley.server.webhook_guard import WebhookPolicy
-from parley.server.webhook_sender import WebhookSender
+from parley.server.webhooks.guard import WebhookPolicy
+from parley.server.webhooks.sender import WebhookSender
 from parley.stores.interface import Owner, TaskKey
 from parley.stores.memory import MemoryTaskLog
 from parley.testing.stores import addition, creation

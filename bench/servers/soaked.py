@@ -16,10 +16,10 @@ from collections.abc import AsyncIterator
 from parley import Agent, Turn
 from parley.server.app import App
 from parley.server.run import Bound, Serving, run, serve
-from parley.server.schemes.stored_secrets import StoredSecret, hash_secret
-from parley.server.schemes.tokens import BearerTokens
-from parley.server.security import Security
-from parley.server.webhook_guard import WebhookPolicy
+from parley.server.security.requirements import Security
+from parley.server.security.schemes.stored_secrets import StoredSecret, hash_secret
+from parley.server.security.schemes.tokens import BearerTokens
+from parley.server.webhooks.guard import WebhookPolicy
 
 TOKENS = {"alice": "alice-token-0123456789abcdef", "mallory": "mallory-token-0123456789abcd"}
 

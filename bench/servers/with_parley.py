@@ -10,7 +10,7 @@ from serving import CHUNK, Stage, options, serve
 
 from parley import Agent, Turn
 from parley.server.app import App
-from parley.server.listener import Listener
+from parley.server.listener.listener import Listener
 from parley.server.run import tune_collector
 
 

@@ -21,12 +21,12 @@ from parley.client.credentials.credentials import Credentials
 from parley.protocol.cards import AgentExtension, ApiKeyLocation, Binding
 from parley.protocol.versions import Version
 from parley.server.app import App
-from parley.server.grpc_server import GrpcServer
-from parley.server.schemes.api_keys import ApiKeys
-from parley.server.schemes.stored_secrets import StoredSecret, hash_secret
-from parley.server.schemes.tokens import BearerTokens
-from parley.server.security import Security
-from parley.server.tls import ClientCertificates
+from parley.server.bindings.grpc import GrpcServer
+from parley.server.listener.tls import ClientCertificates
+from parley.server.security.requirements import Security
+from parley.server.security.schemes.api_keys import ApiKeys
+from parley.server.security.schemes.stored_secrets import StoredSecret, hash_secret
+from parley.server.security.schemes.tokens import BearerTokens
 from tests.check.scripted import Scripted
 from tests.client.test_certificates import ada
 from tests.client.test_certificates import agent as tls_agent

@@ -16,7 +16,16 @@ from tempfile import TemporaryFile
 from typing import NamedTuple
 
 SECONDS = 60
-NEEDED = ("app", "audit", "auth_file", "logs", "metrics", "run", "tls", "tracing")
+NEEDED = (
+    "app",
+    "run",
+    "listener.tls",
+    "security.auth_file",
+    "telemetry.audit",
+    "telemetry.logs",
+    "telemetry.metrics",
+    "telemetry.tracing",
+)
 """Modules of the server that commands import when they need them: here once for all."""
 
 

@@ -16,7 +16,7 @@ from parley import Agent, File
 from parley.cli.main import app as cli
 from parley.protocol.messages import UrlPart
 from parley.server.app import App
-from parley.server.webhook_guard import WebhookPolicy
+from parley.server.webhooks.guard import WebhookPolicy
 from tests.server.serving import running
 
 SECONDS = 30.0

@@ -16,8 +16,8 @@ from parley import Agent
 from parley.cli import serving
 from parley.cli.announcement import Announcement
 from parley.server.app import App
-from parley.server.auth_file import parse_security
-from parley.server.schemes.stored_secrets import hash_secret
+from parley.server.security.auth_file import parse_security
+from parley.server.security.schemes.stored_secrets import hash_secret
 
 PASSWORD = "$scrypt$ln=14,r=8,p=5$c2FsdHNhbHRzYWx0c2FsdA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 KEYS = f'keys = [{{ name = "ci", hash = "{hash_secret("k3y")}" }}]'

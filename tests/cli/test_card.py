@@ -18,7 +18,7 @@ from parley.cli.ending import code_of
 from parley.cli.transcript import console, size_of
 from parley.protocol import cards as c
 from parley.protocol.errors import LocalProtocolError
-from parley.server.auth_file import new_token, parse_security
+from parley.server.security.auth_file import new_token, parse_security
 from tests.cli.sampler import parley, sampler_on_a_port
 from tests.cli.served import served
 

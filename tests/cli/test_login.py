@@ -39,12 +39,12 @@ from parley.protocol.cards import (
     SecurityRequirement,
     SecurityScheme,
 )
-from parley.server.schemes.api_keys import ApiKeys
-from parley.server.schemes.basic import BasicUser, BasicUsers, hash_password
-from parley.server.schemes.jwt_issuer import JwtIssuer
-from parley.server.schemes.openid import OpenIdConnect
-from parley.server.schemes.stored_secrets import StoredSecret, hash_secret
-from parley.server.security import Security
+from parley.server.security.requirements import Security
+from parley.server.security.schemes.api_keys import ApiKeys
+from parley.server.security.schemes.basic import BasicUser, BasicUsers, hash_password
+from parley.server.security.schemes.jwt_issuer import JwtIssuer
+from parley.server.security.schemes.openid import OpenIdConnect
+from parley.server.security.schemes.stored_secrets import StoredSecret, hash_secret
 from tests.cli.sampler import SECONDS, parley, sampler_on_a_port
 from tests.server.authorization_server import AUDIENCE, CLIENT, PUBLIC_CLIENT, AuthorizationServer, authorization_server
 

@@ -9,9 +9,9 @@ from parley.cli.ending import described, sentence
 from parley.cli.main import app
 from parley.client.errors import CredentialsError, DiscoveryError, ForbiddenTargetError
 from parley.client.guard import Guard
-from parley.server.schemes.api_keys import ApiKeys
-from parley.server.schemes.stored_secrets import StoredSecret, hash_secret
-from parley.server.security import Security
+from parley.server.security.requirements import Security
+from parley.server.security.schemes.api_keys import ApiKeys
+from parley.server.security.schemes.stored_secrets import StoredSecret, hash_secret
 from tests.cli.sampler import parley, sampler_on_a_port
 
 SOME = ("send", "localhost:1", "hi")

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 from parley.cli.main import app
 from parley.protocol.signing import load_key, verify_card
-from parley.server.schemes.stored_secrets import hash_secret
+from parley.server.security.schemes.stored_secrets import hash_secret
 from tests.cli.served import SECONDS, Served, call, fetch, message, running, served
 
 ECHO = """

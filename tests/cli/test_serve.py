@@ -24,8 +24,8 @@ from parley.cli.main import app
 from parley.cli.serve import parse_duration
 from parley.cli.serving import parse_grpc_port
 from parley.protocol.signing import load_key, verify_card
-from parley.server.auth_file import parse_security
-from parley.server.credentials import Credentials
+from parley.server.security.auth_file import parse_security
+from parley.server.security.credentials import Credentials
 from tests.cli.forked import run_each
 from tests.cli.served import SECONDS, call, fetch, message, running, served
 

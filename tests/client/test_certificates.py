@@ -20,10 +20,10 @@ from parley.client.transports.transport import Sent
 from parley.protocol.cards import Binding
 from parley.protocol.errors import UnauthenticatedError
 from parley.server.app import App
+from parley.server.listener.tls import ClientCertificates, TlsFiles
 from parley.server.run import Bound, Serving, serve
-from parley.server.schemes.mutual_tls import MutualTls
-from parley.server.security import Security
-from parley.server.tls import ClientCertificates, TlsFiles
+from parley.server.security.requirements import Security
+from parley.server.security.schemes.mutual_tls import MutualTls
 from tests.server.serving import echo_agent
 
 pytestmark = pytest.mark.anyio

@@ -37,13 +37,13 @@ from parley.protocol.requests import (
 from parley.protocol.tasks import Artifact, Task, TaskState, TaskStatus
 from parley.protocol.versions import Version
 from parley.server.app import App
-from parley.server.cards import Signer
-from parley.server.grpc_server import GrpcServer
-from parley.server.listener import Listener
-from parley.server.schemes.stored_secrets import StoredSecret, hash_secret
-from parley.server.schemes.tokens import BearerTokens
-from parley.server.security import Security
-from parley.server.webhook_guard import WebhookPolicy
+from parley.server.bindings.grpc import GrpcServer
+from parley.server.listener.listener import Listener
+from parley.server.pages.cards import Signer
+from parley.server.security.requirements import Security
+from parley.server.security.schemes.stored_secrets import StoredSecret, hash_secret
+from parley.server.security.schemes.tokens import BearerTokens
+from parley.server.webhooks.guard import WebhookPolicy
 from tests.client.scripted_agent import status
 from tests.server.serving import serving
 

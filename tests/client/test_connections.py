@@ -31,9 +31,9 @@ from parley.protocol.messages import Message, Role, TextPart
 from parley.protocol.tasks import Task
 from parley.protocol.versions import Version
 from parley.server.app import App
-from parley.server.grpc_server import GrpcServer
+from parley.server.bindings.grpc import GrpcServer
+from parley.server.listener.tls import ClientCertificates, TlsFiles
 from parley.server.run import Bound, Serving, serve
-from parley.server.tls import ClientCertificates, TlsFiles
 from tests.server.serving import echo_agent, running, serving
 
 pytestmark = pytest.mark.anyio

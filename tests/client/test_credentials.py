@@ -37,9 +37,9 @@ from parley.protocol.cards import (
 )
 from parley.protocol.errors import UnauthenticatedError
 from parley.server.app import App
-from parley.server.schemes.api_keys import ApiKeys
-from parley.server.schemes.stored_secrets import StoredSecret, hash_secret
-from parley.server.security import Security
+from parley.server.security.requirements import Security
+from parley.server.security.schemes.api_keys import ApiKeys
+from parley.server.security.schemes.stored_secrets import StoredSecret, hash_secret
 from tests.client.open_channel import open_channel
 from tests.server.serving import echo_agent, running
 

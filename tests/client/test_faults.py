@@ -38,7 +38,7 @@ from parley.protocol.requests import ListTasksRequest, SendConfiguration, SendMe
 from parley.protocol.tasks import Task, TaskState
 from parley.protocol.versions import Version
 from parley.server.app import App
-from parley.server.grpc_server import GrpcServer
+from parley.server.bindings.grpc import GrpcServer
 from tests.client.faulty_proxy import Fault, FaultyProxy, Kind, faulty_proxy, points_of
 from tests.client.forgetful_agent import ForgetfulAgent, Manner
 from tests.client.open_channel import open_channel

@@ -50,10 +50,10 @@ from parley.protocol.cards import (
 )
 from parley.protocol.errors import PermissionDeniedError, UnauthenticatedError
 from parley.server.app import App
-from parley.server.grpc_server import GrpcServer
-from parley.server.schemes.jwt_issuer import JwtIssuer
-from parley.server.schemes.openid import OpenIdConnect
-from parley.server.security import Security
+from parley.server.bindings.grpc import GrpcServer
+from parley.server.security.requirements import Security
+from parley.server.security.schemes.jwt_issuer import JwtIssuer
+from parley.server.security.schemes.openid import OpenIdConnect
 from tests.client.open_channel import open_channel
 from tests.server.authorization_server import AUDIENCE, CLIENT, PUBLIC_CLIENT, authorization_server
 from tests.server.authorization_server import AuthorizationServer as Issuer

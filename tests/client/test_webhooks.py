@@ -26,7 +26,7 @@ from parley.protocol.push import PushAuthentication, PushConfig
 from parley.protocol.tasks import Task, TaskState, TaskStatus
 from parley.protocol.versions import Version
 from parley.server.app import App
-from parley.server.webhook_guard import WebhookPolicy
+from parley.server.webhooks.guard import WebhookPolicy
 from tests.client.scripted_agent import TASK, chunk, status
 from tests.golden_files import FOLDER
 from tests.proxy.test_old_sdk import old_process

@@ -13,9 +13,9 @@ from parley.protocol.cards import AgentCapabilities, AgentCard, AgentInterface, 
 from parley.protocol.versions import Version
 from parley.proxy.proxied import proxied
 from parley.server.app import App
-from parley.server.grpc_server import GrpcServer
-from parley.server.listener import Listener
-from parley.server.webhook_guard import WebhookPolicy
+from parley.server.bindings.grpc import GrpcServer
+from parley.server.listener.listener import Listener
+from parley.server.webhooks.guard import WebhookPolicy
 from tests.conformance.peer import Peer
 
 Place = dict[str, str]

@@ -10,7 +10,7 @@ from typer.main import get_command
 from parley.cli.main import app
 from parley.client.options import Bounds
 from parley.proxy import inboxes, ledger, listing, read_ahead
-from parley.server.throttle import RateLimits
+from parley.server.security.throttle import RateLimits
 
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "proxy.md").read_text()
 

@@ -32,14 +32,14 @@ from parley.protocol.errors import (
 from parley.proxy.forwarding import Forwarding, challenges_for
 from parley.proxy.proxied import proxied
 from parley.server.app import App
-from parley.server.credentials import ANONYMOUS
-from parley.server.credentials import Credentials as ServerCredentials
 from parley.server.limits import ServerLimits
-from parley.server.schemes.api_keys import ApiKeys
-from parley.server.schemes.stored_secrets import StoredSecret, hash_secret
-from parley.server.schemes.tokens import BearerTokens
-from parley.server.security import Security, challenges_of
-from parley.server.throttle import RateLimits
+from parley.server.security.credentials import ANONYMOUS
+from parley.server.security.credentials import Credentials as ServerCredentials
+from parley.server.security.requirements import Security, challenges_of
+from parley.server.security.schemes.api_keys import ApiKeys
+from parley.server.security.schemes.stored_secrets import StoredSecret, hash_secret
+from parley.server.security.schemes.tokens import BearerTokens
+from parley.server.security.throttle import RateLimits
 from tests.conformance.matrix import GRPC, JSONRPC, REST, V0_3, V1_0
 from tests.conformance.serve import conformance_agent, secured_agent
 from tests.proxy.proxies import Place, caller, on_ports, proxy_of

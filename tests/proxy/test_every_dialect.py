@@ -23,7 +23,7 @@ from parley.protocol.push import PushConfig
 from parley.protocol.tasks import Task, TaskState
 from parley.protocol.versions import Version
 from parley.server.app import App
-from parley.server.webhook_guard import WebhookPolicy
+from parley.server.webhooks.guard import WebhookPolicy
 from tests.conformance.matrix import PLACES, V0_1, V0_2, V1_0
 from tests.conformance.peer import Peer
 from tests.conformance.serve import conformance_agent

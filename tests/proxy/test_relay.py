@@ -26,7 +26,7 @@ from parley.proxy.addressing import Addressing
 from parley.proxy.trace import Line, Trace, Way
 from parley.proxy.upstream import Upstream
 from parley.server.app import App
-from parley.server.webhook_guard import WebhookPolicy
+from parley.server.webhooks.guard import WebhookPolicy
 from tests.conformance.matrix import GRPC, JSONRPC, REST, V0_1, V0_2, V0_3, V1_0
 from tests.conformance.peer import Peer
 from tests.conformance.serve import conformance_agent

@@ -23,7 +23,7 @@ from parley.protocol.versions import Version
 from parley.proxy import spelling
 from parley.proxy.trace import Asked, Line, Trace, Way, json_writer
 from parley.server.app import App
-from parley.server.webhook_guard import WebhookPolicy
+from parley.server.webhooks.guard import WebhookPolicy
 from tests.conformance.matrix import GRPC, JSONRPC, REST, V0_1, V0_3, V1_0
 from tests.conformance.serve import conformance_agent
 from tests.proxy.proxies import caller, on_ports, proxy_of

@@ -20,13 +20,13 @@ from typing import Any
 
 from parley.server.app import App
 from parley.server.limits import ServerLimits
-from parley.server.listener import GuardedProtocol
-from parley.server.logs import configure_logging
+from parley.server.listener.listener import GuardedProtocol
 from parley.server.run import Bound, Serving, run, serve
-from parley.server.schemes.basic import BasicUser, BasicUsers, hash_password
-from parley.server.schemes.stored_secrets import StoredSecret, hash_secret
-from parley.server.schemes.tokens import BearerTokens
-from parley.server.security import Security
+from parley.server.security.requirements import Security
+from parley.server.security.schemes.basic import BasicUser, BasicUsers, hash_password
+from parley.server.security.schemes.stored_secrets import StoredSecret, hash_secret
+from parley.server.security.schemes.tokens import BearerTokens
+from parley.server.telemetry.logs import configure_logging
 from tests.server.serving import echo_agent
 
 TOKENS = {"alice": "alice-token-0123456789abcdef", "mallory": "mallory-token-0123456789abcd"}

@@ -16,11 +16,11 @@ import sys
 from parley import Agent
 from parley.agents.turn import Turn
 from parley.server.app import App
-from parley.server.grpc_server import GrpcServer
-from parley.server.listener import Listener
-from parley.server.schemes.stored_secrets import StoredSecret, hash_secret
-from parley.server.schemes.tokens import BearerTokens
-from parley.server.security import Security
+from parley.server.bindings.grpc import GrpcServer
+from parley.server.listener.listener import Listener
+from parley.server.security.requirements import Security
+from parley.server.security.schemes.stored_secrets import StoredSecret, hash_secret
+from parley.server.security.schemes.tokens import BearerTokens
 
 
 def make_agent() -> Agent:

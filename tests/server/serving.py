@@ -13,7 +13,7 @@ from anyio import fail_after
 
 from parley import Agent
 from parley.server.app import App
-from parley.server.listener import Listener
+from parley.server.listener.listener import Listener
 
 
 def echo_agent(name: str = "Echo", **options: Any) -> Agent:

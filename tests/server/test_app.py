@@ -19,16 +19,16 @@ from parley.engine.limits import Limits
 from parley.protocol.signing import load_key, verify_card
 from parley.protocol.versions import Version
 from parley.server.app import App
-from parley.server.cards import Signer
-from parley.server.cursor import CURSOR
-from parley.server.idempotent_send import idempotent_send
+from parley.server.bindings.cursor import CURSOR
+from parley.server.bindings.idempotent_send import idempotent_send
 from parley.server.limits import ServerLimits
-from parley.server.metrics import Metrics
-from parley.server.schemes.stored_secrets import StoredSecret, hash_secret
-from parley.server.schemes.tokens import BearerTokens
-from parley.server.security import Security
-from parley.server.telemetry import Telemetry
-from parley.server.throttle import RateLimits
+from parley.server.pages.cards import Signer
+from parley.server.security.requirements import Security
+from parley.server.security.schemes.stored_secrets import StoredSecret, hash_secret
+from parley.server.security.schemes.tokens import BearerTokens
+from parley.server.security.throttle import RateLimits
+from parley.server.telemetry.metrics import Metrics
+from parley.server.telemetry.telemetry import Telemetry
 from tests.conformance.serve import KEY
 from tests.server.serving import echo_agent, running, send, serving
 

@@ -40,7 +40,7 @@ from parley.protocol.messages import Message, Role, TextPart
 from parley.protocol.operations import Operation
 from parley.protocol.push import PushConfig
 from parley.server.app import App
-from parley.server.grpc_server import GrpcServer
+from parley.server.bindings.grpc import GrpcServer
 from parley.server.limits import ServerLimits
 from tests.server.attacked_process import TOKENS, security
 from tests.server.serving import echo_agent, running

@@ -13,9 +13,9 @@ from anyio import fail_after
 from parley import Agent
 from parley.agents.turn import Turn
 from parley.server.app import App
-from parley.server.metrics import Metrics
 from parley.server.run import Bound, Serving, serve
-from parley.server.telemetry import Telemetry
+from parley.server.telemetry.metrics import Metrics
+from parley.server.telemetry.telemetry import Telemetry
 
 pytestmark = pytest.mark.anyio
 

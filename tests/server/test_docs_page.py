@@ -18,8 +18,8 @@ from msgspec import structs
 
 from parley.protocol import cards as c
 from parley.protocol.versions import Version
-from parley.server.docs_page import CONTENT_SECURITY_POLICY, render
-from parley.server.openapi import document
+from parley.server.pages.docs_page import CONTENT_SECURITY_POLICY, render
+from parley.server.pages.openapi import document
 from tests import samples
 from tests.server.served import Served, served_agent
 

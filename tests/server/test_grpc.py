@@ -27,10 +27,10 @@ from parley.protocol.errors import (
 )
 from parley.protocol.messages import Message, Role, TextPart
 from parley.server.app import App
-from parley.server.cursor import CURSOR
-from parley.server.grpc_server import GrpcServer, _address
+from parley.server.bindings.cursor import CURSOR
+from parley.server.bindings.grpc import GrpcServer, _address
 from parley.server.limits import ServerLimits
-from parley.server.throttle import RateLimits
+from parley.server.security.throttle import RateLimits
 from tests.server.serving import echo_agent
 
 pytestmark = pytest.mark.anyio

@@ -20,9 +20,9 @@ from parley import Agent, Turn
 from parley.engine import store_health
 from parley.engine.limits import Limits
 from parley.server.app import App
-from parley.server.grpc_server import GrpcServer
-from parley.server.metrics import Metrics
-from parley.server.telemetry import Telemetry
+from parley.server.bindings.grpc import GrpcServer
+from parley.server.telemetry.metrics import Metrics
+from parley.server.telemetry.telemetry import Telemetry
 from parley.stores.interface import Write
 from parley.stores.memory import MemoryTaskLog
 from parley.stores.sqlite import SqliteTaskLog

@@ -12,7 +12,7 @@ import pytest
 from anyio import fail_after
 from starlette.types import Receive, Scope, Send
 
-from parley.server.listener import GuardedProtocol, Listener, ListenerLimits, ListenerState, Phase
+from parley.server.listener.listener import GuardedProtocol, Listener, ListenerLimits, ListenerState, Phase
 
 pytestmark = pytest.mark.anyio
 
@@ -553,7 +553,7 @@ async def test_closing_cuts_off_what_takes_too_long(caplog: pytest.LogCaptureFix
 async def test_closing_cancels_who_does_not_listen(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("parley.server.listener.FLUSH_SECONDS", 0.05)
+    monkeypatch.setattr("parley.server.listener.listener.FLUSH_SECONDS", 0.05)
     async with opened() as door, connected(door) as client:
         client.ask("/deaf")
         await door.until(lambda: door.app.scopes)
@@ -564,7 +564,7 @@ async def test_closing_cancels_who_does_not_listen(
 
 
 async def test_closing_does_not_wait_for_who_does_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("parley.server.listener.FLUSH_SECONDS", 0.05)
+    monkeypatch.setattr("parley.server.listener.listener.FLUSH_SECONDS", 0.05)
     async with opened() as door, connected(door) as client:
         client.ask("/flood")
         connection = await door.phase(Phase.REPLY)
@@ -673,7 +673,7 @@ async def test_a_failure_of_the_listener_itself_is_logged_and_answered_as_such(
         assert await client.answer() == (500, b"The server has failed.")
         assert await client.rest() == b""
     (record,) = caplog.records
-    assert (record.levelname, record.name) == ("ERROR", "parley.server.listener")
+    assert (record.levelname, record.name) == ("ERROR", "parley.server.listener.listener")
     assert record.exc_info is not None
     assert str(record.exc_info[1]) == "a name that uvicorn has changed"
 

@@ -13,9 +13,9 @@ from opentelemetry.sdk.trace import TracerProvider
 
 from parley import Agent, Turn
 from parley.engine.caller import Caller
-from parley.server.logs import JsonFormatter, TextFormatter, configure_logging, redact, visible
-from parley.server.telemetry import Telemetry
-from parley.server.tracing import Tracing
+from parley.server.telemetry.logs import JsonFormatter, TextFormatter, configure_logging, redact, visible
+from parley.server.telemetry.telemetry import Telemetry
+from parley.server.telemetry.tracing import Tracing
 from tests.bounded import bounded
 from tests.restored_logging import restored_logging as restored_logging  # a fixture
 from tests.server.calls import a_call

@@ -13,9 +13,9 @@ from parley.protocol import operations as ops
 from parley.protocol.cards import Binding
 from parley.protocol.errors import WIRE_ERRORS, TaskNotFoundError, UnauthenticatedError
 from parley.server.app import App
-from parley.server.metrics import Metrics
-from parley.server.subject import outcome_of
-from parley.server.telemetry import Telemetry
+from parley.server.telemetry.log_context import outcome_of
+from parley.server.telemetry.metrics import Metrics
+from parley.server.telemetry.telemetry import Telemetry
 from parley.stores.interface import Owner, TaskKey
 from tests.bounded import bounded
 from tests.server.calls import a_call

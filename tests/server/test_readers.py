@@ -24,7 +24,7 @@ from parley.dialects import protobuf_v1_0
 from parley.protocol import operations as ops
 from parley.protocol import requests as r
 from parley.server.app import App
-from parley.server.grpc_server import GrpcServer
+from parley.server.bindings.grpc import GrpcServer
 from parley.server.limits import ServerLimits
 from parley.wire.sse import Decoder
 from tests.cycles import no_cycles

@@ -15,14 +15,14 @@ from parley.protocol.errors import (
     UnavailableError,
 )
 from parley.protocol.versions import Version
-from parley.server.credentials import ANONYMOUS, Credentials, Identity, PeerCertificate
-from parley.server.schemes.api_keys import ApiKeys
-from parley.server.schemes.mutual_tls import AllowedCertificate, MutualTls
-from parley.server.schemes.scheme import Challenge, Proof
-from parley.server.schemes.stored_secrets import StoredSecret, hash_secret
-from parley.server.schemes.tokens import BearerTokens
-from parley.server.security import Security, challenges_of, was_refused
-from parley.server.throttle import RateLimits, Throttle
+from parley.server.security.credentials import ANONYMOUS, Credentials, Identity, PeerCertificate
+from parley.server.security.requirements import Security, challenges_of, was_refused
+from parley.server.security.schemes.api_keys import ApiKeys
+from parley.server.security.schemes.mutual_tls import AllowedCertificate, MutualTls
+from parley.server.security.schemes.scheme import Challenge, Proof
+from parley.server.security.schemes.stored_secrets import StoredSecret, hash_secret
+from parley.server.security.schemes.tokens import BearerTokens
+from parley.server.security.throttle import RateLimits, Throttle
 
 pytestmark = pytest.mark.anyio
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from parley.server.auth_file import parse_security
+from parley.server.security.auth_file import parse_security
 
 PAGE = (Path(__file__).parents[2] / "docs" / "security.md").read_text()
 FILES = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)

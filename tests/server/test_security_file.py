@@ -17,9 +17,9 @@ from parley.protocol.cards import (
     OpenIdConnectScheme,
 )
 from parley.protocol.errors import UnauthenticatedError
-from parley.server.auth_file import AuthFileError, load_security, new_token, parse_security
-from parley.server.credentials import Credentials, Identity
-from parley.server.schemes.stored_secrets import hash_secret
+from parley.server.security.auth_file import AuthFileError, load_security, new_token, parse_security
+from parley.server.security.credentials import Credentials, Identity
+from parley.server.security.schemes.stored_secrets import hash_secret
 
 WHOLE = f"""
 realm = "currency"

@@ -10,17 +10,17 @@ from hypothesis import strategies as st
 from parley.protocol.cards import ApiKeyLocation
 from parley.protocol.errors import UnauthenticatedError, UnavailableError
 from parley.protocol.jsonvalue import JsonObject
-from parley.server.credentials import Credentials
-from parley.server.schemes.api_keys import ApiKeys
-from parley.server.schemes.basic import BasicUser, BasicUsers
-from parley.server.schemes.jwt import ALGORITHMS, JwtVerifier
-from parley.server.schemes.key_set import KeySet
-from parley.server.schemes.mutual_tls import MutualTls
-from parley.server.schemes.scheme import Refused
-from parley.server.schemes.stored_secrets import StoredSecret, hash_secret
-from parley.server.schemes.token_claims import ClaimRules, prove_claims
-from parley.server.schemes.tokens import BearerTokens
-from parley.server.security import Security, challenges_of
+from parley.server.security.credentials import Credentials
+from parley.server.security.requirements import Security, challenges_of
+from parley.server.security.schemes.api_keys import ApiKeys
+from parley.server.security.schemes.basic import BasicUser, BasicUsers
+from parley.server.security.schemes.jwt import ALGORITHMS, JwtVerifier
+from parley.server.security.schemes.key_set import KeySet
+from parley.server.security.schemes.mutual_tls import MutualTls
+from parley.server.security.schemes.scheme import Refused
+from parley.server.security.schemes.stored_secrets import StoredSecret, hash_secret
+from parley.server.security.schemes.token_claims import ClaimRules, prove_claims
+from parley.server.security.schemes.tokens import BearerTokens
 from tests.server.authorization_server import new_key
 from tests.server.test_security_schemes import cheap
 

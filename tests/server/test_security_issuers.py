@@ -19,17 +19,17 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from parley.protocol.cards import HttpAuthScheme, OAuth2Scheme, OAuthFlow, OAuthFlows, OpenIdConnectScheme
 from parley.protocol.errors import UnauthenticatedError, UnavailableError
-from parley.server.credentials import Credentials, Identity, PeerCertificate
-from parley.server.schemes import authorization_server as asking
-from parley.server.schemes import jwt
-from parley.server.schemes.introspection import Introspection
-from parley.server.schemes.jwt_issuer import JwtIssuer
-from parley.server.schemes.key_set import COOLDOWN_SECONDS, FRESH_SECONDS, STALE_SECONDS, read_keys
-from parley.server.schemes.openid import OpenIdConnect
-from parley.server.schemes.scheme import Challenge, Proof, Refused, SettingError
-from parley.server.schemes.stored_secrets import StoredSecret, hash_secret
-from parley.server.schemes.tokens import BearerTokens
-from parley.server.security import Security, challenges_of
+from parley.server.security.credentials import Credentials, Identity, PeerCertificate
+from parley.server.security.requirements import Security, challenges_of
+from parley.server.security.schemes import authorization_server as asking
+from parley.server.security.schemes import jwt
+from parley.server.security.schemes.introspection import Introspection
+from parley.server.security.schemes.jwt_issuer import JwtIssuer
+from parley.server.security.schemes.key_set import COOLDOWN_SECONDS, FRESH_SECONDS, STALE_SECONDS, read_keys
+from parley.server.security.schemes.openid import OpenIdConnect
+from parley.server.security.schemes.scheme import Challenge, Proof, Refused, SettingError
+from parley.server.security.schemes.stored_secrets import StoredSecret, hash_secret
+from parley.server.security.schemes.tokens import BearerTokens
 from tests.server.authorization_server import (
     AUDIENCE,
     CLIENT,

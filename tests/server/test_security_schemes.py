@@ -13,15 +13,15 @@ from anyio import fail_after
 
 from parley.protocol.cards import ApiKeyLocation, ApiKeyScheme, HttpAuthScheme
 from parley.protocol.errors import UnavailableError
-from parley.server.credentials import Credentials, PeerCertificate
-from parley.server.schemes import basic
-from parley.server.schemes.answer_cache import AnswerCache
-from parley.server.schemes.api_keys import ApiKeys
-from parley.server.schemes.basic import BasicUser, BasicUsers, hash_password
-from parley.server.schemes.mutual_tls import AllowedCertificate, MutualTls
-from parley.server.schemes.scheme import Challenge, Proof, Refused, SettingError
-from parley.server.schemes.stored_secrets import StoredSecret, hash_secret, new_secret
-from parley.server.schemes.tokens import BearerTokens
+from parley.server.security.credentials import Credentials, PeerCertificate
+from parley.server.security.schemes import basic
+from parley.server.security.schemes.answer_cache import AnswerCache
+from parley.server.security.schemes.api_keys import ApiKeys
+from parley.server.security.schemes.basic import BasicUser, BasicUsers, hash_password
+from parley.server.security.schemes.mutual_tls import AllowedCertificate, MutualTls
+from parley.server.security.schemes.scheme import Challenge, Proof, Refused, SettingError
+from parley.server.security.schemes.stored_secrets import StoredSecret, hash_secret, new_secret
+from parley.server.security.schemes.tokens import BearerTokens
 
 pytestmark = pytest.mark.anyio
 

@@ -11,9 +11,9 @@ import httpx2
 import pytest
 
 from parley.server.app import App
-from parley.server.body_room import BodyRoom
+from parley.server.bindings.body_budget import BodyRoom
+from parley.server.bindings.streams import Pulse, SseStream
 from parley.server.limits import ServerLimits
-from parley.server.streams import Pulse, SseStream
 from parley.wire.sse import Decoder, Frame
 from tests.server.serving import echo_agent, running, send
 

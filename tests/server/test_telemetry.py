@@ -17,12 +17,12 @@ from parley.protocol import operations as ops
 from parley.protocol.push import PushConfig
 from parley.protocol.requests import CreatePushConfigRequest, DeletePushConfigRequest
 from parley.protocol.versions import Version
-from parley.server import telemetry as telemetry_module
-from parley.server.audit import AuditTrail
-from parley.server.metrics import Metrics
-from parley.server.observer import Observer
-from parley.server.telemetry import Telemetry
-from parley.server.tracing import Tracing, current_trace_ids
+from parley.server.telemetry.audit import AuditTrail
+from parley.server.telemetry.metrics import Metrics
+from parley.server.telemetry.observer import Observer
+from parley.server.telemetry.telemetry import Telemetry
+from parley.server.telemetry.telemetry import telemetry as telemetry_module
+from parley.server.telemetry.tracing import Tracing, current_trace_ids
 from parley.stores.interface import Owner, TaskKey
 from tests.bounded import bounded
 from tests.server.calls import a_call

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 import pytest
 
 from parley.protocol.errors import InternalError, RateLimitedError
-from parley.server.throttle import UNLIMITED, RateLimits, Throttle, retry_after_of
+from parley.server.security.throttle import UNLIMITED, RateLimits, Throttle, retry_after_of
 
 
 class Time:

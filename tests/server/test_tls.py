@@ -20,10 +20,10 @@ from starlette.types import Receive, Scope, Send
 
 from parley import Agent
 from parley.server.app import App
-from parley.server.credentials import PeerCertificate
-from parley.server.listener import Listener, ListenerLimits
+from parley.server.listener.listener import Listener, ListenerLimits
+from parley.server.listener.tls import ClientCertificates, GrpcRenewal, TlsError, TlsFiles
 from parley.server.run import Bound, Serving, serve
-from parley.server.tls import ClientCertificates, GrpcRenewal, TlsError, TlsFiles
+from parley.server.security.credentials import PeerCertificate
 
 pytestmark = pytest.mark.anyio
 

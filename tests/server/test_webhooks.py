@@ -33,7 +33,7 @@ from parley.protocol.push import PushAuthentication, PushConfig
 from parley.protocol.requests import SendConfiguration, SendMessageRequest
 from parley.protocol.tasks import Artifact, Task, TaskState, TaskStatus
 from parley.protocol.versions import Version
-from parley.server.webhook_guard import (
+from parley.server.webhooks.guard import (
     MAX_URL,
     PUBLIC_ONLY,
     NameResolver,
@@ -45,8 +45,8 @@ from parley.server.webhook_guard import (
     is_public,
     is_public_answer,
 )
-from parley.server.webhook_lookups import SharedLookups, looking_up_for
-from parley.server.webhook_sender import WebhookSender
+from parley.server.webhooks.lookups import SharedLookups, looking_up_for
+from parley.server.webhooks.sender import WebhookSender
 from parley.stores.interface import Owner, TaskKey, TaskLog
 from parley.stores.memory import MemoryTaskLog
 from parley.stores.sqlite import SqliteTaskLog

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from parley.client.credentials.credentials import Credentials
     from parley.proxy.ledger import Ledger
     from parley.proxy.trace import Trace
-    from parley.server.cards import Signer
+    from parley.server.pages.cards import Signer
     from parley.server.run import Bound
-    from parley.server.security import Security
+    from parley.server.security.requirements import Security
 
 
 EXIT_CODES = """\b
@@ -91,7 +91,7 @@ def proxy(
         trace=Detail.LINES if trace_lines else Detail.BODIES if trace else None,
         trace_file=trace_file,
     )
-    from parley.server.logs import configure_logging
+    from parley.server.telemetry.logs import configure_logging
 
     configure_logging(server.log_format.value, server.log_level.value)
     try:

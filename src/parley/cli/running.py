@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 def run_server(running: Coroutine[Any, Any, None], serving: Serving) -> None:
     """Run a server to its end, or end the command with the reason why it cannot run."""
+    from parley.server.listener.tls import TlsError
     from parley.server.run import CannotServeError, HostError, OpenToNetworkError, PortError, run
-    from parley.server.tls import TlsError
     from parley.stores.interface import StoreError
 
     try:

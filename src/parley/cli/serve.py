@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from parley.cli.announcement import Announcement
     from parley.server.app import App
     from parley.server.run import Bound
-    from parley.server.security import Security
-    from parley.server.telemetry import Telemetry
+    from parley.server.security.requirements import Security
+    from parley.server.telemetry.telemetry import Telemetry
 
 RELOAD_DRAIN_SECONDS = "1"
 """Who edits does not want to wait; what is cut off goes on in the next process."""
@@ -151,7 +151,7 @@ def _reload(targets: Sequence[str], server: ServerOptions) -> int:
         return [sys.executable, "-m", "parley.cli.main", *arguments, *held, *(["--again"] if was_up else [])]
 
     if log_format is LogFormat.JSON:
-        from parley.server.logs import configure_logging
+        from parley.server.telemetry.logs import configure_logging
 
         configure_logging(log_format.value)
     say = partial(typer.echo, err=True) if log_format is LogFormat.TEXT else logger.info
@@ -162,9 +162,9 @@ def _reload(targets: Sequence[str], server: ServerOptions) -> int:
 
 
 def _serve(options: Options) -> None:
-    from parley.server.audit import AuditTrail
-    from parley.server.logs import configure_logging
     from parley.server.run import serve
+    from parley.server.telemetry.audit import AuditTrail
+    from parley.server.telemetry.logs import configure_logging
     from parley.stores.interface import StoreError
 
     server = options.server

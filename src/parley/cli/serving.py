@@ -21,14 +21,14 @@ from parley.cli.running import fail
 from parley.protocol.errors import ParleyError
 
 if TYPE_CHECKING:
-    from parley.server.audit import AuditTrail
-    from parley.server.cards import Signer
     from parley.server.limits import ServerLimits
+    from parley.server.listener.tls import TlsFiles
+    from parley.server.pages.cards import Signer
     from parley.server.run import Serving
-    from parley.server.security import Security
-    from parley.server.telemetry import Telemetry
-    from parley.server.tls import TlsFiles
-    from parley.server.webhook_guard import WebhookPolicy
+    from parley.server.security.requirements import Security
+    from parley.server.telemetry.audit import AuditTrail
+    from parley.server.telemetry.telemetry import Telemetry
+    from parley.server.webhooks.guard import WebhookPolicy
 
 GRPC_PORT = 50051
 GRPC_MODULES = ("grpc", "grpc_health", "grpc_reflection")
@@ -95,7 +95,7 @@ class ServerOptions:
         if self.auth is None:
             return None
         from parley.protocol.cards import MutualTlsScheme
-        from parley.server.auth_file import load_security
+        from parley.server.security.auth_file import load_security
 
         security = load_security(self.auth)
         tls = self.serving.tls
@@ -109,9 +109,9 @@ class ServerOptions:
 
     def telemetry(self, audit: AuditTrail | None = None) -> Telemetry:
         """What watches the server."""
-        from parley.server.metrics import Metrics
         from parley.server.run import is_loopback
-        from parley.server.telemetry import Telemetry
+        from parley.server.telemetry.metrics import Metrics
+        from parley.server.telemetry.telemetry import Telemetry
 
         wants_metrics = self.metrics if self.metrics is not None else is_loopback(self.serving.host)
         return Telemetry(
@@ -123,14 +123,14 @@ class ServerOptions:
     def limits(self) -> ServerLimits:
         """How much callers may ask for."""
         from parley.server.limits import ServerLimits
-        from parley.server.throttle import RateLimits
+        from parley.server.security.throttle import RateLimits
 
         rates = RateLimits() if self.rate is None else RateLimits(requests_per_second=self.rate)
         return ServerLimits(rates=rates)
 
     def webhook_policy(self) -> WebhookPolicy | None:
         """Which webhooks may be called; None for no webhooks at all."""
-        from parley.server.webhook_guard import PUBLIC_ONLY, WebhookPolicy
+        from parley.server.webhooks.guard import PUBLIC_ONLY, WebhookPolicy
 
         policies = {WebhookTargets.PUBLIC: PUBLIC_ONLY, WebhookTargets.ANY: WebhookPolicy(allow_private=True)}
         return policies.get(self.webhooks)
@@ -148,7 +148,7 @@ class ServerOptions:
 
         from parley.protocol.errors import LocalProtocolError
         from parley.protocol.signing import load_key
-        from parley.server.cards import Signer
+        from parley.server.pages.cards import Signer
 
         try:
             text = file.read_text()
@@ -168,7 +168,7 @@ def _tracing() -> Any:
 
     if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
         return None
-    from parley.server.tracing import Tracing
+    from parley.server.telemetry.tracing import Tracing
 
     return Tracing()
 
@@ -365,7 +365,7 @@ def _tls(cert: Path | None, key: Path | None, client_ca: Path | None, client_aut
         return None
     if cert is None or key is None:
         raise typer.BadParameter("TLS needs both files.", param_hint="--tls-cert and --tls-key")
-    from parley.server.tls import ClientCertificates, TlsFiles
+    from parley.server.listener.tls import ClientCertificates, TlsFiles
 
     return TlsFiles(
         certificate=cert,

@@ -40,7 +40,7 @@ def token(
     until = (
         datetime.now(UTC).replace(microsecond=0) + parse_duration(expires, "--expires") if expires is not None else None
     )
-    from parley.server.auth_file import new_token
+    from parley.server.security.auth_file import new_token
 
     secret, entry = new_token(name, scopes=tuple(scope or ()), tenant=tenant, expires=until)
     typer.echo(
@@ -73,8 +73,8 @@ def password(name: Name, scope: Scopes = None, tenant: Tenant = None) -> None:
         secret: str = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
     else:
         secret = sys.stdin.readline().rstrip("\r\n")
-    from parley.server.auth_file import new_user
-    from parley.server.schemes.basic import MAX_PASSWORD
+    from parley.server.security.auth_file import new_user
+    from parley.server.security.schemes.basic import MAX_PASSWORD
 
     if not 0 < len(secret) <= MAX_PASSWORD:
         raise typer.BadParameter(f"A password has 1 to {MAX_PASSWORD:,} characters.", param_hint="The password")

@@ -35,10 +35,10 @@ from parley.protocol.cards import (
 from parley.protocol.errors import PermissionDeniedError, UnauthenticatedError
 from parley.protocol.negotiation import read_extensions
 from parley.protocol.versions import Version
+from parley.server.bindings.cursor import CURSOR
 from parley.server.contracts import Doorkeeper
-from parley.server.credentials import ANONYMOUS, Credentials, Identity
-from parley.server.cursor import CURSOR
-from parley.server.schemes.scheme import Challenge
+from parley.server.security.credentials import ANONYMOUS, Credentials, Identity
+from parley.server.security.schemes.scheme import Challenge
 
 _numbers = count(1)
 _secret = secrets.token_bytes(32)  # names of callers tell nothing about their credentials

@@ -27,12 +27,12 @@ from parley.proxy.remote_engine import RemoteEngine
 from parley.proxy.trace import Trace, TracedSender
 from parley.proxy.upstream import Upstream
 from parley.server.app import App
-from parley.server.cards import Signer
 from parley.server.contracts import Doorkeeper
 from parley.server.limits import ServerLimits
-from parley.server.telemetry import Telemetry
-from parley.server.webhook_guard import PUBLIC_ONLY, WebhookPolicy
-from parley.server.webhook_sender import WebhookSender
+from parley.server.pages.cards import Signer
+from parley.server.telemetry.telemetry import Telemetry
+from parley.server.webhooks.guard import PUBLIC_ONLY, WebhookPolicy
+from parley.server.webhooks.sender import WebhookSender
 from parley.stores.memory import MemoryTaskLog
 
 

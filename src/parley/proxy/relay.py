@@ -38,8 +38,8 @@ from parley.proxy.inboxes import Inbox, Inboxes, key_of, scoped
 from parley.proxy.trace import Trace
 from parley.proxy.translating import View
 from parley.proxy.upstream import Upstream
-from parley.server.body_room import BodyRoom
-from parley.server.http import HttpRequest, refuse
+from parley.server.bindings.body_budget import BodyRoom
+from parley.server.bindings.http import HttpRequest, refuse
 from parley.server.limits import ServerLimits
 from parley.stores.interface import TaskKey, TaskLog
 

@@ -30,7 +30,7 @@ from parley.protocol.requests import Request, Result
 from parley.protocol.versions import Version
 from parley.proxy.forwarding import brought
 from parley.proxy.spelling import show_error, show_event, show_headers, show_request, show_result
-from parley.server.observer import Call
+from parley.server.telemetry.observer import Call
 
 logger = logging.getLogger(__name__)
 

@@ -29,20 +29,20 @@ from parley.engine.store_health import StoreHealth
 from parley.protocol.errors import MethodNotFoundError, UnavailableError
 from parley.protocol.versions import Version
 from parley.server import health
-from parley.server.body_room import BodyRoom
-from parley.server.cards import Cards, Signer, host_of
+from parley.server.bindings.body_budget import BodyRoom
+from parley.server.bindings.http import HttpRequest, refuse
+from parley.server.bindings.streams import Pulse
 from parley.server.contracts import Doorkeeper, Operations, RemoteOperations, SideDoor, Tap
 from parley.server.health import Health
-from parley.server.http import HttpRequest, refuse
 from parley.server.limits import ServerLimits
-from parley.server.metrics import Metrics
+from parley.server.pages.cards import Cards, Signer, host_of
+from parley.server.security.throttle import Throttle
 from parley.server.service import Service
 from parley.server.site import Site
-from parley.server.streams import Pulse
-from parley.server.telemetry import Telemetry
-from parley.server.throttle import Throttle
-from parley.server.webhook_guard import PUBLIC_ONLY, WebhookPolicy, check_webhook
-from parley.server.webhook_sender import WebhookSender
+from parley.server.telemetry.metrics import Metrics
+from parley.server.telemetry.telemetry import Telemetry
+from parley.server.webhooks.guard import PUBLIC_ONLY, WebhookPolicy, check_webhook
+from parley.server.webhooks.sender import WebhookSender
 from parley.stores.interface import TaskLog
 from parley.stores.locate import open_store, opened
 

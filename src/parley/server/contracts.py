@@ -20,10 +20,10 @@ from parley.protocol.push import PushConfig
 from parley.protocol.requests import Request, Result
 from parley.protocol.tasks import Task
 from parley.protocol.versions import Version
-from parley.server.credentials import Credentials, Identity
-from parley.server.http import HttpRequest
-from parley.server.metrics import Runs
-from parley.server.observer import Call
+from parley.server.bindings.http import HttpRequest
+from parley.server.security.credentials import Credentials, Identity
+from parley.server.telemetry.metrics import Runs
+from parley.server.telemetry.observer import Call
 
 
 class Named(Protocol):
@@ -145,7 +145,7 @@ class SideDoor(Protocol):
 
 
 class Doorkeeper(Protocol):
-    """Who says who a caller is. See `parley.server.security.Security`, which is the usual one."""
+    """Who says who a caller is. See `parley.server.security.requirements.Security`, which is the usual one."""
 
     @property
     def schemes(self) -> Mapping[str, SecurityScheme]:

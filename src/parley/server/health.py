@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from parley.engine.store_health import StoreHealth
 from parley.protocol.versions import Version
-from parley.server.http import HttpRequest, refuse
+from parley.server.bindings.http import HttpRequest, refuse
 from parley.wire.rest import MethodNotAllowedError
 
 PATHS = frozenset({"/livez", "/readyz", "/healthz"})

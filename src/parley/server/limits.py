@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from parley.server.throttle import RateLimits
+from parley.server.security.throttle import RateLimits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

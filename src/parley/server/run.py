@@ -27,12 +27,12 @@ from typing import TYPE_CHECKING, Any
 
 from parley.protocol.errors import ParleyError
 from parley.server.app import App
-from parley.server.browser_guard import BrowserGuard
-from parley.server.listener import BACKLOG, Listener, ListenerLimits
-from parley.server.tls import TlsError, TlsFiles
+from parley.server.listener.browser_guard import BrowserGuard
+from parley.server.listener.listener import BACKLOG, Listener, ListenerLimits
+from parley.server.listener.tls import TlsError, TlsFiles
 
 if TYPE_CHECKING:
-    from parley.server.grpc_server import GrpcServer
+    from parley.server.bindings.grpc import GrpcServer
 
 GRACE_SECONDS = 5.0
 """What replies get after the app has drained: they are decided, and have only to be written."""
@@ -191,7 +191,7 @@ async def _drain(app: App, listener: Listener, grpc_server: GrpcServer | None) -
 
 async def _start_grpc(app: App, serving: Serving, bound: Bound, port: int) -> tuple[GrpcServer, Bound]:
     # Importing gRPC takes longer than everything else together, and not everybody has it.
-    from parley.server.grpc_server import GrpcServer
+    from parley.server.bindings.grpc import GrpcServer
 
     server = GrpcServer(app, http_url=bound.url)
     credentials = serving.tls.grpc_credentials() if serving.tls else None

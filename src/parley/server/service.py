@@ -31,15 +31,15 @@ from parley.protocol.push import PushConfig
 from parley.protocol.requests import CreatePushConfigRequest, Request, Result, SendMessageRequest
 from parley.protocol.tasks import Task
 from parley.protocol.versions import Version
-from parley.server.cards import Cards
+from parley.server.bindings.cursor import CURSOR, add_cursors
+from parley.server.bindings.failures import Header
 from parley.server.contracts import Doorkeeper, Operations, Tap
-from parley.server.credentials import ANONYMOUS, Credentials, Identity
-from parley.server.cursor import CURSOR, add_cursors
-from parley.server.failures import Header
 from parley.server.limits import ServerLimits
-from parley.server.observer import Call, Observer
-from parley.server.security import was_refused
-from parley.server.throttle import Throttle
+from parley.server.pages.cards import Cards
+from parley.server.security.credentials import ANONYMOUS, Credentials, Identity
+from parley.server.security.requirements import was_refused
+from parley.server.security.throttle import Throttle
+from parley.server.telemetry.observer import Call, Observer
 from parley.wire.rest import RESERVED_TENANTS
 
 EXTENSION_HEADERS: Mapping[Version, str] = {

@@ -16,15 +16,15 @@ from parley.protocol.negotiation import read_version
 from parley.protocol.operations import GET_EXTENDED_CARD
 from parley.protocol.requests import GetExtendedCardRequest
 from parley.protocol.versions import Version
-from parley.server import docs_page, openapi
-from parley.server.body_room import BodyRoom
-from parley.server.cards import KEYS_PATH, PUBLIC_SECONDS, host_of
-from parley.server.failures import Header, as_wire_error
-from parley.server.http import JSON, HttpRequest, refuse
-from parley.server.jsonrpc import JsonRpcEndpoint
-from parley.server.rest import NO_STORE, RestEndpoint
+from parley.server.bindings.body_budget import BodyRoom
+from parley.server.bindings.failures import Header, as_wire_error
+from parley.server.bindings.http import JSON, HttpRequest, refuse
+from parley.server.bindings.jsonrpc import JsonRpcEndpoint
+from parley.server.bindings.rest import NO_STORE, RestEndpoint
+from parley.server.bindings.streams import Pulse
+from parley.server.pages import docs_page, openapi
+from parley.server.pages.cards import KEYS_PATH, PUBLIC_SECONDS, host_of
 from parley.server.service import Service
-from parley.server.streams import Pulse
 from parley.wire.rest import MethodNotAllowedError
 
 HTML = b"text/html; charset=utf-8"

@@ -1,0 +1,1 @@
+"""JSON-RPC, REST and gRPC: each decodes a request, calls the service and encodes its answer."""

@@ -1,0 +1,266 @@
+"""Reads a server's security from a TOML file: `[schemes.NAME]` tables and `[[require]]` alternatives.
+
+The file holds hashes instead of secrets; the one secret a server needs itself, the client secret for introspection, is
+better named than written: `env:NAME` takes it from the environment. Every error says which key is at fault, and none
+repeats a value that might be a secret.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar, cast
+
+import msgspec
+from msgspec import Struct, structs
+
+from parley.protocol.cards import ApiKeyLocation, OAuthFlow, OAuthFlows
+from parley.server.security.requirements import Security
+from parley.server.security.schemes.api_keys import ApiKeys
+from parley.server.security.schemes.basic import BasicUser, BasicUsers, hash_password
+from parley.server.security.schemes.introspection import REMEMBERED_SECONDS, Introspection
+from parley.server.security.schemes.jwt import ALGORITHMS
+from parley.server.security.schemes.jwt_issuer import JwtIssuer
+from parley.server.security.schemes.mutual_tls import AllowedCertificate, MutualTls
+from parley.server.security.schemes.openid import OpenIdConnect
+from parley.server.security.schemes.scheme import Scheme, SettingError
+from parley.server.security.schemes.stored_secrets import StoredSecret, new_secret
+from parley.server.security.schemes.token_claims import LEEWAY_SECONDS
+from parley.server.security.schemes.tokens import BearerTokens
+
+_ENVIRONMENT = "env:"
+_MISSING = re.compile(r"Object missing required field `(.+)`")
+_UNKNOWN = re.compile(r"Object contains unknown field `(.+)`")
+
+T = TypeVar("T")
+
+
+class AuthFileError(ValueError):
+    """The file does not say what it should: `at` is the key at fault, such as `schemes.company.audience`."""
+
+    def __init__(self, at: str, problem: str) -> None:
+        super().__init__(f"{at}: {problem}" if at else problem)
+        self.at = at
+
+
+def load_security(path: str | Path, *, environ: Mapping[str, str] | None = None) -> Security:
+    """The security that a TOML file declares.
+
+    Raises:
+        AuthFileError: it cannot be read, or a key is missing, wrong or unknown.
+    """
+    try:
+        text = Path(path).read_text("utf-8")
+    except OSError as exc:
+        raise AuthFileError("", f"{path} cannot be read: {exc.strerror}") from exc
+    except UnicodeDecodeError as exc:
+        raise AuthFileError("", f"{path} cannot be read: it is not UTF-8") from exc
+    try:
+        return parse_security(text, environ=environ)
+    except AuthFileError as exc:
+        exc.args = (f"{path}: {exc}",)
+        raise
+
+
+def parse_security(text: str, *, environ: Mapping[str, str] | None = None) -> Security:
+    """The security that a TOML text declares; `environ` is where `env:NAME` is looked up.
+
+    Raises:
+        AuthFileError: it is no TOML, or a key is missing, wrong or unknown.
+    """
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as exc:
+        raise AuthFileError("", f"not TOML: {exc}") from None
+    file = _convert(document, _File, "")
+    environ = os.environ if environ is None else environ
+    schemes = {name: _read_scheme(name, table, environ) for name, table in file.schemes.items()}
+    requirements = file.require and [
+        _read_requirement(requirement, f"require[{number}]", schemes) for number, requirement in enumerate(file.require)
+    ]
+    try:
+        return Security(schemes, requirements, realm=file.realm)
+    except ValueError as exc:
+        raise AuthFileError("require" if schemes and requirements == [] else "schemes", str(exc)) from None
+
+
+def new_token(
+    name: str, *, scopes: tuple[str, ...] = (), tenant: str | None = None, expires: datetime | None = None
+) -> tuple[str, str]:
+    """A new token for its holder, and the entry for the file, an inline table: `{ name = "ci", hash = "sha256:…" }`."""
+    token, digest = new_secret()
+    return token, _inline({"name": name, "hash": digest, "scopes": scopes, "tenant": tenant, "expires": expires})
+
+
+def new_user(name: str, password: str, *, scopes: tuple[str, ...] = (), tenant: str | None = None) -> str:
+    """The entry for the file that lets somebody in with a password: `{ name = "ada", password = "$scrypt$…" }`."""
+    return _inline({"name": name, "password": hash_password(password), "scopes": scopes, "tenant": tenant})
+
+
+def _inline(facts: Mapping[str, Any]) -> str:
+    """An inline table of TOML, without what is empty."""
+    written = {key: _toml(value) for key, value in facts.items() if value}
+    return "{ " + ", ".join(f"{key} = {value}" for key, value in written.items()) + " }"
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    # The strings and lists of JSON are TOML's too, but for the one character that JSON leaves as it is.
+    return msgspec.json.encode(value).decode().replace("\x7f", "\\u007f")
+
+
+# --- what the file may hold -------------------------------------------------------------------------------------------
+# One struct for each type of scheme: its members are the arguments of the scheme, in the spelling of the file.
+
+
+class _File(Struct, forbid_unknown_fields=True):
+    schemes: dict[str, Any]
+    require: list[dict[str, Any]] | None = None
+    realm: str = "parley"
+
+
+class _Bearer(Struct, forbid_unknown_fields=True):
+    tokens: list[StoredSecret]
+    description: str | None = None
+
+
+class _ApiKey(Struct, forbid_unknown_fields=True, rename={"location": "in"}):
+    keys: list[StoredSecret]
+    location: ApiKeyLocation = ApiKeyLocation.HEADER
+    parameter: str = "X-API-Key"
+    description: str | None = None
+
+
+class _Basic(Struct, forbid_unknown_fields=True):
+    users: list[BasicUser]
+    description: str | None = None
+
+
+class _Jwt(Struct, forbid_unknown_fields=True, rename={"flows": "oauth2"}):
+    issuer: str
+    audience: str | list[str]
+    jwks_url: str
+    algorithms: tuple[str, ...] = ALGORITHMS
+    subject_claim: str = "sub"
+    scope_claims: tuple[str, ...] = ("scope", "scp")
+    tenant_claim: str | None = None
+    leeway_seconds: float = LEEWAY_SECONDS
+    flows: OAuthFlows | None = None
+    metadata_url: str | None = None
+    description: str | None = None
+
+
+class _OpenId(Struct, forbid_unknown_fields=True):
+    issuer: str
+    audience: str | list[str]
+    algorithms: tuple[str, ...] = ALGORITHMS
+    subject_claim: str = "sub"
+    scope_claims: tuple[str, ...] = ("scope", "scp")
+    tenant_claim: str | None = None
+    leeway_seconds: float = LEEWAY_SECONDS
+    description: str | None = None
+
+
+class _Introspection(Struct, forbid_unknown_fields=True, rename={"flows": "oauth2"}):
+    url: str
+    client_id: str
+    client_secret: str
+    issuer: str | None = None
+    audience: str | list[str] = []
+    subject_claim: str = "sub"
+    scope_claims: tuple[str, ...] = ("scope", "scp")
+    tenant_claim: str | None = None
+    remembered_seconds: float = REMEMBERED_SECONDS
+    leeway_seconds: float = LEEWAY_SECONDS
+    flows: OAuthFlows | None = None
+    metadata_url: str | None = None
+    description: str | None = None
+
+
+class _MutualTls(Struct, forbid_unknown_fields=True):
+    certificates: list[AllowedCertificate] | None = None
+    description: str | None = None
+
+
+class _Kind(NamedTuple):
+    table: type[Struct]
+    scheme: Callable[..., Scheme]
+
+
+_KINDS = {
+    "bearer": _Kind(_Bearer, BearerTokens),
+    "api-key": _Kind(_ApiKey, ApiKeys),
+    "basic": _Kind(_Basic, BasicUsers),
+    "jwt": _Kind(_Jwt, JwtIssuer),
+    "oidc": _Kind(_OpenId, OpenIdConnect),
+    "introspection": _Kind(_Introspection, Introspection),
+    "mtls": _Kind(_MutualTls, MutualTls),
+}
+
+
+# --- reading it -------------------------------------------------------------------------------------------------------
+
+
+# msgspec does not name the key of a mapping that is at fault, so the values of mappings are read one by one.
+def _read_requirement(table: Mapping[str, Any], at: str, schemes: Mapping[str, Scheme]) -> dict[str, list[str]]:
+    for name in table:
+        if name not in schemes:
+            raise AuthFileError(f"{at}.{name}", "no scheme has this name")
+    return {name: _convert(scopes, list[str], f"{at}.{name}") for name, scopes in table.items()}
+
+
+def _read_scheme(name: str, value: object, environ: Mapping[str, str]) -> Scheme:
+    at = f"schemes.{name}"
+    table = _convert(value, dict[str, Any], at)
+    kind = _KINDS.get(str(table.get("type")))
+    if kind is None:
+        raise AuthFileError(f"{at}.type", f"it must be one of {', '.join(_KINDS)}")
+    _check_flows(table.get("oauth2"), f"{at}.oauth2")
+    settings = structs.asdict(_convert({key: table[key] for key in table if key != "type"}, kind.table, at))
+    if "client_secret" in settings:
+        settings["client_secret"] = _look_up(settings["client_secret"], f"{at}.client_secret", environ)
+    try:
+        return kind.scheme(**settings)
+    except SettingError as exc:
+        raise AuthFileError(f"{at}.{exc.setting}", exc.problem) from None
+
+
+def _check_flows(flows: object, at: str) -> None:
+    """The card's own structs ignore what they do not know, as readers of cards must; a writer wants to be told."""
+    for name, flow in _members(flows):
+        if name not in OAuthFlows.__struct_fields__:
+            raise AuthFileError(f"{at}.{name}", "it is not known here")
+        for key, _ in _members(flow):
+            if key not in OAuthFlow.__struct_fields__:
+                raise AuthFileError(f"{at}.{name}.{key}", "it is not known here")
+
+
+def _members(table: object) -> list[tuple[str, object]]:
+    return list(cast("dict[str, object]", table).items()) if isinstance(table, dict) else []
+
+
+def _look_up(secret: str, at: str, environ: Mapping[str, str]) -> str:
+    if not secret.startswith(_ENVIRONMENT):
+        return secret
+    name = secret.removeprefix(_ENVIRONMENT)
+    if not environ.get(name):
+        raise AuthFileError(at, f"the environment has no {name}")
+    return environ[name]
+
+
+def _convert(value: object, kind: type[T], at: str) -> T:
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as exc:
+        problem, _, path = str(exc).partition(" - at `$")
+        where = at + path.rstrip("`")
+        if found := _MISSING.fullmatch(problem):
+            where, problem = f"{where}.{found[1]}", "it is missing"
+        elif found := _UNKNOWN.fullmatch(problem):
+            where, problem = f"{where}.{found[1]}", "it is not known here"
+        raise AuthFileError(where.removeprefix("."), problem) from None

@@ -1,0 +1,80 @@
+"""API keys in a header, a query parameter or a cookie. They are stored as hashes; see `stored_secrets`.
+
+Prefer a header: addresses with their queries end up in logs and histories. gRPC has headers only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+
+from parley.protocol.cards import ApiKeyLocation, ApiKeyScheme, SecurityScheme
+from parley.server.security.credentials import Credentials
+from parley.server.security.schemes.authorization_header import MAX_TOKEN
+from parley.server.security.schemes.scheme import Challenge, Proof, Refused
+from parley.server.security.schemes.stored_secrets import SecretTable, StoredSecret
+from parley.server.security.schemes.tokens import utc_now
+
+
+class ApiKeys:
+    """Accepts the keys whose hashes are listed, where `location` and `parameter` say."""
+
+    def __init__(
+        self,
+        keys: Iterable[StoredSecret],
+        *,
+        location: ApiKeyLocation = ApiKeyLocation.HEADER,
+        parameter: str = "X-API-Key",
+        description: str | None = None,
+        now: Callable[[], datetime] = utc_now,
+    ) -> None:
+        """Raises SettingError if an entry is not fit; see `SecretTable`."""
+        self._table = SecretTable(keys, "keys")
+        self._location = location
+        self._parameter = parameter
+        self._description = description
+        self._now = now
+
+    @property
+    def card(self) -> SecurityScheme:
+        """The place and the name of the key."""
+        return ApiKeyScheme(self._location, self._parameter, description=self._description)
+
+    @property
+    def challenge(self) -> Challenge:
+        """`ApiKey` with place and name: HTTP wants a challenge in every 401, and none is registered for keys."""
+        return Challenge("ApiKey", {"in": self._location.value, "name": self._parameter})
+
+    async def verify(self, credentials: Credentials) -> Proof | None:
+        """Whose key it is; see `Scheme.verify`."""
+        found = self._read(credentials)
+        if not found:
+            return None
+        if len(found) > 1:
+            raise Refused("There is more than one key")
+        if len(found[0]) > MAX_TOKEN:
+            raise Refused("The key is too long")
+        return self._table.prove(found[0], self._now())
+
+    def _read(self, credentials: Credentials) -> list[str]:
+        """Every value in the key's place."""
+        match self._location:
+            case ApiKeyLocation.HEADER:
+                value = credentials.headers.get(self._parameter.lower())
+                return [] if value is None else [value]
+            case ApiKeyLocation.QUERY:
+                return list(credentials.query.get(self._parameter, ()))
+            case ApiKeyLocation.COOKIE:
+                return _cookies(credentials.headers.get("cookie", ""), self._parameter)
+
+    async def open(self) -> None:
+        """Nothing to do."""
+
+    async def close(self) -> None:
+        """Nothing to do."""
+
+
+def _cookies(header: str, wanted: str) -> list[str]:
+    """The values of the cookies of this name: RFC 6265 section 4.2."""
+    pairs = [pair.partition("=") for pair in header[: 2 * MAX_TOKEN].split(";")]
+    return [value.strip(" ").strip('"') for name, _, value in pairs if name.strip(" ") == wanted]

@@ -1,0 +1,168 @@
+"""Basic authentication, RFC 7617: names and passwords, the passwords kept as scrypt hashes.
+
+scrypt is slow on purpose, so it runs in threads of its own, a good answer is remembered for a minute, and only so many
+checks may wait. A name that is not known takes as long as one that is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import re
+from base64 import b64decode, b64encode
+from binascii import Error as Base64Error
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from hmac import compare_digest
+
+from msgspec import Struct
+
+from parley.protocol.cards import HttpAuthScheme, SecurityScheme
+from parley.protocol.errors import UnavailableError
+from parley.server.security.credentials import Credentials
+from parley.server.security.schemes.answer_cache import AnswerCache
+from parley.server.security.schemes.authorization_header import read_authorization
+from parley.server.security.schemes.scheme import Challenge, Proof, Refused, SettingError
+
+REMEMBERED_SECONDS = 60
+"""How long a good password is not checked again."""
+REMEMBERED = 1_000
+"""Good passwords remembered at most."""
+THREADS = 2
+"""Each check fills a core and 16 MB for a fifth of a second; the rest of the machine is for answers."""
+WAITING = 32
+"""Checks that may wait: about three seconds' worth."""
+MAX_PASSWORD = 1_024
+
+# OWASP's password storage cheat sheet gives n=2^14, r=8, p=5 as one of its equal minimums; it takes the least memory.
+_LN, _R, _P = 14, 8, 5
+_PHC = re.compile(r"\$scrypt\$ln=(\d{1,2}),r=(\d{1,2}),p=(\d{1,2})\$([A-Za-z0-9+/]{11,86})\$([A-Za-z0-9+/]{43})")
+_DIGEST_BYTES = 32
+
+
+class BasicUser(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Somebody with a password, kept as `hash_password` writes it, and what it allows."""
+
+    name: str
+    password: str
+    scopes: tuple[str, ...] = ()
+    tenant: str | None = None
+
+    def __repr__(self) -> str:
+        return f"BasicUser(name={self.name!r})"
+
+
+def hash_password(password: str) -> str:
+    """How a password is stored: `$scrypt$ln=14,r=8,p=5$salt$digest`, each time with another salt."""
+    return _Hash(_LN, _R, _P, os.urandom(16), b"").of(password).text()
+
+
+class _Hash(Struct, frozen=True):
+    """A password's hash with all that is needed to make it again."""
+
+    ln: int
+    r: int
+    p: int
+    salt: bytes
+    digest: bytes
+
+    @classmethod
+    def read(cls, text: str) -> _Hash:
+        found = _PHC.fullmatch(text)
+        if not found:
+            raise ValueError("it is not a hash as hash_password writes it")
+        ln, r, p = (int(found[group]) for group in (1, 2, 3))
+        # More would take a gigabyte and seconds for each check; less protects nobody.
+        if not (10 <= ln <= 18 and 1 <= r <= 16 and 1 <= p <= 16):
+            raise ValueError("the cost in its hash is out of range")
+        return cls(ln, r, p, *(b64decode(found[group] + "==") for group in (4, 5)))
+
+    def of(self, password: str) -> _Hash:
+        """The hash of a password with the same salt and cost."""
+        n = 1 << self.ln
+        digest = hashlib.scrypt(
+            password.encode(), salt=self.salt, n=n, r=self.r, p=self.p, maxmem=256 * n * self.r, dklen=_DIGEST_BYTES
+        )
+        return _Hash(self.ln, self.r, self.p, self.salt, digest)
+
+    def text(self) -> str:
+        salt, digest = (b64encode(part).decode().rstrip("=") for part in (self.salt, self.digest))
+        return f"$scrypt$ln={self.ln},r={self.r},p={self.p}${salt}${digest}"
+
+
+class BasicUsers:
+    """Accepts the people listed with their passwords."""
+
+    def __init__(self, users: Iterable[BasicUser], *, description: str | None = None) -> None:
+        """Raises SettingError if a name is missing, twice there or has a colon, or a password is not hashed."""
+        self._users: dict[str, tuple[BasicUser, _Hash]] = {}
+        for index, user in enumerate(users):
+            if not user.name or ":" in user.name:
+                raise SettingError(f"users[{index}].name", "it is empty or has a colon, which Basic cannot carry")
+            if user.name in self._users:
+                raise SettingError(f"users[{index}].name", f"{user.name!r} is there twice")
+            try:
+                self._users[user.name] = user, _Hash.read(user.password)
+            except ValueError as exc:
+                raise SettingError(f"users[{index}].password", str(exc)) from None
+        # Costs as much as somebody's, so that the time a check takes does not tell who is known.
+        ln, r, p = max(((known.ln, known.r, known.p) for _, known in self._users.values()), default=(_LN, _R, _P))
+        self._nobody = _Hash(ln, r, p, os.urandom(16), os.urandom(_DIGEST_BYTES))
+        self._description = description
+        self._proofs = AnswerCache[Proof](seconds=REMEMBERED_SECONDS, size=REMEMBERED)
+        self._waiting = 0
+        self._threads: ThreadPoolExecutor | None = None
+
+    @property
+    def card(self) -> SecurityScheme:
+        """HTTP authentication with the scheme Basic."""
+        return HttpAuthScheme("Basic", description=self._description)
+
+    @property
+    def challenge(self) -> Challenge:
+        """`Basic`, and that names and passwords are UTF-8."""
+        return Challenge("Basic", {"charset": "UTF-8"})
+
+    async def verify(self, credentials: Credentials) -> Proof | None:
+        """Who it is; see `Scheme.verify`."""
+        token = read_authorization(credentials, "basic")
+        if token is None:
+            return None
+        name, password = _read_pair(token)
+        return await self._proofs.get(token, lambda: self._check(name, password))
+
+    async def _check(self, name: str, password: str) -> Proof:
+        user, stored = self._users.get(name, (None, self._nobody))
+        if self._waiting >= WAITING:
+            raise UnavailableError("Too many passwords are being checked; try again later")
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(THREADS, "parley-passwords")
+        self._waiting += 1
+        try:
+            made = await asyncio.get_running_loop().run_in_executor(self._threads, stored.of, password)
+        finally:
+            self._waiting -= 1
+        if not compare_digest(made.digest, stored.digest) or user is None:
+            raise Refused("The name or the password is wrong")
+        return Proof(user.name, frozenset(user.scopes), tenant=user.tenant)
+
+    async def open(self) -> None:
+        """Nothing to do."""
+
+    async def close(self) -> None:
+        """Forget, and end the threads."""
+        await self._proofs.close()
+        if self._threads:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+            self._threads = None
+
+
+def _read_pair(token: str) -> tuple[str, str]:
+    try:
+        name, colon, password = b64decode(token, validate=True).decode().partition(":")
+    except (Base64Error, UnicodeDecodeError):
+        raise Refused("The Authorization header is malformed") from None
+    if not colon or len(password) > MAX_PASSWORD:
+        raise Refused("The Authorization header is malformed")
+    return name, password

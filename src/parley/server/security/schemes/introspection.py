@@ -1,0 +1,107 @@
+"""OAuth2 token introspection, RFC 7662: the authorization server is asked about each token that comes.
+
+Tokens that it calls active are not asked about again for a short while, which is as long as a token that was revoked
+still works. Others are asked about each time; `throttle` stops those who send many.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from parley.protocol.cards import OAuthFlows, SecurityScheme
+from parley.protocol.jsonvalue import JsonObject
+from parley.server.security.credentials import Credentials
+from parley.server.security.schemes.answer_cache import AnswerCache
+from parley.server.security.schemes.authorization_header import read_authorization
+from parley.server.security.schemes.authorization_server import AuthorizationServer, check_url
+from parley.server.security.schemes.jwt_issuer import bearer_card
+from parley.server.security.schemes.scheme import Challenge, Proof, Refused
+from parley.server.security.schemes.token_claims import LEEWAY_SECONDS, ClaimRules, prove_claims
+
+REMEMBERED_SECONDS = 30.0
+"""How long a token is taken for active without asking; RFC 7662 section 4 leaves the choice to us."""
+REMEMBERED = 10_000
+"""Active tokens remembered at most; a kilobyte or so each."""
+
+
+class Introspection:
+    """Accepts the tokens that an authorization server calls active.
+
+    This server authenticates there with `client_id` and `client_secret`. `issuer` and `audience` are checked if they
+    are given. Servers that answer without `sub` for machines need `subject_claim="client_id"`.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        client_id: str,
+        client_secret: str,
+        issuer: str | None = None,
+        audience: str | Sequence[str] = (),
+        subject_claim: str = "sub",
+        scope_claims: Sequence[str] = ("scope", "scp"),
+        tenant_claim: str | None = None,
+        remembered_seconds: float = REMEMBERED_SECONDS,
+        leeway_seconds: float = LEEWAY_SECONDS,
+        flows: OAuthFlows | None = None,
+        metadata_url: str | None = None,
+        description: str | None = None,
+        now: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Raises SettingError if the URL is not safe."""
+        self._url = check_url("url", url)
+        self._client_id = client_id
+        self._client_secret = client_secret
+        self._rules = ClaimRules(
+            issuer=issuer,
+            audience=(audience,) if isinstance(audience, str) else tuple(audience),
+            subject_claim=subject_claim,
+            scope_claims=tuple(scope_claims),
+            tenant_claim=tenant_claim,
+            leeway_seconds=leeway_seconds,
+            needs_expiry=False,  # the server has said that it is active
+        )
+        self._card = bearer_card(flows, metadata_url, description, None)
+        self._now = now
+        self._server = AuthorizationServer()
+        self._answers = AnswerCache[bytes](seconds=remembered_seconds, size=REMEMBERED, clock=clock)
+
+    @property
+    def card(self) -> SecurityScheme:
+        """OAuth2 if flows are given, else HTTP authentication with the scheme Bearer."""
+        return self._card
+
+    @property
+    def challenge(self) -> Challenge:
+        """`Bearer`."""
+        return Challenge("Bearer")
+
+    async def verify(self, credentials: Credentials) -> Proof | None:
+        """Whom the authorization server knows the token to stand for; see `Scheme.verify`."""
+        token = read_authorization(credentials, "bearer")
+        if token is None:
+            return None
+        answer = await self._answers.get(token, lambda: self._ask(token))
+        # The answer may be a kept one: the times and the binding to a certificate are checked each time, and the claims
+        # are read each time, so that nobody changes them for others.
+        return prove_claims(msgspec.json.decode(answer, type=JsonObject), self._rules, credentials, self._now())
+
+    async def _ask(self, token: str) -> bytes:
+        form = {"token": token, "token_type_hint": "access_token"}
+        claims = await self._server.post(self._url, form, client_id=self._client_id, client_secret=self._client_secret)
+        if claims.get("active") is not True:
+            raise Refused("The token is not active")
+        return msgspec.json.encode(claims)
+
+    async def open(self) -> None:
+        """Nothing to do: the server is asked with the first token."""
+
+    async def close(self) -> None:
+        """Forget, and close the connection to the server."""
+        await self._answers.close()
+        await self._server.close()

@@ -1,0 +1,98 @@
+"""OpenID Connect: an issuer that says itself where its keys are, at `/.well-known/openid-configuration`.
+
+The document must name the issuer exactly as it was configured (OpenID Connect Discovery section 4.3); otherwise nothing
+in it is believed. It is read again whenever keys are fetched, so an issuer may move them.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+
+from parley.protocol.cards import OpenIdConnectScheme, SecurityScheme
+from parley.protocol.errors import UnavailableError
+from parley.protocol.jsonvalue import JsonObject
+from parley.server.security.credentials import Credentials
+from parley.server.security.schemes.authorization_header import read_authorization
+from parley.server.security.schemes.authorization_server import AuthorizationServer, check_url
+from parley.server.security.schemes.jwt import ALGORITHMS, JwtVerifier, check_algorithms
+from parley.server.security.schemes.jwt_issuer import check_audience
+from parley.server.security.schemes.key_set import KeySet
+from parley.server.security.schemes.scheme import Challenge, Proof
+from parley.server.security.schemes.token_claims import LEEWAY_SECONDS, ClaimRules
+
+_log = logging.getLogger(__name__)
+
+
+class OpenIdConnect:
+    """Accepts the JWTs of an OpenID Connect issuer that are meant for `audience`, this server.
+
+    The other settings are those of `JwtIssuer`.
+    """
+
+    def __init__(
+        self,
+        issuer: str,
+        audience: str | Sequence[str],
+        *,
+        algorithms: Sequence[str] = ALGORITHMS,
+        subject_claim: str = "sub",
+        scope_claims: Sequence[str] = ("scope", "scp"),
+        tenant_claim: str | None = None,
+        leeway_seconds: float = LEEWAY_SECONDS,
+        description: str | None = None,
+        now: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Raises SettingError if the issuer is no safe URL, the audience empty, or an algorithm not for signatures."""
+        self._discovery_url = check_url("issuer", issuer).rstrip("/") + "/.well-known/openid-configuration"
+        self._issuer = issuer
+        rules = ClaimRules(
+            issuer=issuer,
+            audience=check_audience(audience),
+            subject_claim=subject_claim,
+            scope_claims=tuple(scope_claims),
+            tenant_claim=tenant_claim,
+            leeway_seconds=leeway_seconds,
+        )
+        self._description = description
+        self._now = now
+        self._server = AuthorizationServer()
+        self._jwts = JwtVerifier(rules, KeySet(self._discover_keys, clock=clock), check_algorithms(algorithms))
+
+    @property
+    def card(self) -> SecurityScheme:
+        """OpenID Connect, with the URL of the discovery document."""
+        return OpenIdConnectScheme(self._discovery_url, self._description)
+
+    @property
+    def challenge(self) -> Challenge:
+        """`Bearer`."""
+        return Challenge("Bearer")
+
+    async def verify(self, credentials: Credentials) -> Proof | None:
+        """Whom the issuer vouches for; see `Scheme.verify`."""
+        token = read_authorization(credentials, "bearer")
+        return None if token is None else await self._jwts.verify(token, credentials, self._now())
+
+    async def _discover_keys(self) -> JsonObject:
+        document = await self._server.get(self._discovery_url)
+        url = document.get("jwks_uri")
+        try:
+            if document.get("issuer") != self._issuer:
+                raise ValueError("it names another issuer")
+            if not isinstance(url, str):
+                raise ValueError("it does not say where the keys are")
+            check_url("jwks_uri", url)
+        except ValueError as exc:
+            _log.warning("The discovery document at %s is not usable: %s", self._discovery_url, exc)
+            raise UnavailableError("The credentials cannot be checked now; try again later") from exc
+        return await self._server.get(url)
+
+    async def open(self) -> None:
+        """Nothing to do: the issuer is asked with the first token."""
+
+    async def close(self) -> None:
+        """Close the connection to the issuer."""
+        await self._server.close()

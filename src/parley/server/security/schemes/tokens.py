@@ -1,0 +1,54 @@
+"""Bearer tokens from a list: `Authorization: Bearer …`, RFC 6750. They are stored as hashes; see `stored_secrets`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+
+from parley.protocol.cards import HttpAuthScheme, SecurityScheme
+from parley.server.security.credentials import Credentials
+from parley.server.security.schemes.authorization_header import read_authorization
+from parley.server.security.schemes.scheme import Challenge, Proof
+from parley.server.security.schemes.stored_secrets import SecretTable, StoredSecret
+
+
+def utc_now() -> datetime:
+    """The present moment."""
+    return datetime.now(UTC)
+
+
+class BearerTokens:
+    """Accepts the tokens whose hashes are listed; the name of a token is its holder's."""
+
+    def __init__(
+        self,
+        tokens: Iterable[StoredSecret],
+        *,
+        description: str | None = None,
+        now: Callable[[], datetime] = utc_now,
+    ) -> None:
+        """Raises SettingError if an entry is not fit; see `SecretTable`."""
+        self._table = SecretTable(tokens, "tokens")
+        self._description = description
+        self._now = now
+
+    @property
+    def card(self) -> SecurityScheme:
+        """HTTP authentication with the scheme Bearer."""
+        return HttpAuthScheme("Bearer", description=self._description)
+
+    @property
+    def challenge(self) -> Challenge:
+        """`Bearer`."""
+        return Challenge("Bearer")
+
+    async def verify(self, credentials: Credentials) -> Proof | None:
+        """Whose token it is; see `Scheme.verify`."""
+        token = read_authorization(credentials, "bearer")
+        return None if token is None else self._table.prove(token, self._now())
+
+    async def open(self) -> None:
+        """Nothing to do."""
+
+    async def close(self) -> None:
+        """Nothing to do."""

@@ -1,0 +1,1 @@
+"""Calls to webhooks: which URLs are allowed, how their hosts are looked up, and how they are called."""

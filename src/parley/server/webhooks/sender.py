@@ -1,0 +1,174 @@
+"""Calling webhooks over HTTP: one POST per notification, in the dialect in which the webhook was registered.
+
+Nothing is followed, nothing is remembered from one call to the next but open connections, and nothing of an answer is
+used but its status. Connections go through the guard. What is secret (token, credentials, the URL's path and query) is
+never in an error. Spec: 1.0 section 4.3.3, 0.3 section 9.5.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Self, TypeAlias
+from urllib.parse import quote
+
+import httpcore2
+
+from parley import __version__
+from parley.dialects.registry import DIALECTS
+from parley.engine.deliveries import DeliveryError, DeliveryRefusedError, NoAnswerError
+from parley.engine.notifications import Notification
+from parley.network.errors import NetworkError, SilentConnectionError
+from parley.network.http import HttpRequest, place_of
+from parley.network.pinned import PinnedNetwork
+from parley.network.pool import ConnectionPool
+from parley.protocol.errors import InvalidParamsError, LocalProtocolError, PeerProtocolError
+from parley.protocol.versions import Version
+from parley.server.webhooks.guard import (
+    PUBLIC_ONLY,
+    NameResolver,
+    Resolve,
+    WebhookForbiddenError,
+    WebhookPolicy,
+    WebhookRules,
+    authorization_of,
+    check_webhook,
+)
+from parley.server.webhooks.lookups import LOOKUPS, SharedLookups, looking_up_for
+
+ExtraHeaders: TypeAlias = Callable[[Notification], Mapping[str, str]]
+"""Further headers of a call, such as its trace context."""
+
+TIMEOUT = 15.0
+"""Seconds for a whole call, from the name's resolution to the answer's end; 10 to 30 are recommended."""
+
+READ_BYTES = 4_096
+"""How much of an answer is read, so that its connection can be used again. One that says more is hung up on."""
+
+CONNECT_TIMEOUT = 5.0
+"""Seconds for one address of a host; then the next is tried."""
+
+_FINAL = frozenset({400, 405, 410, 411, 413, 414, 415, 422, 431, 501})
+"""Answers to what was sent, which will not be another when it is sent again. All others may pass: also 401, 403 and 404
+come and go while a receiver is deployed."""
+
+
+class WebhookSender:
+    """Calls webhooks, as a policy allows. Use it as `async with WebhookSender(policy) as sender: …`."""
+
+    def __init__(
+        self,
+        policy: WebhookPolicy = PUBLIC_ONLY,
+        *,
+        timeout: float = TIMEOUT,
+        tls: ssl.SSLContext | None = None,
+        resolve: Resolve | None = None,
+        extra_headers: ExtraHeaders | None = None,
+    ) -> None:
+        """`tls` says whose certificates are trusted: without it, those that the machine trusts."""
+        self._policy = policy
+        self._timeout = timeout
+        self._tls = tls
+        self._resolve = resolve
+        self._extra_headers = extra_headers
+        self._names: NameResolver | None = None
+        self._pool: ConnectionPool | None = None
+
+    def _open(self) -> ConnectionPool:
+        """The pool of connections, made for the first call: reading the machine's certificates takes a while."""
+        if self._pool is None:
+            self._names = NameResolver(threads=LOOKUPS)
+            self._pool = ConnectionPool(
+                PinnedNetwork(WebhookRules(self._policy), SharedLookups(self._resolve or self._names)),
+                self._tls or httpcore2.default_ssl_context(),
+                connect_seconds=CONNECT_TIMEOUT,
+            )
+        return self._pool
+
+    async def close(self) -> None:
+        """Close idle connections; a later call opens others."""
+        pool, self._pool = self._pool, None
+        names, self._names = self._names, None
+        if pool is not None:
+            await pool.close()
+        if names is not None:
+            names.close()
+
+    async def __aenter__(self) -> Self:
+        """Nothing to open: connections are opened by calls."""
+        return self
+
+    async def __aexit__(
+        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
+    ) -> None:
+        """Close idle connections."""
+        await self.close()
+
+    async def send(self, notification: Notification) -> None:
+        """Tell a webhook something; return when it has answered with a 2xx status.
+
+        Raises:
+            DeliveryError: it did not, and may later.
+            NoAnswerError: the same, because its host has no address, cannot be connected to, or says nothing in time.
+            DeliveryRefusedError: it will not, or may not be called.
+        """
+        try:
+            # Once more, because a policy may have become stricter since the webhook was registered.
+            check_webhook(notification.config, self._policy)
+            body = DIALECTS[notification.version].pushes.encode(notification.event)
+            request = HttpRequest("POST", place_of(notification.config.url), self._headers(notification), body)
+        except (InvalidParamsError, LocalProtocolError, PeerProtocolError) as error:
+            raise DeliveryRefusedError(error.message) from None
+        try:
+            with looking_up_for(notification.key.owner):
+                status, retry_after = await self._post(request)
+        except (WebhookForbiddenError, LocalProtocolError) as error:
+            raise DeliveryRefusedError(error.message) from None
+        except SilentConnectionError:
+            raise NoAnswerError(f"It did not answer within {self._timeout:g} seconds") from None
+        except NetworkError as error:
+            raise NoAnswerError(f"It could not be called: {error}") from None
+        _judge(status, retry_after)
+
+    async def _post(self, request: HttpRequest) -> tuple[int, str]:
+        """The status of the answer, and its Retry-After."""
+        pool = self._open()
+        until = asyncio.get_running_loop().time() + self._timeout
+        response = await pool.send(request, until)
+        try:
+            size = 0
+            while size <= READ_BYTES and (chunk := await response.read(until)):
+                size += len(chunk)
+            return response.status, response.headers.get("retry-after", "")
+        finally:
+            await response.close()
+
+    def _headers(self, notification: Notification) -> dict[str, str]:
+        config = notification.config
+        is_1_0 = notification.version is Version.V1_0
+        headers = {
+            "Content-Type": "application/a2a+json" if is_1_0 else "application/json",
+            "User-Agent": f"parley/{__version__}",
+            "Accept-Encoding": "identity",
+            # The same for each attempt, and never for another event: receivers can tell what they had before.
+            "Parley-Event-Id": f"{quote(notification.key.task_id, safe='')}:{notification.seq}",
+        }
+        if self._extra_headers is not None:
+            headers.update(self._extra_headers(notification))
+        if config.token:
+            headers["X-A2A-Notification-Token"] = config.token
+        authorization = authorization_of(config)
+        if authorization:
+            headers["Authorization"] = authorization
+        return headers
+
+
+def _judge(status: int, retry_after: str) -> None:
+    if 200 <= status < 300:
+        return
+    if status in _FINAL or 300 <= status < 400:
+        raise DeliveryRefusedError(f"It answered with status {status}")
+    seconds = float(retry_after) if retry_after.isascii() and retry_after.isdigit() and len(retry_after) < 10 else 0.0
+    raise DeliveryError(f"It answered with status {status}", retry_after=seconds)
