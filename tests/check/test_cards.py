@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from joserfc.jwk import ECKey
 
-from parley.check.card import cached, clear, complete, consistent, encrypted, public, signed, versioned
 from parley.check.card_faults import REQUIRED
-from parley.check.discovery import FoundCard
+from parley.check.cases.card import cached, clear, complete, consistent, encrypted, public, signed, versioned
+from parley.check.endpoints.discovery import FoundCard
+from parley.check.findings import Broken, Exchange, Undecided, Verdict
 from parley.check.options import Options
 from parley.check.run import check
-from parley.check.verdict import Broken, Exchange, Undecided, Verdict
 from parley.client.discovery.signatures import SignaturePolicy
 from parley.client.errors import DiscoveryError, UnreachableError
 from parley.dialects.cards import decode_any_card

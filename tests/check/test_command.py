@@ -19,7 +19,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from parley import __version__
-from parley.cli.check import progress
+from parley.cli.commands.check import progress
 from parley.cli.main import app as parley
 from parley.server.app import App
 from parley.server.pages.cards import Signer

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from parley.check.concealing import NOT_SHOWN, Concealment
+from parley.check.report.redaction import NOT_SHOWN, Concealment
 from parley.client.transports.transport import Sent
 
 SECRET = 'se/cret "of" mine'

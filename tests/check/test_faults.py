@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from parley.check.findings import Report, Verdict
 from parley.check.options import Options
 from parley.check.run import check
-from parley.check.verdict import Report, Verdict
 from parley.protocol.cards import AgentExtension, Binding
 from parley.protocol.operations import methods_of
 from parley.protocol.versions import Version

@@ -13,10 +13,10 @@ import pytest
 from anyio import fail_after
 
 from parley.check import options as check_options
+from parley.check.endpoints.time_budget import Patience
+from parley.check.findings import Report, Undecided, Verdict
 from parley.check.options import Options
-from parley.check.patience import Patience
 from parley.check.run import check
-from parley.check.verdict import Report, Undecided, Verdict
 from parley.client.errors import UnreachableError
 from tests.check.scripted import Scripted
 from tests.client.faulty_proxy import Fault, Kind, faulty_proxy
@@ -245,7 +245,7 @@ def _request(body: bytes) -> tuple[Any, Any]:
 
 
 async def test_a_broken_case_does_not_cost_the_report(monkeypatch: pytest.MonkeyPatch) -> None:
-    from parley.check.samples import Samples
+    from parley.check.endpoints.samples import Samples
 
     async def stumble(samples: Samples) -> Any:
         raise RuntimeError("nobody has thought of this")

@@ -14,9 +14,9 @@ import pytest
 from anyio import fail_after
 
 from parley import Agent
+from parley.check.findings import Report, Verdict
 from parley.check.options import Options
 from parley.check.run import check
-from parley.check.verdict import Report, Verdict
 from parley.client.credentials.credentials import Credentials
 from parley.protocol.cards import AgentExtension, ApiKeyLocation, Binding
 from parley.protocol.versions import Version

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import pytest
 from anyio import fail_after
 
+from parley.check.findings import Report, Verdict
 from parley.check.options import Options
 from parley.check.run import check
-from parley.check.verdict import Report, Verdict
 from parley.protocol.cards import Binding
 from parley.protocol.versions import Version
 from tests.client.test_peers import Peer, served

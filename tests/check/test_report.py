@@ -9,10 +9,10 @@ from xml.etree import ElementTree
 
 from rich.console import Console
 
-from parley.check.report import as_html, as_json, as_junit, print_text, printable
+from parley.check.findings import MAX_SHOWN, Exchange, Finding, Report, Verdict
+from parley.check.report.formats import as_html, as_json, as_junit, print_text, printable
 from parley.check.rules import CLAUSES, RULES
 from parley.check.run import CASES, SPOILING
-from parley.check.verdict import MAX_SHOWN, Exchange, Finding, Report, Verdict
 from parley.protocol.versions import Version
 
 EVIL = "<script>alert(1)</script>\x1b[31m\x00 [bold]&amp;\ud800"

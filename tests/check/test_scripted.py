@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from parley.check.findings import Verdict
 from parley.check.options import Options
 from parley.check.run import check
-from parley.check.verdict import Verdict
 from parley.protocol.versions import Version
 from parley.server.app import App
 from tests.check.scripted import INVALID, NOT_FOUND, Refusal, Scripted

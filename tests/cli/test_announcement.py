@@ -13,8 +13,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from rich.console import Console
 
 from parley import Agent
-from parley.cli import serving
-from parley.cli.announcement import Announcement
+from parley.cli.options import server as serving
+from parley.cli.serving.announcement import Announcement
 from parley.server.app import App
 from parley.server.security.auth_file import parse_security
 from parley.server.security.schemes.stored_secrets import hash_secret

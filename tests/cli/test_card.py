@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import trustme
 
-from parley.cli.calling import Calling, parse_header, parse_origin, parse_url
-from parley.cli.card import describe, show_card
-from parley.cli.ending import code_of
-from parley.cli.transcript import console, size_of
+from parley.cli.commands.card import describe, show_card
+from parley.cli.options.client import Calling, parse_header, parse_origin, parse_url
+from parley.cli.output.exit_codes import code_of
+from parley.cli.output.transcript import console, size_of
 from parley.protocol import cards as c
 from parley.protocol.errors import LocalProtocolError
 from parley.server.security.auth_file import new_token, parse_security

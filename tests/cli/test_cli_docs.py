@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from parley.cli.ending import EXIT_CODES
 from parley.cli.main import app
+from parley.cli.output.exit_codes import EXIT_CODES
 
 ROOT = Path(__file__).parent.parent.parent
 PAGE = (ROOT / "docs" / "cli.md").read_text()

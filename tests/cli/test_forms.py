@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from parley.cli.downloads import Downloads, safe_name
-from parley.cli.forms import AnswerError, Field, form_of
+from parley.cli.input.forms import AnswerError, Field, form_of
+from parley.cli.output.downloads import Downloads, safe_name
 from parley.protocol.jsonvalue import JsonValue
 from parley.protocol.messages import DataPart, Message, RawPart, Role, TextPart
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from parley.cli import push
+from parley.cli.commands import push
 from tests.cli.sampler import NASTY, parley
 
 DANGEROUS = set("\x1b\x07\x9b\x7f\r\u202e\u2028\u2029\x85\u061c\u2067")

@@ -20,8 +20,8 @@ from msgspec import structs
 from scripts.terminal import terminal
 from typer.main import get_command
 
-from parley.cli import login_secrets
-from parley.cli.login_choice import Wish, chosen_requirement
+from parley.cli.login import credentials as login_secrets
+from parley.cli.login.choice import Wish, chosen_requirement
 from parley.cli.main import app
 from parley.client.credentials.oauth_client import Flow, OAuthClient
 from parley.client.credentials.token_store import FileLogins

@@ -6,7 +6,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from parley.cli.option_groups import OptionGroup, unfolded
+from parley.cli.options.groups import OptionGroup, unfolded
 
 
 def door(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from typer.main import get_command
 
-from parley.cli.ending import described, sentence
 from parley.cli.main import app
+from parley.cli.output.exit_codes import described, sentence
 from parley.client.errors import CredentialsError, DiscoveryError, ForbiddenTargetError
 from parley.client.guard import Guard
 from parley.server.security.requirements import Security

@@ -231,7 +231,7 @@ def test_its_help_tells_how_a_server_ends() -> None:
 
 
 def test_grpc_that_is_not_installed_is_told_only_to_who_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("parley.cli.serving.GRPC_MODULES", ("there_is_no_such_module",))
+    monkeypatch.setattr("parley.cli.options.server.GRPC_MODULES", ("there_is_no_such_module",))
     done = CliRunner().invoke(app, ["proxy", "localhost:1", "--grpc-port", "0"])
     assert (done.exit_code, "gRPC is not installed" in done.output) == (2, True)
     done = CliRunner().invoke(app, ["proxy", "localhost:1"])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from parley.cli import reload
+from parley.cli.serving import reload
 
 
 @pytest.fixture(autouse=True)

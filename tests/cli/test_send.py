@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from parley.cli import inputs
+from parley.cli.input import message as inputs
 from parley.cli.main import app as cli
 from parley.protocol.messages import UrlPart
 from parley.protocol.versions import Version

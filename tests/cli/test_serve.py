@@ -19,10 +19,10 @@ from joserfc.jwk import ECKey
 from typer.testing import CliRunner
 
 from parley import __version__
-from parley.cli import token
+from parley.cli.commands import token
+from parley.cli.commands.serve import parse_duration
 from parley.cli.main import app
-from parley.cli.serve import parse_duration
-from parley.cli.serving import parse_grpc_port
+from parley.cli.options.server import parse_grpc_port
 from parley.protocol.signing import load_key, verify_card
 from parley.server.security.auth_file import parse_security
 from parley.server.security.credentials import Credentials

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from parley.cli import store
+from parley.cli.commands import store
 from parley.stores.sqlite_care import Looking
 from tests.cli.sampler import parley
 from tests.cli.served import SECONDS, call, message, served

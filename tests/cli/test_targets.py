@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from parley import Agent
-from parley.cli.targets import TargetError, load_agent, source_of
+from parley.cli.serving.agent_loading import TargetError, load_agent, source_of
 
 SOURCE = "from parley import Agent\nagent = Agent('Echo')\nother = Agent('Other')\nnumber = 7\n"
 

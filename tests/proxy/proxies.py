@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from parley.cli.reload import free_port
+from parley.cli.serving.reload import free_port
 from parley.client.guard import Guard
 from parley.protocol.cards import AgentCapabilities, AgentCard, AgentInterface, Binding
 from parley.protocol.versions import Version

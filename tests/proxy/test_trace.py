@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from anyio import fail_after
 
-from parley.cli.trace_text import TraceText, rendered
+from parley.cli.output.trace_text import TraceText, rendered
 from parley.protocol import operations as ops
 from parley.protocol import requests as r
 from parley.protocol.cards import ApiKeyLocation, ApiKeyScheme, Binding

@@ -12,7 +12,8 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from parley.check import (
+from parley.check.card_faults import lacks
+from parley.check.cases import (
     envelope,
     listing,
     negotiation,
@@ -23,20 +24,19 @@ from parley.check import (
     validation,
     webhooks,
 )
-from parley.check.card import PUBLISHED, card_cases
-from parley.check.card_faults import lacks
-from parley.check.cases import Case
-from parley.check.concealing import Concealment
-from parley.check.cures import cure_of_forbidden
-from parley.check.discovery import FaultyCardError, FoundCard, find_cards
+from parley.check.cases.card import PUBLISHED, card_cases
+from parley.check.cases.case import Case
+from parley.check.endpoint_check import Outcome, Tell, Visit, judged, unvisited
+from parley.check.endpoints.connections import Reach
+from parley.check.endpoints.discovery import FaultyCardError, FoundCard, find_cards
+from parley.check.endpoints.endpoint import places_of
+from parley.check.endpoints.hints import cure_of_forbidden
+from parley.check.endpoints.probe import Probe
+from parley.check.findings import Broken, Finding, Report, Undecided, Verdict
 from parley.check.options import EXAMPLE_WEBHOOK, Options
-from parley.check.places import places_of
-from parley.check.probe import Probe
-from parley.check.reach import Reach
-from parley.check.recording import Recorder
+from parley.check.report.recording import Recorder
+from parley.check.report.redaction import Concealment
 from parley.check.rules import CLAUSES
-from parley.check.verdict import Broken, Finding, Report, Undecided, Verdict
-from parley.check.visit import Outcome, Tell, Visit, judged, unvisited
 from parley.client.errors import DiscoveryError, ForbiddenTargetError
 from parley.protocol.cards import Binding
 from parley.protocol.versions import Version

@@ -13,9 +13,9 @@ from typing import Annotated
 import typer
 
 from parley import __version__
-from parley.cli import card, chat, check, login, proxy, push, send, serve, store, tasks, token
-from parley.cli.ending import EXIT_CODES
-from parley.cli.plain_words import PlainCommand, PlainGroup
+from parley.cli.commands import card, chat, check, login, proxy, push, send, serve, store, tasks, token
+from parley.cli.output.exit_codes import EXIT_CODES
+from parley.cli.output.help_text import PlainCommand, PlainGroup
 
 app = typer.Typer(
     name="parley",

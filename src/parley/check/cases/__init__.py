@@ -1,0 +1,1 @@
+"""What is tried for each rule, by what it is about."""

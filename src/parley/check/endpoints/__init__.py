@@ -1,0 +1,1 @@
+"""Finding the endpoints of a server and calling them."""

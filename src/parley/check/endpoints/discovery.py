@@ -1,0 +1,176 @@
+"""The cards at a URL, each with how it came and whether its signatures verify."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+import msgspec
+
+from parley.check.card_faults import looks_like
+from parley.check.endpoints.connections import BOUNDS, Reach
+from parley.check.findings import Exchange
+from parley.check.options import Options
+from parley.check.report.recording import Recorder
+from parley.client.discovery.discovery import WELL_KNOWN
+from parley.client.discovery.signatures import SignaturePolicy, verify
+from parley.client.errors import DiscoveryError, ForbiddenTargetError, TimedOutError, UnreachableError
+from parley.client.transports.http import HttpChannel
+from parley.client.transports.transport import Sent
+from parley.dialects.cards import decode_any_card
+from parley.protocol.cards import AgentCard
+from parley.protocol.errors import ParleyError, PeerProtocolError
+from parley.protocol.signing import VerifiedSignature, signature_headers
+from parley.protocol.versions import Version
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What came of verifying a card's signatures: `signature` is the one that does, else `reason` says why none."""
+
+    signature: VerifiedSignature | None = None
+    reason: str = ""
+    is_certain: bool = True
+    """Whether it was tried with a key; without one, nothing can be said."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundCard:
+    """A card, its version, where it was, how it came, and whether its signatures verify."""
+
+    card: AgentCard
+    version: Version
+    url: str
+    exchange: Exchange
+    members: dict[str, Any] = field(default_factory=dict[str, Any])
+    verification: Verification = field(default_factory=lambda: Verification(reason="not tried", is_certain=False))
+
+
+class FaultyCardError(DiscoveryError):
+    """A JSON object is where a card should be, and cannot be read as one."""
+
+    def __init__(self, message: str, *, url: str, members: dict[str, Any], exchange: Exchange) -> None:
+        super().__init__(message)
+        self.url = url
+        self.members = members
+        self.exchange = exchange
+
+    @property
+    def version(self) -> Version:
+        """The version that it was meant in."""
+        return looks_like(self.members, self.exchange.body)
+
+
+async def find_cards(url: str, recorder: Recorder, reach: Reach, options: Options) -> list[FoundCard]:
+    """The cards at a URL: the one that it names, else those at the well-known paths below it, else at its root.
+
+    Raises:
+        FaultyCardError: there is none that can be read; this is the first that was meant as one.
+        DiscoveryError: there is none.
+        UnreachableError: there is no server.
+    """
+    found: list[FoundCard] = []
+    faulty: list[FaultyCardError] = []
+    reasons: list[str] = []
+    channel = reach.channel(recorder, url)
+    try:
+        for candidates in _candidates(url):
+            for candidate in candidates:
+                try:
+                    found.append(await _card_at(candidate, channel, recorder, options.timeout))
+                except (DiscoveryError, PeerProtocolError, ForbiddenTargetError) as error:
+                    reasons.append(f"{candidate.partition('?')[0]}: {error}")  # a query may be a key
+                    faulty += [error] if isinstance(error, FaultyCardError) else []
+            if found:
+                break  # the root may have another agent's
+    except UnreachableError:
+        if not found:
+            raise
+    finally:
+        await channel.close()
+    if not found and faulty:
+        raise faulty[0]
+    if not found:
+        raise DiscoveryError(f"There is no agent card: {'; '.join(reasons)}")
+    return [replace(card, verification=await _verified(card, reach, options.signatures)) for card in found]
+
+
+def _candidates(url: str) -> list[list[str]]:
+    """Where cards may be: each list is about one agent."""
+    parts = urlsplit(url)
+    if parts.path.endswith(".json"):
+        return [[url]]
+    origin = f"{parts.scheme}://{parts.netloc}"
+    bases = dict.fromkeys((f"{origin}{parts.path.rstrip('/')}", origin))
+    known = [[f"{base}{path}" for path in WELL_KNOWN] for base in bases]
+    return [*known, [url]] if parts.path.strip("/") or parts.query else known  # a catalog may have cards anywhere
+
+
+async def _card_at(url: str, channel: HttpChannel, recorder: Recorder, timeout: float) -> FoundCard:
+    """Raises DiscoveryError if none is there, FaultyCardError or PeerProtocolError if it is none; UnreachableError."""
+    sent = Sent({"accept": "application/json"}, timeout=timeout)
+    try:
+        reply = await channel.exchange("GET", url, b"", sent)
+    except TimedOutError:
+        raise
+    except UnreachableError:  # a connection may break, and without a card there is no check
+        reply = await channel.exchange("GET", url, b"", sent)
+    if reply.status != 200:
+        raise DiscoveryError(f"HTTP {reply.status}")
+    if len(reply.body) > BOUNDS.card_bytes:
+        raise PeerProtocolError(f"a card of {len(reply.body)} bytes")
+    exchange = recorder.exchanges[-1]
+    try:
+        card, version = decode_any_card(reply.body)
+    except PeerProtocolError as error:
+        members = _members(reply.body)
+        # Anything may be at a URL that is no card's; what is at the place of a card was meant as one.
+        if members is None or not urlsplit(url).path.endswith(".json"):
+            raise
+        raise FaultyCardError(str(error), url=url, members=members, exchange=exchange) from error
+    return FoundCard(card, version, url, exchange, _members(reply.body) or {})
+
+
+def _members(body: bytes) -> dict[str, Any] | None:
+    """The members of a JSON object, or None if it is none."""
+    try:
+        value: Any = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return cast(dict[str, Any], value) if isinstance(value, dict) else None
+
+
+async def _verified(found: FoundCard, reach: Reach, policy: SignaturePolicy) -> Verification:
+    """Verify with the caller's keys, and with key sets on hosts that the caller allows or named."""
+    if not found.card.signatures:
+        return Verification(reason="the card is not signed", is_certain=False)
+    failures: list[str] = []
+
+    async def fetch(url: str) -> bytes:
+        try:
+            return await reach.fetch(url)
+        except ParleyError as error:
+            failures.append(f"the key set cannot be fetched: {error}")
+            raise
+
+    try:
+        headers = signature_headers(found.exchange.body)
+        own = tuple(urlsplit(url).hostname or "" for header in headers if (url := header.jku) and _is_own(url, reach))
+        policy = replace(policy, jwks_hosts=(*policy.jwks_hosts, *own))
+        is_known = any(
+            header.key_id in policy.keys or (header.jku and urlsplit(header.jku).hostname in policy.jwks_hosts)
+            for header in headers
+        )
+        if not is_known:
+            return Verification(reason="the signer's key is not known", is_certain=False)
+        return Verification(await verify(found.exchange.body, policy, fetch))
+    except ParleyError as error:
+        return Verification(reason="; ".join(failures) or str(error), is_certain=not failures)
+
+
+def _is_own(url: str, reach: Reach) -> bool:
+    try:
+        return reach.is_named(url)
+    except ForbiddenTargetError:
+        return False

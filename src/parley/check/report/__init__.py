@@ -1,0 +1,1 @@
+"""Recording what was sent and received, and reporting it without secrets."""

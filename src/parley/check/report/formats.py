@@ -1,0 +1,339 @@
+"""Reports of a check: text for people, JSON and JUnit for programs, and one HTML page that needs nothing else.
+
+What a server sent is foreign text: it is escaped everywhere, and control characters are shown, not obeyed.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Iterator, Mapping
+from xml.etree import ElementTree
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from parley.check.findings import Finding, Report, Verdict
+from parley.check.rules import RULES
+
+_CONTROL = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
+)
+"""What a terminal or a reader would obey, and what is no text: controls, ends of lines, turns of direction,
+halves of pairs."""
+BAD = (Verdict.FAILED, Verdict.WARNED)
+_STYLES = {
+    Verdict.PASSED: "green",
+    Verdict.WARNED: "yellow",
+    Verdict.FAILED: "bold red",
+    Verdict.UNDECIDED: "dim",
+}
+_MARKS = {Verdict.PASSED: "✓", Verdict.WARNED: "!", Verdict.FAILED: "✗", Verdict.UNDECIDED: "?"}
+
+
+def printable(text: str) -> str:
+    """The text with every character replaced that is not for reading, except newlines and tabs."""
+    return _CONTROL.sub("\ufffd", text)
+
+
+def summary(report: Report) -> str:
+    """The numbers, in a line."""
+    counts = ", ".join(f"{report.count(verdict)} {verdict}" for verdict in Verdict)
+    return f"{counts}; {report.requests} requests in {report.seconds:.1f} s"
+
+
+def _by_place(report: Report) -> Iterator[tuple[str, list[Finding]]]:
+    for place in dict.fromkeys(finding.place for finding in report.findings):
+        yield place, [finding for finding in report.findings if finding.place == place]
+
+
+def _counted(findings: list[Finding]) -> dict[Verdict, int]:
+    return {verdict: sum(finding.verdict is verdict for finding in findings) for verdict in Verdict}
+
+
+def _counts(findings: list[Finding]) -> str:
+    """The numbers of a place, and why nothing is known about it if there is one reason for that."""
+    counts = ", ".join(f"{number} {verdict}" for verdict, number in _counted(findings).items() if number)
+    reasons = {finding.detail for finding in findings}
+    is_open = all(finding.verdict is Verdict.UNDECIDED for finding in findings)
+    return f"{counts}: {reasons.pop()}" if is_open and len(reasons) == 1 else counts
+
+
+def _said(finding: Finding) -> str:
+    """What the rule says that a finding is about."""
+    return finding.says or RULES[finding.rule].says
+
+
+def _specification(finding: Finding) -> str:
+    """The releases of A2A whose rule it is."""
+    return f"A2A {' and '.join(RULES[finding.rule].versions)}"
+
+
+def _origin(report: Report) -> str:
+    """When it was checked, by what, and how."""
+    asked = "; ".join(f"{name}: {value}" for name, value in report.asked.items())
+    return f"{report.at or 'Checked'} by {report.made_by}{f' ({asked})' if asked else ''}"
+
+
+def _gaps(report: Report) -> list[str]:
+    """What is to be said if not everything was tried, or something stood in the way of trying it."""
+    left = [f"Left before the end: {', '.join(report.left)}"] if report.left else []
+    blocked = [f"Hardly anything could be decided: {', '.join(report.blocked)}"] if report.blocked else []
+    return [*left, *blocked, *(f"{number} undecided: {cure}" for cure, number in report.cures.items())]
+
+
+# --- text -------------------------------------------------------------------------------------------------------------
+
+INDENT = 6
+LINES, COLUMNS = 12, 300
+"""How much of a message the text shows; the other reports have more."""
+
+
+def print_text(report: Report, console: Console, *, everything: bool = False) -> None:
+    """Write a report for people: what is wrong, with its rule and what was said; all else only if wanted."""
+    _print(console, Text(f"{printable(report.agent)} at {printable(report.url)}", style="bold"))
+    _print(console, Text(printable(_origin(report)), style="dim"))
+    for place, findings in _by_place(report):
+        console.print()
+        _print(console, Text(printable(place), style="bold"), Text(f"({printable(_counts(findings))})", style="dim"))
+        for finding in findings:
+            if everything or finding.verdict in BAD:
+                _print_finding(finding, console)
+    console.print()
+    is_bad = report.count(Verdict.FAILED) or report.left or report.blocked
+    _print(console, Text(summary(report), style="bold red" if is_bad else "bold green"))
+    for gap in _gaps(report):
+        _print(console, Text(f"  {printable(gap)}", style="red" if report.left or report.blocked else "dim"))
+
+
+def _print(console: Console, *texts: Text) -> None:
+    """Write a line; on a terminal it is broken where it must be, and left whole for other readers."""
+    console.print(*texts, soft_wrap=not console.is_terminal)
+
+
+def _print_finding(finding: Finding, console: Console) -> None:
+    style = _STYLES[finding.verdict]
+    head = f"  {_MARKS[finding.verdict]} {finding.rule} {finding.verdict}"
+    _print(console, Text(head, style=style), Text(finding.case))
+    if finding.detail:
+        _print_below(Text(printable(finding.detail)), console)
+    if finding.verdict not in BAD:
+        return
+    _print_below(Text(f"The rule ({_specification(finding)}): {_said(finding)}", style="italic"), console)
+    earlier = len(finding.exchanges) - 1
+    if earlier > 0:
+        _print_below(Text(f"… {earlier} earlier exchange(s) are in the other reports", style="dim"), console)
+    for sent, received in finding.exchanges[-1:]:
+        for mark, text in (("→", sent), ("←", received)):
+            lines = [line for line in printable(text).splitlines() if line.strip()]
+            shown = [f"{line[:COLUMNS]}…" if len(line) > COLUMNS else line for line in lines[:LINES]]
+            for line in (*shown, *(["…"] if len(lines) > LINES else [])):
+                _print_below(Text(f"{mark} {line}", style="dim"), console)
+
+
+def _print_below(text: Text, console: Console) -> None:
+    """Write what belongs to a finding below its head; lines are broken on a terminal, and left to other readers."""
+    if console.is_terminal:
+        console.print(Padding(text, (0, 0, 0, INDENT), expand=False))
+    else:
+        console.print(Text(" " * INDENT).append_text(text), soft_wrap=True)
+
+
+# --- for programs -----------------------------------------------------------------------------------------------------
+
+
+def as_json(report: Report) -> bytes:
+    """The report as JSON; each finding has what its rule says."""
+    findings = [
+        {
+            "rule": finding.rule,
+            "specification": _specification(finding),
+            "says": _said(finding),
+            "case": finding.case,
+            "place": finding.place,
+            "verdict": finding.verdict,
+            "detail": finding.detail,
+            "cure": finding.cure or None,
+            "seconds": finding.seconds,
+            "exchanges": [{"sent": sent, "received": received} for sent, received in finding.exchanges],
+        }
+        for finding in report.findings
+    ]
+    whole = {
+        "url": report.url,
+        "agent": report.agent,
+        "at": report.at,
+        "made_by": report.made_by,
+        "options": report.asked,
+        "places": report.places,
+        "left": report.left,
+        "blocked": report.blocked,
+        "cures": report.cures,
+        "requests": report.requests,
+        "seconds": report.seconds,
+        "counts": {verdict.value: report.count(verdict) for verdict in Verdict},
+        "findings": findings,
+    }
+    return json.dumps(whole, indent=2).encode()  # ASCII, so that half a surrogate pair does no harm
+
+
+def as_junit(report: Report) -> bytes:
+    """The report for CI: a suite per place, a test per case.
+
+    Undecided is skipped, a warning is output, and a place that was left before the end, or where hardly anything could
+    be decided, is an error.
+    """
+    root = ElementTree.Element("testsuites", {"name": "parley check", "time": f"{report.seconds:.3f}"})
+    facts = {"url": report.url, "agent": report.agent, "at": report.at, "made_by": report.made_by, **report.asked}
+    for place, findings in _by_place(report):
+        counted = _counted(findings)
+        gap = "it was left before the end" if place in report.left else ""
+        if place in report.blocked:
+            gap = next(finding.cure for finding in findings if finding.cure)
+        attributes = {
+            "name": printable(place),
+            "tests": str(len(findings) + bool(gap)),
+            "failures": str(counted[Verdict.FAILED]),
+            "errors": str(int(bool(gap))),
+            "skipped": str(counted[Verdict.UNDECIDED]),
+            "time": f"{sum(finding.seconds for finding in findings):.3f}",
+        }
+        if report.at:
+            attributes["timestamp"] = report.at.removesuffix(" UTC").replace(" ", "T")
+        suite = ElementTree.SubElement(root, "testsuite", attributes)
+        properties = ElementTree.SubElement(suite, "properties")
+        for name, value in facts.items():
+            ElementTree.SubElement(properties, "property", name=name, value=printable(value))
+        for finding in findings:
+            _add_test(suite, finding)
+        if gap:
+            test = ElementTree.SubElement(suite, "testcase", name="The place is visited to the end", classname="places")
+            ElementTree.SubElement(test, "error", message=printable(gap), type="left")
+    return ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
+
+
+def _add_test(suite: ElementTree.Element, finding: Finding) -> None:
+    attributes = {
+        "name": printable(f"{finding.rule} {finding.case}"),
+        "classname": printable(finding.place),
+        "time": f"{finding.seconds:.3f}",
+    }
+    test = ElementTree.SubElement(suite, "testcase", attributes)
+    detail, evidence = printable(finding.detail), printable(_evidence(finding))
+    match finding.verdict:
+        case Verdict.FAILED:
+            ElementTree.SubElement(test, "failure", message=detail, type=finding.rule).text = evidence
+        case Verdict.UNDECIDED:
+            ElementTree.SubElement(test, "skipped", message=detail)
+        case Verdict.WARNED:
+            ElementTree.SubElement(test, "system-out").text = f"Warning: {detail}\n{evidence}"
+        case Verdict.PASSED:
+            pass
+
+
+def _evidence(finding: Finding) -> str:
+    said = "\n\n".join(f"→ {sent}\n\n← {received}" for sent, received in finding.exchanges)
+    return f"The rule ({_specification(finding)}): {_said(finding)}\n\n{said}"
+
+
+# --- one page ---------------------------------------------------------------------------------------------------------
+
+_STYLE = """
+:root{color-scheme:light dark;--ok:#1a7f37;--bad:#c5221f;--warn:#9a6700;--dim:#6e7781;--back:#8881}
+@media(prefers-color-scheme:dark){:root{--ok:#4ac26b;--bad:#ff7b72;--warn:#e3b341;--dim:#8b949e}}
+body{font:1rem/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem}
+h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2.5rem}h1,h2,td,th,p,summary{overflow-wrap:anywhere}
+table{border-collapse:collapse;width:100%}th,td{padding:.3rem .6rem;border-bottom:1px solid var(--back);text-align:left}
+td.n,thead th+th{text-align:right;font-variant-numeric:tabular-nums}
+details{border-left:4px solid var(--dim);padding:.2rem .8rem;margin:.3rem 0}
+details.passed{border-color:var(--ok)}details.failed{border-color:var(--bad)}details.warned{border-color:var(--warn)}
+b.passed{color:var(--ok)}b.failed{color:var(--bad)}b.warned{color:var(--warn)}b.undecided{color:var(--dim)}
+summary{cursor:pointer}:focus-visible{outline:3px solid var(--warn);outline-offset:2px}
+blockquote{margin:.4rem 0;padding-left:.8rem;border-left:2px solid var(--dim);font-style:italic}
+pre{background:var(--back);padding:.6rem;overflow:auto;white-space:pre-wrap;overflow-wrap:anywhere;max-height:24rem}
+"""
+
+_GROUPED = (Verdict.UNDECIDED, Verdict.PASSED)
+"""Verdicts that few readers look at: each is folded away as a whole."""
+
+
+def as_html(report: Report) -> bytes:
+    """The report as one page, without scripts and without anything from elsewhere."""
+    places = list(_by_place(report))
+    anchors = {id(finding): f"failure-{number}" for number, finding in enumerate(_failures(report))}
+    title = f"A2A check of {_safe(report.agent)}"
+    tone = "failed" if report.left or report.blocked else "undecided"
+    page = [
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">',
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
+        '<meta name="viewport" content="width=device-width,initial-scale=1">',
+        f"<title>{title}</title><style>{_STYLE}</style></head>",
+        f"<body><header><h1>{title}</h1>",
+        f"<p>{_safe(report.url)}</p>",
+        f"<p>{_safe(_origin(report))}</p>",
+        f"<p><strong>{_safe(summary(report))}</strong></p>",
+        *(f'<p><b class="{tone}">{_safe(gap)}</b></p>' for gap in _gaps(report)),
+        "</header><main>",
+        _html_failures(report, anchors),
+        _html_overview(places),
+        *(_html_place(index, place, findings, anchors) for index, (place, findings) in enumerate(places)),
+        "</main></body></html>",
+    ]
+    return "\n".join(part for part in page if part).encode()
+
+
+def _html_failures(report: Report, anchors: Mapping[int, str]) -> str:
+    """Every failure in a line that leads to it."""
+    rows = [
+        f'<li><a href="#{anchors[id(finding)]}">{_safe(finding.rule)} {_safe(finding.case)}</a>: {_safe(finding.place)}'
+        for finding in _failures(report)
+    ]
+    return "\n".join(["<section><h2>Failures</h2><ul>", *rows, "</ul></section>"]) if rows else ""
+
+
+def _failures(report: Report) -> list[Finding]:
+    return [finding for finding in report.findings if finding.verdict is Verdict.FAILED]
+
+
+def _html_overview(places: list[tuple[str, list[Finding]]]) -> str:
+    heads = "".join(f'<th scope="col">{verdict}</th>' for verdict in Verdict)
+    rows = "\n".join(
+        f'<tr><th scope="row"><a href="#place-{index}">{_safe(place)}</a></th>'
+        + "".join(f'<td class="n">{number}</td>' for number in _counted(findings).values())
+        + "</tr>"
+        for index, (place, findings) in enumerate(places)
+    )
+    return f'<table><thead><tr><th scope="col">place</th>{heads}</tr></thead>\n<tbody>{rows}</tbody></table>'
+
+
+def _html_place(index: int, place: str, findings: list[Finding], anchors: Mapping[int, str]) -> str:
+    """What is wrong first, and open; the rest folded."""
+    parts = [f'<section id="place-{index}"><h2>{_safe(place)}</h2>']
+    for verdict in (Verdict.FAILED, Verdict.WARNED, *_GROUPED):
+        same = "\n".join(_html_finding(finding, anchors) for finding in findings if finding.verdict is verdict)
+        if same and verdict in _GROUPED:
+            number = _counted(findings)[verdict]
+            same = f'<details><summary><b class="{verdict}">{number} {verdict}</b></summary>{same}</details>'
+        parts.append(same)
+    return "\n".join([*(part for part in parts if part), "</section>"])
+
+
+def _html_finding(finding: Finding, anchors: Mapping[int, str]) -> str:
+    exchanges = "".join(
+        f"\n<p>Sent</p><pre tabindex=0>{_safe(sent)}</pre><p>Came back</p><pre tabindex=0>{_safe(received)}</pre>"
+        for sent, received in finding.exchanges
+    )
+    is_open = f' open id="{anchors[id(finding)]}"' if finding.verdict is Verdict.FAILED else ""
+    verdict = finding.verdict
+    return (
+        f'<details class="{verdict}"{is_open}>'
+        f'<summary><b class="{verdict}">{_safe(finding.rule)} {verdict}</b> {_safe(finding.case)}</summary>'
+        f"<p>{_safe(finding.detail)}</p><blockquote>{_safe(_said(finding))} "
+        f"({_safe(_specification(finding))})</blockquote>{exchanges}</details>"
+    )
+
+
+def _safe(text: str) -> str:
+    return html.escape(printable(text))

@@ -1,0 +1,150 @@
+"""`parley push`: the webhooks by which an agent tells of a task, to set, list and delete."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from parley.cli.options.client import AsJson, Calling, HowToCall, TaskId, named
+from parley.cli.options.groups import unfolded
+from parley.cli.output.exit_codes import DONE, EXIT_CODES, run
+from parley.cli.output.help_text import PlainCommand, PlainGroup
+from parley.cli.output.transcript import console, say_json, show_rows
+from parley.dialects.v1_0 import DIALECT
+from parley.protocol import operations as ops
+from parley.protocol.errors import PeerProtocolError
+from parley.protocol.push import PushAuthentication, PushConfig
+from parley.protocol.requests import CreatePushConfigRequest, DeletePushConfigRequest, ListPushConfigsRequest
+
+MOST_PAGES = 1_000
+"""Of a task's webhooks. An agent that means harm has them for ever."""
+
+app = typer.Typer(
+    cls=PlainGroup,
+    help="The webhooks by which an agent tells of a task: set, list, delete.",
+    rich_markup_mode=None,
+)
+
+
+@app.command("set", cls=PlainCommand, epilog=EXIT_CODES)
+@unfolded
+def set_webhook(
+    how: HowToCall,
+    task: TaskId,
+    webhook: Annotated[str, typer.Argument(metavar="WEBHOOK", help="The URL that the agent calls.")],
+    config_id: Annotated[
+        str | None,
+        typer.Option("--id", metavar="ID", callback=named, help="The webhook's id; the same id replaces it."),
+    ] = None,
+    webhook_token: Annotated[
+        str | None, typer.Option(metavar="TOKEN", help="What the agent sends along, so that the webhook knows it.")
+    ] = None,
+    webhook_auth: Annotated[
+        str | None, typer.Option(metavar="'SCHEME CREDENTIALS'", help="How the agent authenticates at the webhook.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let an agent call a webhook whenever a task changes.
+
+    \b
+    Examples:
+      parley push set http://127.0.0.1:8080 $TASK https://me.example.com/hook
+      parley push set localhost:8080 $TASK https://me.example.com/hook \\
+        --id ci --webhook-auth "Bearer $HOOK_TOKEN"
+    """
+    config = PushConfig(webhook, task, config_id, webhook_token, _authentication(webhook_auth))
+    run(_set(how, task, config, as_json=as_json), as_json=as_json, how=how)
+
+
+def _authentication(text: str | None) -> PushAuthentication | None:
+    if text is None:
+        return None
+    scheme, _, credentials = text.strip().partition(" ")
+    if not scheme:
+        raise typer.BadParameter("Write it as 'Bearer …'", param_hint="--webhook-auth")
+    return PushAuthentication((scheme,), credentials.strip() or None)
+
+
+async def _set(how: Calling, task: str, config: PushConfig, *, as_json: bool) -> int:
+    async with how.client() as client:
+        made = await client.create_push_config(CreatePushConfigRequest(task, config))
+    _show(made, console(), as_json=as_json)
+    return DONE
+
+
+def _show(config: PushConfig, to: Console, *, as_json: bool) -> None:
+    if as_json:
+        say_json(DIALECT.encode_result(ops.GET_PUSH_CONFIG, config))
+        return
+    rows = [("id", config.id or "–"), ("calls", config.url)]
+    if config.token:
+        rows.append(("token", "set"))
+    if config.authentication:
+        rows.append(("auth", ", ".join(config.authentication.schemes)))
+    show_rows(to, rows)
+
+
+@app.command("list", cls=PlainCommand, epilog=EXIT_CODES)
+@unfolded
+def list_webhooks(
+    how: HowToCall,
+    task: TaskId,
+    as_json: AsJson = False,
+) -> None:
+    """List a task's webhooks. Their secrets are not shown, except with --json, if the agent tells them.
+
+    \b
+    Example:
+      parley push list http://127.0.0.1:8080 $TASK
+    """
+    run(_list(how, task, as_json=as_json), as_json=as_json, how=how)
+
+
+async def _list(how: Calling, task: str, *, as_json: bool) -> int:
+    to, count = console(), 0
+    async with how.client() as client:
+        page_token: str | None = None
+        for _ in range(MOST_PAGES):
+            page = await client.list_push_configs(ListPushConfigsRequest(task, page_token=page_token))
+            for config in page.configs:
+                if count and not as_json:
+                    to.print()
+                _show(config, to, as_json=as_json)
+                count += 1
+            page_token = page.next_page_token
+            if not page_token:
+                break
+        else:
+            raise PeerProtocolError("The agent's list of webhooks has no end")
+    if not count and not as_json:
+        console(stderr=True).print("The task has no webhooks.")
+    return DONE
+
+
+@app.command("delete", cls=PlainCommand, epilog=EXIT_CODES)
+@unfolded
+def delete(
+    how: HowToCall,
+    task: TaskId,
+    config_id: Annotated[str, typer.Argument(metavar="ID", callback=named, help="The webhook's id.")],
+    as_json: AsJson = False,
+) -> None:
+    """Delete a webhook of a task.
+
+    \b
+    Example:
+      parley push delete http://127.0.0.1:8080 $TASK ci
+    """
+    run(_delete(how, task, config_id, as_json=as_json), as_json=as_json, how=how)
+
+
+async def _delete(how: Calling, task: str, config_id: str, *, as_json: bool) -> int:
+    async with how.client() as client:
+        await client.delete_push_config(DeletePushConfigRequest(task, config_id))
+    if as_json:
+        say_json(b"{}")
+    else:
+        console(stderr=True).print("Deleted.")
+    return DONE

@@ -1,0 +1,266 @@
+"""`parley tasks`: the tasks that an agent has for its caller, to list, show, watch and cancel."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from parley.cli.commands.send import how_to_answer
+from parley.cli.options.client import AsJson, Calling, HowToCall, TaskId, named
+from parley.cli.options.groups import unfolded
+from parley.cli.output.downloads import Downloads, SaveDirectory, downloads_in
+from parley.cli.output.exit_codes import DONE, EXIT_CODES, REFUSED, code_of_state, run
+from parley.cli.output.help_text import PlainCommand, PlainGroup
+from parley.cli.output.terminal_text import harmless_line
+from parley.cli.output.transcript import (
+    Transcript,
+    console,
+    consoles,
+    say_event,
+    say_json,
+    show_rows,
+    state_text,
+    time_text,
+)
+from parley.dialects.v1_0 import DIALECT
+from parley.protocol import operations as ops
+from parley.protocol.events import StatusUpdate, StreamEvent
+from parley.protocol.lifecycle import ends_stream, is_interrupted
+from parley.protocol.messages import Role
+from parley.protocol.requests import CancelTaskRequest, GetTaskRequest
+from parley.protocol.tasks import Task, TaskState, TaskStatus
+
+if TYPE_CHECKING:
+    from parley.client.client import Client
+
+LONGEST_STATE = max(map(len, TaskState))
+
+app = typer.Typer(
+    cls=PlainGroup,
+    help="The tasks that an agent has for you: list, show, watch, cancel.",
+    rich_markup_mode=None,
+)
+
+
+# --- list -------------------------------------------------------------------------------------------------------------
+
+
+@app.command("list", cls=PlainCommand, epilog=EXIT_CODES)
+@unfolded
+def list_tasks(
+    how: HowToCall,
+    context: Annotated[
+        str | None, typer.Option(metavar="ID", callback=named, help="Those of this conversation only.")
+    ] = None,
+    state: Annotated[
+        TaskState | None,
+        typer.Option(
+            metavar="STATE", help="Those in this state only: submitted, working, completed, input-required, …"
+        ),
+    ] = None,
+    limit: Annotated[int, typer.Option(metavar="N", min=1, help="How many at most.")] = 50,
+    as_json: AsJson = False,
+) -> None:
+    """List your tasks, those that changed last first.
+
+    \b
+    Examples:
+      parley tasks list http://127.0.0.1:8080
+      parley tasks list localhost:8080 --state input-required
+      parley tasks list localhost:8080 --json | jq -r .id
+    """
+    run(_list(how, context, state, limit, as_json=as_json), as_json=as_json, how=how)
+
+
+async def _list(how: Calling, context: str | None, state: TaskState | None, limit: int, *, as_json: bool) -> int:
+    to, count = console(), 0
+    async with how.client() as client:
+        # Artifacts are for programs: people see them with `show`.
+        pages = client.list(context=context, state=state, artifacts=as_json, page_size=min(limit, 100))
+        async with aclosing(pages) as found:
+            async for task in found:
+                if as_json:
+                    say_json(DIALECT.encode_result(ops.GET_TASK, task))
+                else:
+                    to.print(_row(task))
+                count += 1
+                if count == limit:
+                    break
+    if not count and not as_json:
+        console(stderr=True).print("There are no tasks.")
+    return DONE
+
+
+def _row(task: Task) -> Text:
+    said = next((message.text for message in task.history if message.role is Role.USER), "")
+    row = Text.assemble((harmless_line(task.id), "cyan"), f"  {time_text(task.status)}  ")
+    row.append_text(state_text(task.status.state))
+    if said:
+        row.append(f"{' ' * (LONGEST_STATE - len(task.status.state))}  {_short(said)}")
+    return row
+
+
+def _short(text: str, length: int = 60) -> str:
+    line = harmless_line(text)
+    return line if len(line) <= length else f"{line[: length - 1]}…"
+
+
+# --- show -------------------------------------------------------------------------------------------------------------
+
+
+@app.command("show", cls=PlainCommand, epilog=EXIT_CODES)
+@unfolded
+def show(
+    how: HowToCall,
+    task: TaskId,
+    history: Annotated[
+        int | None, typer.Option(metavar="N", min=0, help="How many messages, the last ones.", show_default="all")
+    ] = None,
+    save: SaveDirectory = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show a task: its state, what was said, and what it has produced.
+
+    The exit code is that of the task's state: 0 while it works and when it is completed.
+
+    \b
+    Examples:
+      parley tasks show http://127.0.0.1:8080 $TASK
+      parley tasks show localhost:8080 $TASK --save downloads
+    """
+    downloads = downloads_in(save, as_json=as_json)
+    run(_show(how, GetTaskRequest(task, history), downloads, as_json=as_json), as_json=as_json, how=how)
+
+
+async def _show(how: Calling, request: GetTaskRequest, downloads: Downloads | None, *, as_json: bool) -> int:
+    async with how.client() as client:
+        task = await client.get_task(request)
+    if as_json:
+        say_json(DIALECT.encode_result(ops.GET_TASK, task))
+    else:
+        _show_task(task, downloads)
+    return code_of_state(task.status.state)
+
+
+def _show_task(task: Task, downloads: Downloads | None) -> None:
+    to = console()
+    _show_facts(task, to)
+    transcript = Transcript(to, to, downloads=downloads)
+    if task.history:
+        to.print(Text("\nSaid", "bold"))
+    for message in task.history:
+        transcript.note("you:" if message.role is Role.USER else "agent:", "cyan")
+        transcript.show_parts(message.parts)
+        transcript.end_line()
+    if task.artifacts:
+        to.print(Text("\nProduced", "bold"))
+    for artifact in task.artifacts:
+        transcript.show_artifact(artifact)
+        transcript.end_line()
+    if task.status.message:
+        to.print(Text("\nLast word", "bold"))
+        transcript.show_parts(task.status.message.parts)
+        transcript.end_line()
+
+
+def _show_facts(task: Task, to: Console) -> None:
+    rows = [("task", task.id), ("context", task.context_id or "–"), ("state", state_text(task.status.state))]
+    show_rows(to, [*rows, ("since", time_text(task.status))])
+
+
+# --- watch ------------------------------------------------------------------------------------------------------------
+
+
+@app.command("watch", cls=PlainCommand, epilog=EXIT_CODES)
+@unfolded
+def watch(
+    how: HowToCall,
+    task: TaskId,
+    save: SaveDirectory = None,
+    as_json: AsJson = False,
+) -> None:
+    """Watch a task until it ends or asks something: what it has produced, and then what is new.
+
+    A connection that breaks is taken up again, and nothing is shown twice. The exit code is that of the task's state.
+
+    \b
+    Examples:
+      parley tasks watch http://127.0.0.1:8080 $TASK
+      parley tasks watch localhost:8080 $TASK --json | jq -c .statusUpdate.status
+    """
+    downloads = downloads_in(save, as_json=as_json)
+    run(_watch(how, task, downloads, as_json=as_json), as_json=as_json, how=how)
+
+
+async def _watch(how: Calling, task_id: str, downloads: Downloads | None, *, as_json: bool) -> int:
+    transcript = Transcript(*consoles(), downloads=downloads)
+    status = TaskStatus(TaskState.UNKNOWN)
+    async with how.client() as client, aclosing(_events(client, task_id)) as events:
+        try:
+            async for event in events:
+                before, status = status, event.status if isinstance(event, Task | StatusUpdate) else status
+                if as_json:
+                    say_event(event)
+                    continue
+                if status.state is not before.state:
+                    transcript.note(f"{_clock(status)}{status.state}", "bold")
+                transcript.show(event)
+        finally:
+            transcript.end_line()
+    if not as_json and is_interrupted(status.state):
+        transcript.note(how_to_answer(how.url, task_id, status))
+    return code_of_state(status.state)
+
+
+async def _events(client: Client, task_id: str) -> AsyncGenerator[StreamEvent]:
+    """The task as it is, and what happens to it, up to its end or a question: a subscription would wait for more."""
+    task = await client.get_task(GetTaskRequest(task_id))
+    if ends_stream(task.status.state):
+        yield task
+        return
+    async with aclosing(client.subscribe(task_id)) as updates:
+        async for update in updates:
+            yield update.event
+            if update.seen.is_over and not update.seen.has_ended:
+                return
+
+
+def _clock(status: TaskStatus) -> str:
+    return f"{status.timestamp:%H:%M:%S} " if status.timestamp else ""
+
+
+# --- cancel -----------------------------------------------------------------------------------------------------------
+
+
+@app.command("cancel", cls=PlainCommand, epilog=EXIT_CODES)
+@unfolded
+def cancel(
+    how: HowToCall,
+    task: TaskId,
+    as_json: AsJson = False,
+) -> None:
+    """Cancel a task. The exit code is 0 if it is canceled.
+
+    \b
+    Example:
+      parley tasks cancel http://127.0.0.1:8080 $TASK
+    """
+    run(_cancel(how, task, as_json=as_json), as_json=as_json, how=how)
+
+
+async def _cancel(how: Calling, task_id: str, *, as_json: bool) -> int:
+    async with how.client() as client:
+        task = await client.cancel_task(CancelTaskRequest(task_id))
+    is_canceled = task.status.state is TaskState.CANCELED
+    if as_json:
+        say_json(DIALECT.encode_result(ops.GET_TASK, task))
+    else:
+        _show_facts(task, console())
+    if not is_canceled and not as_json:
+        console(stderr=True).print("It is not canceled, or not yet.")
+    return DONE if is_canceled else REFUSED

@@ -1,0 +1,1 @@
+"""What people type or pass, as messages to an agent."""

@@ -1,0 +1,170 @@
+"""Getting what a login is made of: from who is at the keyboard, or as tokens from an authorization server.
+
+Heavy things are imported when they are needed, so that `--help` is quick.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import threading
+import webbrowser
+from collections.abc import Sequence
+from dataclasses import replace
+from getpass import getpass
+from typing import TYPE_CHECKING
+
+import typer
+
+from parley.cli.login.choice import Wish, flows_for
+from parley.cli.output.terminal_text import harmless_line
+from parley.client.credentials.oauth_client import Flow
+from parley.client.credentials.origins import origin_of
+from parley.client.credentials.token_store import Login, Tokens
+from parley.client.errors import CredentialsError
+from parley.protocol.cards import (
+    AgentInterface,
+    Binding,
+    HttpAuthScheme,
+    OAuth2Scheme,
+    OpenIdConnectScheme,
+    SecurityScheme,
+)
+
+if TYPE_CHECKING:
+    from parley.client.credentials.oauth import AuthorizationServer, Endpoints
+    from parley.client.transports.connections import Connections
+
+BROWSER_SECONDS = 600.0
+"""How long a browser is waited for; codes live as long at most servers."""
+
+
+def ask_secret(wish: Wish, name: str, scheme: SecurityScheme) -> Login:
+    """A key, token or password from whoever is at the keyboard, or from standard input.
+
+    Raises:
+        CredentialsError: what was given cannot be one.
+    """
+    from parley.client.credentials.schemes import carried, described, kinds_of
+
+    kind = kinds_of(scheme)[0]
+    is_basic = isinstance(scheme, HttpAuthScheme) and kind == "basic"
+    wanted = "name:password" if is_basic else "secret"
+    secret = _read_secret(f"{harmless_line(described(name, scheme))}; the {wanted}")
+    if not secret or (is_basic and ":" not in secret):
+        raise CredentialsError(f"That is no {wanted} for {described(name, scheme)}")
+    carried(name, scheme, secret, AgentInterface(wish.url, Binding.JSONRPC, ""))  # what cannot be sent is not kept
+    return Login(origin=origin_of(wish.url), scheme=name, kind=kind, secret=secret)
+
+
+def _read_secret(question: str) -> str:
+    """What is typed without being shown, or a line of standard input; nothing if it has ended."""
+    if not sys.stdin.isatty():
+        return sys.stdin.buffer.readline().decode(errors="replace").rstrip("\r\n")
+    # asyncio would take Ctrl+C for later, when the prompt has been answered.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return getpass(f"{question}: ", sys.stderr)
+    except EOFError:
+        typer.echo(err=True)
+        return ""
+    except KeyboardInterrupt:
+        typer.echo(err=True)
+        raise
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+async def get_tokens(
+    wish: Wish,
+    name: str,
+    scheme: OAuth2Scheme | OpenIdConnectScheme,
+    scopes: Sequence[str],
+    connections: Connections,
+) -> Login:
+    """Tokens from the authorization server, which is told first, by the flow that fits best.
+
+    Raises:
+        CredentialsError: there is no such flow, or the server gives none.
+    """
+    from parley.client.credentials.oauth import AuthorizationServer, find_endpoints
+    from parley.client.guard import read_target
+
+    client = wish.client
+    if client is None:
+        raise CredentialsError("The authorization server wants to know who asks; say it with --client-id")
+    if client.issuer:
+        connections.trust_address(read_target(client.issuer).host)
+    flows = flows_for(scheme, wish)
+    if not flows:
+        raise CredentialsError("The card offers no flow of OAuth 2.0 that fits; see --flow")
+    flow = flows[0]
+    if flow is Flow.CLIENT_CREDENTIALS and client.client_secret is None:
+        client = replace(client, client_secret=_read_secret(f"The secret of {client.client_id}") or None)
+    endpoints = await find_endpoints(
+        connections.channel,
+        scheme,
+        flow,
+        client=client,
+        trusted=frozenset({origin_of(wish.url)}),
+        check=lambda url: connections.guard.check_interface(url, card_url=wish.url),
+    )
+    wanted = _scopes(scheme, endpoints, scopes if client.scopes is None else client.scopes, flow)
+    typer.echo(f"Tokens come from {origin_of(endpoints.token_url)}.", err=True)
+    server = AuthorizationServer(connections.channel, client, endpoints)
+    match flow:
+        case Flow.CLIENT_CREDENTIALS:
+            tokens = await server.client_credentials(wanted)
+        case Flow.DEVICE_CODE:
+            tokens = await _by_device(server, wanted)
+        case Flow.AUTHORIZATION_CODE:
+            tokens = await _by_browser(server, wanted, wish)
+    return Login(
+        origin=origin_of(wish.url),
+        scheme=name,
+        kind=flow.value,
+        tokens=tokens,
+        token_url=endpoints.token_url,
+        client_id=client.client_id,
+        client_secret=client.client_secret,
+        secret_in_body=endpoints.secret_in_body,
+        resource=client.resource,
+    )
+
+
+def _scopes(
+    scheme: OAuth2Scheme | OpenIdConnectScheme, endpoints: Endpoints, wanted: Sequence[str], flow: Flow
+) -> tuple[str, ...]:
+    """What to ask for: what is wanted, and, for people, that the login lasts, where the server knows how."""
+    extra: list[str] = []
+    if flow is not Flow.CLIENT_CREDENTIALS:
+        extra += ["openid"] if isinstance(scheme, OpenIdConnectScheme) else []
+        extra += ["offline_access"] if "offline_access" in endpoints.scopes_supported else []
+    return tuple(dict.fromkeys((*wanted, *extra)))
+
+
+async def _by_device(server: AuthorizationServer, scopes: Sequence[str]) -> Tokens:
+    code = await server.start_device(scopes)
+    typer.echo(f"Open {code.verification_url} and type in the code {code.user_code}", err=True)
+    if code.complete_url:
+        typer.echo(f"or open {code.complete_url} and compare the code.", err=True)
+    return await server.finish_device(code, scopes)
+
+
+async def _by_browser(server: AuthorizationServer, scopes: Sequence[str], wish: Wish) -> Tokens:
+    from parley.client.credentials.loopback_listener import REDIRECT, LoopbackListener
+
+    async with LoopbackListener(wish.redirect or REDIRECT) as listener:
+        request = server.start_authorization(listener.redirect_uri, scopes)
+        listener.expect(request.state)
+        typer.echo(f"Log in with a browser on this machine at\n{request.url}", err=True)
+        if wish.opens_browser:
+            # In a thread that nobody waits for: some browsers come back only when they are closed.
+            threading.Thread(target=webbrowser.open, args=(request.url,), daemon=True).start()
+        try:
+            async with asyncio.timeout(BROWSER_SECONDS):
+                answer = await listener.answer()
+        except TimeoutError:
+            raise CredentialsError("Nobody has logged in; try again") from None
+    return await server.finish_authorization(request, answer, scopes)

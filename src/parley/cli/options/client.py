@@ -1,0 +1,298 @@
+"""How to call an agent: the options that say it, declared once for all commands, and the client that they make."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlsplit
+
+import typer
+
+from parley.cli.options.groups import OptionGroup
+from parley.cli.options.login_store import login_store
+from parley.client.errors import CredentialsError
+from parley.protocol.cards import Binding
+from parley.protocol.versions import Version
+
+if TYPE_CHECKING:
+    from parley.client.client import Client
+    from parley.client.credentials.credentials import Credentials, Secret
+    from parley.client.guard import Guard
+    from parley.client.options import Retries, Timeouts
+    from parley.client.transports.connections import Tls
+
+INSTALL_GRPC = "pip install 'parley-a2a[grpc]'"
+
+# --- options ----------------------------------------------------------------------------------------------------------
+
+
+def named(text: str | None) -> str | None:
+    """An id that was given: not an empty one, as of a shell's variable that is not set.
+
+    Raises:
+        BadParameter: it is empty.
+    """
+    if text is not None and not text.strip():
+        raise typer.BadParameter("An id cannot be empty.")
+    return text
+
+
+Url = Annotated[str, typer.Argument(metavar="URL", help="The agent's URL, or the URL of its card.")]
+TaskId = Annotated[str, typer.Argument(metavar="TASK", callback=named, help="The task's id.")]
+Token = Annotated[
+    str | None,
+    typer.Option(
+        "--token", metavar="TOKEN", envvar="PARLEY_TOKEN", help="A bearer token or an API key, as the card demands."
+    ),
+]
+Headers = Annotated[
+    list[str] | None,
+    typer.Option("--header", "-H", metavar="'NAME: VALUE'", help="A header to send along; repeatable."),
+]
+TrustedOrigins = Annotated[
+    list[str] | None,
+    typer.Option("--trust", metavar="ORIGIN", help="Another origin that may see the credentials; repeatable."),
+]
+Authorities = Annotated[
+    Path | None,
+    typer.Option("--ca", metavar="FILE", help="Trust these authorities, in PEM.", show_default="the machine's"),
+]
+Certificate = Annotated[
+    Path | None, typer.Option("--cert", metavar="FILE", help="Your certificate, in PEM, for mutual TLS.")
+]
+CertificateKey = Annotated[Path | None, typer.Option("--key", metavar="FILE", help="The certificate's key, in PEM.")]
+BindingChoice = Annotated[
+    Binding | None,
+    typer.Option(
+        "--binding",
+        metavar="|".join(map(str.lower, Binding)),
+        case_sensitive=False,
+        help="Use this binding only.",
+        show_default="the card's first",
+    ),
+]
+DialectChoice = Annotated[
+    Version | None,
+    typer.Option(
+        "--dialect",
+        metavar="|".join(Version),
+        help="Speak this version of A2A only.",
+        show_default="the newest that both know",
+    ),
+]
+AllowPrivate = Annotated[
+    bool, typer.Option("--allow-private", help="Let the card point to private addresses and plain http.")
+]
+TimeoutSeconds = Annotated[
+    float | None,
+    typer.Option("--timeout", metavar="SECONDS", min=0.001, help="How long to wait for a reply.", show_default="600"),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="For programs: one JSON object per line, named as in A2A 1.0.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calling:
+    """Whom to call, and how."""
+
+    url: str
+    token: str | None = None
+    headers: Sequence[tuple[str, str]] = ()
+    trusted: Sequence[str] = ()
+    """Origins that may see the credentials, beside the one of the URL."""
+    tls: Tls | None = None
+    binding: Binding | None = None
+    dialect: Version | None = None
+    allow_private: bool = False
+    timeout: float | None = None
+
+    @property
+    def bindings(self) -> tuple[Binding, ...]:
+        """The bindings that may be used, the preferred first; empty for all, in the card's order."""
+        if self.binding is not None:
+            return (self.binding,)
+        return () if _has_grpc() else (Binding.JSONRPC, Binding.HTTP_JSON)
+
+    @property
+    def versions(self) -> tuple[Version, ...]:
+        """The versions that may be spoken; empty for all."""
+        return (self.dialect,) if self.dialect else ()
+
+    def client(self) -> Client:
+        """A client of the agent, to be opened."""
+        from parley.client.client import Client
+
+        return Client(
+            self.url,
+            credentials=self.credentials(),
+            bindings=self.bindings,
+            versions=self.versions,
+            timeouts=self.timeouts(),
+            retries=self.retries(),
+            guard=self.guard(),
+            tls=self.tls,
+        )
+
+    def guard(self) -> Guard:
+        """Where the card may lead."""
+        from parley.client.guard import Guard
+
+        return Guard(allow_private=self.allow_private)
+
+    def timeouts(self) -> Timeouts:
+        """How long to wait."""
+        from parley.client.options import Timeouts
+
+        return Timeouts() if self.timeout is None else Timeouts(reply=self.timeout, card=min(self.timeout, 15.0))
+
+    def retries(self) -> Retries:
+        """How long a lost connection is taken up again: not longer than somebody wants to wait for a reply."""
+        from parley.client.options import Retries
+
+        usual = Retries()
+        return usual if self.timeout is None else replace(usual, outage=min(self.timeout, usual.outage))
+
+    @property
+    def has_credentials(self) -> bool:
+        """Whether any were given on the command line."""
+        has_certificate = self.tls is not None and self.tls.certificate is not None
+        return self.token is not None or bool(self.headers) or has_certificate
+
+    @property
+    def has_login(self) -> bool:
+        """Whether `parley login` keeps something for the agent."""
+        from parley.client.credentials.origins import origin_of
+
+        try:
+            return any(login.origin == origin_of(self.url) for login in login_store().all())
+        except CredentialsError:  # a damaged file, perhaps of another agent
+            return False
+
+    def credentials(self, *, with_logins: bool = True) -> Credentials:
+        """What was given on the command line, else what was logged in with: for the agent's own origin only."""
+        from parley.client.credentials.credentials import Credentials
+
+        secrets: dict[str, Secret] = {"bearer": self.token, "api-key": self.token} if self.token else {}
+        if self.tls is not None and self.tls.certificate is not None:
+            secrets["mutual-tls"] = self.tls
+        store = login_store() if with_logins else None
+        return Credentials(secrets, headers=dict(self.headers), store=store, origins=self.trusted)
+
+
+def calling(
+    url: Url,
+    token: Token = None,
+    header: Headers = None,
+    trust: TrustedOrigins = None,
+    ca: Authorities = None,
+    cert: Certificate = None,
+    key: CertificateKey = None,
+    binding: BindingChoice = None,
+    dialect: DialectChoice = None,
+    allow_private: AllowPrivate = False,
+    timeout: TimeoutSeconds = None,
+) -> Calling:
+    """What the options say.
+
+    Raises:
+        BadParameter: one of them says nothing.
+    """
+    if binding is Binding.GRPC and not _has_grpc():
+        raise typer.BadParameter(f"gRPC is not installed. {INSTALL_GRPC}", param_hint="--binding")
+    return Calling(
+        url=parse_url(url),
+        token=token,
+        headers=tuple(map(parse_header, header or ())),
+        trusted=tuple(map(parse_origin, trust or ())),
+        tls=tls_of(ca, cert, key),
+        binding=binding,
+        dialect=dialect,
+        allow_private=allow_private,
+        timeout=timeout,
+    )
+
+
+HowToCall = Annotated[Calling, OptionGroup(calling)]
+"""The options of every command that calls an agent."""
+
+
+def tls_of(authorities: Path | None, certificate: Path | None, key: Path | None) -> Tls | None:
+    """Whom to trust and who the caller is, or None for the machine's settings and nobody.
+
+    Raises:
+        BadParameter: a file cannot be used, or a key has no certificate.
+    """
+    if key is not None and certificate is None:
+        raise typer.BadParameter("A key needs its certificate: --cert", param_hint="--key")
+    if authorities is None and certificate is None:
+        return None
+    from parley.client.transports.connections import Tls
+
+    tls = Tls(authorities=authorities, certificate=certificate, key=key)
+    try:
+        tls.context()
+    except OSError as error:  # so is SSLError
+        raise typer.BadParameter(f"They cannot be used: {error}", param_hint="--ca, --cert and --key") from error
+    return tls
+
+
+def _has_grpc() -> bool:
+    return importlib.util.find_spec("grpc") is not None
+
+
+def parse_url(text: str) -> str:
+    """The URL that was meant: without a scheme, https, or http on this machine.
+
+    >>> parse_url("localhost:8080")
+    'http://localhost:8080'
+
+    Raises:
+        BadParameter: it is no URL of an agent.
+    """
+    url = text if "://" in text else f"{_scheme_for(text)}://{text}"
+    try:
+        found = urlsplit(url)
+        _ = found.port
+    except ValueError:
+        found = None
+    if found is None or found.scheme not in ("http", "https") or not found.hostname or re.search(r"\s", text):
+        raise typer.BadParameter(f"{text!r} is no URL. Write it as https://agents.example.com", param_hint="URL")
+    if "@" in found.netloc:  # what stands there may be a secret, and is not repeated
+        raise typer.BadParameter("Leave the user out, and give credentials with --token or --header.", param_hint="URL")
+    return url
+
+
+def parse_origin(text: str) -> str:
+    """An origin that `--trust` names: a URL, or host and port for gRPC.
+
+    Raises:
+        BadParameter: it is none.
+    """
+    from parley.client.credentials.origins import origin_of
+
+    try:
+        return origin_of(text)
+    except CredentialsError as error:
+        raise typer.BadParameter(
+            f"{text!r} is no origin, such as https://a.example:8443", param_hint="--trust"
+        ) from error
+
+
+def _scheme_for(text: str) -> str:
+    return "http" if re.match(r"(localhost|127\.[\d.]+|\[::1\])(?=$|[:/?])", text) else "https"
+
+
+def parse_header(text: str) -> tuple[str, str]:
+    """The name and the value of `Name: value`.
+
+    Raises:
+        BadParameter: it is no header.
+    """
+    found = re.fullmatch(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\x20-\x7e\x80-\xff]*)", text)
+    if found is None:
+        # What was typed may be a secret, and is not repeated.
+        raise typer.BadParameter("That is no header. Write it as 'X-API-Key: …'", param_hint="--header")
+    return found[1].lower(), found[2].strip()

@@ -1,0 +1,375 @@
+"""What `parley serve` and `parley proxy` share: the options of a server, and what they make.
+
+Everything heavy is imported when it is needed, so that `--help` is quick.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from ipaddress import ip_network
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from parley.cli.options.client import INSTALL_GRPC
+from parley.cli.options.groups import OptionGroup
+from parley.cli.serving.running import fail
+from parley.protocol.errors import ParleyError
+
+if TYPE_CHECKING:
+    from parley.server.limits import ServerLimits
+    from parley.server.listener.tls import TlsFiles
+    from parley.server.pages.cards import Signer
+    from parley.server.run import Serving
+    from parley.server.security.requirements import Security
+    from parley.server.telemetry.audit import AuditTrail
+    from parley.server.telemetry.telemetry import Telemetry
+    from parley.server.webhooks.guard import WebhookPolicy
+
+GRPC_PORT = 50051
+GRPC_MODULES = ("grpc", "grpc_health", "grpc_reflection")
+
+
+class WebhookTargets(StrEnum):
+    """Which webhooks may be called."""
+
+    PUBLIC = "public"
+    ANY = "any"
+    OFF = "off"
+
+
+class LogFormat(StrEnum):
+    """What log lines look like."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class LogLevel(StrEnum):
+    """What is logged."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class ClientAuth(StrEnum):
+    """Whether callers must show a certificate."""
+
+    REQUIRED = "required"
+    OPTIONAL = "optional"
+
+
+class UsageError(ParleyError):
+    """An option does not fit the others, or its file is wrong."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerOptions:
+    """What a server is told, whatever it serves."""
+
+    serving: Serving
+    grpc_hint: str | None
+    """How to have gRPC, if nothing was said about it."""
+    public_url: str | None
+    auth: Path | None
+    signing_key: Path | None
+    cors_origins: tuple[str, ...]
+    rate: float | None
+    webhooks: WebhookTargets
+    metrics: bool | None
+    log_format: LogFormat
+    log_level: LogLevel
+
+    def security(self) -> Security | None:
+        """Who may call, if anybody asks.
+
+        Raises:
+            UsageError, ValueError: the file is wrong, or does not fit the other options.
+        """
+        if self.auth is None:
+            return None
+        from parley.protocol.cards import MutualTlsScheme
+        from parley.server.security.auth_file import load_security
+
+        security = load_security(self.auth)
+        tls = self.serving.tls
+        asks_for_certificates = tls is not None and tls.client_authority is not None
+        for name, scheme in security.schemes.items():
+            if isinstance(scheme, MutualTlsScheme) and not asks_for_certificates:
+                raise UsageError(
+                    f"{self.auth}: the scheme {name} needs client certificates, which --tls-client-ca asks for."
+                )
+        return security
+
+    def telemetry(self, audit: AuditTrail | None = None) -> Telemetry:
+        """What watches the server."""
+        from parley.server.run import is_loopback
+        from parley.server.telemetry.metrics import Metrics
+        from parley.server.telemetry.telemetry import Telemetry
+
+        wants_metrics = self.metrics if self.metrics is not None else is_loopback(self.serving.host)
+        return Telemetry(
+            metrics=Metrics() if wants_metrics else None,
+            audit=audit,
+            tracing=_tracing(),
+        )
+
+    def limits(self) -> ServerLimits:
+        """How much callers may ask for."""
+        from parley.server.limits import ServerLimits
+        from parley.server.security.throttle import RateLimits
+
+        rates = RateLimits() if self.rate is None else RateLimits(requests_per_second=self.rate)
+        return ServerLimits(rates=rates)
+
+    def webhook_policy(self) -> WebhookPolicy | None:
+        """Which webhooks may be called; None for no webhooks at all."""
+        from parley.server.webhooks.guard import PUBLIC_ONLY, WebhookPolicy
+
+        policies = {WebhookTargets.PUBLIC: PUBLIC_ONLY, WebhookTargets.ANY: WebhookPolicy(allow_private=True)}
+        return policies.get(self.webhooks)
+
+    def signer(self) -> Signer | None:
+        """What signs the cards.
+
+        Raises:
+            UsageError: the file holds no key to sign with.
+        """
+        file = self.signing_key
+        if file is None:
+            return None
+        import msgspec
+
+        from parley.protocol.errors import LocalProtocolError
+        from parley.protocol.signing import load_key
+        from parley.server.pages.cards import Signer
+
+        try:
+            text = file.read_text()
+            key = load_key(msgspec.json.decode(text, type=dict[str, object]) if text.lstrip().startswith("{") else text)
+        except OSError as error:
+            raise UsageError(f"{file} cannot be read: {error.strerror}") from error
+        except (ValueError, LocalProtocolError) as error:
+            raise UsageError(f"{file} is no key to sign with: {error}") from error
+        if not key.is_private:
+            raise UsageError(f"{file} holds a public key; signing needs the private one.")
+        return Signer(key, key.kid or key.thumbprint())
+
+
+def _tracing() -> Any:
+    """Spans, if whoever started this process has installed something that takes them."""
+    from opentelemetry import trace
+
+    if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+        return None
+    from parley.server.telemetry.tracing import Tracing
+
+    return Tracing()
+
+
+# --- options ----------------------------------------------------------------------------------------------------------
+
+
+def server_options(
+    host: Annotated[str, typer.Option(metavar="HOST", help="The address to listen at.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(metavar="PORT", min=0, max=65_535, help="The HTTP port; 0 picks a free one.")
+    ] = 8080,
+    grpc_port: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PORT|off",
+            help=f"Serve gRPC too, at this port, usually {GRPC_PORT}; 0 picks a free one.",
+            show_default="off",
+        ),
+    ] = None,
+    public_url: Annotated[
+        str | None, typer.Option(metavar="URL", help="Where callers reach this server, for the URLs in its cards.")
+    ] = None,
+    public_grpc_url: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="Where callers reach gRPC, if that is somewhere else; the card has it as given.",
+        ),
+    ] = None,
+    auth: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Who may call: a TOML file. See parley token.")
+    ] = None,
+    allow_anonymous: Annotated[
+        bool, typer.Option("--allow-anonymous", help="Let other machines call even if no credentials are required.")
+    ] = False,
+    tls_cert: Annotated[Path | None, typer.Option(metavar="FILE", help="The certificate chain, in PEM.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="The certificate's key, in PEM.")] = None,
+    tls_client_ca: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Accept client certificates of this authority (mutual TLS).")
+    ] = None,
+    tls_client_auth: Annotated[
+        ClientAuth,
+        typer.Option(metavar="HOW", help="Whether callers must show a certificate: required or optional."),
+    ] = ClientAuth.REQUIRED,
+    trusted_proxy: Annotated[
+        list[str] | None, typer.Option(metavar="ADDRESS", help="Believe X-Forwarded-… of this address or network.")
+    ] = None,
+    allowed_host: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Answer under this host name too; .example.com for all below it."),
+    ] = None,
+    signing_key: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Sign the cards with this key, PEM or JWK.")
+    ] = None,
+    cors_origin: Annotated[
+        list[str] | None, typer.Option(metavar="ORIGIN", help="Let web pages of this origin call; * for all.")
+    ] = None,
+    rate: Annotated[
+        float | None,
+        typer.Option(
+            metavar="N", min=0.001, help="Requests a second that each caller may make; twice as many may come at once."
+        ),
+    ] = None,
+    webhooks: Annotated[
+        WebhookTargets, typer.Option(metavar="WHICH", help="Which webhooks may be called: public (https), any, or off.")
+    ] = WebhookTargets.PUBLIC,
+    metrics: Annotated[
+        bool | None,
+        typer.Option("--metrics/--no-metrics", help="Prometheus metrics at /metrics.", show_default="on loopback only"),
+    ] = None,
+    access_log: Annotated[bool, typer.Option("--access-log", help="Log every HTTP request.")] = False,
+    log_format: Annotated[
+        LogFormat, typer.Option(metavar="FORMAT", help="What log lines look like: text or json.")
+    ] = LogFormat.TEXT,
+    log_level: Annotated[
+        LogLevel, typer.Option(metavar="LEVEL", help="What is logged: debug, info, warning or error.")
+    ] = LogLevel.INFO,
+) -> ServerOptions:
+    """What the options say.
+
+    Raises:
+        BadParameter: one of them says nothing.
+    """
+    from parley.server.run import Serving
+
+    grpc = _grpc_port(grpc_port)
+    if public_grpc_url is not None and grpc is None:
+        raise typer.BadParameter("gRPC is not served. Say where with --grpc-port.", param_hint="--public-grpc-url")
+    serving = Serving(
+        host=host,
+        port=port,
+        grpc_port=grpc,
+        public_grpc=_check_target(public_grpc_url),
+        tls=_tls(tls_cert, tls_key, tls_client_ca, tls_client_auth),
+        allow_anonymous=allow_anonymous,
+        trusted_proxies=tuple(map(_check_network, trusted_proxy or ())),
+        allowed_hosts=tuple(map(_check_host, allowed_host or ())),
+        access_log=access_log,
+    )
+    return ServerOptions(
+        serving=serving,
+        grpc_hint=f"--grpc-port {GRPC_PORT} serves it" if grpc_port is None else None,
+        public_url=check_url(public_url, "--public-url"),
+        auth=auth,
+        signing_key=signing_key,
+        cors_origins=tuple(map(_check_origin, cors_origin or ())),
+        rate=rate,
+        webhooks=webhooks,
+        metrics=metrics,
+        log_format=log_format,
+        log_level=log_level,
+    )
+
+
+HowToServe = Annotated[ServerOptions, OptionGroup(server_options)]
+
+
+def _grpc_port(text: str | None) -> int | None:
+    """The port for gRPC, which is served only where it is asked for.
+
+    google-adk refuses a card with an interface that is not an http URL of the card's own origin.
+    """
+    port = None if text is None else parse_grpc_port(text)
+    if port is not None and not all(importlib.util.find_spec(name) for name in GRPC_MODULES):
+        fail(f"gRPC is not installed. {INSTALL_GRPC}, or leave out --grpc-port.", code=2)
+    return port
+
+
+def parse_grpc_port(text: str) -> int | None:
+    """The port that `--grpc-port` names; None for `off`.
+
+    Raises:
+        BadParameter: it is neither a port nor `off`.
+    """
+    if text == "off":
+        return None
+    if text.isascii() and text.isdigit() and int(text) <= 65_535:
+        return int(text)
+    raise typer.BadParameter(
+        f"{text!r} is no port. Write a number up to 65535, 0 for a free one, or off.", param_hint="--grpc-port"
+    )
+
+
+def check_url(url: str | None, option: str) -> str | None:
+    """The URL of a server, if it is one. Raises BadParameter."""
+    if url is not None and not re.fullmatch(r"https?://[^/?#\s]+(/[^?#\s]*)?", url):
+        raise typer.BadParameter(
+            f"{url!r} is no URL of a server. Write it as https://agents.example.com", param_hint=option
+        )
+    return url
+
+
+def _check_target(text: str | None) -> str | None:
+    if text is None or re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/?#@\s]+/?", text):
+        return text
+    found = re.fullmatch(r"(?:\[[0-9A-Fa-f:.]+\]|[^:/?#@\s\[\]]+):(\d{1,5})", text)
+    if found is None or not 0 < int(found[1]) <= 65_535:
+        raise typer.BadParameter(
+            f"{text!r} is not a host and port. Write it as agents.example.com:443, or with a scheme before it.",
+            param_hint="--public-grpc-url",
+        )
+    return text
+
+
+def _check_origin(text: str) -> str:
+    if text != "*" and not re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/?#@\s]+", text):
+        raise typer.BadParameter(
+            f"{text!r} is no origin. Write it as https://app.example.com, or * for all.", param_hint="--cors-origin"
+        )
+    return text
+
+
+def _check_host(text: str) -> str:
+    if not re.fullmatch(r"\.?[\w-]+(\.[\w-]+)*|[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*", text, re.ASCII):
+        raise typer.BadParameter(
+            f"Invalid host name: {text!r}. Write it without a port, as agents.example.com, "
+            "or as .example.com for all names below it.",
+            param_hint="--allowed-host",
+        )
+    return text
+
+
+def _check_network(text: str) -> str:
+    try:
+        ip_network(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r} is no address or network.", param_hint="--trusted-proxy") from error
+    return text
+
+
+def _tls(cert: Path | None, key: Path | None, client_ca: Path | None, client_auth: ClientAuth) -> TlsFiles | None:
+    if cert is None and key is None and client_ca is None:
+        return None
+    if cert is None or key is None:
+        raise typer.BadParameter("TLS needs both files.", param_hint="--tls-cert and --tls-key")
+    from parley.server.listener.tls import ClientCertificates, TlsFiles
+
+    return TlsFiles(
+        certificate=cert,
+        key=key,
+        client_authority=client_ca,
+        client_certificates=ClientCertificates(client_auth.value),
+    )

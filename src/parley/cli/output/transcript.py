@@ -1,0 +1,231 @@
+"""What an agent says and makes, as lines for people or as lines of JSON for programs.
+
+What the agent gives goes to standard output, so that it can be piped; how the work goes is a note on standard error. No
+text of an agent reaches the terminal but through `harmless`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+import typer
+from msgspec import structs
+from rich.console import Console
+from rich.text import Text
+
+from parley.cli.input.forms import SCHEMA_TYPE
+from parley.cli.output.downloads import Downloads
+from parley.cli.output.terminal_text import harmless, harmless_json, harmless_line
+from parley.dialects.v1_0 import DIALECT
+from parley.protocol.events import ArtifactUpdate, StatusUpdate, StreamEvent
+from parley.protocol.lifecycle import ends_stream
+from parley.protocol.messages import DataPart, Message, Part, RawPart, Role, TextPart, UrlPart
+from parley.protocol.tasks import Artifact, Task, TaskState, TaskStatus
+
+OWN_ARTIFACT = "response"
+"""The artifact into which Parley's agents put their answers; its name says nothing to people."""
+
+COLORS = {
+    TaskState.COMPLETED: "green",
+    TaskState.FAILED: "red",
+    TaskState.REJECTED: "red",
+    TaskState.CANCELED: "yellow",
+    TaskState.INPUT_REQUIRED: "magenta",
+    TaskState.AUTH_REQUIRED: "magenta",
+}
+
+
+def say_json(raw: bytes) -> None:
+    """One line for a program: in UTF-8, whatever the terminal speaks."""
+    typer.echo(harmless_json(raw).encode())
+
+
+def say_event(event: StreamEvent) -> None:
+    """An event in one line, as a stream of 1.0 has it."""
+    for frame in DIALECT.encode_event(event):
+        say_json(frame)
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Let the command end as `ending` says. Rich would end it here, with the code of a failure."""
+        raise BrokenPipeError
+
+
+def consoles() -> tuple[Console, Console]:
+    """Where answers go, and where notes go."""
+    return console(), console(stderr=True)
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console that adds nothing of its own: it neither guesses at numbers and markup, nor cuts lines."""
+    return _Console(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+
+def size_of(count: int) -> str:
+    """A number of bytes for people.
+
+    >>> size_of(2_500)
+    '2.5 kB'
+    """
+    size, units = float(count), ["bytes", "kB", "MB", "GB"]
+    while size >= 1_000 and len(units) > 1:
+        size, units = size / 1_000, units[1:]
+    return f"{count} bytes" if units[0] == "bytes" else f"{size:.1f} {units[0]}"
+
+
+class Transcript:
+    """Shows what happens as it happens: text flows, and everything else has lines of its own."""
+
+    def __init__(self, answers: Console, notes: Console, *, downloads: Downloads | None = None) -> None:
+        self._answers = answers
+        self._notes = notes
+        self._downloads = downloads
+        self._is_line_open = False
+        self._artifact: str | None = None
+        self._seen: set[str] = set()
+
+    # --- events -------------------------------------------------------------------------------------------------------
+
+    def show(self, event: StreamEvent) -> None:
+        """Show one event."""
+        match event:
+            case Message():
+                self.show_parts(event.parts)
+                self.end_line()
+            case Task():
+                for artifact in event.artifacts:
+                    self.show_artifact(artifact)
+                self.show_status(last_word(event))
+            case StatusUpdate():
+                self.show_status(event.status)
+            case ArtifactUpdate():
+                self.show_artifact(event.artifact, is_more=event.append)
+
+    def show_status(self, status: TaskStatus) -> None:
+        """Show how the work goes, or how it has ended and with which words."""
+        said = status.message.parts if status.message else ()
+        if not ends_stream(status.state):
+            data = [harmless_json(msgspec.json.encode(part.data)) for part in said if isinstance(part, DataPart)]
+            words = " ".join(filter(None, [_text(said), *data]))
+            if words:
+                self.note(f"· {_indented(words)}", "dim")
+            self.show_parts(part for part in said if isinstance(part, RawPart | UrlPart))
+            return
+        self.end_line()
+        match status.state:
+            case TaskState.COMPLETED:
+                self.show_parts(said)
+            case TaskState.INPUT_REQUIRED:
+                # A form is asked field by field; its schema is for programs.
+                self.show_parts(part for part in said if getattr(part, "media_type", None) != SCHEMA_TYPE)
+            case TaskState.AUTH_REQUIRED:
+                self.note("The agent needs an authorisation.", "magenta")
+                self.show_parts(said)
+            case _:
+                words = f"{status.state}: {_indented(_text(said))}" if _text(said) else f"{status.state}."
+                self.note(words[:1].upper() + words[1:], COLORS.get(status.state, ""))
+                self.show_parts(part for part in said if not isinstance(part, TextPart))
+        self.end_line()
+
+    def show_artifact(self, artifact: Artifact, *, is_more: bool = False) -> None:
+        """Show an artifact, or what was added to it."""
+        name = artifact.artifact_id
+        if name != self._artifact or (name in self._seen and not is_more):
+            self.end_line()
+            title = harmless_line(artifact.name or "")
+            if title and title != OWN_ARTIFACT and name not in self._seen:
+                self.note(f"— {title}", "bold")
+            elif name in self._seen and not is_more:
+                self.note(f"— {title or 'again'}, written anew", "bold")
+        self._artifact = name
+        self._seen.add(name)
+        self.show_parts(artifact.parts)
+
+    # --- lines --------------------------------------------------------------------------------------------------------
+
+    def show_parts(self, parts: Iterable[Part]) -> None:
+        """Show text, data and files."""
+        for part in parts:
+            match part:
+                case TextPart():
+                    self._flow(harmless(part.text))
+                case DataPart():
+                    self.end_line()
+                    self._flow(harmless_json(msgspec.json.format(msgspec.json.encode(part.data), indent=2)) + "\n")
+                case RawPart():
+                    self._show_file(part)
+                case UrlPart():
+                    self.end_line()
+                    name = f"{harmless_line(part.filename)}: " if part.filename else ""
+                    self._flow(f"{name}{harmless_line(part.url)}\n")
+
+    def _show_file(self, part: RawPart) -> None:
+        kind = harmless_line(part.media_type or "application/octet-stream")
+        about = f"{kind}, {size_of(len(part.raw))}"
+        if self._downloads is None:
+            name = harmless_line(part.filename or "without a name")
+            self.note(f"File {name} ({about}). --save DIR keeps it.")
+            return
+        try:
+            path = self._downloads.save(part)
+        except OSError as error:
+            self.note(f"The file cannot be saved: {error.strerror or error}", "red")
+            return
+        self.note(f"Saved {harmless_line(str(path))} ({about})")
+
+    def note(self, text: str, style: str = "") -> None:
+        """A line that is about the answer and no part of it."""
+        if self._answers.file is self._notes.file or self._answers.is_terminal:
+            self.end_line()
+        self._notes.print(Text(harmless(text), style))
+
+    def _flow(self, text: str) -> None:
+        if text:
+            self._answers.file.write(text)  # not printed: rich would turn tabs into spaces
+            self._answers.file.flush()
+            self._is_line_open = not text.endswith("\n")
+
+    def end_line(self) -> None:
+        """End the line of text that flows, if one does."""
+        if self._is_line_open:
+            self._answers.print()
+            self._is_line_open = False
+
+
+def last_word(task: Task) -> TaskStatus:
+    """A task's status, with what the agent said last if only the history has it. It is not why a task was canceled."""
+    said = task.history[-1] if task.history else None
+    if task.status.message or task.artifacts or said is None or said.role is not Role.AGENT:
+        return task.status
+    if task.status.state is TaskState.CANCELED:
+        return task.status
+    return structs.replace(task.status, message=said)
+
+
+def _indented(text: str) -> str:
+    """Lines after the first begin with spaces, so that none of them passes for one of ours."""
+    return text.replace("\n", "\n  ")
+
+
+def state_text(state: TaskState) -> Text:
+    """A state in its color."""
+    return Text(state.value, COLORS.get(state, "cyan"))
+
+
+def time_text(status: TaskStatus) -> str:
+    """When a status came, or a dash."""
+    return f"{status.timestamp:%Y-%m-%d %H:%M:%S} UTC" if status.timestamp else "–"
+
+
+def _text(parts: Iterable[Part]) -> str:
+    return harmless(" ".join(part.text for part in parts if isinstance(part, TextPart)).strip())
+
+
+def show_rows(to: Console, rows: Iterable[tuple[str, Any]], *, width: int = 12) -> None:
+    """Labels and what they stand for, under each other."""
+    for label, value in rows:
+        shown = value if isinstance(value, Text) else Text(harmless_line(str(value)))
+        to.print(Text.assemble("  ", (f"{label:<{width}}", "dim"), shown))

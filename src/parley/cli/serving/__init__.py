@@ -1,0 +1,1 @@
+"""Loading agents, announcing the server and running it."""

@@ -1,0 +1,65 @@
+"""Runs a server to its end, and says in a sentence why it cannot run."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Iterator
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import typer
+
+from parley.cli.output.exit_codes import tell
+from parley.protocol.errors import ParleyError
+
+if TYPE_CHECKING:
+    from parley.server.run import PortError, Serving
+
+
+def run_server(running: Coroutine[Any, Any, None], serving: Serving) -> None:
+    """Run a server to its end, or end the command with the reason why it cannot run."""
+    from parley.server.listener.tls import TlsError
+    from parley.server.run import CannotServeError, HostError, OpenToNetworkError, PortError, run
+    from parley.stores.interface import StoreError
+
+    try:
+        run(running)
+    except HostError as error:
+        fail(str(error), code=2)
+    except OpenToNetworkError as error:
+        fail(f"{error} The options for that: --auth FILE, --host 127.0.0.1, --allow-anonymous.", code=2)
+    except PortError as error:
+        fail(" ".join(f"{one} {_port_hint(one.port, serving)}" for one in (error, *_other_problem(error, serving))))
+    except (CannotServeError, TlsError, StoreError) as error:
+        fail(str(error))
+    except OSError as error:
+        fail(f"{error.filename or 'A file'} cannot be used: {error.strerror or error}")
+    except ParleyError as error:  # such as an agent behind a proxy that is not there
+        raise typer.Exit(tell(error, as_json=False)) from error
+
+
+def fail(message: str, *, code: int = 1) -> NoReturn:
+    """End the command with a sentence."""
+    typer.secho(f"Error: {message}", err=True, fg=typer.colors.RED)
+    raise typer.Exit(code)
+
+
+def _other_problem(error: PortError, serving: Serving) -> Iterator[PortError]:
+    """What is wrong with the port for gRPC, too: who has mended one does not want to hear of the other then."""
+    from parley.server.run import CannotServeError, PortError, bind
+
+    if not serving.grpc_port or error.port == serving.grpc_port:
+        return
+    try:
+        sockets = bind(serving.host, serving.grpc_port)
+    except PortError as other:
+        yield other
+    except CannotServeError:
+        return
+    else:
+        for opened in sockets:
+            opened.close()
+
+
+def _port_hint(port: int, serving: Serving) -> str:
+    if port == serving.grpc_port:
+        return "For gRPC: --grpc-port 0 picks a free one."
+    return "For HTTP: --port 0 picks a free one."
