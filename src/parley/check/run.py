@@ -27,7 +27,7 @@ from parley.check.cases import (
 from parley.check.cases.card import PUBLISHED, card_cases
 from parley.check.cases.case import Case
 from parley.check.endpoint_check import Outcome, Tell, Visit, judged, unvisited
-from parley.check.endpoints.connections import Reach
+from parley.check.endpoints.connections import CheckConnections
 from parley.check.endpoints.discovery import FaultyCardError, FoundCard, find_cards
 from parley.check.endpoints.endpoint import places_of
 from parley.check.endpoints.hints import cure_of_forbidden
@@ -140,11 +140,11 @@ def _asked(options: Options, wanted: _Wanted) -> Iterator[tuple[str, str]]:
 async def _look(url: str, options: Options, wanted: _Wanted, concealment: Concealment, tell: Tell) -> _Seen:
     """Find the cards and visit what they declare."""
     async with AsyncExitStack() as stack:
-        reach = Reach(url, options)
-        stack.push_async_callback(reach.close)
+        connections = CheckConnections(url, options)
+        stack.push_async_callback(connections.close)
         recorder = Recorder(max_requests=options.max_requests)
         try:
-            cards = await find_cards(url, recorder, reach, options)
+            cards = await find_cards(url, recorder, connections, options)
         except FaultyCardError as error:
             finding = _about_faulty(error)
             if not wanted.rule(finding.rule):
@@ -158,7 +158,7 @@ async def _look(url: str, options: Options, wanted: _Wanted, concealment: Concea
         visits: list[Visit] = []
         for place in places:
             try:
-                probe = Probe(place, options=options, reach=reach, concealment=concealment)
+                probe = Probe(place, options=options, connections=connections, concealment=concealment)
             except ForbiddenTargetError as error:
                 cure = cure_of_forbidden(error, place, url)
                 findings.append(unvisited(place.version, place.name, error.message, cure=cure))

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Any, cast
 from urllib.parse import urlsplit
 
 import msgspec
 
 from parley.check.card_faults import looks_like
-from parley.check.endpoints.connections import BOUNDS, Reach
+from parley.check.endpoints.connections import BOUNDS, CheckConnections
 from parley.check.findings import Exchange
 from parley.check.options import Options
 from parley.check.report.recording import Recorder
-from parley.client.discovery.discovery import WELL_KNOWN
+from parley.client.discovery.discovery import places
 from parley.client.discovery.signatures import SignaturePolicy, verify
 from parley.client.errors import DiscoveryError, ForbiddenTargetError, TimedOutError, UnreachableError
 from parley.client.transports.http import HttpChannel
@@ -62,7 +63,7 @@ class FaultyCardError(DiscoveryError):
         return looks_like(self.members, self.exchange.body)
 
 
-async def find_cards(url: str, recorder: Recorder, reach: Reach, options: Options) -> list[FoundCard]:
+async def find_cards(url: str, recorder: Recorder, connections: CheckConnections, options: Options) -> list[FoundCard]:
     """The cards at a URL: the one that it names, else those at the well-known paths below it, else at its root.
 
     Raises:
@@ -73,7 +74,7 @@ async def find_cards(url: str, recorder: Recorder, reach: Reach, options: Option
     found: list[FoundCard] = []
     faulty: list[FaultyCardError] = []
     reasons: list[str] = []
-    channel = reach.channel(recorder, url)
+    channel = connections.channel(recorder)
     try:
         for candidates in _candidates(url):
             for candidate in candidates:
@@ -87,24 +88,18 @@ async def find_cards(url: str, recorder: Recorder, reach: Reach, options: Option
     except UnreachableError:
         if not found:
             raise
-    finally:
-        await channel.close()
     if not found and faulty:
         raise faulty[0]
     if not found:
         raise DiscoveryError(f"There is no agent card: {'; '.join(reasons)}")
-    return [replace(card, verification=await _verified(card, reach, options.signatures)) for card in found]
+    return [replace(card, verification=await _verified(card, connections, options.signatures)) for card in found]
 
 
 def _candidates(url: str) -> list[list[str]]:
     """Where cards may be: each list is about one agent."""
-    parts = urlsplit(url)
-    if parts.path.endswith(".json"):
+    if urlsplit(url).path.endswith(".json"):
         return [[url]]
-    origin = f"{parts.scheme}://{parts.netloc}"
-    bases = dict.fromkeys((f"{origin}{parts.path.rstrip('/')}", origin))
-    known = [[f"{base}{path}" for path in WELL_KNOWN] for base in bases]
-    return [*known, [url]] if parts.path.strip("/") or parts.query else known  # a catalog may have cards anywhere
+    return [list(urls) for _, urls in groupby(places(url), key=lambda url: url.partition("/.well-known/")[0])]
 
 
 async def _card_at(url: str, channel: HttpChannel, recorder: Recorder, timeout: float) -> FoundCard:
@@ -141,7 +136,7 @@ def _members(body: bytes) -> dict[str, Any] | None:
     return cast(dict[str, Any], value) if isinstance(value, dict) else None
 
 
-async def _verified(found: FoundCard, reach: Reach, policy: SignaturePolicy) -> Verification:
+async def _verified(found: FoundCard, connections: CheckConnections, policy: SignaturePolicy) -> Verification:
     """Verify with the caller's keys, and with key sets on hosts that the caller allows or named."""
     if not found.card.signatures:
         return Verification(reason="the card is not signed", is_certain=False)
@@ -149,14 +144,16 @@ async def _verified(found: FoundCard, reach: Reach, policy: SignaturePolicy) -> 
 
     async def fetch(url: str) -> bytes:
         try:
-            return await reach.fetch(url)
+            return await connections.fetch(url)
         except ParleyError as error:
             failures.append(f"the key set cannot be fetched: {error}")
             raise
 
     try:
         headers = signature_headers(found.exchange.body)
-        own = tuple(urlsplit(url).hostname or "" for header in headers if (url := header.jku) and _is_own(url, reach))
+        own = tuple(
+            urlsplit(url).hostname or "" for header in headers if (url := header.jku) and _is_own(url, connections)
+        )
         policy = replace(policy, jwks_hosts=(*policy.jwks_hosts, *own))
         is_known = any(
             header.key_id in policy.keys or (header.jku and urlsplit(header.jku).hostname in policy.jwks_hosts)
@@ -169,8 +166,8 @@ async def _verified(found: FoundCard, reach: Reach, policy: SignaturePolicy) -> 
         return Verification(reason="; ".join(failures) or str(error), is_certain=not failures)
 
 
-def _is_own(url: str, reach: Reach) -> bool:
+def _is_own(url: str, connections: CheckConnections) -> bool:
     try:
-        return reach.is_named(url)
+        return connections.is_named(url)
     except ForbiddenTargetError:
         return False

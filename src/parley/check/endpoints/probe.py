@@ -15,7 +15,7 @@ from uuid import uuid4
 
 import msgspec
 
-from parley.check.endpoints.connections import Reach
+from parley.check.endpoints.connections import CheckConnections
 from parley.check.endpoints.endpoint import Place
 from parley.check.endpoints.samples import Samples
 from parley.check.endpoints.time_budget import Patience
@@ -58,7 +58,9 @@ def absent() -> str:
 class Probe:
     """A caller at one place."""
 
-    def __init__(self, place: Place, *, options: Options, reach: Reach, concealment: Concealment) -> None:
+    def __init__(
+        self, place: Place, *, options: Options, connections: CheckConnections, concealment: Concealment
+    ) -> None:
         """Raises ForbiddenTargetError if the card must not point there."""
         self.place = place
         self.card = place.card
@@ -68,12 +70,12 @@ class Probe:
         self.options = options
         self.patience = Patience(answer=options.timeout, place=options.seconds_per_place)
         self.recorder = Recorder(max_requests=options.max_requests)
-        self.channel = reach.channel(self.recorder, place.interface.url)
-        self.transport = reach.connect(place.interface, place.version, self.channel)
+        self.channel = connections.channel(self.recorder)
+        self.transport = connections.connect(place.interface, place.version, self.channel)
         self.samples = Samples(self)
         self.lacking = ""
         """Why the caller is a stranger here, if it is."""
-        self.authenticator = reach.authenticator(place.card)
+        self.authenticator = connections.authenticator(place.card)
         self._concealment = concealment
         self._proof = Sent()
         self._started: dict[str, None] = {}
@@ -109,7 +111,6 @@ class Probe:
     async def close(self) -> None:
         """Close the connections."""
         await self.transport.close()
-        await self.channel.close()
 
     async def tidy_up(self) -> None:
         """Cancel what was started and has not ended, as far as the server lets us; the sample stays."""

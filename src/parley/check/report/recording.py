@@ -81,5 +81,4 @@ class RecordedNetwork:
         return _Tee(response, exchange)
 
     async def close(self) -> None:
-        """Close the connections."""
-        await self._network.close()
+        """Leave the connections open: other recorders use them too."""

@@ -94,7 +94,7 @@ class Connections:
         self.is_in_process = app is not None
         self._tls = tls
         self._named: dict[str, None] = {}
-        self.shows_certificate: Callable[[str], bool] = self._is_named
+        self.shows_certificate: Callable[[str], bool] = self.is_named
         """Which URLs get to see the caller's certificate: those of the hosts that the caller named."""
         self._rules = DialRules(self.guard)
         self._names = NameResolver()
@@ -114,7 +114,8 @@ class Connections:
     def _pool(self, tls: ssl.SSLContext) -> ConnectionPool:
         return ConnectionPool(self._network, tls, connect_seconds=self.timeouts.connect)
 
-    def _is_named(self, url: str) -> bool:
+    def is_named(self, url: str) -> bool:
+        """Whether a URL has a host that the caller named."""
         host = read_target(url).host  # at any port: gRPC has another than HTTP
         return any(is_same_host(read_target(named).host, host) for named in self._named)
 
@@ -153,19 +154,20 @@ class Connections:
             raise refusal
         return permitted
 
-    def connect(self, interface: AgentInterface, version: Version) -> Transport:
-        """A way to an interface. Nothing is dialled yet.
+    def connect(self, interface: AgentInterface, version: Version, channel: HttpChannel | None = None) -> Transport:
+        """A transport to an interface; `channel` carries HTTP instead of the usual one. Nothing is dialled yet.
 
         Raises:
             ForbiddenTargetError: the card must not point there.
             PeerProtocolError: the binding is unknown, or not defined in that version.
         """
         self._check(interface)
+        channel = channel or self.channel
         match interface.binding:
             case Binding.JSONRPC:
-                return JsonRpcTransport(interface, version, self.channel)
+                return JsonRpcTransport(interface, version, channel)
             case Binding.HTTP_JSON:
-                return RestTransport(interface, version, self.channel)
+                return RestTransport(interface, version, channel)
             case Binding.GRPC if version in (Version.V0_3, Version.V1_0):
                 return self._grpc(interface, version)
             case _:
