@@ -1,8 +1,7 @@
-"""What an author may return or yield, and the parts that it becomes.
+"""Converts what an author returns or yields into parts.
 
-Text, data (dicts, lists, dataclasses, msgspec and pydantic objects), bytes and files, images (whatever shows itself as
-PNG in a notebook does so here: Pillow, matplotlib), parts as they are, and tuples of these. Anything else is a mistake
-that is named, not guessed at.
+Text, data (dicts, lists, dataclasses, msgspec and pydantic objects), bytes and files, images (anything with
+`_repr_png_`, as in Pillow and matplotlib), parts as they are, and tuples of these. Any other type is an error.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ from parley.protocol.messages import DataPart, Part, RawPart, TextPart, UrlPart
 
 
 class InvalidContentError(LocalProtocolError):
-    """An agent may say text, data, files and parts, but not this."""
+    """An agent can send text, data, files and parts, but not this."""
 
 
 class File(msgspec.Struct, frozen=True):
-    """A file to send: its bytes with a name, or a path, from which the name and the type are taken.
+    """A file to send: its bytes with a name, or a path, which gives the name and the type.
 
-    `File(b"…", "chart.png")`, `File(Path("report.pdf"))`, `File("https://…", "big.zip")` for one that is fetched.
+    `File(b"…", "chart.png")`, `File(Path("report.pdf"))`, `File("https://…", "big.zip")` for one to be fetched.
     """
 
     content: bytes | Path | str
@@ -47,22 +46,22 @@ class File(msgspec.Struct, frozen=True):
 
 
 def parts_of(content: Any) -> tuple[Part, ...]:
-    """The parts that some content becomes; nothing becomes none.
+    """The content as parts; None becomes no parts.
 
     Raises:
-        InvalidContentError: the content is of no kind that A2A can carry.
+        InvalidContentError: A2A cannot carry content of this type.
     """
     if content is None:
         return ()
-    if isinstance(content, str):  # what most agents say
-        return (TextPart(_writable(content)),)
+    if isinstance(content, str):  # the most frequent case
+        return (TextPart(_encodable(content)),)
     if isinstance(content, tuple):
         return tuple(part for item in cast("tuple[Any, ...]", content) for part in parts_of(item))
     return (_part_of(content),)
 
 
 def _part_of(content: Any) -> Part:
-    """The one part that some content other than text becomes."""
+    """Content other than text as a part."""
     match content:
         case TextPart() | RawPart() | UrlPart() | DataPart():
             return content
@@ -78,27 +77,27 @@ def _part_of(content: Any) -> Part:
             return DataPart(_to_json(content))
 
 
-def _writable(text: str) -> str:
-    """Text that can be stored and sent: no half of a surrogate pair in it."""
+def _encodable(text: str) -> str:
+    """The text, if it can be encoded as UTF-8: without lone surrogates."""
     if text.isascii():
         return text
     try:
         text.encode()
     except UnicodeEncodeError as exc:
-        raise InvalidContentError(f"This text cannot be written down: {exc.reason}") from exc
+        raise InvalidContentError(f"This text is not valid Unicode: {exc.reason}") from exc
     return text
 
 
 def _to_json(content: Any) -> JsonValue:
-    """Plain JSON of an object that has a shape."""
+    """A structured object as plain JSON."""
     kind = cast("type[Any]", type(content))
     if hasattr(kind, "model_dump"):  # pydantic
         return content.model_dump(mode="json")
     if not (issubclass(kind, dict | list | bool | int | float | msgspec.Struct) or dataclasses.is_dataclass(kind)):
         raise InvalidContentError(
-            f"An agent cannot say a value of the type {kind.__name__}: give text, data, a File or a part"
+            f"An agent cannot send a value of type {kind.__name__}. Use text, data, a File or a part."
         )
     try:
         return msgspec.json.decode(msgspec.json.encode(content))
     except (TypeError, ValueError, RecursionError) as exc:
-        raise InvalidContentError(f"This {kind.__name__} is not JSON: {exc}") from exc
+        raise InvalidContentError(f"This {kind.__name__} cannot be converted to JSON: {exc}") from exc

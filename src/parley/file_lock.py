@@ -1,7 +1,6 @@
-"""A lock on an open file that other processes see, and that ends with its owner: `flock`.
+"""A lock on an open file between processes, released when its owner ends: `flock`.
 
-Some systems have none, Windows among them. There, `lock_file` raises the OSError that it raises on disks without locks,
-and its callers say what they do then.
+Some systems, such as Windows, have no `flock`. There `lock_file` raises OSError, as it does on disks without locks.
 """
 
 from __future__ import annotations

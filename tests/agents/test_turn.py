@@ -102,12 +102,12 @@ async def test_nothing_returned_is_a_task_without_artifacts() -> None:
 @pytest.mark.parametrize(
     ("nonsense", "why"),
     [
-        (object(), "An agent cannot say a value of the type object: give text, data, a File or a part"),
-        ({1, 2}, "An agent cannot say a value of the type set: give text, data, a File or a part"),
-        ({"x": object()}, "This dict is not JSON: Encoding objects of type object is unsupported"),
-        (float, "An agent cannot say a value of the type type: give text, data, a File or a part"),
-        ("\ud800", "This text cannot be written down: surrogates not allowed"),
-        ({"x": "\ud800"}, "This dict is not JSON: 'utf-8' codec can't encode character"),
+        (object(), "An agent cannot send a value of type object. Use text, data, a File or a part."),
+        ({1, 2}, "An agent cannot send a value of type set. Use text, data, a File or a part."),
+        ({"x": object()}, "This dict cannot be converted to JSON: Encoding objects of type object is unsupported"),
+        (float, "An agent cannot send a value of type type. Use text, data, a File or a part."),
+        ("\ud800", "This text is not valid Unicode: surrogates not allowed"),
+        ({"x": "\ud800"}, "This dict cannot be converted to JSON: 'utf-8' codec can't encode character"),
     ],
     ids=["object", "set", "inside", "type", "surrogate", "surrogate inside"],
 )

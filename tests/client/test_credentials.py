@@ -19,7 +19,8 @@ from parley.client.errors import CredentialsError, ForbiddenTargetError
 from parley.client.transports.connections import Tls
 from parley.client.transports.http import HttpChannel
 from parley.client.transports.transport import Sent
-from parley.network.http import HttpRequest, place_of
+from parley.network.http import HttpRequest
+from parley.network.urls import parse_http_url
 from parley.protocol.cards import (
     AgentCard,
     AgentInterface,
@@ -414,7 +415,7 @@ def test_secrets_are_in_no_text() -> None:
     bound = some.bound(card(), given=URL, channel=open_channel())
     login = Login(origin="o", scheme="s", kind="k", secret="hush", tokens=Tokens("hush", refresh_token="hush"))
     sent = Sent({"authorization": "hush"}, {"key": "hush"})
-    request = HttpRequest("GET", place_of(f"{URL}?key=hush"), {"authorization": "hush"})
+    request = HttpRequest("GET", parse_http_url(f"{URL}?key=hush"), {"authorization": "hush"})
     things = (some, bound, client, login, login.tokens, sent, request)
     texts = [text for thing in things for text in (repr(thing), pretty_repr(thing))]  # rich reads structs by itself
     assert [text for text in texts if "hush" in text] == []

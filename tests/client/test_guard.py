@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from parley.client.errors import ForbiddenTargetError
 from parley.client.guard import DialRules, Guard, Target, read_target
-from parley.network.http import place_of
+from parley.network.urls import parse_http_url
 from tests.network.wire import Wire
 
 HERE = "https://agents.example/currency"
@@ -202,7 +202,7 @@ def test_only_exempt_hosts_are_resolved_that_are_no_public_names() -> None:
     assert [rules.check_host(host) for host in hosts] == [None, None, ip_address("8.8.8.8")]
     with pytest.raises(ForbiddenTargetError, match=r"^scanner is not a public name$"):
         rules.check_host("scanner")
-    with pytest.raises(ForbiddenTargetError, match=r"^An agent's address is four decimal numbers$"):
+    with pytest.raises(ForbiddenTargetError, match=r"^An agent's address must be four decimal numbers$"):
         rules.check_host("127.1")
     rules.trust("localhost")
     assert not rules.is_exempt("127.1")
@@ -253,4 +253,4 @@ def test_whatever_passes_leads_a_connection_to_the_same_place(url: str) -> None:
     except ForbiddenTargetError:
         return
     if target.scheme in ("http", "https"):
-        assert place_of(url).server == (target.scheme, target.host, target.port)
+        assert parse_http_url(url).origin == (target.scheme, target.host, target.port)

@@ -14,8 +14,9 @@ from parley.client.client import Client
 from parley.client.errors import ForbiddenTargetError
 from parley.client.transports import in_process
 from parley.client.transports.in_process import InProcess
-from parley.network.errors import BrokenConnectionError, SilentConnectionError
-from parley.network.http import HttpRequest, HttpResponse, place_of
+from parley.network.errors import BrokenConnectionError, ReadTimeoutError
+from parley.network.http import HttpRequest, HttpResponse
+from parley.network.urls import parse_http_url
 from parley.protocol.cards import Binding
 from parley.protocol.errors import LocalProtocolError
 from parley.protocol.events import StatusUpdate
@@ -40,7 +41,7 @@ NEVER = float("inf")
 
 @asynccontextmanager
 async def reply_of(app: Any, verb: str = "GET", path: str = "/", body: bytes = b"") -> AsyncGenerator[HttpResponse]:
-    reply = await InProcess(app).send(HttpRequest(verb, place_of(URL + path), {}, body), NEVER)
+    reply = await InProcess(app).send(HttpRequest(verb, parse_http_url(URL + path), {}, body), NEVER)
     try:
         yield reply
     finally:
@@ -154,7 +155,7 @@ async def test_an_app_is_ended_also_if_nobody_waits_for_its_end() -> None:
             ended.set()
 
     with fail_after(5):
-        reply = await InProcess(app).send(HttpRequest("GET", place_of(URL), {}), NEVER)
+        reply = await InProcess(app).send(HttpRequest("GET", parse_http_url(URL), {}), NEVER)
         closing = asyncio.ensure_future(reply.close())
         await asyncio.sleep(0)
         closing.cancel()
@@ -169,7 +170,7 @@ async def test_an_app_gets_no_request_that_could_not_be_sent(name: str, value: s
         await start(send)
 
     with pytest.raises(LocalProtocolError):
-        await InProcess(app).send(HttpRequest("GET", place_of(URL), {name: value}), NEVER)
+        await InProcess(app).send(HttpRequest("GET", parse_http_url(URL), {name: value}), NEVER)
 
 
 async def test_what_an_app_raises_before_it_replies_is_raised() -> None:
@@ -203,7 +204,7 @@ async def test_an_app_that_says_nothing_is_not_waited_for_for_ever() -> None:
         await receive()
 
     async with reply_of(silent) as reply:
-        with pytest.raises(SilentConnectionError):
+        with pytest.raises(ReadTimeoutError):
             await reply.read(asyncio.get_running_loop().time())
 
 

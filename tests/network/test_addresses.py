@@ -6,7 +6,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from parley.network.addresses import OddHostError, check_name, is_listed, is_local_name, is_public, read_address
+from parley.network.addresses import AmbiguousHostError, check_name, is_listed, is_local_name, is_public, read_address
 
 
 @pytest.mark.parametrize("text", ["8.8.8.8", "1.1.1.1", "172.15.0.1", "172.32.0.1", "2606:4700::1", "2a00:1450::1"])
@@ -51,12 +51,12 @@ def test_addresses_of_networks_of_ones_own_are_not(text: str) -> None:
 
 @pytest.mark.parametrize("host", ["127.1", "2130706433", "0x7f000001", "0177.0.0.1", "127.0.0.1.", "1.2.3.0x4", "::g"])
 def test_what_only_some_would_read_as_an_address_is_refused(host: str) -> None:
-    with pytest.raises(OddHostError):
+    with pytest.raises(AmbiguousHostError):
         read_address(host)
 
 
 def test_an_address_with_a_zone_is_refused() -> None:
-    with pytest.raises(OddHostError, match=r"^address has no zone$"):
+    with pytest.raises(AmbiguousHostError, match=r"^address must not have a zone$"):
         read_address("fe80::1%eth0")
 
 
@@ -71,7 +71,7 @@ def test_a_host_is_an_address_or_a_name() -> None:
 
 @pytest.mark.parametrize("host", ["", "a..b", "-a.example", "a-.example", "a b", "a%2eb", "x" * 64, "a." * 127 + "ab"])
 def test_what_is_no_name_is_refused(host: str) -> None:
-    with pytest.raises(OddHostError, match=r"^host is a name of letters, digits and hyphens$"):
+    with pytest.raises(AmbiguousHostError, match=r"^host name must consist of letters, digits and hyphens$"):
         check_name(host)
 
 

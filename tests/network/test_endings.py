@@ -13,14 +13,14 @@ import pytest
 from parley.network.connection import Connection
 from parley.network.errors import (
     BrokenConnectionError,
-    NotConnectedError,
-    NotConnectedInTimeError,
-    SilentConnectionError,
+    ConnectError,
+    ConnectTimeoutError,
+    ReadTimeoutError,
 )
 from parley.network.http import HttpResponse
 from parley.network.pinned import Factory, PinnedNetwork
 from parley.network.pool import ConnectionPool
-from parley.network.reply import MOST_UNREAD
+from parley.network.response import MAX_UNREAD_BYTES
 from tests.network.door import HELLO, OK, Door, Talk, answering, asked, contexts, exchange, opened, resolve, soon
 from tests.network.wire import Anywhere
 
@@ -211,7 +211,7 @@ async def test_a_server_that_never_stops_does_not_move_a_deadline() -> None:
 
     async with opened(talk) as (door, pool):
         reply = await pool.send(asked(door), soon())
-        with pytest.raises(SilentConnectionError):
+        with pytest.raises(ReadTimeoutError):
             await read_all(reply, soon(0.05))
         await reply.close()
 
@@ -228,7 +228,7 @@ async def test_what_came_before_the_end_can_be_read_also_if_the_server_had_to_wa
         while network.first.transport.is_reading():
             await asyncio.sleep(0.01)
         await pool.close()
-        assert len(await reply.read(soon())) > MOST_UNREAD
+        assert len(await reply.read(soon())) > MAX_UNREAD_BYTES
         with pytest.raises(BrokenConnectionError):
             await reply.read(soon())
         await reply.close()
@@ -238,7 +238,7 @@ async def test_what_came_before_the_end_can_be_read_also_if_the_server_had_to_wa
 
 
 async def test_a_large_reply_that_nobody_read_does_not_hold_up_the_next() -> None:
-    size = MOST_UNREAD + 1
+    size = MAX_UNREAD_BYTES + 1
     large = OK + b"content-length: %d\r\n\r\n" % size + b"x" * size
     network = Noted()
     async with opened(answering(large, HELLO)) as (door, _):
@@ -262,7 +262,7 @@ async def test_connecting_counts_towards_the_time_for_a_reply() -> None:
 
     async with opened(answering(HELLO)) as (door, _):
         for network in (PinnedNetwork(Anywhere(), hang), Noted(holds_back=True)):
-            with pytest.raises(NotConnectedInTimeError):
+            with pytest.raises(ConnectTimeoutError):
                 await pool_over(network).send(asked(door), soon(0.05))
 
 
@@ -279,7 +279,7 @@ async def test_a_connection_that_has_ended_before_it_was_used_is_not_waited_for(
             await asyncio.sleep(0.01)
         network.goes_on.set()
         await asyncio.wait([sending])
-        assert isinstance(sending.exception(), NotConnectedError)
+        assert isinstance(sending.exception(), ConnectError)
         del sending
         gc.collect()
         assert [connection() for connection in network.dialled] == [None]
@@ -293,7 +293,7 @@ async def test_a_pool_that_is_closed_opens_no_connection_afterwards() -> None:
         await network.has_dialled.wait()
         await pool.close()
         network.goes_on.set()
-        with pytest.raises(NotConnectedError):
+        with pytest.raises(ConnectError):
             await sending
         await door.gone.wait()
         assert door.requests == []
@@ -315,7 +315,7 @@ async def test_a_server_that_has_stopped_reading_is_called_over_another_connecti
         pool = pool_over(network, trusting)
         request = asked(door, body=b"x" * 20_000_000, scheme="https")
         assert await exchange(pool, request) == (413, b"large")
-        while network.first.is_free:  # until the machine's buffers are full
+        while network.first.is_reusable:  # until the machine's buffers are full
             await asyncio.sleep(0.01)
         assert await exchange(pool, request) == (413, b"large")
         assert door.connections == 2

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from parley.network.http import HttpRequest, place_of
+from parley.network.http import HttpRequest
+from parley.network.urls import parse_http_url
 from parley.protocol.errors import LocalProtocolError, PeerProtocolError
 
 
@@ -31,7 +32,7 @@ from parley.protocol.errors import LocalProtocolError, PeerProtocolError
 )
 def test_what_is_no_url_leads_nowhere(url: str) -> None:
     with pytest.raises(PeerProtocolError):
-        place_of(url)
+        parse_http_url(url)
 
 
 @pytest.mark.parametrize(
@@ -46,17 +47,17 @@ def test_what_is_no_url_leads_nowhere(url: str) -> None:
     ],
 )
 def test_where_a_url_leads(url: str, server: tuple[str, str, int], netloc: str, target: str) -> None:
-    place = place_of(url)
-    assert (place.server, place.netloc, place.target) == (server, netloc, target)
-    assert place_of(place.url) == place
+    parsed = parse_http_url(url)
+    assert (parsed.origin, parsed.authority, parsed.target) == (server, netloc, target)
+    assert parse_http_url(parsed.text) == parsed
 
 
 def test_a_request_is_written_as_it_was_meant() -> None:
-    place = place_of("http://a.example/x?y")
-    assert HttpRequest("GET", place, {"accept": "*/*"}).encode() == (
+    parsed = parse_http_url("http://a.example/x?y")
+    assert HttpRequest("GET", parsed, {"accept": "*/*"}).encode() == (
         b"GET /x?y HTTP/1.1\r\nhost: a.example\r\naccept: */*\r\n\r\n"
     )
-    assert HttpRequest("POST", place, {}).encode() == (
+    assert HttpRequest("POST", parsed, {}).encode() == (
         b"POST /x?y HTTP/1.1\r\nhost: a.example\r\ncontent-length: 0\r\n\r\n"
     )
 
@@ -64,5 +65,5 @@ def test_a_request_is_written_as_it_was_meant() -> None:
 @pytest.mark.parametrize("value", ["Zoë", "日本", "a\tb", "a\x7f", "a\r\nb"])
 def test_a_header_that_cannot_be_sent_is_named_and_its_value_is_not(value: str) -> None:
     with pytest.raises(LocalProtocolError) as refused:
-        HttpRequest("GET", place_of("http://a.example"), {"x-name": value}).encode()
+        HttpRequest("GET", parse_http_url("http://a.example"), {"x-name": value}).encode()
     assert refused.value.message == "The header x-name can hold printable ASCII only"

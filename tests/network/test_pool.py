@@ -7,9 +7,10 @@ import asyncio
 import pytest
 
 from parley.network import pool as pools
-from parley.network.errors import BrokenConnectionError, NotConnectedError, SilentConnectionError
-from parley.network.http import HttpRequest, place_of
-from parley.network.reply import MOST_OVERHEAD, MOST_UNREAD
+from parley.network.errors import BrokenConnectionError, ConnectError, ReadTimeoutError
+from parley.network.http import HttpRequest
+from parley.network.response import MAX_OVERHEAD_BYTES, MAX_UNREAD_BYTES
+from parley.network.urls import parse_http_url
 from parley.protocol.errors import LocalProtocolError
 from tests.network.door import HELLO, OK, Door, all_of, answering, asked, contexts, exchange, opened, soon
 
@@ -51,7 +52,7 @@ async def test_a_request_arrives_as_it_was_meant() -> None:
 async def test_no_header_smuggles_a_request(name: str, value: str) -> None:
     async with opened(answering(HELLO)) as (door, pool):
         with pytest.raises(LocalProtocolError):
-            await pool.send(HttpRequest("POST", asked(door).place, {name: value}), soon())
+            await pool.send(HttpRequest("POST", asked(door).url, {name: value}), soon())
         assert door.connections == 0
 
 
@@ -173,7 +174,7 @@ async def test_heads_without_end_are_bounded(endless: bytes) -> None:
         with pytest.raises(BrokenConnectionError, match="too long"):
             await exchange(pool, asked(door))
         await door.gone.wait()
-    assert MOST_OVERHEAD < received < 50_000_000
+    assert MAX_OVERHEAD_BYTES < received < 50_000_000
 
 
 @pytest.mark.parametrize("waste", [b"5;", b"0\r\nx: "], ids=["of a chunk", "of trailers"])
@@ -192,13 +193,13 @@ async def test_what_comes_without_a_body_is_bounded(waste: bytes) -> None:
 
 async def test_nothing_for_too_long_is_an_error_and_the_connection_ends() -> None:
     async with opened(answering(b"")) as (door, pool):
-        with pytest.raises(SilentConnectionError):
+        with pytest.raises(ReadTimeoutError):
             await pool.send(asked(door), soon(0.05))
         await door.gone.wait()
     async with opened(answering(OK + b"content-length: 9\r\n\r\nhello")) as (door, pool):
         reply = await pool.send(asked(door), soon())
         assert await reply.read(soon()) == b"hello"
-        with pytest.raises(SilentConnectionError):
+        with pytest.raises(ReadTimeoutError):
             await reply.read(soon(0.05))
         await reply.close()
         await door.gone.wait()
@@ -226,7 +227,7 @@ async def test_who_does_not_read_is_not_sent_more() -> None:
         size = 0
         while size < 20_000_000:
             piece = await reply.read(soon())
-            assert 0 < len(piece) <= 2 * MOST_UNREAD
+            assert 0 < len(piece) <= 2 * MAX_UNREAD_BYTES
             size += len(piece)
         await reply.close()
         await door.gone.wait()
@@ -349,9 +350,9 @@ async def test_a_connection_is_encrypted_and_used_again() -> None:
 async def test_an_address_has_a_certificate_of_its_own() -> None:
     served, trusting = contexts("127.0.0.1")
     async with opened(answering(HELLO), tls=served, trust=trusting) as (door, pool):
-        place = place_of(f"https://127.0.0.1:{door.port}")
-        assert await exchange(pool, HttpRequest("GET", place, {})) == (200, b"hello")
-        with pytest.raises(NotConnectedError, match="its certificate cannot be trusted"):
+        url = parse_http_url(f"https://127.0.0.1:{door.port}")
+        assert await exchange(pool, HttpRequest("GET", url, {})) == (200, b"hello")
+        with pytest.raises(ConnectError, match="its certificate cannot be trusted"):
             await exchange(pool, asked(door, scheme="https"))
 
 
@@ -359,7 +360,7 @@ async def test_an_address_has_a_certificate_of_its_own() -> None:
 async def test_nobody_else_is_talked_to(is_trusted: bool) -> None:
     served, trusting = contexts("other.example")
     async with opened(answering(HELLO), tls=served, trust=trusting if is_trusted else None) as (door, pool):
-        with pytest.raises(NotConnectedError, match="its certificate cannot be trusted"):
+        with pytest.raises(ConnectError, match="its certificate cannot be trusted"):
             await exchange(pool, asked(door, scheme="https"))
         assert door.requests == []
 
@@ -370,5 +371,5 @@ async def test_who_speaks_no_tls_is_not_talked_to() -> None:
         await reader.read()
 
     async with opened(talk) as (door, pool):
-        with pytest.raises(NotConnectedError, match="TLS fails"):
+        with pytest.raises(ConnectError, match="TLS fails"):
             await exchange(pool, asked(door, scheme="https"))

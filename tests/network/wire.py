@@ -43,7 +43,7 @@ class Wire(PinnedNetwork):
 
 
 def unconnected() -> Connection:
-    return Connection(("https", "a.example", 443), on_free=lambda _: None)
+    return Connection(("https", "a.example", 443), on_idle=lambda _: None)
 
 
 class Names:

@@ -24,7 +24,7 @@ from parley.engine.caller import Caller
 from parley.engine.deliveries import Deliveries, DeliveryError, DeliveryRefusedError, NoAnswerError
 from parley.engine.notifications import Notification
 from parley.engine.observer import Observer
-from parley.network.errors import NotConnectedInTimeError
+from parley.network.errors import ConnectTimeoutError
 from parley.protocol.errors import InvalidParamsError
 from parley.protocol.events import ArtifactUpdate, StatusUpdate
 from parley.protocol.lifecycle import fold
@@ -43,7 +43,7 @@ from parley.server.webhooks.guard import (
     check_webhook,
     check_webhook_url,
     is_public,
-    is_public_answer,
+    is_public_resolved,
 )
 from parley.server.webhooks.lookups import SharedLookups, looking_up_for
 from parley.server.webhooks.sender import WebhookSender
@@ -301,7 +301,7 @@ async def test_a_webhook_that_does_not_end_its_answer_is_hung_up_on(reply: bytes
 async def test_what_is_no_http_is_worth_another_try(reply: bytes) -> None:
     async with receiving() as receiver, WebhookSender(ANYWHERE, timeout=1) as sender:
         receiver.answers.append(reply)
-        with pytest.raises(DeliveryError, match="no HTTP"):
+        with pytest.raises(DeliveryError, match="not valid HTTP"):
             await sender.send(notification(receiver.url()))
 
 
@@ -609,7 +609,7 @@ def test_an_address_is_accepted_exactly_if_it_is_public(
 def test_no_ipv6_address_that_holds_an_ipv4_address_is_public(address: ipaddress.IPv4Address, other: int) -> None:
     """Unless a name leads to it: machines that have only IPv6 see all others through NAT64."""
     number = int(address)
-    assert is_public_answer(ipaddress.IPv6Address(0x64FF9B << 96 | number)) == is_public(address)
+    assert is_public_resolved(ipaddress.IPv6Address(0x64FF9B << 96 | number)) == is_public(address)
     for holder in (
         0x64FF9B << 96 | number,  # NAT64
         number,  # compatible
@@ -702,7 +702,7 @@ async def test_a_name_without_addresses_is_worth_another_try() -> None:
         async with WebhookSender(resolve=resolver) as sender:
             with pytest.raises(NoAnswerError, match="no address"):
                 await sender.send(notification("https://hook.example.com/"))
-    with pytest.raises(NotConnectedInTimeError):
+    with pytest.raises(ConnectTimeoutError):
         await Wire(WebhookRules(PUBLIC_ONLY), hang).call("hook.example.com", timeout=0.01)
 
 

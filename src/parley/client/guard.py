@@ -16,12 +16,12 @@ from urllib.parse import urlsplit
 from parley.client.errors import ForbiddenTargetError
 from parley.network.addresses import (
     Address,
-    OddHostError,
+    AmbiguousHostError,
     check_name,
     is_listed,
     is_local_name,
     is_public,
-    is_public_answer,
+    is_public_resolved,
     read_address,
 )
 
@@ -189,7 +189,7 @@ class DialRules:
     def check_addresses(self, host: str, addresses: Sequence[Address]) -> None:
         """Raises ForbiddenTargetError unless all addresses are public, or the host is exempt."""
         # All of them: a name with public and private addresses is an attack, or a mistake that looks like one.
-        if all(map(is_public_answer, addresses)):
+        if all(map(is_public_resolved, addresses)):
             if addresses and host.lower() in self._trusted:
                 self._public.add(host.lower())
         elif not self.is_exempt(host):
@@ -207,7 +207,7 @@ def is_loopback(host: str) -> bool:
         return True
     try:
         address = read_address(host)
-    except OddHostError:
+    except AmbiguousHostError:
         return False
     return address is not None and (address.is_loopback or address == _ANY_ADDRESS)
 
@@ -218,6 +218,6 @@ def _read_host(host: str) -> Address | None:
         address = read_address(host)
         if address is None:
             check_name(host.lower())
-    except OddHostError as error:
+    except AmbiguousHostError as error:
         raise ForbiddenTargetError(f"An agent's {error}") from None
     return address

@@ -1,1 +1,1 @@
-"""Which addresses are public, and connections that go to checked addresses only: for webhooks and for foreign cards."""
+"""Outgoing connections of clients and webhooks: URLs, address checks, and HTTP/1.1 over checked addresses only."""

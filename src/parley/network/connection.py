@@ -1,8 +1,7 @@
-"""One HTTP/1.1 connection of ours to a server: a request at a time.
+"""One HTTP/1.1 connection to a server: a request at a time.
 
-What a server sends without being asked, or beyond its reply, ends the connection: nothing of it may be taken for the
-reply to the next request. A connection is ended without ceremony, because waiting for the other side's goodbye is
-waiting for a stranger. RFC 9112.
+Bytes that a server sends unasked, or after its response, end the connection: they must never become part of the next
+response. Connections are aborted rather than closed gracefully, because a server might never answer a close. RFC 9112.
 """
 
 from __future__ import annotations
@@ -13,98 +12,98 @@ import ssl
 from collections.abc import Callable
 from typing import Any, cast
 
-from parley.network.errors import NotConnectedError
-from parley.network.http import Server
-from parley.network.reply import Reply
+from parley.network.errors import ConnectError
+from parley.network.response import IncomingResponse
+from parley.network.urls import Origin
 
 
 class Connection(asyncio.Protocol):
-    """A connection, kept for as many requests as the server allows."""
+    """A connection, used for as many requests as the server allows."""
 
     transport: asyncio.Transport
 
-    def __init__(self, server: Server, *, on_free: Callable[[Connection], None]) -> None:
-        """What is called when another request can be sent."""
-        self.server = server
-        self._on_free = on_free
-        self._reply: Reply | None = None
+    def __init__(self, origin: Origin, *, on_idle: Callable[[Connection], None]) -> None:
+        """`on_idle` is called when another request can be sent."""
+        self.origin = origin
+        self._on_idle = on_idle
+        self._response: IncomingResponse | None = None
 
-    # --- what is asked ------------------------------------------------------------------------------------------------
+    # --- sending ------------------------------------------------------------------------------------------------------
 
-    async def ask(self, request: bytes, until: float) -> Reply:
-        """Send a request and wait for the head of its reply. Raises NetworkError."""
+    async def send(self, request: bytes, deadline: float) -> IncomingResponse:
+        """Send a request and wait for the head of its response. Raises NetworkError."""
         if self.transport.is_closing():
-            raise NotConnectedError("it ended at once")
-        reply = self._reply = Reply(self)
+            raise ConnectError("the server closed the connection at once")
+        response = self._response = IncomingResponse(self)
         self.transport.write(request)
         try:
-            await reply.begun(until)
+            await response.wait_for_head(deadline)
         except BaseException:
-            reply.let_go()
+            response.release()
             raise
-        return reply
+        return response
 
     @property
-    def is_free(self) -> bool:
-        """Whether another request can be sent: the server has not closed, has said nothing unasked, and reads."""
+    def is_reusable(self) -> bool:
+        """Whether another request can be sent: the server has not closed, sent nothing unasked, and reads."""
         return not self.transport.is_closing() and _is_idle(self.transport.get_extra_info("socket"))
 
     def close(self) -> None:
-        """Close it, whatever is on its way."""
+        """Abort the connection and whatever is in flight."""
         self.transport.abort()
 
-    # --- what its reply needs -----------------------------------------------------------------------------------------
+    # --- called by the response ---------------------------------------------------------------------------------------
 
     def pause(self) -> None:
-        """Let the server wait."""
+        """Stop reading, so that the server has to wait."""
         self.transport.pause_reading()
 
     def resume(self) -> None:
-        """Go on."""
+        """Read again."""
         self.transport.resume_reading()
 
     def release(self, *, is_done: bool) -> None:
-        """Let another request follow if the reply is done, and the request was sent whole."""
-        self._reply = None
+        """Allow another request if the response is done and the request was sent completely; otherwise abort."""
+        self._response = None
         if is_done and not self.transport.is_closing() and not self.transport.get_write_buffer_size():
-            self._on_free(self)
+            self._on_idle(self)
         else:
             self.transport.abort()
 
-    # --- what comes ---------------------------------------------------------------------------------------------------
+    # --- called by the event loop -------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """It is open."""
-        self.transport = cast("asyncio.Transport", transport)  # uvloop's is none of asyncio's classes
+        """The connection is open."""
+        self.transport = cast("asyncio.Transport", transport)  # uvloop's transports do not inherit from asyncio's
 
     def data_received(self, data: bytes) -> None:
-        """Something came."""
-        reply = self._reply
-        if reply is None or reply.is_over or not reply.feed(data):
+        """Bytes arrived."""
+        response = self._response
+        if response is None or response.is_finished or not response.feed(data):
             self.transport.abort()
 
     def eof_received(self) -> None:
-        """The server has said all, or over TLS, somebody in between has cut the line."""
-        if self._reply is not None:
-            self._reply.end(by_server=_is_signed(self.transport.get_extra_info("ssl_object")))
-        self.transport.abort()  # at once: what is still to be sent, the server may never read
+        """The server finished sending; or, over TLS, something in between cut the connection."""
+        if self._response is not None:
+            self._response.end(by_server=_is_closed_by_peer(self.transport.get_extra_info("ssl_object")))
+        self.transport.abort()  # at once: the server may never read what is still to be sent
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It has ended."""
-        if self._reply is not None:
-            self._reply.end(by_server=False)
+        """The connection has ended."""
+        if self._response is not None:
+            self._response.end(by_server=False)
 
 
-def _is_signed(tls: ssl.SSLObject | None) -> bool:
-    """Whether the server has ended the connection in the way of TLS, which nobody else can. asyncio does not tell."""
+def _is_closed_by_peer(tls: ssl.SSLObject | None) -> bool:
+    """Whether the server itself ended the connection: over TLS with close_notify, which asyncio does not report."""
     try:
         return tls is None or not tls.read(1)
-    except ssl.SSLError:  # there may be more to come
+    except ssl.SSLError:  # no close_notify: more was to come
         return False
 
 
 def _is_idle(socket: Any) -> bool:
-    """Whether nothing can be read, not even an end, and something can be sent: what the loop may not know yet."""
+    """Whether the socket has nothing to read, not even an end, and can be written to. The loop may not know yet."""
     number = socket.fileno()
     if not hasattr(select, "poll"):  # Windows
         readable, writable, _ = select.select([number], [number], [], 0)

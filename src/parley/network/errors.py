@@ -1,30 +1,30 @@
-"""What can go wrong with a connection.
+"""Errors of outgoing connections.
 
 NetworkError
-├── NotConnectedError           nobody is there; nothing was sent
-│   └── NotConnectedInTimeError
-├── BrokenConnectionError       it ended too early, or what came over it is no HTTP
-└── SilentConnectionError       nothing came for too long
+├── ConnectError                there is no connection; nothing was sent
+│   └── ConnectTimeoutError
+├── BrokenConnectionError       the connection ended too early, or the server does not speak HTTP
+└── ReadTimeoutError            the server sent nothing in time
 """
 
 from __future__ import annotations
 
 
 class NetworkError(Exception):
-    """Something went wrong with a connection."""
+    """A connection failed."""
 
 
-class NotConnectedError(NetworkError):
-    """There is no connection, so nothing was sent."""
+class ConnectError(NetworkError):
+    """The connection could not be opened, so nothing was sent."""
 
 
-class NotConnectedInTimeError(NotConnectedError):
-    """There was no connection in time."""
+class ConnectTimeoutError(ConnectError):
+    """The connection could not be opened in time."""
 
 
 class BrokenConnectionError(NetworkError):
-    """The connection ended in the middle of a reply, or what came over it is no HTTP."""
+    """The connection ended in the middle of a response, or the server does not speak HTTP."""
 
 
-class SilentConnectionError(NetworkError):
-    """Nothing came for too long."""
+class ReadTimeoutError(NetworkError):
+    """The server sent nothing in time."""

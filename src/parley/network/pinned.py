@@ -1,7 +1,8 @@
-"""A network that connects to checked addresses, and to those themselves.
+"""Connects to checked addresses only.
 
-A name is resolved once, every address is checked, and the connection goes to a checked address, so that a name cannot
-mean something else a moment later; the name stays in TLS and in the Host header. What is allowed, the rules decide.
+A name is resolved once, every address is checked, and the connection goes to a checked address, so that the name cannot
+resolve to another address a moment later (DNS rebinding). TLS and the Host header still use the name. `HostRules`
+decide what is allowed.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any, Protocol, TypeAlias
 
 from parley.network.addresses import Address
 from parley.network.connection import Connection
-from parley.network.errors import NotConnectedError, NotConnectedInTimeError
+from parley.network.errors import ConnectError, ConnectTimeoutError
 
 Factory: TypeAlias = Callable[[], Connection]
 Attempt: TypeAlias = Callable[[], Coroutine[Any, Any, Connection]]
@@ -27,56 +28,56 @@ Attempt: TypeAlias = Callable[[], Coroutine[Any, Any, Connection]]
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 """The addresses of a name, as text. Raises OSError if there are none."""
 
-HEAD_START = 0.25
-"""Seconds after which the next address is tried too, while one has not answered; as RFC 8305 recommends."""
+NEXT_ADDRESS_SECONDS = 0.25
+"""How long one address is tried before the next is tried as well; as RFC 8305 recommends."""
 
-MOST_ADDRESSES = 16
-"""Of one name that are tried. Whoever has a name could otherwise have any number of hosts called by it."""
+MAX_ADDRESSES = 16
+"""Addresses of one name that are tried. Otherwise the owner of a name could make us call any number of hosts."""
 
 RESOLVER_THREADS = 8
-"""Names resolved at a time; a name whose servers do not answer takes half a minute."""
+"""Names resolved at the same time; one whose name servers do not answer takes half a minute."""
 
 
 class HostRules(Protocol):
-    """What may be dialled. Both methods raise an error of the rules' own, which passes through unchanged."""
+    """Which hosts may be called. Both methods raise an error of their own, which callers of `connect` see unchanged."""
 
     def check_host(self, host: str) -> Address | None:
-        """Make sure that a host may be resolved; the address that it is, or None if it is a name."""
+        """Check that a host may be resolved. Returns its address, or None if it is a name."""
         ...
 
     def check_addresses(self, host: str, addresses: Sequence[Address]) -> None:
-        """Make sure that all of a host's addresses may be called."""
+        """Check that all addresses of a host may be called."""
         ...
 
 
 class NameResolver:
-    """The addresses of names, as this machine resolves them."""
+    """Resolves names as this machine does, in threads of its own."""
 
     def __init__(self, *, threads: int = RESOLVER_THREADS) -> None:
-        # Threads of its own: names that take long to resolve must not hold up what else is done in threads.
+        # Slow names must not hold up other work that runs in threads.
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="parley-names")
         self._is_closed = False
 
     async def __call__(self, host: str, port: int) -> Sequence[str]:
         """The addresses of a name, as text. Raises OSError if there are none."""
         if self._is_closed:
-            raise OSError("names are not resolved any more")
+            raise OSError("the resolver is closed")
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._look_up, host, port)
 
     def _look_up(self, host: str, port: int) -> Sequence[str]:
-        if self._is_closed:  # meanwhile. Were it canceled instead, who waits for it would think that they are
-            raise OSError("names are not resolved any more")
+        if self._is_closed:  # in the meantime. Cancelling it instead would look like a cancellation of the waiting task
+            raise OSError("the resolver is closed")
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
     def close(self) -> None:
-        """Let the threads go; who still waits is told that there are no addresses."""
+        """Stop the threads; pending lookups raise OSError."""
         self._is_closed = True
         self._threads.shutdown(wait=False)
 
 
 class PinnedNetwork:
-    """A network that connects to checked addresses only, and to those themselves."""
+    """Opens connections to checked addresses only."""
 
     def __init__(self, rules: HostRules, resolve: Resolve) -> None:
         self._rules = rules
@@ -85,16 +86,16 @@ class PinnedNetwork:
     async def connect(
         self, factory: Factory, host: str, port: int, *, tls: ssl.SSLContext | None, timeout: float
     ) -> Connection:
-        """A connection to a host, at the address where somebody answers first.
+        """A connection to the address of a host that answers first.
 
         Raises what the rules raise, and:
-            NotConnectedError: nobody answers at any of its addresses.
+            ConnectError: none of its addresses answers.
         """
-        addresses = (await self.addresses(host, port, timeout=timeout))[:MOST_ADDRESSES]
+        addresses = (await self.addresses(host, port, timeout=timeout))[:MAX_ADDRESSES]
         attempts = [partial(self._attempt, factory, address, port, tls, host, timeout) for address in addresses]
         if len(attempts) == 1:
             return await attempts[0]()
-        return await _first_to_answer(attempts)
+        return await _first_connection(attempts)
 
     async def _attempt(
         self, factory: Factory, address: str, port: int, tls: ssl.SSLContext | None, host: str, timeout: float
@@ -103,9 +104,9 @@ class PinnedNetwork:
             async with asyncio.timeout(timeout):
                 return await self.dial(factory, address, port, tls, host)
         except TimeoutError:
-            raise NotConnectedInTimeError("nobody answers") from None
+            raise ConnectTimeoutError("the server does not answer") from None
         except OSError as error:
-            raise NotConnectedError(_reason(error)) from error
+            raise ConnectError(_reason(error)) from error
 
     async def addresses(self, host: str, port: int, *, timeout: float) -> Sequence[str]:
         """The checked addresses of a host, as text. Raises as `connect` does."""
@@ -117,36 +118,36 @@ class PinnedNetwork:
                 async with asyncio.timeout(timeout):
                     found = await self._resolve(host, port)
             except TimeoutError as error:
-                raise NotConnectedInTimeError("the name was not resolved in time") from error
+                raise ConnectTimeoutError("the host name was not resolved in time") from error
             except OSError as error:
-                raise NotConnectedError("the name has no address") from error
+                raise ConnectError("the host name has no address") from error
         self._rules.check_addresses(host, [ip_address(address) for address in found])
         return found
 
     async def dial(
         self, factory: Factory, address: str, port: int, tls: ssl.SSLContext | None, host: str
     ) -> Connection:
-        """A connection to a checked address; with TLS, to whoever can prove to be the host. Raises OSError."""
+        """A connection to a checked address; TLS verifies the host name. Raises OSError."""
         name = host if tls is not None else None
         loop = asyncio.get_running_loop()
         _, protocol = await loop.create_connection(factory, address, port, ssl=tls, server_hostname=name)
         return protocol
 
 
-async def _first_to_answer(attempts: Sequence[Attempt]) -> Connection:
-    """The first connection that stands, each attempt beginning a moment after the one before, or when that has failed.
+async def _first_connection(attempts: Sequence[Attempt]) -> Connection:
+    """The first connection that opens. Each attempt starts a moment after the previous one, or when that fails.
 
-    Many names have addresses of two families of which one leads nowhere from here. RFC 8305.
+    Many names have IPv4 and IPv6 addresses of which only one family works here. RFC 8305.
     """
     waiting = deque(attempts)
     running: set[asyncio.Task[Connection]] = set()
-    failure: BaseException = NotConnectedError("the name has no address")
+    failure: BaseException = ConnectError("the host name has no address")
     try:
         while waiting or running:
             if waiting:
                 running.add(asyncio.create_task(waiting.popleft()()))
-            patience = HEAD_START if waiting else None
-            done, _ = await asyncio.wait(running, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+            timeout = NEXT_ADDRESS_SECONDS if waiting else None
+            done, _ = await asyncio.wait(running, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 running.discard(task)
                 if (error := task.exception()) is None:
@@ -156,11 +157,11 @@ async def _first_to_answer(attempts: Sequence[Attempt]) -> Connection:
     finally:
         for late in running:
             late.cancel()
-            late.add_done_callback(_hang_up)
+            late.add_done_callback(_close_late)
 
 
-def _hang_up(late: asyncio.Task[Connection]) -> None:
-    """Close a connection that came too late."""
+def _close_late(late: asyncio.Task[Connection]) -> None:
+    """Close a connection that opened too late."""
     if not late.cancelled() and late.exception() is None:
         late.result().close()
 
@@ -169,6 +170,6 @@ def _reason(error: OSError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate cannot be trusted: {error.verify_message}"
     if isinstance(error, ssl.SSLError):
-        cure = "; does it speak plain http?" if error.reason == "WRONG_VERSION_NUMBER" else ""
-        return f"TLS fails: {error.reason or type(error).__name__}{cure}"
+        hint = "; does it speak plain http?" if error.reason == "WRONG_VERSION_NUMBER" else ""
+        return f"TLS fails: {error.reason or type(error).__name__}{hint}"
     return os.strerror(error.errno).lower() if error.errno else str(error)

@@ -1,4 +1,4 @@
-"""Connections to servers, kept between two requests."""
+"""A pool of connections, kept open between requests."""
 
 from __future__ import annotations
 
@@ -8,24 +8,25 @@ from collections import OrderedDict
 from weakref import WeakSet
 
 from parley.network.connection import Connection
-from parley.network.errors import NotConnectedError, NotConnectedInTimeError
-from parley.network.http import HttpRequest, Place, Server
+from parley.network.errors import ConnectError, ConnectTimeoutError
+from parley.network.http import HttpRequest
 from parley.network.pinned import PinnedNetwork
-from parley.network.reply import Reply
+from parley.network.response import IncomingResponse
+from parley.network.urls import HttpUrl, Origin
 
 IDLE_CONNECTIONS = 64
-"""Connections kept open between two requests."""
+"""Connections kept open between requests."""
 
 IDLE_SECONDS = 4.0
-"""How long each of them is kept. uvicorn and Node close theirs after five: a request that meets the end of its
-connection on the way would be lost, and nobody could tell whether it arrived."""
+"""How long each of them is kept. uvicorn and Node close theirs after five: a request sent at that moment would be lost,
+and the client could not tell whether it arrived."""
 
 CONNECT_SECONDS = 10.0
-"""For one address of a host: TCP and TLS. Farther away than that nobody is."""
+"""For one address of a host: TCP and TLS. No server on earth needs longer."""
 
 
 class ConnectionPool:
-    """Sends requests over connections of a network, with TLS where the URL says so."""
+    """Sends requests over pooled connections, with TLS for https."""
 
     def __init__(
         self,
@@ -35,29 +36,29 @@ class ConnectionPool:
         connect_seconds: float = CONNECT_SECONDS,
         idle_seconds: float = IDLE_SECONDS,
     ) -> None:
-        """`tls` says whom to trust, and who the caller is."""
+        """`tls` holds the trusted authorities, and the client certificate if there is one."""
         self._network = network
         self._tls = tls
         self._connect_seconds = connect_seconds
         self._idle_seconds = idle_seconds
-        self._open: WeakSet[Connection] = WeakSet()  # the event loop holds a connection as long as it stands
-        self._idle: OrderedDict[Connection, float] = OrderedDict()  # until when each is kept, the oldest first
+        self._open: WeakSet[Connection] = WeakSet()  # the event loop holds a connection while it is open
+        self._idle: OrderedDict[Connection, float] = OrderedDict()  # when each expires, the oldest first
         self._sweeper: asyncio.TimerHandle | None = None
         self._times_closed = 0
 
-    async def send(self, request: HttpRequest, until: float) -> Reply:
-        """Send a request; its reply, as soon as its head is there.
+    async def send(self, request: HttpRequest, deadline: float) -> IncomingResponse:
+        """Send a request and return its response as soon as its head arrives.
 
         Raises what the network's rules raise, and:
-            NetworkError: there is no reply.
-            LocalProtocolError: the request cannot be sent.
+            NetworkError: there is no response.
+            LocalProtocolError: the request is invalid.
         """
         data = request.encode()
-        connection = self._take_idle(request.place.server) or await self._connect(request.place, until)
-        return await connection.ask(data, until)
+        connection = self._take_idle(request.url.origin) or await self._connect(request.url, deadline)
+        return await connection.send(data, deadline)
 
     async def close(self) -> None:
-        """Close all connections, and those that are being opened; a later request opens others."""
+        """Close all connections, including those being opened; a later request opens new ones."""
         self._times_closed += 1
         if self._sweeper is not None:
             self._sweeper.cancel()
@@ -67,36 +68,36 @@ class ConnectionPool:
             connection.close()
         await asyncio.sleep(0)  # so that they are closed when this returns
 
-    async def _connect(self, place: Place, until: float) -> Connection:
+    async def _connect(self, url: HttpUrl, deadline: float) -> Connection:
         times_closed = self._times_closed
         try:
-            async with asyncio.timeout_at(until):
+            async with asyncio.timeout_at(deadline):
                 connection = await self._network.connect(
-                    lambda: Connection(place.server, on_free=self._keep),
-                    place.host,
-                    place.port,
-                    tls=self._tls if place.scheme == "https" else None,
+                    lambda: Connection(url.origin, on_idle=self._keep),
+                    url.host,
+                    url.port,
+                    tls=self._tls if url.scheme == "https" else None,
                     timeout=self._connect_seconds,
                 )
         except TimeoutError:
-            raise NotConnectedInTimeError("nobody answers") from None
+            raise ConnectTimeoutError("the server does not answer") from None
         if self._times_closed != times_closed:
             connection.close()
-            raise NotConnectedError("all connections were closed meanwhile")
+            raise ConnectError("all connections were closed in the meantime")
         self._open.add(connection)
         return connection
 
-    # --- between two requests -----------------------------------------------------------------------------------------
+    # --- idle connections ---------------------------------------------------------------------------------------------
 
-    def _take_idle(self, server: Server) -> Connection | None:
-        """The connection that was used last, if there is one to that server that still stands."""
+    def _take_idle(self, origin: Origin) -> Connection | None:
+        """The most recently used idle connection to an origin that is still open."""
         for connection in reversed(self._idle):
-            if connection.server == server:
+            if connection.origin == origin:
                 del self._idle[connection]
-                if connection.is_free:
+                if connection.is_reusable:
                     return connection
                 connection.close()
-                return self._take_idle(server)
+                return self._take_idle(origin)
         return None
 
     def _keep(self, connection: Connection) -> None:
@@ -109,13 +110,13 @@ class ConnectionPool:
             self._sweeper = loop.call_later(self._idle_seconds, self._sweep)
 
     def _sweep(self) -> None:
-        """Close what was idle for too long, and come back for the rest."""
+        """Close connections that were idle for too long, and schedule the next sweep for the rest."""
         loop = asyncio.get_running_loop()
         self._sweeper = None
         while self._idle:
-            oldest, until = next(iter(self._idle.items()))
-            if until > loop.time():
-                self._sweeper = loop.call_at(until, self._sweep)
+            oldest, expires = next(iter(self._idle.items()))
+            if expires > loop.time():
+                self._sweeper = loop.call_at(expires, self._sweep)
                 return
             del self._idle[oldest]
             oldest.close()

@@ -36,7 +36,7 @@ class Recorder:
         """Record a request over HTTP."""
         headers = {name.lower(): value for name, value in request.headers.items()}
         lines = [f"{name}: {headers[name]}" for name in SHOWN if name in headers]
-        head = "\n".join([f"{request.verb} {request.place.url}", *lines])
+        head = "\n".join([f"{request.method} {request.url.text}", *lines])
         return self.begin(f"{head}\n\n{cut(request.body.decode(errors='replace'))}".strip())
 
 
@@ -55,8 +55,8 @@ class _Tee:
     def headers(self) -> Mapping[str, str]:
         return self._response.headers
 
-    async def read(self, until: float) -> bytes:
-        chunk = await self._response.read(until)
+    async def read(self, deadline: float) -> bytes:
+        chunk = await self._response.read(deadline)
         if len(self._exchange.body) < MAX_RECORDED:
             self._exchange.body += chunk
         return chunk
@@ -72,10 +72,10 @@ class RecordedNetwork:
         self._network = network
         self._recorder = recorder
 
-    async def send(self, request: HttpRequest, until: float) -> HttpResponse:
+    async def send(self, request: HttpRequest, deadline: float) -> HttpResponse:
         """Send a request; the reply's body is recorded as it is read."""
         exchange = self._recorder.begin_http(request)
-        response = await self._network.send(request, until)
+        response = await self._network.send(request, deadline)
         exchange.status = response.status
         exchange.headers = dict(response.headers)
         return _Tee(response, exchange)

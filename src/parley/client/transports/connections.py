@@ -63,10 +63,10 @@ class Certified:
         self._certified = certified
         self._shows_certificate = shows_certificate
 
-    async def send(self, request: HttpRequest, until: float) -> HttpResponse:
+    async def send(self, request: HttpRequest, deadline: float) -> HttpResponse:
         """Send a request over the right connections."""
-        way = self._certified if self._shows_certificate(request.place.url) else self._plain
-        return await way.send(request, until)
+        way = self._certified if self._shows_certificate(request.url.text) else self._plain
+        return await way.send(request, deadline)
 
     async def close(self) -> None:
         """Close all connections."""

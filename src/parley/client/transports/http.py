@@ -20,8 +20,9 @@ from parley.client.errors import ForbiddenTargetError, TimedOutError, Unreachabl
 from parley.client.options import Bounds, Timeouts
 from parley.client.transports.transport import Sent
 from parley.dialects.json_errors import decode_rest_error, http_text
-from parley.network.errors import NetworkError, NotConnectedError, NotConnectedInTimeError, SilentConnectionError
-from parley.network.http import HttpNetwork, HttpRequest, HttpResponse, place_of
+from parley.network.errors import ConnectError, ConnectTimeoutError, NetworkError, ReadTimeoutError
+from parley.network.http import HttpNetwork, HttpRequest, HttpResponse
+from parley.network.urls import parse_http_url
 from parley.protocol.errors import A2AError, PeerProtocolError, UnavailableError, quoted
 from parley.protocol.operations import SUBSCRIBE_TO_TASK, Operation
 from parley.wire.sse import Decoder, Frame
@@ -103,11 +104,11 @@ class HttpChannel:
 
     async def _begin(self, verb: str, url: str, body: bytes, sent: Sent, until: float) -> HttpResponse:
         """The head of a reply. The time for it is bounded as a whole: headers may come a byte at a time."""
-        place = place_of(url)
+        parsed = parse_http_url(url)
         if sent.query:
             query = urlencode(sent.query)
-            place = structs.replace(place, query=f"{place.query}&{query}" if place.query else query)
-        response = await self.network.send(HttpRequest(verb, place, {**ALWAYS_SENT, **sent.headers}, body), until)
+            parsed = structs.replace(parsed, query=f"{parsed.query}&{query}" if parsed.query else query)
+        response = await self.network.send(HttpRequest(verb, parsed, {**ALWAYS_SENT, **sent.headers}, body), until)
         if response.status in REDIRECTS:
             await response.close()
             raise ForbiddenTargetError(f"The agent at {_origin(url)} redirects; give its real URL")
@@ -221,11 +222,11 @@ def retry_after_of(error: Exception) -> float:
 def _translated(error: NetworkError, url: str) -> UnreachableError:
     origin = _origin(url)
     match error:
-        case NotConnectedInTimeError():
+        case ConnectTimeoutError():
             return TimedOutError(f"No connection to {origin} in time: {error}", was_sent=False)
-        case NotConnectedError():
+        case ConnectError():
             return UnreachableError(f"No connection to {origin}: {error}", was_sent=False)
-        case SilentConnectionError():
+        case ReadTimeoutError():
             return TimedOutError(f"{origin} did not answer in time")
         case _:
             return UnreachableError(f"The connection to {origin} broke: {error}")
@@ -233,5 +234,5 @@ def _translated(error: NetworkError, url: str) -> UnreachableError:
 
 def _origin(url: str) -> str:
     """The part of a URL that may stand in an error: queries may hold keys."""
-    place = place_of(url)
-    return f"{place.scheme}://{place.netloc}"
+    parsed = parse_http_url(url)
+    return f"{parsed.scheme}://{parsed.authority}"

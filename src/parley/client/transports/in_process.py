@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import unquote
 
-from parley.network.errors import BrokenConnectionError, SilentConnectionError
+from parley.network.errors import BrokenConnectionError, ReadTimeoutError
 from parley.network.http import HttpRequest
 
 Message: TypeAlias = MutableMapping[str, Any]
@@ -30,11 +30,11 @@ class InProcess:
     def __init__(self, app: AsgiApp) -> None:
         self._app = app
 
-    async def send(self, request: HttpRequest, until: float) -> _Exchange:
+    async def send(self, request: HttpRequest, deadline: float) -> _Exchange:
         """The application's reply, as soon as it has begun. What the application raises before that is raised."""
         exchange = _Exchange(self._app, _scope(request), request.body)
         try:
-            await exchange.begun(until)
+            await exchange.begun(deadline)
         except BaseException:
             await exchange.close()
             raise
@@ -58,17 +58,17 @@ class _Exchange:
         self._failure: Exception | None = None
         self._task = asyncio.create_task(self._run(app, scope))
 
-    async def begun(self, until: float) -> None:
+    async def begun(self, deadline: float) -> None:
         """Wait for the status and the headers."""
-        await _in_time(self._head, until)
+        await _in_time(self._head, deadline)
 
-    async def read(self, until: float) -> bytes:
+    async def read(self, deadline: float) -> bytes:
         """The next piece of the body; nothing at its end."""
         if self._is_read:
             return b""
         if self._closed.is_set():
-            raise BrokenConnectionError("it was closed here")
-        chunk = await _in_time(self._chunks.get(), until)
+            raise BrokenConnectionError("it was closed by the caller")
+        chunk = await _in_time(self._chunks.get(), deadline)
         if chunk is not None:
             return chunk
         self._is_read = True
@@ -121,27 +121,27 @@ class _Exchange:
             await self._chunks.put(bytes(message["body"]))
 
 
-async def _in_time(awaitable: Awaitable[T], until: float) -> T:
+async def _in_time(awaitable: Awaitable[T], deadline: float) -> T:
     try:
-        async with asyncio.timeout_at(until):
+        async with asyncio.timeout_at(deadline):
             return await awaitable
     except TimeoutError as error:
-        raise SilentConnectionError("nothing came for too long") from error
+        raise ReadTimeoutError("the application sent nothing in time") from error
 
 
 def _scope(request: HttpRequest) -> Message:
-    place = request.place
+    url = request.url
     return {
         "type": "http",
         "asgi": {"version": "3.0", "spec_version": "2.4"},
         "http_version": "1.1",
-        "method": request.verb,
+        "method": request.method,
         "headers": [(name.lower().encode(), value.encode()) for name, value in request.all_headers()],
-        "scheme": place.scheme,
-        "path": unquote(place.path),
-        "raw_path": place.path.encode(),
-        "query_string": place.query.encode(),
-        "server": (place.host, place.port),
+        "scheme": url.scheme,
+        "path": unquote(url.path),
+        "raw_path": url.path.encode(),
+        "query_string": url.query.encode(),
+        "server": (url.host, url.port),
         "client": ("127.0.0.1", 0),
         "root_path": "",
     }

@@ -16,7 +16,7 @@ from parley.client.guard import read_target
 from parley.client.options import Bounds, Timeouts
 from parley.client.transports.grpc import GrpcTransport
 from parley.client.transports.transport import Received, Sent
-from parley.network.errors import NotConnectedError
+from parley.network.errors import ConnectError
 from parley.network.pinned import PinnedNetwork
 from parley.protocol.cards import AgentInterface
 from parley.protocol.operations import Operation
@@ -92,7 +92,7 @@ class PinnedGrpcTransport:
         target = read_target(self.interface.url)
         try:
             found = await self._network.addresses(target.host, target.port, timeout=self._timeouts.connect)
-        except NotConnectedError as error:
+        except ConnectError as error:
             raise UnreachableError(f"No connection to {target.origin}: {error}", was_sent=False) from error
         older = [f"{address}:{target.port}" for address in found if ":" not in address]
         newer = [f"[{address}]:{target.port}" for address in found if ":" in address]

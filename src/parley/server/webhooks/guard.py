@@ -15,12 +15,12 @@ from urllib.parse import SplitResult, urlsplit
 
 from parley.network.addresses import (
     Address,
-    OddHostError,
+    AmbiguousHostError,
     check_name,
     is_listed,
     is_local_name,
     is_public,
-    is_public_answer,
+    is_public_resolved,
     read_address,
 )
 from parley.network.pinned import NameResolver, Resolve
@@ -40,7 +40,7 @@ __all__ = [
     "check_webhook",
     "check_webhook_url",
     "is_public",
-    "is_public_answer",
+    "is_public_resolved",
 ]
 
 MAX_URL = 2_048
@@ -150,7 +150,7 @@ def _check_host(host: str, *, is_allowed: bool) -> Address | None:
         address = read_address(host)
         if address is None:
             check_name(host)
-    except OddHostError as error:
+    except AmbiguousHostError as error:
         raise WebhookForbiddenError(f"A webhook's {error}") from None
     if not is_allowed and address is None and is_local_name(host):
         raise WebhookForbiddenError("A webhook has a public host name")
@@ -175,5 +175,5 @@ class WebhookRules:
     def check_addresses(self, host: str, addresses: Sequence[Address]) -> None:
         """Make sure that a host may be called."""
         # All of them: a name with public and private addresses is an attack, or a mistake that looks like one.
-        if not self.policy.allows(host) and not all(map(is_public_answer, addresses)):
+        if not self.policy.allows(host) and not all(map(is_public_resolved, addresses)):
             raise WebhookForbiddenError("The host has an address that is not public")

@@ -20,10 +20,11 @@ from parley import __version__
 from parley.dialects.registry import DIALECTS
 from parley.engine.deliveries import DeliveryError, DeliveryRefusedError, NoAnswerError
 from parley.engine.notifications import Notification
-from parley.network.errors import NetworkError, SilentConnectionError
-from parley.network.http import HttpRequest, place_of
+from parley.network.errors import NetworkError, ReadTimeoutError
+from parley.network.http import HttpRequest
 from parley.network.pinned import PinnedNetwork
 from parley.network.pool import ConnectionPool
+from parley.network.urls import parse_http_url
 from parley.protocol.errors import InvalidParamsError, LocalProtocolError, PeerProtocolError
 from parley.protocol.versions import Version
 from parley.server.webhooks.guard import (
@@ -118,7 +119,7 @@ class WebhookSender:
             # Once more, because a policy may have become stricter since the webhook was registered.
             check_webhook(notification.config, self._policy)
             body = DIALECTS[notification.version].pushes.encode(notification.event)
-            request = HttpRequest("POST", place_of(notification.config.url), self._headers(notification), body)
+            request = HttpRequest("POST", parse_http_url(notification.config.url), self._headers(notification), body)
         except (InvalidParamsError, LocalProtocolError, PeerProtocolError) as error:
             raise DeliveryRefusedError(error.message) from None
         try:
@@ -126,7 +127,7 @@ class WebhookSender:
                 status, retry_after = await self._post(request)
         except (WebhookForbiddenError, LocalProtocolError) as error:
             raise DeliveryRefusedError(error.message) from None
-        except SilentConnectionError:
+        except ReadTimeoutError:
             raise NoAnswerError(f"It did not answer within {self._timeout:g} seconds") from None
         except NetworkError as error:
             raise NoAnswerError(f"It could not be called: {error}") from None
@@ -135,11 +136,11 @@ class WebhookSender:
     async def _post(self, request: HttpRequest) -> tuple[int, str]:
         """The status of the answer, and its Retry-After."""
         pool = self._open()
-        until = asyncio.get_running_loop().time() + self._timeout
-        response = await pool.send(request, until)
+        deadline = asyncio.get_running_loop().time() + self._timeout
+        response = await pool.send(request, deadline)
         try:
             size = 0
-            while size <= READ_BYTES and (chunk := await response.read(until)):
+            while size <= READ_BYTES and (chunk := await response.read(deadline)):
                 size += len(chunk)
             return response.status, response.headers.get("retry-after", "")
         finally:
