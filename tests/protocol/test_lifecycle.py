@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parley.protocol.errors import IllegalTransitionError, LocalProtocolError, TaskFinishedError
-from parley.protocol.events import ArtifactUpdate, MessageAdded, StatusUpdate, StepRecorded, TaskCreated, TaskEvent
+from parley.protocol.events import (
+    ArtifactUpdate,
+    MessageAdded,
+    StatusUpdate,
+    StepRecorded,
+    TaskClaimed,
+    TaskCreated,
+    TaskEvent,
+)
 from parley.protocol.lifecycle import (
     INTERRUPTED,
     TERMINAL,
@@ -109,8 +117,9 @@ def test_a_later_chunk_may_say_more_about_its_artifact() -> None:
     assert task.artifacts == (Artifact("a1", (TextPart("xy"),), "draft", "a poem", metadata, ("e1", "e2"), 3),)
 
 
-def test_a_recorded_step_changes_nothing_in_the_task() -> None:
-    assert fold(None, [created(), StepRecorded("t1", "c1", "rate", 0.92)]) == fold(None, [created()])
+@pytest.mark.parametrize("event", [StepRecorded("t1", "c1", "rate", 0.92), TaskClaimed("t1", "c1", "worker-2")])
+def test_a_step_and_a_claim_change_nothing_in_the_task(event: TaskEvent) -> None:
+    assert fold(None, [created(), event]) == fold(None, [created()])
 
 
 def test_a_status_update_adds_its_metadata_to_the_task() -> None:

@@ -12,6 +12,7 @@ from parley.protocol.events import (
     StatusUpdate,
     StepRecorded,
     StreamEvent,
+    TaskClaimed,
     TaskCreated,
     TaskEvent,
 )
@@ -46,7 +47,7 @@ def size_of_event(event: StreamEvent | TaskEvent) -> int:
             return size_of(event.message.parts)
         case StatusUpdate():
             return size_of(event.status.message.parts) if event.status.message else 0
-        case TaskCreated() | StepRecorded():
+        case TaskCreated() | StepRecorded() | TaskClaimed():
             return 0
 
 

@@ -67,5 +67,16 @@ class StepRecorded(Struct, frozen=True, gc=False, omit_defaults=True, tag="step"
     number: int = 0
 
 
-TaskEvent: TypeAlias = TaskCreated | MessageAdded | StatusUpdate | ArtifactUpdate | StepRecorded
+class TaskClaimed(Struct, frozen=True, gc=False, omit_defaults=True, tag="claimed"):
+    """A worker took the task over from one that died. No dialect streams it, and it changes nothing in the task.
+
+    It has the number that the former worker would have written next, so that nothing more of that worker is stored.
+    """
+
+    task_id: str
+    context_id: str | None
+    worker: str
+
+
+TaskEvent: TypeAlias = TaskCreated | MessageAdded | StatusUpdate | ArtifactUpdate | StepRecorded | TaskClaimed
 StreamEvent: TypeAlias = Task | Message | StatusUpdate | ArtifactUpdate

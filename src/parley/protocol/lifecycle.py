@@ -18,7 +18,15 @@ from collections.abc import Iterable
 from msgspec import structs
 
 from parley.protocol.errors import IllegalTransitionError, LocalProtocolError, TaskFinishedError
-from parley.protocol.events import ArtifactUpdate, MessageAdded, StatusUpdate, StepRecorded, TaskCreated, TaskEvent
+from parley.protocol.events import (
+    ArtifactUpdate,
+    MessageAdded,
+    StatusUpdate,
+    StepRecorded,
+    TaskClaimed,
+    TaskCreated,
+    TaskEvent,
+)
 from parley.protocol.messages import Message, Part, joined
 from parley.protocol.tasks import Artifact, Task, TaskState
 
@@ -121,7 +129,7 @@ class _Fold:
                     self._require_open(task)
                     self._keep_status_message()
                     self._history.append(event.message)
-                case StepRecorded():
+                case StepRecorded() | TaskClaimed():
                     pass
                 case TaskCreated():
                     raise LocalProtocolError(f"Task {event.task_id} exists already.")

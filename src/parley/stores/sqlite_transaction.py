@@ -21,7 +21,7 @@ from typing import TypeAlias
 import msgspec
 from msgspec import Struct, structs
 
-from parley.protocol.events import ArtifactUpdate, StepRecorded, TaskEvent
+from parley.protocol.events import ArtifactUpdate, StepRecorded, TaskClaimed, TaskEvent
 from parley.protocol.push import PushConfig
 from parley.protocol.tasks import Task
 from parley.protocol.versions import Version
@@ -34,7 +34,7 @@ EVENTS_PER_ROW = 64
 LARGE_ROW = 65_536
 """Characters. Events that together take more than this have a row each."""
 
-_UNLISTED = frozenset({ArtifactUpdate, StepRecorded})
+_UNLISTED = frozenset({ArtifactUpdate, StepRecorded, TaskClaimed})
 """Events that a list of tasks does not show."""
 
 _Value: TypeAlias = str | int | bytes | None
