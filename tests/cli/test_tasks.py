@@ -14,7 +14,7 @@ import pytest
 
 from parley import Agent
 from parley.client.calls import Calls
-from parley.client.streams import resuming
+from parley.client.streams import task_reader
 from parley.engine.engine import Engine
 from parley.protocol import operations as ops
 from parley.protocol.errors import (
@@ -166,7 +166,7 @@ def test_canceling_tells_programs_the_task(url: str) -> None:
 
 def is_read_twice(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Set when a client has read a task for the second time. Nobody waits between two looks."""
-    monkeypatch.setattr(resuming, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(task_reader, "POLL_SECONDS", 0.01)
     read_twice, reads, call = threading.Event(), count(1), Calls.call
 
     async def counted(calls: Calls, operation: Operation, request: Any) -> Any:

@@ -23,7 +23,7 @@ from parley.client.errors import TaskFailedError
 from parley.client.guard import Guard
 from parley.client.options import Retries
 from parley.client.reply import Reply, Update
-from parley.client.streams.streamed_task import GrowingTask
+from parley.client.streams.streamed_task import StreamedTask
 from parley.protocol.cards import Binding
 from parley.protocol.errors import LocalProtocolError, TaskNotFoundError, UnsupportedOperationError
 from parley.protocol.messages import Message, Role, TextPart
@@ -308,7 +308,7 @@ async def test_the_last_update_of_a_stream_says_how_it_ended(
 
 
 async def test_an_update_that_is_a_message_alone_is_complete() -> None:
-    seen = GrowingTask()
+    seen = StreamedTask()
     assert Update(status(TaskState.WORKING), seen).state is TaskState.SUBMITTED
     message = Message("m", Role.AGENT, (TextPart("hi"),))
     seen.add(message)

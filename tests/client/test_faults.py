@@ -23,8 +23,8 @@ from parley.client.calls import Calls, Step
 from parley.client.client import Client
 from parley.client.errors import ClientError, StreamTruncatedError, UnreachableError
 from parley.client.options import Retries, Timeouts
-from parley.client.streams import resuming
-from parley.client.streams.resuming import Following
+from parley.client.streams import unnumbered_events
+from parley.client.streams.resuming import ResumableStream
 from parley.client.transports.grpc import GrpcTransport
 from parley.client.transports.jsonrpc import JsonRpcTransport
 from parley.client.transports.rest import RestTransport
@@ -120,11 +120,11 @@ def said(text: str) -> SendMessageRequest:
     return SendMessageRequest(message, SendConfiguration())
 
 
-async def follow(calls: Calls, text: str) -> Following:
+async def follow(calls: Calls, text: str) -> ResumableStream:
     """Send, follow to the end, and give what was seen."""
-    following = Following(calls)
+    following = ResumableStream(calls)
     with fail_after(10):
-        async with aclosing(following.events(ops.SEND_STREAMING_MESSAGE, said(text))) as events:
+        async with aclosing(following.events(said(text))) as events:
             async for _ in events:
                 pass
     return following
@@ -237,9 +237,9 @@ async def test_frames_that_come_twice_are_taken_once(binding: Binding) -> None:
     async with parley_agent(binding) as bad:
         bad.proxy.plan(Fault(Kind.REPEAT_CHUNKS))
         async with bad.calls() as calls:
-            following = Following(calls)
+            following = ResumableStream(calls)
             with fail_after(5):
-                events = [event async for event in following.events(ops.SEND_STREAMING_MESSAGE, said("doubled"))]
+                events = [event async for event in following.events(said("doubled"))]
         chunks = [event for event in events if isinstance(event, ArtifactUpdate)]
         assert "".join(part.text for chunk in chunks for part in chunk.artifact.parts) == "".join(CHUNKS)  # pyright: ignore
         assert text_of(following.seen.task()) == "".join(CHUNKS)
@@ -267,9 +267,9 @@ async def test_a_stream_that_can_never_be_taken_up_again_is_an_error_with_its_ta
         middle = (await points(bad))[-1] * 3 // 4
         bad.proxy.plan(Fault(Kind.CLOSE, middle), always=Fault(Kind.RESET, 0))  # a reset would swallow the first events
         async with bad.calls() as calls:
-            following = Following(calls)
+            following = ResumableStream(calls)
             with fail_after(10), pytest.raises(StreamTruncatedError) as caught:
-                async for _ in following.events(ops.SEND_STREAMING_MESSAGE, said("lost")):
+                async for _ in following.events(said("lost")):
                     pass
         assert following.seen.task_id is not None
         assert caught.value.task_id == following.seen.task_id
@@ -301,10 +301,10 @@ async def test_a_stream_whose_interface_is_gone_goes_on_over_another(version: Ve
                 calls.interfaces = [*calls.interfaces, (elsewhere, version)]
                 used: list[Version] = []
                 calls.interceptors = [partial(noted, used)]
-                following = Following(calls)
+                following = ResumableStream(calls)
                 with fail_after(10):
                     try:
-                        async for _ in following.events(ops.SEND_STREAMING_MESSAGE, said(f"cut at {point}")):
+                        async for _ in following.events(said(f"cut at {point}")):
                             pass
                     except UnreachableError:
                         assert following.seen.task_id is None  # nothing was known that could be followed elsewhere
@@ -330,7 +330,7 @@ async def test_with_any_agent_a_cut_stream_is_right_or_an_error_and_never_sent_t
     manner: Manner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if manner is Manner.HANGS:
-        monkeypatch.setattr(resuming, "LONGEST_SILENCE", 0.0)
+        monkeypatch.setattr(unnumbered_events, "SILENCE_SECONDS", 0.0)
     async with forgetful_agent(manner) as (agent, bad):
         bad.proxy.plan()
         async with bad.calls() as calls:
@@ -373,12 +373,12 @@ async def test_whoever_subscribes_to_any_agent_gets_the_whole_task(
     manner: Manner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if manner is Manner.HANGS:
-        monkeypatch.setattr(resuming, "LONGEST_SILENCE", 0.0)
+        monkeypatch.setattr(unnumbered_events, "SILENCE_SECONDS", 0.0)
     async with forgetful_agent(manner) as (agent, bad), bad.calls() as calls:
         task_id = agent.begin("behind the back", produced=7)
-        following = Following(calls)
+        following = ResumableStream(calls)
         with fail_after(5):
-            async for _ in following.events(ops.SUBSCRIBE_TO_TASK, SubscribeToTaskRequest(task_id)):
+            async for _ in following.events(SubscribeToTaskRequest(task_id)):
                 pass
         assert text_of(following.seen.task()) == agent.text
 

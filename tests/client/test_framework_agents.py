@@ -17,8 +17,8 @@ from anyio import fail_after
 from parley.client.client import Client
 from parley.client.questions import question_of
 from parley.client.reply import Update
-from parley.client.streams.added_text import Spoken
-from parley.client.streams.streamed_task import GrowingTask
+from parley.client.streams.added_text import AddedText
+from parley.client.streams.streamed_task import StreamedTask
 from parley.protocol.events import ArtifactUpdate, StatusUpdate
 from parley.protocol.messages import DataPart, Message, Role, TextPart
 from parley.protocol.tasks import Artifact, Task, TaskState, TaskStatus
@@ -252,7 +252,7 @@ def test_what_a_tool_has_returned_so_far_is_not_the_question() -> None:
 
 
 def _spoken(*events: StatusUpdate | ArtifactUpdate | Task | Message, apart: bool = False) -> list[str]:
-    spoken, seen = Spoken(keeps_notes_apart=apart), GrowingTask()
+    spoken, seen = AddedText(keeps_notes_apart=apart), StreamedTask()
     return [Update(event, seen, told=spoken.text(event)).text for event in events]
 
 

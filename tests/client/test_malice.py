@@ -19,7 +19,7 @@ from parley.client.client import Client
 from parley.client.errors import ForbiddenTargetError, TimedOutError, UnreachableError
 from parley.client.guard import Guard
 from parley.client.options import Timeouts
-from parley.client.streams.resuming import Following
+from parley.client.streams.resuming import ResumableStream
 from parley.client.transports.transport import Sent
 from parley.dialects.protobuf_v1_0 import DIALECT
 from parley.protocol import operations as ops
@@ -113,7 +113,7 @@ async def test_a_harmful_stream_is_an_error_in_time(name: str) -> None:
     behaviour, error, words = HARMFUL_STREAMS[name]
     async with raw_server(behaviour) as agent, agent.calls() as calls:
         with pytest.raises(error, match=words):
-            async for _ in Following(calls).events(ops.SEND_STREAMING_MESSAGE, SEND):
+            async for _ in ResumableStream(calls).events(SEND):
                 pass
 
 
@@ -122,7 +122,7 @@ async def test_a_stream_of_events_without_end_is_cut_at_its_bound(binding: Bindi
     event = frame(rpc(result=WORKING) if binding is Binding.JSONRPC else json.dumps(WORKING).encode())
     async with raw_server(says(STREAM, then=event * 200)) as agent, agent.calls(binding) as calls:
         with pytest.raises(PeerProtocolError, match="more than 200000 bytes"):
-            async for _ in Following(calls).events(ops.SEND_STREAMING_MESSAGE, SEND):
+            async for _ in ResumableStream(calls).events(SEND):
                 pass
 
 
@@ -138,7 +138,7 @@ async def test_a_stream_that_shows_signs_of_life_is_waited_for() -> None:
         writer.write(frame(rpc(result=done)))
 
     async with raw_server(behave) as agent, agent.calls() as calls:
-        events = [event async for event in Following(calls).events(ops.SEND_STREAMING_MESSAGE, SEND)]
+        events = [event async for event in ResumableStream(calls).events(SEND)]
     assert events == [status(TaskState.WORKING), status(TaskState.COMPLETED)]
 
 

@@ -14,9 +14,8 @@ from parley.client.calls import Calls
 from parley.client.errors import StreamTruncatedError, TimedOutError, UnreachableError
 from parley.client.options import Bounds, Retries, Timeouts
 from parley.client.streams import resuming
-from parley.client.streams.resuming import Following
+from parley.client.streams.resuming import ResumableStream
 from parley.client.transports.transport import Received, Sent
-from parley.protocol import operations as ops
 from parley.protocol.errors import (
     InternalError,
     PeerProtocolError,
@@ -58,10 +57,10 @@ scripts = st.tuples(st.lists(updates, max_size=10), st.sampled_from([S.COMPLETED
 breaks = st.lists(st.builds(Break, st.integers(0, 8), st.integers(0, 3), st.booleans()), max_size=3)
 
 
-async def followed(agent: ScriptedAgent) -> Following:
-    following = Following(agent.calls())
+async def followed(agent: ScriptedAgent) -> ResumableStream:
+    following = ResumableStream(agent.calls())
     with fail_after(5):
-        async for _ in following.events(ops.SEND_STREAMING_MESSAGE, SEND):
+        async for _ in following.events(SEND):
             pass
     return following
 
@@ -88,7 +87,7 @@ def test_with_numbers_every_event_comes_exactly_once(
     agent = ScriptedAgent([*events, status(end)], Manner.NUMBERED, list(cuts))
 
     async def collect() -> list[StreamEvent]:
-        return [event async for event in Following(agent.calls()).events(ops.SEND_STREAMING_MESSAGE, SEND)]
+        return [event async for event in ResumableStream(agent.calls()).events(SEND)]
 
     assert asyncio.run(collect()) == [BEGUN, *agent.script]
     assert agent.looks == 0
@@ -99,7 +98,7 @@ def test_with_numbers_every_event_comes_exactly_once(
 async def test_without_numbers_no_chunk_is_told_twice(manner: Manner) -> None:
     agent = ScriptedAgent(TEXT, manner, [Break(3, 1)])
     told = ""
-    async for event in Following(agent.calls()).events(ops.SEND_STREAMING_MESSAGE, SEND):
+    async for event in ResumableStream(agent.calls()).events(SEND):
         if isinstance(event, ArtifactUpdate):
             assert event.append or not told
             told += "".join(part.text for part in event.artifact.parts if isinstance(part, TextPart))
@@ -120,9 +119,9 @@ async def test_numbers_of_an_agent_that_promises_nothing_are_not_relied_on() -> 
     agent = ScriptedAgent(TEXT, Manner.NUMBERED, [Break(2)])
     calls = agent.calls()
     calls.card = card_of()
-    following = Following(calls)
+    following = ResumableStream(calls)
     with fail_after(5):
-        async for _ in following.events(ops.SEND_STREAMING_MESSAGE, SEND):
+        async for _ in following.events(SEND):
             pass
     assert agent.subscriptions == [None]
     assert parts_by_artifact(following.seen.task()) == parts_by_artifact(agent.truth())
@@ -142,7 +141,7 @@ class Streams:
         self.tasks = tasks or []
         self.waited: list[float] = []
 
-    def following(self, *extensions: str, **options: float) -> Following:
+    def following(self, *extensions: str, **options: float) -> ResumableStream:
         calls = Calls(
             card_of(*extensions),
             [(self.interface, self.version)],
@@ -157,7 +156,7 @@ class Streams:
             sleep=self.sleep,
             clock=lambda: sum(self.waited),
         )
-        return Following(calls)
+        return ResumableStream(calls)
 
     async def sleep(self, seconds: float) -> None:
         self.waited.append(seconds)
@@ -181,10 +180,9 @@ class Streams:
     async def close(self) -> None: ...
 
 
-async def told(following: Following, *, subscribes: bool = False) -> list[StreamEvent]:
-    operation, request = (ops.SUBSCRIBE_TO_TASK, SUBSCRIBE) if subscribes else (ops.SEND_STREAMING_MESSAGE, SEND)
+async def told(following: ResumableStream, *, subscribes: bool = False) -> list[StreamEvent]:
     with fail_after(5):
-        return [event async for event in following.events(operation, request)]
+        return [event async for event in following.events(SUBSCRIBE if subscribes else SEND)]
 
 
 BROKEN = UnreachableError("broken")
@@ -233,7 +231,7 @@ async def test_whoever_subscribes_to_a_task_that_waits_hears_what_comes_next() -
 @pytest.mark.anyio
 async def test_whoever_answers_does_not_take_the_old_question_for_a_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Some agents begin the stream of an answer with the task as it stood before, and then think for a while."""
-    monkeypatch.setattr(resuming, "LAST_MOMENT", 0.0)
+    monkeypatch.setattr(resuming, "CLOSE_SECONDS", 0.0)
 
     class Thoughtful(Streams):
         async def stream(self, operation: Operation, request: Request, sent: Sent) -> AsyncGenerator[Received]:
@@ -244,14 +242,14 @@ async def test_whoever_answers_does_not_take_the_old_question_for_a_new_one(monk
 
     following = Thoughtful().following()
     with fail_after(5):
-        events = [event async for event in following.events(ops.SEND_STREAMING_MESSAGE, ANSWER)]
+        events = [event async for event in following.events(ANSWER)]
     assert events == [ASKS, status(S.WORKING), status(S.COMPLETED)]
 
 
 @pytest.mark.anyio
 async def test_an_answer_whose_stream_ends_with_a_question_is_over() -> None:
     following = Streams([ASKS]).following()
-    assert [event async for event in following.events(ops.SEND_STREAMING_MESSAGE, ANSWER)] == [ASKS]
+    assert [event async for event in following.events(ANSWER)] == [ASKS]
 
 
 @pytest.mark.anyio
@@ -280,7 +278,7 @@ async def test_an_agent_that_thinks_in_silence_is_looked_at_and_not_given_up() -
 async def test_looks_begin_with_the_task_that_they_are_of() -> None:
     following = Streams(tasks=[WORKING, DONE]).following()
     with fail_after(5):
-        assert [event async for event in following.looks(TASK)] == [WORKING, WHOLE, status(S.COMPLETED)]
+        assert [event async for event in following.polls(TASK)] == [WORKING, WHOLE, status(S.COMPLETED)]
 
 
 @pytest.mark.anyio
@@ -340,7 +338,7 @@ async def test_what_a_careless_agent_says_after_its_last_word_is_told() -> None:
 async def test_an_agent_that_does_not_close_after_its_last_word_is_not_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(resuming, "LAST_MOMENT", 0.01)
+    monkeypatch.setattr(resuming, "CLOSE_SECONDS", 0.01)
 
     class Open(Streams):
         async def stream(self, operation: Operation, request: Request, sent: Sent) -> AsyncGenerator[Received]:
@@ -361,15 +359,15 @@ async def test_an_agent_that_never_stops_after_its_last_word_is_left() -> None:
 
     agent = Endless(tasks=[Task(TASK, "c", TaskStatus(S.COMPLETED)), AssertionError()])
     events = await told(agent.following())
-    assert len(events) == 2 + resuming.MOST_LATE_EVENTS
+    assert len(events) == 2 + resuming.MAX_LATE_EVENTS
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("foreign", [Task("other", "c", SUBMITTED), StatusUpdate("other", "c", SUBMITTED)])
 async def test_a_stream_that_speaks_of_another_task_is_refused(foreign: StreamEvent) -> None:
-    with pytest.raises(PeerProtocolError, match="speaks of another: other"):
+    with pytest.raises(PeerProtocolError, match="of another task: other"):
         await told(Streams([BEGUN, foreign]).following())
-    with pytest.raises(PeerProtocolError, match="speaks of another: other"):
+    with pytest.raises(PeerProtocolError, match="of another task: other"):
         await told(Streams([foreign]).following(), subscribes=True)
 
 
@@ -383,7 +381,7 @@ async def test_a_look_that_finds_another_task_is_refused() -> None:
 @pytest.mark.anyio
 async def test_a_look_that_finds_no_task_is_refused() -> None:
     agent = Streams([BEGUN, BROKEN], tasks=[Message("m", Role.AGENT, ())])  # pyright: ignore[reportArgumentType]
-    with pytest.raises(PeerProtocolError, match="no task where it had one"):
+    with pytest.raises(PeerProtocolError, match="something else than a task"):
         await told(agent.following())
 
 
@@ -422,7 +420,7 @@ async def test_a_stream_is_taken_up_for_as_long_as_an_outage_may_take() -> None:
     """A container takes longer to start anew than a handful of attempts."""
     broken: list[StreamEvent | Received | Exception] = [BROKEN]
     agent = Streams([Received(BEGUN, "1"), BROKEN], *[broken] * 1_000)
-    with pytest.raises(StreamTruncatedError, match="again: broken") as caught:
+    with pytest.raises(StreamTruncatedError, match="resumed: broken") as caught:
         await told(agent.following(CURSOR, attempts=1, first_pause=0.2, outage=60))
     assert 60 <= sum(agent.waited) <= 65
     assert (caught.value.task_id, caught.value.cursor) == (TASK, "1")
@@ -435,19 +433,19 @@ async def test_looks_at_a_task_go_on_after_an_outage() -> None:
     away: list[Task | Exception] = [BROKEN] * 10
     agent = Streams(tasks=[WORKING, *away, DONE])
     with fail_after(5):
-        events = [event async for event in agent.following(attempts=1, first_pause=0.2, outage=60).looks(TASK)]
+        events = [event async for event in agent.following(attempts=1, first_pause=0.2, outage=60).polls(TASK)]
     assert events == [WORKING, WHOLE, status(S.COMPLETED)]
     agent = Streams(tasks=[WORKING, BROKEN])
     with fail_after(5), pytest.raises(StreamTruncatedError) as caught:
-        _ = [event async for event in agent.following(attempts=1, first_pause=0.2, outage=60).looks(TASK)]
+        _ = [event async for event in agent.following(attempts=1, first_pause=0.2, outage=60).polls(TASK)]
     assert caught.value.__cause__ is BROKEN
     with fail_after(5), pytest.raises(UnreachableError, match="broken"):
-        _ = [event async for event in Streams(tasks=[BROKEN]).following().looks(TASK)]
+        _ = [event async for event in Streams(tasks=[BROKEN]).following().polls(TASK)]
 
 
 @pytest.mark.anyio
 async def test_a_stream_is_not_spread_over_connections_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resuming, "MOST_CONNECTIONS", 5)
+    monkeypatch.setattr(resuming, "MAX_CONNECTIONS", 5)
     agent = Streams([BEGUN, BROKEN], *([status(S.WORKING, str(number)), BROKEN] for number in range(50)))
     with pytest.raises(StreamTruncatedError):
         await told(agent.following())
@@ -522,9 +520,9 @@ async def test_a_task_that_had_ended_is_told_whole_and_with_its_status_under_one
 @pytest.mark.anyio
 async def test_a_stream_can_be_taken_up_from_a_cursor_that_was_kept() -> None:
     agent = ScriptedAgent(TEXT, Manner.NUMBERED, happened=3)
-    following = Following(agent.calls())
+    following = ResumableStream(agent.calls())
     with fail_after(5):
-        events = [event async for event in following.events(ops.SUBSCRIBE_TO_TASK, SUBSCRIBE, after="2")]
+        events = [event async for event in following.events(SUBSCRIBE, after="2")]
     assert events == list(TEXT[2:])
     assert (agent.subscriptions, following.cursor) == (["2"], "5")
 
@@ -535,8 +533,8 @@ async def test_an_agent_that_does_not_stream_is_looked_at_until_the_task_is_over
     following = agent.following()
     following.seen.add(BEGUN)
     with fail_after(5):
-        events = [event async for event in following.looks()]
-        assert [event async for event in following.looks()] == []
+        events = [event async for event in following.polls(TASK)]
+        assert [event async for event in following.polls(TASK)] == []
     assert events == [status(S.WORKING), WHOLE, status(S.COMPLETED)]
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parley.client.streams.streamed_task import GrowingTask
+from parley.client.streams.streamed_task import StreamedTask
 from parley.protocol.events import ArtifactUpdate, StatusUpdate, StreamEvent, TaskCreated
 from parley.protocol.lifecycle import fold
 from parley.protocol.messages import DataPart, Message, Role, TextPart
@@ -50,8 +50,8 @@ snapshots = st.builds(
 )
 
 
-def grown(*events: StreamEvent) -> GrowingTask:
-    seen = GrowingTask()
+def grown(*events: StreamEvent) -> StreamedTask:
+    seen = StreamedTask()
     for event in events:
         seen.add(event)
     return seen

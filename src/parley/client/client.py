@@ -30,8 +30,9 @@ from parley.client.errors import TaskFailedError, TimedOutError
 from parley.client.guard import Guard, read_target
 from parley.client.options import Bounds, Retries, Timeouts
 from parley.client.reply import Reply, Update
-from parley.client.streams.added_text import Spoken
-from parley.client.streams.resuming import FIRST_LOOK_SECONDS, LOOK_SECONDS, Following
+from parley.client.streams.added_text import AddedText
+from parley.client.streams.resuming import SUBSCRIPTION_REFUSED, ResumableStream
+from parley.client.streams.task_reader import FIRST_POLL_SECONDS, POLL_SECONDS
 from parley.client.transports.connections import Connections, Tls
 from parley.client.transports.transport import Sent
 from parley.contents import parts_of
@@ -39,31 +40,21 @@ from parley.protocol import operations as ops
 from parley.protocol import requests as r
 from parley.protocol.cards import AgentCard, AgentInterface, Binding
 from parley.protocol.errors import (
-    InvalidParamsError,
     LocalProtocolError,
     MethodNotFoundError,
     PeerProtocolError,
-    TaskNotFoundError,
     UnsupportedOperationError,
 )
 from parley.protocol.events import StreamEvent
 from parley.protocol.extensions import CURSOR
 from parley.protocol.jsonvalue import JsonObject
 from parley.protocol.messages import Message, Role
-from parley.protocol.operations import Operation
 from parley.protocol.push import PushConfig
 from parley.protocol.tasks import Task, TaskState
 from parley.protocol.versions import Version
 
 MOST_EMPTY_PAGES = 20
 """In a row. An agent that filters after it has paged may have a few; one that means harm has them for ever."""
-
-_NO_STREAMS = (UnsupportedOperationError, MethodNotFoundError)
-_REFUSALS = {
-    ops.SEND_STREAMING_MESSAGE: _NO_STREAMS,
-    ops.SUBSCRIBE_TO_TASK: (*_NO_STREAMS, InvalidParamsError, TaskNotFoundError),
-}
-"""How agents say that they do not stream this; some call a task at which nobody works invalid, or unknown."""
 
 
 class Client:
@@ -248,7 +239,7 @@ class Client:
         answer = await self.send_message(r.SendMessageRequest(message, configuration))
         return Reply(self, await self.settled(answer) if wait else answer)
 
-    async def stream(
+    def stream(
         self,
         *contents: Any,
         task: Task | str | None = None,
@@ -267,20 +258,15 @@ class Client:
             *contents, task=task, context=context, skill=skill, metadata=metadata, message_id=message_id
         )
         request = r.SendMessageRequest(message, r.SendConfiguration(tuple(accepts), push))
-        async with aclosing(self._follow(ops.SEND_STREAMING_MESSAGE, request)) as updates:
-            async for update in updates:
-                yield update
+        return self._updates(request)
 
-    async def subscribe(self, task: Task | str, *, after: str | None = None) -> AsyncGenerator[Update]:
+    def subscribe(self, task: Task | str, *, after: str | None = None) -> AsyncGenerator[Update]:
         """Follow a task that exists already: the task as it stands, and what happens from then on.
 
         `after` is the `cursor` of an earlier update: an agent that has cursors then tells what came after it, and
         nothing else. Where nobody may subscribe, the task is read again and again until nobody works on it.
         """
-        request = r.SubscribeToTaskRequest(_id(task))
-        async with aclosing(self._follow(ops.SUBSCRIBE_TO_TASK, request, after=after)) as updates:
-            async for update in updates:
-                yield update
+        return self._updates(r.SubscribeToTaskRequest(_id(task)), after)
 
     async def get(self, task: Task | str, *, history: int | None = None) -> Reply:
         """A task as it stands."""
@@ -336,11 +322,9 @@ class Client:
         """Send a message and wait for the task or the reply."""
         return _of(await self.calls.call(ops.SEND_MESSAGE, request), Task, Message)
 
-    async def send_streaming_message(self, request: r.SendMessageRequest) -> AsyncGenerator[StreamEvent]:
-        """Send a message and follow what happens."""
-        async with aclosing(self._follow(ops.SEND_STREAMING_MESSAGE, request)) as updates:
-            async for update in updates:
-                yield update.event
+    def send_streaming_message(self, request: r.SendMessageRequest) -> AsyncGenerator[StreamEvent]:
+        """Send a message and stream the task's events."""
+        return self._events(self._stream(request), request)
 
     async def get_task(self, request: r.GetTaskRequest) -> Task:
         """Read a task."""
@@ -354,11 +338,9 @@ class Client:
         """Stop a task."""
         return _of(await self.calls.call(ops.CANCEL_TASK, request), Task)
 
-    async def subscribe_to_task(self, request: r.SubscribeToTaskRequest) -> AsyncGenerator[StreamEvent]:
-        """Follow a task that exists already."""
-        async with aclosing(self._follow(ops.SUBSCRIBE_TO_TASK, request)) as updates:
-            async for update in updates:
-                yield update.event
+    def subscribe_to_task(self, request: r.SubscribeToTaskRequest) -> AsyncGenerator[StreamEvent]:
+        """Stream the events of a task that exists already."""
+        return self._events(self._stream(request), request)
 
     async def create_push_config(self, request: r.CreatePushConfigRequest) -> PushConfig:
         """Register a webhook for a task."""
@@ -386,68 +368,58 @@ class Client:
             self.calls.card = card
         return card
 
-    # --- how ----------------------------------------------------------------------------------------------------------
+    # --- streams and polls --------------------------------------------------------------------------------------------
 
-    async def _follow(
-        self,
-        operation: Operation,
-        request: r.SendMessageRequest | r.SubscribeToTaskRequest,
-        *,
-        after: str | None = None,
+    def _stream(self, request: r.SendMessageRequest | r.SubscribeToTaskRequest) -> ResumableStream:
+        return ResumableStream(self.calls, tenant=request.tenant)
+
+    async def _updates(
+        self, request: r.SendMessageRequest | r.SubscribeToTaskRequest, after: str | None = None
     ) -> AsyncGenerator[Update]:
-        following = Following(self.calls, tenant=request.tenant)
-        spoken = Spoken(keeps_notes_apart=self.calls.declares(CURSOR))
-        async with aclosing(self._events(operation, request, following, after)) as events:
+        stream = self._stream(request)
+        added = AddedText(keeps_notes_apart=self.calls.declares(CURSOR))
+        async with aclosing(self._events(stream, request, after)) as events:
             async for event in events:
-                yield Update(event, following.seen, following.cursor, spoken.text(event))
+                yield Update(event, stream.seen, stream.cursor, added.text(event))
 
     async def _events(
         self,
-        operation: Operation,
+        stream: ResumableStream,
         request: r.SendMessageRequest | r.SubscribeToTaskRequest,
-        following: Following,
-        after: str | None,
+        after: str | None = None,
     ) -> AsyncGenerator[StreamEvent]:
-        """What is streamed; where the agent streams nothing, what looks at the task find."""
+        """The stream; if the agent does not stream this, what polling the task finds."""
+        is_send = isinstance(request, r.SendMessageRequest)
+        refusals = (UnsupportedOperationError, MethodNotFoundError) if is_send else SUBSCRIPTION_REFUSED
         if self.card.capabilities.streaming is not False:
-            cursor = after if self.calls.declares(CURSOR) else None
             try:
-                async with aclosing(following.events(operation, request, after=cursor)) as events:
+                async with aclosing(stream.events(request, after=after)) as events:
                     async for event in events:
                         yield event
                 return
-            except _REFUSALS[operation]:
-                if following.seen.task_id is not None:
+            except refusals:
+                if stream.seen.task_id is not None:
                     raise
-        async with aclosing(self._looks(request, following)) as events:
-            async for event in events:
-                yield event
-
-    async def _looks(
-        self, request: r.SendMessageRequest | r.SubscribeToTaskRequest, following: Following
-    ) -> AsyncGenerator[StreamEvent]:
-        """What happens, found out by reading the task again and again: for agents that do not stream."""
-        task_id = None
-        if isinstance(request, r.SubscribeToTaskRequest):
-            task_id = request.task_id
-        else:
+        task_id = "" if is_send else request.task_id
+        if is_send:
             configuration = structs.replace(request.configuration, return_immediately=True)
             answer = await self.send_message(structs.replace(request, configuration=configuration))
-            following.seen.add(answer)
+            stream.seen.add(answer)
             yield answer
-        async with aclosing(following.looks(task_id)) as events:
-            async for event in events:
-                yield event
+        if not stream.seen.is_over:
+            async with aclosing(stream.polls(task_id)) as events:
+                async for event in events:
+                    yield event
 
     async def settled(self, answer: Task | Message, *, tenant: str | None = None) -> Task | Message:
         """The answer once nobody is at work on it: some agents answer at once, although they were asked to wait."""
         deadline = time.monotonic() + self._timeouts.reply
-        pause = FIRST_LOOK_SECONDS
+        pause = FIRST_POLL_SECONDS
         while isinstance(answer, Task) and answer.status.state in (TaskState.SUBMITTED, TaskState.WORKING):
             if time.monotonic() > deadline:
                 raise TimedOutError("The agent is still at work on the task")
             await self.calls.sleep(pause)
-            pause = min(pause * 2, LOOK_SECONDS)
+            pause = min(pause * 2, POLL_SECONDS)
             answer = await self.get_task(r.GetTaskRequest(answer.id, tenant=tenant))
         return answer
 

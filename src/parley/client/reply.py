@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from parley.client.questions import question_of
-from parley.client.streams.streamed_task import GrowingTask
+from parley.client.streams.streamed_task import StreamedTask
 from parley.protocol.events import ArtifactUpdate, StreamEvent
 from parley.protocol.jsonvalue import JsonValue
 from parley.protocol.lifecycle import is_interrupted, is_terminal
@@ -112,7 +112,7 @@ class Update(Struct, frozen=True, gc=False):
     """An event of a stream, and the task as it has grown by now: its state and so on are those of all that has come."""
 
     event: StreamEvent
-    seen: GrowingTask
+    seen: StreamedTask
     cursor: str | None = None
     """Where `subscribe` can go on after this event, also in another process; None if the agent has no cursors."""
     told: str | None = None

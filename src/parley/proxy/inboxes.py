@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 
 from msgspec import structs
 
-from parley.client.streams.streamed_task import GrowingTask
+from parley.client.streams.streamed_task import StreamedTask
 from parley.client.webhooks import WebhookReceiver
 from parley.engine.caller import Caller
 from parley.engine.deliveries import Deliveries
@@ -177,7 +177,7 @@ def _news(before: Task, told: StreamEvent) -> Sequence[TaskEvent]:
     added = [
         MessageAdded(told.id, told.context_id, message) for message in told.history if message.message_id not in known
     ]
-    grown = GrowingTask()
+    grown = StreamedTask()
     grown.add(before)
     steps: list[TaskEvent] = []
     for step in grown.difference(told):

@@ -19,7 +19,6 @@ from msgspec import structs
 from parley.engine.caller import Caller
 from parley.engine.paging import cut_history
 from parley.engine.views import Numbered
-from parley.protocol import operations as ops
 from parley.protocol import requests as r
 from parley.protocol.errors import (
     A2AError,
@@ -120,7 +119,7 @@ class Sending:
         is_first = True
         async with self._expecting(send):
             send = await self._with_task(send)
-            async with aclosing(self._upstream.follow(ops.SEND_STREAMING_MESSAGE, send.asked, after)) as events:
+            async with aclosing(self._upstream.follow(send.asked, after)) as events:
                 async for number, event in events:
                     if is_first:
                         is_first = False
@@ -279,7 +278,7 @@ class Sending:
             answer = await client.send_message(structs.replace(send.asked, configuration=configuration))
             send.view.event(answer)
             return await client.settled(answer, tenant=send.asked.tenant)
-        async with aclosing(self._upstream.follow(ops.SEND_STREAMING_MESSAGE, send.asked, None)) as events:
+        async with aclosing(self._upstream.follow(send.asked, None)) as events:
             async for _, last in events:
                 send.view.event(last)
                 await self._heard(send, last)

@@ -11,7 +11,6 @@ from contextlib import aclosing
 
 from parley.engine.caller import Caller
 from parley.engine.views import Numbered
-from parley.protocol import operations as ops
 from parley.protocol import requests as r
 from parley.protocol.errors import InvalidParamsError, TaskNotFoundError, UnsupportedOperationError
 from parley.protocol.events import StatusUpdate
@@ -40,7 +39,7 @@ async def subscribed(
             following.begin_with(task)
             yield 0, view.task(task)
     try:
-        async with aclosing(upstream.follow(ops.SUBSCRIBE_TO_TASK, asked, after, following)) as events:
+        async with aclosing(upstream.follow(asked, after, following)) as events:
             async for number, event in events:
                 yield number, view.event(event)
     except (UnsupportedOperationError, InvalidParamsError, TaskNotFoundError):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from parley.client.client import Client
 from parley.client.errors import ClientError, CredentialsError
-from parley.client.streams.resuming import Following
+from parley.client.streams.resuming import ResumableStream
 from parley.engine.views import Numbered
 from parley.protocol import requests as r
 from parley.protocol.errors import (
@@ -26,7 +26,6 @@ from parley.protocol.errors import (
     UnavailableError,
 )
 from parley.protocol.extensions import CURSOR
-from parley.protocol.operations import Operation
 from parley.protocol.tasks import Task
 from parley.protocol.versions import Version
 from parley.proxy.forwarding import brought, challenges_for
@@ -92,17 +91,20 @@ class Upstream:
         """A task as the agent has it."""
         return await self.client.get_task(r.GetTaskRequest(task_id, tenant=tenant))
 
-    def following(self, tenant: str | None) -> Following:
+    def following(self, tenant: str | None) -> ResumableStream:
         """A stream that is to be followed."""
-        return Following(self.client.calls, tenant=tenant)
+        return ResumableStream(self.client.calls, tenant=tenant)
 
     async def follow(
-        self, operation: Operation, request: r.Request, after: int | None, following: Following | None = None
+        self,
+        request: r.SendMessageRequest | r.SubscribeToTaskRequest,
+        after: int | None,
+        following: ResumableStream | None = None,
     ) -> AsyncGenerator[Numbered]:
         """The agent's events with the numbers that it gives them, and 0 if it gives none."""
         following = following or self.following(request.tenant)
-        cursor = str(after) if after is not None and self.has_cursors else None
-        async with aclosing(following.events(operation, request, after=cursor)) as events:
+        cursor = str(after) if after is not None else None
+        async with aclosing(following.events(request, after=cursor)) as events:
             async for event in events:
                 yield _number(following.cursor) if self.has_cursors else 0, event
 

@@ -10,7 +10,7 @@ from parley.check.cases.reading import read_task
 from parley.check.endpoints.probe import Probe
 from parley.check.expectations import expect, parsed
 from parley.check.findings import Broken, Undecided
-from parley.client.streams.streamed_task import GrowingTask
+from parley.client.streams.streamed_task import StreamedTask
 from parley.protocol import operations as ops
 from parley.protocol.cards import Binding
 from parley.protocol.errors import PeerProtocolError, UnsupportedOperationError
@@ -179,15 +179,15 @@ async def order(probe: Probe) -> str:
     return "What was streamed is what the task holds"
 
 
-def grown(events: list[StreamEvent]) -> GrowingTask:
+def grown(events: list[StreamEvent]) -> StreamedTask:
     """What the events of a stream say of a task."""
-    growing = GrowingTask()
+    growing = StreamedTask()
     for event in events:
         growing.add(event)
     return growing
 
 
-def add_up(growing: GrowingTask, held: Task) -> None:
+def add_up(growing: StreamedTask, held: Task) -> None:
     """Make sure that a stream told what its task holds. Raises Broken.
 
     Texts are compared, since how chunks are cut into parts is the server's business.

@@ -47,7 +47,7 @@ from parley.protocol.tasks import Task
 
 if TYPE_CHECKING:
     from parley.client.client import Client
-    from parley.client.streams.streamed_task import GrowingTask
+    from parley.client.streams.streamed_task import StreamedTask
 
 R = TypeVar("R")
 
@@ -272,7 +272,7 @@ class _Chat:
         self._code = code_of_state(task.status.state)
         return task
 
-    def _remember(self, seen: GrowingTask) -> None:
+    def _remember(self, seen: StreamedTask) -> None:
         reply_context = seen.reply.context_id if seen.reply else None
         self._context = seen.context_id or reply_context or self._context
         if seen.task_id:

@@ -23,7 +23,7 @@ from parley.cli.output.exit_codes import DONE, code_of_state, run
 from parley.cli.output.terminal_text import harmless_line
 from parley.cli.output.transcript import Transcript, consoles, say_event
 from parley.client.errors import StreamTruncatedError
-from parley.client.streams.streamed_task import GrowingTask
+from parley.client.streams.streamed_task import StreamedTask
 from parley.protocol.lifecycle import is_interrupted, is_terminal
 from parley.protocol.tasks import Task, TaskStatus
 
@@ -79,7 +79,7 @@ class _Sending:
         self._as_json = as_json
 
     async def stream(self, contents: list[Any], options: dict[str, Any]) -> int:
-        seen: GrowingTask | None = None
+        seen: StreamedTask | None = None
         async with self._how.client() as client:
             check_skill(client.card, options["skill"])
             try:
@@ -124,7 +124,7 @@ class _Sending:
             self._transcript.note(f"Task {harmless_line(task.id)} is {state}. See: {self._watch(task)}")
         return code_of_state(state)
 
-    def _say_how_to_watch(self, why: str, seen: GrowingTask | None) -> None:
+    def _say_how_to_watch(self, why: str, seen: StreamedTask | None) -> None:
         task = _task(seen)
         if task is not None and not self._as_json:
             self._transcript.note(f"{why}. See: {self._watch(task)}")
@@ -139,7 +139,7 @@ def how_to_answer(url: str, task_id: str, status: TaskStatus) -> str:
     return f"It waits. Answer with: parley send {shlex.quote(url)} {what} --task {_word(task_id)}"
 
 
-def _task(seen: GrowingTask | None) -> Task | None:
+def _task(seen: StreamedTask | None) -> Task | None:
     return seen.task() if seen is not None and seen.task_id else None
 
 

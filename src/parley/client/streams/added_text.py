@@ -25,7 +25,7 @@ _WORD = re.compile(r"\w")
 """What a text must have to be taken for a repetition: line breaks and rows of dashes come in equal pieces anyway."""
 
 
-class Spoken:
+class AddedText:
     """What the events of one stream have said."""
 
     def __init__(self, *, keeps_notes_apart: bool = False) -> None:

@@ -1,10 +1,7 @@
-"""Streams that survive: one that breaks is taken up again where it broke, and no chunk comes twice.
+"""A stream of events that resumes after a broken connection, without losing or repeating any.
 
-With an agent that declares cursors, from the last number. No other agent says what it will send after a break: some
-begin with a snapshot, some repeat what is in it, some leave out what happened meanwhile. So from then on what such an
-agent streams is only a hint that there is something new; what it is, a look at the task tells, and the difference to
-what was seen is told as events. Where nobody may subscribe, the task is looked at again and again. A stream that ends
-before its task, and cannot be taken up again, ends in an error.
+`NumberedEvents` and `UnnumberedEvents` say how to continue, depending on what the agent promises. Where the agent
+refuses subscriptions, the task is polled. A stream that ends before its task, and cannot be resumed, ends in an error.
 """
 
 from __future__ import annotations
@@ -12,10 +9,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
+from enum import Enum, auto
 
 from parley.client.calls import Calls
 from parley.client.errors import StreamTruncatedError, TimedOutError, UnreachableError
-from parley.client.streams.streamed_task import GrowingTask
+from parley.client.streams.numbered_events import NumberedEvents
+from parley.client.streams.streamed_task import StreamedTask
+from parley.client.streams.task_reader import TRUNCATED, TaskReader
+from parley.client.streams.unnumbered_events import UnnumberedEvents
 from parley.client.transports.transport import Received
 from parley.protocol import operations as ops
 from parley.protocol.errors import (
@@ -28,325 +29,216 @@ from parley.protocol.errors import (
     UnavailableError,
     UnsupportedOperationError,
 )
-from parley.protocol.events import ArtifactUpdate, StatusUpdate, StreamEvent
+from parley.protocol.events import StreamEvent
 from parley.protocol.extensions import CURSOR
 from parley.protocol.lifecycle import ends_stream
-from parley.protocol.messages import Message
-from parley.protocol.operations import Operation
-from parley.protocol.requests import GetTaskRequest, Request, SendMessageRequest, SubscribeToTaskRequest
+from parley.protocol.requests import SendMessageRequest, SubscribeToTaskRequest
 from parley.protocol.tasks import Task
 
-LOOK_SECONDS = 1.0
-"""How often a task is read that cannot be followed: its agent does not stream, or lets nobody subscribe."""
+CLOSE_SECONDS = 1.0
+"""Time for the agent to close a stream after the last event, so that the connection can be reused."""
 
-FIRST_LOOK_SECONDS = 0.05
-"""After which it is read for the second time; most tasks take little longer. The pauses double from there."""
+MAX_LATE_EVENTS = 100
+"""Events that are accepted after the last one; some agents send artifacts there."""
 
-LONGEST_SILENCE = 5.0
-"""Seconds without an event after which a task is read that somebody has subscribed to; from there they double. To a
-reader who came at the moment the task ended, some agents (a2a-sdk before 1.0) send heartbeats and nothing else."""
+MAX_CONNECTIONS = 1_000
+"""Connections of one stream: 16 hours, if a proxy cuts it every minute."""
 
-LAST_MOMENT = 1.0
-"""Seconds that an agent has to close a stream after its last word, so that the connection can be used again."""
+MAX_VAIN_STREAMS = 1
+"""Streams in a row that may end without news before the task is polled instead."""
 
-MOST_LATE_EVENTS = 100
-"""What careless agents send after the last word is taken, but not without end."""
-
-MOST_CONNECTIONS = 1_000
-"""Over which one stream may be spread: 16 hours, if something in between cuts it every minute."""
+SUBSCRIPTION_REFUSED = (UnsupportedOperationError, MethodNotFoundError, InvalidParamsError, TaskNotFoundError)
+"""How agents refuse a subscription. Some call a task that is not running invalid, or unknown."""
 
 
-class Following:
-    """One stream, over as many connections as it takes. `seen` is the task as it has grown so far."""
+class _Start(Enum):
+    """What the first event of a stream may be."""
+
+    NEW_TASK = auto()
+    ANSWER = auto()
+    """A message to a task that exists: the stream may begin with the task as it was before."""
+    SUBSCRIPTION = auto()
+    """The stream begins with the task."""
+    CONTINUATION = auto()
+    """After a cursor: the stream has later events only, or none."""
+
+
+class ResumableStream:
+    """One stream over as many connections as it takes. `seen` is the task as the events so far have shown it."""
 
     def __init__(self, calls: Calls, *, tenant: str | None = None) -> None:
-        self.seen = GrowingTask()
+        self.seen = StreamedTask()
         self._calls = calls
         self._tenant = tenant
-        self._task_id: str | None = None
-        self._has_numbers = calls.declares(CURSOR)
-        self._cursor: str | None = None
-        self._needs_looks = False
-        self._waits = False
-        self._is_continued = False
-        self._is_answer = False
-        self._looked_at = 0.0
-        self._has_news = False
-        self._connections = 1
+        self._reader = TaskReader(calls, self.seen, tenant)
+        self._unnumbered = UnnumberedEvents(calls, self.seen, self._reader)
+        self._mode = NumberedEvents(calls, self.seen) if calls.declares(CURSOR) else self._unnumbered
+        self._start = _Start.NEW_TASK
+        self._task_id = ""
+        self._began_waiting = False
+        """The task was waiting for input when the stream began, and still is: that does not end the stream."""
+        self._is_polled = False
         self._size = 0
+        self._connections = 1
         self._failures = 0
-        self._broken_at = 0.0
+        self._failing_since = 0.0
         self._vain_streams = 0
 
     @property
     def cursor(self) -> str | None:
-        """From where the stream can be taken up again, if the agent says so."""
-        return self._cursor
+        """Where the stream can be resumed later; None if the agent does not number its events."""
+        return self._mode.cursor
 
     def begin_with(self, task: Task) -> None:
-        """Take a task that was read a moment ago for the first event of a subscription to it."""
-        for step in self._first_steps(task):
-            self._take(step)
+        """Use a task that was just read as the first event of the subscription to it."""
+        self._began_waiting = ends_stream(task.status.state)
+        self._add(task)
 
-    async def events(
-        self, operation: Operation, request: Request, *, after: str | None = None
+    def events(
+        self, request: SendMessageRequest | SubscribeToTaskRequest, *, after: str | None = None
     ) -> AsyncGenerator[StreamEvent]:
-        """Every event once, until the stream's last word; those after a cursor, if one is given.
+        """Every event once, to the end of the stream; if the agent numbers its events, those after a cursor.
 
         Raises:
-            StreamTruncatedError: it broke and could not be taken up again.
-            UnreachableError: it broke before anything was known of a task.
-            A2AError: the agent refuses, or reports that it failed.
-            PeerProtocolError: the agent speaks of another task, or not in A2A.
+            StreamTruncatedError: it broke and could not be resumed.
+            UnreachableError: it broke before the task was known.
+            A2AError: the agent refuses, or reports a failure.
+            PeerProtocolError: an event belongs to another task, or is not valid A2A.
         """
-        self._cursor = after
-        self._is_answer = isinstance(request, SendMessageRequest) and request.message.task_id is not None
-        if isinstance(request, SubscribeToTaskRequest):
-            self._task_id = request.task_id
-            self._needs_looks = not self._has_numbers
-            self._is_continued = after is not None
-        source = self._calls.stream(operation, request, after=after)
-        if self._needs_looks:
-            source = self._attended(source)
+        is_continued = after is not None and isinstance(self._mode, NumberedEvents)
+        if is_continued:
+            self._mode.cursor = after
+        if isinstance(request, SendMessageRequest):
+            is_answer = request.message.task_id is not None
+            self._start = _Start.CONTINUATION if is_continued else _Start.ANSWER if is_answer else _Start.NEW_TASK
+            return self._follow(self._calls.stream(ops.SEND_STREAMING_MESSAGE, request, after=self.cursor))
+        self._start, self._task_id = _Start.CONTINUATION if is_continued else _Start.SUBSCRIPTION, request.task_id
+        return self._follow(self._mode.subscribe(request))
+
+    def polls(self, task_id: str) -> AsyncGenerator[StreamEvent]:
+        """What polling a task finds, for agents that do not stream. It begins with the task unless that was seen."""
+        self._start, self._task_id = _Start.SUBSCRIPTION, task_id
+        return self._follow(self._poll())
+
+    async def _follow(self, source: AsyncGenerator[Received]) -> AsyncGenerator[StreamEvent]:
         while True:
             problem: ParleyError | None = None
             try:
                 async with aclosing(source):
                     async for received in source:
-                        for step in await self._steps(received):
-                            self._take(step)
-                            yield step
-                        if self._is_last_word:
+                        for event in await self._events_of(received):
+                            self._add(event)
+                            yield event
+                        if self._is_complete:
                             break
-                    for received in await self._late(source):
-                        for step in await self._steps(received):
-                            self._take(step)
-                            yield step
-                if self.seen.is_over or (self._is_continued and self.seen.task_id is None):
-                    return  # the end, or there is nothing after the cursor
+                    for received in await _late_events(source):
+                        for event in await self._events_of(received):
+                            self._add(event)
+                            yield event
+                if self.seen.is_over or (self._start is _Start.CONTINUATION and self.seen.task_id is None):
+                    return
                 self._vain_streams += 1
             except (UnreachableError, UnavailableError) as error:
                 if self.seen.task_id is None:
                     raise
-                if isinstance(error, TimedOutError) and not self._has_numbers:
-                    self._vain_streams += 1  # silence is no failure: perhaps the agent thinks, and sends no heartbeats
+                if isinstance(error, TimedOutError) and self._mode is self._unnumbered:
+                    self._vain_streams += 1  # an agent without heartbeats may be silent while it works
                 problem = error
             except A2AError as error:
                 if self._connections == 1:
                     raise
-                raise self._truncated(error) from _in_a_sentence(error)
+                raise self._truncated(error) from _without_history(error)
             await self._pause(problem)
-            source = self._again()
+            source = self._reconnect()
 
-    async def looks(self, task_id: str | None = None) -> AsyncGenerator[StreamEvent]:
-        """What looks at a task find, until nobody is at work on it: for agents that do not stream.
+    # --- events -------------------------------------------------------------------------------------------------------
 
-        It begins with the task, unless that was seen already.
-
-        Raises:
-            StreamTruncatedError: there was no news for too long, or nobody to ask for it.
-        """
-        self._task_id = self._task_id or task_id
-        while not self.seen.is_over:
-            try:
-                async with aclosing(self._watch()) as looks:
-                    async for received in looks:
-                        for step in await self._steps(received):
-                            self._take(step)
-                            yield step
-            except (UnreachableError, UnavailableError) as error:
-                if self.seen.task_id is None:
-                    raise
-                await self._pause(error)
-
-    # --- what is received ---------------------------------------------------------------------------------------------
-
-    async def _steps(self, received: Received) -> list[StreamEvent]:
-        """The events that something received stands for: itself, or what a look at the task knows beyond it."""
+    async def _events_of(self, received: Received) -> list[StreamEvent]:
         event = received.event
         self._size += received.size
-        if self._size > self._calls.bounds.stream_bytes:  # over all connections: each may be an endless one's next part
+        if self._size > self._calls.bounds.stream_bytes:  # over all connections
             raise PeerProtocolError(f"The stream has more than {self._calls.bounds.stream_bytes} bytes")
-        self._check_subject(event)
-        if self._has_numbers and received.cursor is not None:
-            if self._was_received(received):
-                return []
-            self._cursor = received.cursor
-        if self.seen.task_id is None and self._task_id is not None and not self._is_continued:
-            return self._first_steps(event if isinstance(event, Task) else await self._look())
-        if self.seen.task_id is None and self._is_answer and isinstance(event, Task):
-            return self._first_steps(event)
-        if isinstance(event, Task) and self.seen.task_id is not None:
-            return self._news(event)
-        if not self._needs_looks or isinstance(event, Message):
-            if isinstance(event, StatusUpdate) and ends_stream(event.status.state):
-                return [*await self._unstreamed(event), event]
-            return [event]
-        if isinstance(event, StatusUpdate) and not self.seen.is_over and not _ends(event):
-            # A word on how it goes on. If it is an old one, it does no harm while the task is at work.
-            return [] if event.status == self.seen.status else [event]
-        if isinstance(event, ArtifactUpdate) and self.seen.has(event):
-            return []  # probably an old one; if not, the next look finds it
-        return self._news(await self._look())
-
-    def _first_steps(self, task: Task) -> list[StreamEvent]:
-        """What somebody who subscribes or answers may get first: the task as it stood.
-
-        One that waits is not the end then: what comes next is asked for.
-        """
-        self._waits = ends_stream(task.status.state)
-        return [task]
-
-    def _news(self, snapshot: Task) -> list[StreamEvent]:
-        if self.seen.is_ahead_of(snapshot):
+        self._check_task_id(event)
+        if not self._mode.is_new(received):
             return []
-        news = self.seen.difference(snapshot)
-        self.seen.learn(snapshot)
-        return news
+        is_task = isinstance(event, Task)
+        if self.seen.task_id is not None:
+            return self.seen.news_in(event) if is_task else await self._mode.events_of(event)
+        if self._start is _Start.SUBSCRIPTION or (self._start is _Start.ANSWER and is_task):
+            task = event if is_task else await self._reader.read(self._task_id)
+            self._began_waiting = ends_stream(task.status.state)
+            return [task]
+        return [event] if is_task else await self._mode.events_of(event)
 
-    async def _unstreamed(self, end: StatusUpdate) -> list[StreamEvent]:
-        """What an agent has made by its last word and did not stream: some (fasta2a) keep it for who reads the task."""
-        has_answer = self.seen.has_answer or end.status.message is not None
-        if has_answer or self.seen.is_over or self._has_numbers:
-            return []
-        with suppress(UnreachableError, A2AError):  # the end is the end, also where nobody knows more
-            snapshot = await self._look(end.task_id)
-            if snapshot.status.state is end.status.state:
-                return [step for step in self._news(snapshot) if isinstance(step, ArtifactUpdate)]
-        return []
+    def _check_task_id(self, event: StreamEvent) -> None:
+        expected = self.seen.task_id or self._task_id
+        task_id = event.id if isinstance(event, Task) else event.task_id
+        if expected and task_id is not None and task_id != expected:
+            raise PeerProtocolError(f"The stream of task {expected} has an event of another task: {task_id[:50]}")
 
-    def _take(self, step: StreamEvent) -> None:
-        self.seen.add(step)
-        self._waits = self._waits and self.seen.is_over
-        self._has_news = True
-        self._failures = self._vain_streams = 0  # only news count: an agent may close each stream after a snapshot
+    def _add(self, event: StreamEvent) -> None:
+        self.seen.add(event)
+        self._began_waiting = self._began_waiting and self.seen.is_over
+        self._failures = self._vain_streams = 0  # only news count: some agents close each stream after a snapshot
 
     @property
-    def _is_last_word(self) -> bool:
-        return self.seen.is_over and (self.seen.has_ended or not self._waits)
+    def _is_complete(self) -> bool:
+        return self.seen.is_over and (self.seen.has_ended or not self._began_waiting)
 
-    def _check_subject(self, event: StreamEvent) -> None:
-        """Refuse what belongs to another task."""
-        expected = self.seen.task_id or self._task_id
-        subject = event.id if isinstance(event, Task) else event.task_id
-        if expected is not None and subject is not None and subject != expected:
-            raise PeerProtocolError(f"The stream of task {expected} speaks of another: {subject[:50]}")
+    # --- reconnecting -------------------------------------------------------------------------------------------------
 
-    def _was_received(self, received: Received) -> bool:
-        """Whether an event came before. A task that had ended is told twice under one number: whole, and its status."""
-        number, last = _number(received.cursor), _number(self._cursor)
-        if number is None or last is None or number > last:
-            return False
-        event = received.event
-        is_echo = number == last and isinstance(event, StatusUpdate) and event.status == self.seen.status
-        return not (is_echo and self.seen.is_untouched)
-
-    async def _late(self, source: AsyncGenerator[Received]) -> list[Received]:
-        """What comes after the last word, until the agent closes or has had its time."""
-        late: list[Received] = []
-        with suppress(TimeoutError, ParleyError):
-            async with asyncio.timeout(LAST_MOMENT):
-                async for received in source:
-                    late.append(received)
-                    if len(late) == MOST_LATE_EVENTS:
-                        break
-        return late
-
-    # --- and again ----------------------------------------------------------------------------------------------------
-
-    async def _again(self) -> AsyncGenerator[Received]:
-        """The stream from where it broke, or looks at the task where nobody may subscribe to it."""
+    async def _reconnect(self) -> AsyncGenerator[Received]:
+        """A subscription that continues the stream; polls of the task, if it cannot be subscribed to."""
         self._connections += 1
-        if self._vain_streams <= 1:
+        if not self._is_polled and self._vain_streams <= MAX_VAIN_STREAMS:
+            if self._mode.cursor is None:
+                self._mode = self._unnumbered
             request = SubscribeToTaskRequest(self.seen.task_id or "", tenant=self._tenant)
-            self._needs_looks = self._needs_looks or self._cursor is None
             try:
-                source = self._calls.stream(ops.SUBSCRIBE_TO_TASK, request, after=self._cursor)
-                async with aclosing(self._attended(source) if self._needs_looks else source) as events:
-                    async for received in events:
+                async with aclosing(self._mode.subscribe(request)) as source:
+                    async for received in source:
                         yield received
                 return
-            except (UnsupportedOperationError, MethodNotFoundError, InvalidParamsError, TaskNotFoundError):
-                pass  # it has ended meanwhile, or the agent does not let anybody subscribe
-        async with aclosing(self._watch()) as looks:
-            async for received in looks:
+            except SUBSCRIPTION_REFUSED:
+                pass
+        async with aclosing(self._poll()) as polls:
+            async for received in polls:
                 yield received
 
-    async def _attended(self, source: AsyncGenerator[Received]) -> AsyncGenerator[Received]:
-        """What a subscription gives, and the task as it stands whenever that was nothing for a while."""
-        silence = LONGEST_SILENCE
-        async with aclosing(source):
-            while True:
-                coming = asyncio.ensure_future(anext(source, None))
-                try:
-                    while not (await asyncio.wait([coming], timeout=silence))[0]:
-                        silence *= 2
-                        with suppress(UnreachableError, A2AError):  # the subscription still stands
-                            yield Received(await self._look())
-                    received = await coming
-                finally:
-                    coming.cancel()
-                    await asyncio.wait([coming])
-                if received is None:
-                    return
-                silence = LONGEST_SILENCE
-                yield received
-
-    async def _watch(self) -> AsyncGenerator[Received]:
-        """The task as it stands, again and again until it is over or has had no news for too long."""
-        self._needs_looks, self._has_numbers, self._cursor = True, False, None
-        without_news, pause = 0.0, FIRST_LOOK_SECONDS
-        while without_news < self._calls.timeouts.reply:
-            task = await self._look()
-            self._has_news = False
-            yield Received(task)  # and whoever gets it says whether there is news in it
-            if self.seen.is_over:
-                return
-            await self._calls.sleep(pause)
-            without_news = 0.0 if self._has_news else without_news + pause
-            pause = min(pause * 2, LOOK_SECONDS)
-        raise self._truncated()
-
-    async def _look(self, named: str = "") -> Task:
-        """The task as it stands now, not more often than makes sense. `named` is its id, if no event was taken yet."""
-        now = asyncio.get_running_loop().time
-        pause = self._looked_at + self._calls.retries.first_pause - now()
-        if pause > 0:
-            await self._calls.sleep(pause)
-        task_id = self.seen.task_id or self._task_id or named
-        task = await self._calls.call(ops.GET_TASK, GetTaskRequest(task_id, tenant=self._tenant))
-        self._looked_at = now()
-        if not isinstance(task, Task):
-            raise PeerProtocolError("The agent has no task where it had one")
-        return task
+    def _poll(self) -> AsyncGenerator[Received]:
+        self._is_polled, self._mode = True, self._unnumbered
+        return self._reader.poll(self.seen.task_id or self._task_id)
 
     async def _pause(self, problem: ParleyError | None) -> None:
         now, retries = self._calls.clock(), self._calls.retries
-        self._broken_at = now if self._failures == 0 else self._broken_at
+        self._failing_since = now if self._failures == 0 else self._failing_since
         self._failures += 1
-        has_lasted = self._failures > retries.attempts and now - self._broken_at >= retries.outage
-        if (problem is not None and has_lasted) or self._connections >= MOST_CONNECTIONS:
-            raise self._truncated(problem) from _in_a_sentence(problem)
+        is_over = self._failures > retries.attempts and now - self._failing_since >= retries.outage
+        if (problem is not None and is_over) or self._connections >= MAX_CONNECTIONS:
+            raise self._truncated(problem) from _without_history(problem)
         pause = retries.first_pause * 2.0 ** min(self._failures - 1, 20)
         await self._calls.sleep(min(pause, retries.longest_pause))
 
-    def _truncated(self, problem: ParleyError | None = None) -> StreamTruncatedError:
-        text = "The stream ended before its task did, and could not be taken up again"
-        because = f": {problem}" if problem is not None else ""
-        return StreamTruncatedError(f"{text}{because}", task_id=self.seen.task_id, cursor=self._cursor)
+    def _truncated(self, problem: ParleyError | None) -> StreamTruncatedError:
+        text = TRUNCATED if problem is None else f"{TRUNCATED}: {problem}"
+        return StreamTruncatedError(text, task_id=self.seen.task_id, cursor=self.cursor)
 
 
-def _in_a_sentence(problem: ParleyError | None) -> ParleyError | None:
-    """The same without its history: of the last of many attempts nobody wants to read how each layer saw it."""
+async def _late_events(source: AsyncGenerator[Received]) -> list[Received]:
+    """What comes after the last event, until the agent closes the stream or `CLOSE_SECONDS` are over."""
+    late: list[Received] = []
+    with suppress(TimeoutError, ParleyError):
+        async with asyncio.timeout(CLOSE_SECONDS):
+            async for received in source:
+                late.append(received)
+                if len(late) == MAX_LATE_EVENTS:
+                    break
+    return late
+
+
+def _without_history(problem: ParleyError | None) -> ParleyError | None:
+    """The error without its cause and traceback: the layers of the last of many attempts tell nothing."""
     if problem is None:
         return None
     problem.__cause__ = None
     return problem.with_traceback(None)
-
-
-def _ends(event: StatusUpdate) -> bool:
-    return event.final or ends_stream(event.status.state)
-
-
-def _number(cursor: str | None) -> int | None:
-    return int(cursor) if cursor and cursor.isascii() and cursor.isdigit() and len(cursor) < 16 else None

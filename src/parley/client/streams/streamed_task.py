@@ -1,8 +1,8 @@
-"""A task as a stream's reader has seen it so far, and what a snapshot knows beyond that.
+"""A task as the events of a stream have shown it so far, and what a snapshot adds to that.
 
-Tolerant on purpose: other people's agents send what no table allows, and what they say is shown as they say it. The one
-rule: after the events of `difference` the task is the snapshot, in its status and its artifacts, although texts may be
-cut into other parts. History and metadata, which no event carries, are taken over by `learn`.
+It accepts events that the lifecycle table forbids, because other agents send them. One rule holds: after the events of
+`difference`, the task equals the snapshot in status and artifacts, although texts may be split into other parts. No
+event carries history and metadata; `learn` takes them from a snapshot.
 """
 
 from __future__ import annotations
@@ -18,29 +18,31 @@ from parley.protocol.messages import Message, Part, TextPart, is_plain_text, joi
 from parley.protocol.tasks import Artifact, Task, TaskState, TaskStatus
 
 
-class GrowingTask:
-    """What the events of a stream have said of a task."""
+class StreamedTask:
+    """What the events of one stream have shown of a task."""
 
     def __init__(self) -> None:
+        self.event_count = 0
         self.task_id: str | None = None
         self.context_id: str | None = None
         self.status: TaskStatus | None = None
         self.reply: Message | None = None
         self._history: list[Message] = []
-        self._unkept: Message | None = None
-        """What was said with the status: it joins the history when the status changes."""
+        self._status_message: Message | None = None
+        """The message of the current status. It joins the history when the status changes."""
         self._metadata: JsonObject = {}
         self._was_final = False
-        self._is_untouched = False
+        self.ends_with_task = False
+        """Whether the last event was a whole task."""
         self._artifacts: dict[str, Artifact] = {}
         self._parts: dict[str, list[Part]] = {}
-        """The parts of the artifacts that have grown, as they came."""
+        """The parts of artifacts that were appended to, as they came."""
 
     @property
     def is_over(self) -> bool:
-        """Whether the stream has said its last word: a message alone, or a state in which nobody works.
+        """Whether this ends the stream: a message without a task, or a task that is not being worked on.
 
-        Agents of 0.x may also say `final` in any other state.
+        Agents of 0.x may also set `final` in any other state.
         """
         if self.status is None:
             return self.reply is not None and self.task_id is None
@@ -48,29 +50,25 @@ class GrowingTask:
 
     @property
     def state(self) -> TaskState:
-        """The task's state, submitted before anything was said of it; a message alone is complete."""
+        """The task's state; submitted while no event has named one, completed for a message without a task."""
         if self.status is not None:
             return self.status.state
         return TaskState.COMPLETED if self.is_over else TaskState.SUBMITTED
 
     @property
     def has_ended(self) -> bool:
-        """Whether the task has ended, so that nothing can follow."""
+        """Whether the task is in a terminal state."""
         return self.status is not None and is_terminal(self.status.state)
 
     @property
     def has_answer(self) -> bool:
-        """Whether there is anything to show for it: an artifact or a message."""
+        """Whether the agent has produced an artifact or a message."""
         return bool(self._artifacts) or self.reply is not None
 
-    @property
-    def is_untouched(self) -> bool:
-        """Whether a whole task was the last that was seen."""
-        return self._is_untouched
-
     def add(self, event: StreamEvent) -> None:
-        """Take an event in."""
-        self._is_untouched = isinstance(event, Task)
+        """Add an event."""
+        self.event_count += 1
+        self.ends_with_task = isinstance(event, Task)
         match event:
             case ArtifactUpdate():  # first, as most events are chunks
                 self.task_id, self.context_id = event.task_id, event.context_id
@@ -84,19 +82,19 @@ class GrowingTask:
                 self._artifacts = {artifact.artifact_id: artifact for artifact in event.artifacts}
                 self._parts = {}
             case StatusUpdate():
-                if self._unkept is not None:
-                    self._history.append(self._unkept)
-                self._unkept = event.status.message
+                if self._status_message is not None:
+                    self._history.append(self._status_message)
+                self._status_message = event.status.message
                 self._metadata = {**self._metadata, **event.metadata} if event.metadata else self._metadata
                 self.task_id, self.context_id, self.status = event.task_id, event.context_id, event.status
                 self._was_final = event.final
 
     def learn(self, snapshot: Task) -> None:
-        """Take from a snapshot what no event tells: the messages of the task, and its metadata."""
+        """Take from a snapshot what no event carries: history and metadata."""
         self._history = list(snapshot.history)
         self._metadata = snapshot.metadata
-        is_current = self.status is not None and _says_the_same(self.status, snapshot.status)
-        self._unkept = snapshot.status.message if is_current else None  # a status of before is in the history already
+        is_current = self.status is not None and _is_same_status(self.status, snapshot.status)
+        self._status_message = snapshot.status.message if is_current else None  # an older one is in the history
 
     def _add_chunk(self, event: ArtifactUpdate) -> None:
         name = event.artifact.artifact_id
@@ -112,18 +110,18 @@ class GrowingTask:
         return self._parts.get(name) or self._artifacts[name].parts
 
     def artifact(self, artifact_id: str) -> Artifact:
-        """An artifact as it has grown. Raises KeyError if there is none."""
+        """An artifact with all chunks so far. Raises KeyError if there is none."""
         artifact, parts = self._artifacts[artifact_id], self._parts.get(artifact_id)
         return artifact if parts is None else structs.replace(artifact, parts=joined(parts))
 
     def task(self) -> Task:
-        """The task as it has grown; what no event has said is left empty."""
+        """The task with all events so far; fields that no event has set are empty."""
         status = self.status or TaskStatus(TaskState.SUBMITTED)
         artifacts = tuple(self.artifact(name) for name in self._artifacts)
         return Task(self.task_id or "", self.context_id, status, artifacts, tuple(self._history), self._metadata)
 
     def has(self, event: ArtifactUpdate) -> bool:
-        """Whether the parts of a chunk are among those that were seen: then it may be an old one."""
+        """Whether all parts of a chunk were seen before, so that it may be a repeat."""
         name = event.artifact.artifact_id
         seen = self._seen_parts(name) if name in self._artifacts else ()
         return all(
@@ -131,9 +129,9 @@ class GrowingTask:
         )
 
     def is_ahead_of(self, snapshot: Task) -> bool:
-        """Whether a snapshot is an old one: the task is at work in it, and it has less of each artifact than was seen.
+        """Whether a snapshot is older than the events: every artifact in it has less than was seen.
 
-        The last word is never old.
+        A snapshot of a task that is not being worked on is never taken for older.
         """
         if ends_stream(snapshot.status.state):
             return False
@@ -147,54 +145,62 @@ class GrowingTask:
         return less or len(snapshot.artifacts) < len(self._artifacts)
 
     def difference(self, snapshot: Task) -> list[StreamEvent]:
-        """The events that lead from what was seen to a snapshot: what was appended, what is new, what was replaced.
+        """The events that turn the task as seen into the snapshot: chunks, new artifacts, replaced ones, the status.
 
-        Where no updates lead there, because artifacts are gone or stand in another order, it is the snapshot itself.
+        If updates cannot do that, because artifacts are gone or in another order, it is the snapshot itself.
         """
         names = [artifact.artifact_id for artifact in snapshot.artifacts]
         if names[: len(self._artifacts)] != list(self._artifacts):
             return [snapshot]
         events: list[StreamEvent] = []
         for artifact in snapshot.artifacts:
-            events.extend(self._steps_to(artifact, snapshot))
-        if self.status is None or not _says_the_same(self.status, snapshot.status):
+            events.extend(self._updates_to(artifact, snapshot))
+        if self.status is None or not _is_same_status(self.status, snapshot.status):
             events.append(StatusUpdate(snapshot.id, snapshot.context_id, snapshot.status))
         return events
 
-    def _steps_to(self, artifact: Artifact, snapshot: Task) -> list[StreamEvent]:
-        is_whole = is_terminal(snapshot.status.state)  # or more may follow; a snapshot does not tell
+    def news_in(self, snapshot: Task) -> list[StreamEvent]:
+        """What a snapshot adds, as events; nothing if it is older than the events so far."""
+        if self.is_ahead_of(snapshot):
+            return []
+        news = self.difference(snapshot)
+        self.learn(snapshot)
+        return news
+
+    def _updates_to(self, artifact: Artifact, snapshot: Task) -> list[StreamEvent]:
+        is_whole = is_terminal(snapshot.status.state)  # otherwise more chunks may follow
         replacement = ArtifactUpdate(snapshot.id, snapshot.context_id, artifact, last_chunk=is_whole)
         old = self._artifacts.get(artifact.artifact_id)
         if old is None:
             return [replacement]
         missing = _beyond(self._seen_parts(artifact.artifact_id), artifact.parts)
-        if missing is None or not _is_described_alike(described_again(old, artifact), artifact):
+        if missing is None or not _has_same_description(described_again(old, artifact), artifact):
             return [replacement]
-        if not missing and _is_described_alike(old, artifact):
+        if not missing and _has_same_description(old, artifact):
             return []
         chunk = structs.replace(artifact, parts=missing)
         return [ArtifactUpdate(snapshot.id, snapshot.context_id, chunk, append=True, last_chunk=is_whole)]
 
 
-def _says_the_same(one: TaskStatus, other: TaskStatus) -> bool:
+def _is_same_status(one: TaskStatus, other: TaskStatus) -> bool:
     if one.state is not other.state or one.message != other.message:
         return False
-    # Some agents ask without a word, and then again: only the time tells a question from the one before.
+    # Some agents ask twice without a message: only the timestamp tells the second question from the first.
     return not is_interrupted(one.state) or None in (one.timestamp, other.timestamp) or one.timestamp == other.timestamp
 
 
-def _is_described_alike(one: Artifact, other: Artifact) -> bool:
+def _has_same_description(one: Artifact, other: Artifact) -> bool:
     return structs.replace(one, parts=(), index=None) == structs.replace(other, parts=(), index=None)
 
 
 def _beyond(seen: Sequence[Part], known: Sequence[Part]) -> tuple[Part, ...] | None:
-    """The parts after those that were seen, or None if these are others. Texts may be cut differently."""
+    """The known parts after the seen ones, or None if they do not continue those. Texts may be split differently."""
     if tuple(known[: len(seen)]) == tuple(seen):
         return joined(known[len(seen) :])
     before, after = joined(seen), joined(known)
     if after[: len(before)] == before:
         return after[len(before) :]
-    cut = len(before) - 1  # where the text goes on that was seen last
+    cut = len(before) - 1  # the last text that was seen, which may go on
     last, grown = before[cut], after[cut] if cut < len(after) else None
     if before[:cut] != after[:cut] or grown is None or not (is_plain_text(last) and is_plain_text(grown)):
         return None
