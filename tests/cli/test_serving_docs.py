@@ -89,7 +89,7 @@ async def test_who_asks_at_a_mounted_agents_url_is_told_where_its_card_is() -> N
         async with site.router.lifespan_context(site), AsyncClient(transport=ASGITransport(site)) as client:
             reply = await client.get("http://here/echo/")
     assert reply.json()["error"]["message"] == (
-        "JSON-RPC is answered to POST here; the card is at http://here/echo/.well-known/agent-card.json"
+        "This URL accepts JSON-RPC with POST; the agent card is at http://here/echo/.well-known/agent-card.json"
     )
 
 

@@ -458,7 +458,7 @@ async def test_a_task_goes_on_when_its_caller_leaves_and_nobody_reads_its_stream
             async with aclosing(peer.stream(ops.SEND_STREAMING_MESSAGE, request)) as events:
                 task = await anext(events)
                 assert proxied_service.engine.runs.working == 1
-            while proxied_service.engine.runs.working or len(app.pulse):
+            while proxied_service.engine.runs.working or len(app.monitor):
                 await asyncio.sleep(0.01)
             assert service.engine.runs.working == 1
             assert (await peer.cancel(task.id)).status.state is TaskState.CANCELED

@@ -33,8 +33,7 @@ from parley.proxy.forwarding import Forwarding, challenges_for
 from parley.proxy.proxied import proxied
 from parley.server.app import App
 from parley.server.limits import ServerLimits
-from parley.server.security.credentials import ANONYMOUS
-from parley.server.security.credentials import Credentials as ServerCredentials
+from parley.server.security.credentials import ANONYMOUS, PresentedCredentials
 from parley.server.security.requirements import Security, challenges_of
 from parley.server.security.schemes.api_keys import ApiKeys
 from parley.server.security.schemes.stored_secrets import StoredSecret, hash_secret
@@ -174,13 +173,13 @@ async def test_credentials_of_the_proxy_that_do_not_help_are_not_the_callers_fau
 async def test_who_the_agent_lets_in_says_whether_the_proxy_is_open() -> None:
     async with on_ports(App(secured_agent(), security=tokens(alice=ALICE))) as place:
         async with proxied(place["url"]) as app:
-            assert not app.is_open
+            assert not app.is_unauthenticated
         async with proxied(place["url"], credentials=Credentials({"bearer": ALICE})) as app:
-            assert app.is_open
+            assert app.is_unauthenticated
         async with proxied(place["url"], security=tokens(bob=BOB)) as app:
-            assert not app.is_open
+            assert not app.is_unauthenticated
     async with on_ports(App(conformance_agent("Open"))) as place, proxied(place["url"]) as app:
-        assert app.is_open
+        assert app.is_unauthenticated
 
 
 async def test_tenants_are_the_agents() -> None:
@@ -237,7 +236,7 @@ def test_a_door_demands_what_stands_behind_it() -> None:
 @pytest.mark.parametrize("cookie", ["a=b", "\x00=", ""])
 async def test_a_cookie_that_is_no_key_is_nobodys(cookie: str) -> None:
     card = AgentCard("Keyed", "", "1", (), security_schemes={"key": KEY}, security=({"key": ()},))
-    assert await Forwarding(card).authenticate(ServerCredentials({"cookie": cookie})) == ANONYMOUS
+    assert await Forwarding(card).authenticate(PresentedCredentials({"cookie": cookie})) == ANONYMOUS
 
 
 @pytest.mark.parametrize("behind", [JSONRPC, GRPC], ids=str)
@@ -289,8 +288,8 @@ async def test_who_guesses_credentials_of_the_agent_is_stopped_at_the_proxy() ->
 async def test_an_agent_that_also_lets_strangers_in_leaves_the_door_open() -> None:
     either = ({"key": ()}, {})
     card = AgentCard("Keyed", "", "1", (), security_schemes={"key": KEY}, security=either)
-    assert Forwarding(card).is_open
-    assert not Forwarding(structs.replace(card, security=either[:1])).is_open
+    assert Forwarding(card).is_unauthenticated
+    assert not Forwarding(structs.replace(card, security=either[:1])).is_unauthenticated
 
 
 @pytest.mark.parametrize("behind", [JSONRPC, REST, GRPC], ids=str)

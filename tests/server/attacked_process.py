@@ -52,7 +52,7 @@ def held(app: App) -> dict[str, int]:
     return {
         "kilobytes": resident_kilobytes(),
         "asyncio_tasks": len(asyncio.all_tasks()),
-        "streams": len(app.pulse),
+        "streams": len(app.monitor),
         "connections": sum(isinstance(each, GuardedProtocol) for each in gc.get_objects()),
         "feeds": len(vars(vars(service.engine)["_feeds"])["_feeds"]),
         "runs": service.engine.runs.working,

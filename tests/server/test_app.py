@@ -189,12 +189,12 @@ async def test_the_lifespan_of_a_server_opens_and_closes_the_app(tmp_path: Any) 
 async def test_an_app_runs_once() -> None:
     app = App(echo_agent())
     async with app.running():
-        with pytest.raises(RuntimeError, match="make a new App"):
+        with pytest.raises(RuntimeError, match="create a new App"):
             async with app.running():
                 pass
         async with serving(app) as client:
             assert (await client.get("/healthz")).status_code == 200
-    with pytest.raises(RuntimeError, match="make a new App"):
+    with pytest.raises(RuntimeError, match="create a new App"):
         async with app.running():
             pass
 

@@ -235,7 +235,7 @@ def test_a_body_of_60_megabytes_is_refused_and_not_kept(server: Attacked, path: 
         connection.sendall(b"" if form == "stated" else b"0\r\n\r\n")
         reply = read_all(connection)
     assert reply.startswith(b"HTTP/1.1 413 ")
-    assert b"The body may have 25165824 bytes" in reply
+    assert b"The body may have up to 25165824 bytes" in reply
     assert server.held()["kilobytes"] - before < 40_000
 
 
@@ -311,7 +311,7 @@ BRACKETS = [
 @pytest.mark.parametrize(("path", "body"), BRACKETS, ids=[f"{path} {body[:8]}" for path, body in BRACKETS])
 def test_a_million_open_brackets_are_refused_before_they_are_read(server: Attacked, path: str, body: str) -> None:
     answer = server.ask("POST", path, body)
-    assert (answer.status, b"The body may have 250000 objects and arrays" in answer.body) == (413, True)
+    assert (answer.status, b"The body may have up to 250000 objects and arrays" in answer.body) == (413, True)
 
 
 @pytest.mark.parametrize("path", ["/", "/message:send", "/v1/message:send"])
@@ -352,13 +352,13 @@ def test_a_protobuf_that_is_deep_or_has_too_many_parts_is_refused(server: Attack
             "Not a valid lf.a2a.v1.SendMessageRequest",
         )
         many = spelled(*[field_of(1, b"x")] * 200_000)
-        assert call(channel, path, many) == ("INVALID_ARGUMENT", "A message may have 10000 parts")
+        assert call(channel, path, many) == ("INVALID_ARGUMENT", "A message may have up to 10000 parts")
         assert call(channel, path, b"\x7b" * MILLION)[0] == "INVALID_ARGUMENT"  # groups within groups
 
 
 def test_a_message_of_too_many_parts_is_refused(server: Attacked) -> None:
     many = {"message": {"messageId": "many", "role": "ROLE_USER", "parts": [{"text": "x"}] * 10_001}}
-    assert "A message may have 10000 parts" in server.rpc("SendMessage", many).json["error"]["message"]
+    assert "A message may have up to 10000 parts" in server.rpc("SendMessage", many).json["error"]["message"]
     assert server.ask("POST", "/message:send", json.dumps(many)).status == 400
 
 
@@ -368,29 +368,29 @@ LONG = "x" * 1_025
 @pytest.mark.parametrize(
     ("method", "params", "name"),
     [
-        ("SendMessage", message("x", LONG), "message's id"),
-        ("SendMessage", message("x", "long", contextId=LONG), "context's id"),
-        ("SendStreamingMessage", message("x", "long", contextId=LONG), "context's id"),
-        ("SendMessage", message("x", "long", taskId=LONG), "task's id"),
+        ("SendMessage", message("x", LONG), "message id"),
+        ("SendMessage", message("x", "long", contextId=LONG), "context id"),
+        ("SendStreamingMessage", message("x", "long", contextId=LONG), "context id"),
+        ("SendMessage", message("x", "long", taskId=LONG), "task id"),
         ("SendMessage", {**message("x", "long"), "tenant": LONG}, "tenant"),
-        ("GetTask", {"id": LONG}, "task's id"),
-        ("CreateTaskPushNotificationConfig", {"taskId": "x", "id": LONG, "url": "https://a.example"}, "webhook's id"),
+        ("GetTask", {"id": LONG}, "task id"),
+        ("CreateTaskPushNotificationConfig", {"taskId": "x", "id": LONG, "url": "https://a.example"}, "webhook id"),
         (
             "tasks/send",
             {"id": LONG, "message": {"role": "user", "parts": [{"type": "text", "text": "x"}]}},
-            "task's id",
+            "task id",
         ),
         (
             "tasks/send",
             {"id": "x", "sessionId": LONG, "message": {"role": "user", "parts": [{"type": "text", "text": "x"}]}},
-            "context's id",
+            "context id",
         ),
     ],
 )
 def test_an_id_that_every_event_would_repeat_is_bounded(server: Attacked, method: str, params: Any, name: str) -> None:
     error = server.rpc(method, params).json["error"]
     said, _, place = error["message"].partition(" (at $.")
-    assert (error["code"], said, bool(place)) == (-32602, f"The {name} may have 1024 characters", True)
+    assert (error["code"], said, bool(place)) == (-32602, f"The {name} may have up to 1024 characters", True)
 
 
 def test_ids_are_bounded_in_paths_and_in_grpc_too(server: Attacked) -> None:
@@ -400,7 +400,7 @@ def test_ids_are_bounded_in_paths_and_in_grpc_too(server: Attacked) -> None:
     with channel_to(server.grpc) as channel:
         for dialect in (V1_0, V0_3):
             code, text = call(channel, dialect.rpc(ops.SEND_MESSAGE).path, encoded(dialect, ops.SEND_MESSAGE, request))
-            assert (code, "The context's id may have 1024 characters" in text) == ("INVALID_ARGUMENT", True)
+            assert (code, "The context id may have up to 1024 characters" in text) == ("INVALID_ARGUMENT", True)
 
 
 @pytest.mark.parametrize("query", ["&".join(f"a{n}=1" for n in range(3_000)), "&" * 20_000, "pageSize=" + "9" * 9_000])
@@ -1018,7 +1018,7 @@ def test_a_grpc_message_is_not_taken_in_for_somebody_who_may_not_call(guarded: A
         is_over.set()
         path = V1_0.rpc(ops.LIST_TASKS).path
         metadata = [("authorization", f"Bearer {TOKENS['alice']}")]
-        with pytest.raises(grpc.RpcError, match="There is no message"):
+        with pytest.raises(grpc.RpcError, match="The request has no message"):
             channel.stream_unary(path)(iter(()), metadata=metadata, timeout=SECONDS)
 
 
@@ -1035,7 +1035,7 @@ async def test_a_grpc_message_that_does_not_come_is_not_waited_for_for_ever() ->
             port = await grpc_server.start("127.0.0.1", 0)
             async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
                 ask = channel.stream_unary(V1_0.rpc(ops.LIST_TASKS).path)(withheld())
-                with pytest.raises(grpc.aio.AioRpcError, match="The message takes too long"):
+                with pytest.raises(grpc.aio.AioRpcError, match="The request message did not arrive in time"):
                     await ask
             await grpc_server.stop()
 

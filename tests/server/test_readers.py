@@ -68,10 +68,10 @@ async def test_readers_who_leave_in_whatever_way_leave_no_cycles_behind() -> Non
                 await client.post("/", json={**asked, "method": "GetTask", "params": {"id": "absent"}})
                 await client.post("/", json={**asked, "method": "message/stream"})  # params of another version
                 await client.post("/", content=b"{", headers={"content-type": "application/json"})
-            await until(lambda: not len(app.pulse))
+            await until(lambda: not len(app.monitor))
             waits = send("wait", message_id="cut off", method="SendStreamingMessage")
             readers = [asyncio.create_task(streamed(client, body)) for body in (waits, subscribe(task_id))]
-            await until(lambda: len(app.pulse) == 2)
+            await until(lambda: len(app.monitor) == 2)
             await app.drain()
             await asyncio.gather(*readers)
             del readers
@@ -83,12 +83,12 @@ async def test_who_waits_idles_or_stalls_leaves_no_cycles_behind() -> None:
         with no_cycles():
             await streamed(client, send("wait", message_id="idle", method="SendStreamingMessage"))
             waiting = asyncio.create_task(client.post("/", json=send("wait", message_id="gone")))
-            await until(lambda: any(vars(app.pulse.waits)["_waits"]))
+            await until(lambda: any(vars(app.monitor.waiting_callers)["_callers"]))
             waiting.cancel()
             with suppress(asyncio.CancelledError):
                 await waiting
             del waiting
-            await until(lambda: not any(vars(app.pulse.waits)["_waits"]))
+            await until(lambda: not any(vars(app.monitor.waiting_callers)["_callers"]))
 
 
 async def test_readers_over_grpc_leave_no_cycles_behind() -> None:
@@ -173,7 +173,7 @@ def growing() -> Generator[Callable[[], int]]:
 
 
 def streams_of(app: App) -> list[Any]:
-    return list(vars(app.pulse)["_streams"])
+    return list(vars(app.monitor)["_streams"])
 
 
 async def test_an_idle_reader_holds_nothing_of_what_it_has_read(tmp_path: Any) -> None:

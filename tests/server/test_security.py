@@ -15,7 +15,7 @@ from parley.protocol.errors import (
     UnavailableError,
 )
 from parley.protocol.versions import Version
-from parley.server.security.credentials import ANONYMOUS, Credentials, Identity, PeerCertificate
+from parley.server.security.credentials import ANONYMOUS, Identity, PeerCertificate, PresentedCredentials
 from parley.server.security.requirements import Security, challenges_of, was_refused
 from parley.server.security.schemes.api_keys import ApiKeys
 from parley.server.security.schemes.mutual_tls import AllowedCertificate, MutualTls
@@ -43,7 +43,7 @@ class Unreachable:
     card: SecurityScheme = HttpAuthScheme("Bearer")
     challenge = Challenge("Bearer")
 
-    async def verify(self, credentials: Credentials) -> Proof | None:
+    async def verify(self, credentials: PresentedCredentials) -> Proof | None:
         if "authorization" not in credentials.headers:
             return None
         raise UnavailableError("The credentials cannot be checked now")
@@ -55,9 +55,9 @@ class Unreachable:
 
 def bring(
     *, token: str | None = None, key: str | None = None, certificate: PeerCertificate | None = None
-) -> Credentials:
+) -> PresentedCredentials:
     headers = {} if token is None else {"authorization": f"Bearer {token}"}
-    return Credentials(headers | ({} if key is None else {"x-api-key": key}), certificate=certificate)
+    return PresentedCredentials(headers | ({} if key is None else {"x-api-key": key}), certificate=certificate)
 
 
 async def test_any_scheme_will_do_if_nothing_is_said() -> None:
@@ -189,7 +189,7 @@ async def test_of_claims_with_one_name_the_first_scheme_counts() -> None:
         def __init__(self, claims: dict[str, str]) -> None:
             self.claims = claims
 
-        async def verify(self, credentials: Credentials) -> Proof | None:
+        async def verify(self, credentials: PresentedCredentials) -> Proof | None:
             return Proof("x", claims=dict(self.claims))
 
     schemes = {"a": Claiming({"email": "a", "a": "1"}), "b": Claiming({"email": "b", "b": "2"})}
@@ -263,7 +263,7 @@ def test_other_errors_carry_no_challenge() -> None:
 async def test_what_is_printed_shows_no_secret() -> None:
     security = Security({"token": TOKENS})
     await security.open()
-    credentials = Credentials({"authorization": "Bearer t0ken"}, {"key": ["k3y"]}, address="192.0.2.1")
-    assert repr(credentials) == "Credentials(headers=['authorization'], query=['key'], address='192.0.2.1')"
+    credentials = PresentedCredentials({"authorization": "Bearer t0ken"}, {"key": ["k3y"]}, address="192.0.2.1")
+    assert repr(credentials) == "PresentedCredentials(headers=['authorization'], query=['key'], address='192.0.2.1')"
     assert repr(security) == "Security(['token'], [{'token': ()}])"
     await security.close()

@@ -18,7 +18,7 @@ from parley.protocol.cards import (
 )
 from parley.protocol.errors import UnauthenticatedError
 from parley.server.security.auth_file import AuthFileError, load_security, new_token, parse_security
-from parley.server.security.credentials import Credentials, Identity
+from parley.server.security.credentials import Identity, PresentedCredentials
 from parley.server.security.schemes.stored_secrets import hash_secret
 
 WHOLE = f"""
@@ -103,10 +103,10 @@ async def test_what_a_file_declares_is_enforced(tmp_path: Path, monkeypatch: pyt
     path = tmp_path / "auth.toml"
     path.write_text(WHOLE)
     security = load_security(path)
-    identity = await security.authenticate(Credentials({"authorization": "Bearer t0ken"}))
+    identity = await security.authenticate(PresentedCredentials({"authorization": "Bearer t0ken"}))
     assert identity == Identity("token:ci", frozenset({"agent:call"}), tenant="acme")
     with pytest.raises(UnauthenticatedError):
-        await security.authenticate(Credentials({"authorization": "Bearer 0ld"}))
+        await security.authenticate(PresentedCredentials({"authorization": "Bearer 0ld"}))
     assert datetime.now(UTC).year > 2020
 
 
@@ -197,5 +197,5 @@ async def test_a_new_token_fits_into_the_file() -> None:
         "entry": {"name": name, "hash": hash_secret(token), "scopes": ["a", "b"], "tenant": "acme"}
     }
     security = parse_security(TOKEN + f"tokens = [{entry}, {new_token('other')[1]}]")
-    identity = await security.authenticate(Credentials({"authorization": f"Bearer {token}"}))
+    identity = await security.authenticate(PresentedCredentials({"authorization": f"Bearer {token}"}))
     assert identity == Identity("a:Zo%C3%AB%20%22the%20build%22%20%7F%0A", frozenset("ab"), tenant="acme")

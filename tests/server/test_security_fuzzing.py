@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from parley.protocol.cards import ApiKeyLocation
 from parley.protocol.errors import UnauthenticatedError, UnavailableError
 from parley.protocol.jsonvalue import JsonObject
-from parley.server.security.credentials import Credentials
+from parley.server.security.credentials import PresentedCredentials
 from parley.server.security.requirements import Security, challenges_of
 from parley.server.security.schemes.api_keys import ApiKeys
 from parley.server.security.schemes.basic import BasicUser, BasicUsers
@@ -73,7 +73,7 @@ def test_no_header_brings_anything_but_an_identity_or_a_refusal(
     authorization: str, key: str, cookie: str, query: list[str]
 ) -> None:
     async def bring() -> None:
-        credentials = Credentials(
+        credentials = PresentedCredentials(
             {"authorization": authorization, "x-api-key": key, "cookie": f"key={cookie}"}, {"key": query}
         )
         try:
@@ -92,7 +92,7 @@ def test_no_header_brings_anything_but_an_identity_or_a_refusal(
 @given(claims)
 def test_no_claims_bring_anything_but_a_proof_or_a_refusal(given: JsonObject) -> None:
     try:
-        proof = prove_claims(given, RULES, Credentials({}), 1_000_000)
+        proof = prove_claims(given, RULES, PresentedCredentials({}), 1_000_000)
     except Refused:
         return
     assert (given.get("iss", "i"), proof.subject, proof.tenant) == ("i", given["sub"], given["t"])
@@ -122,7 +122,7 @@ def test_no_token_brings_anything_but_a_refusal(parts: list[bytes], is_away: boo
     async def verify() -> None:
         text = ".".join(urlsafe_b64encode(part).decode().rstrip("=") for part in parts)
         try:
-            await JwtVerifier(RULES, KeySet(fetch), ALGORITHMS).verify(text, Credentials({}), 1_000_000)
+            await JwtVerifier(RULES, KeySet(fetch), ALGORITHMS).verify(text, PresentedCredentials({}), 1_000_000)
         except Refused:
             return
         except UnavailableError:

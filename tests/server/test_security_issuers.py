@@ -19,7 +19,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from parley.protocol.cards import HttpAuthScheme, OAuth2Scheme, OAuthFlow, OAuthFlows, OpenIdConnectScheme
 from parley.protocol.errors import UnauthenticatedError, UnavailableError
-from parley.server.security.credentials import Credentials, Identity, PeerCertificate
+from parley.server.security.credentials import Identity, PeerCertificate, PresentedCredentials
 from parley.server.security.requirements import Security, challenges_of
 from parley.server.security.schemes import authorization_server as asking
 from parley.server.security.schemes import jwt
@@ -73,8 +73,8 @@ async def issuer(server: AuthorizationServer, clock: Time) -> AsyncGenerator[Jwt
     await scheme.close()
 
 
-def bearer(token: str, certificate: PeerCertificate | None = None) -> Credentials:
-    return Credentials({"authorization": f"Bearer {token}"}, certificate=certificate)
+def bearer(token: str, certificate: PeerCertificate | None = None) -> PresentedCredentials:
+    return PresentedCredentials({"authorization": f"Bearer {token}"}, certificate=certificate)
 
 
 async def reason(scheme: Any, token: str) -> str:
@@ -100,7 +100,7 @@ async def test_a_token_of_the_issuer_is_accepted(server: AuthorizationServer, is
     assert proof
     assert (proof.subject, proof.scopes, proof.tenant) == ("ada", frozenset("abc"), None)
     assert proof.claims["email"] == "ada@example.com"
-    assert await issuer.verify(Credentials({})) is None
+    assert await issuer.verify(PresentedCredentials({})) is None
     assert server.asked == {"/keys": 1}
 
 
@@ -523,7 +523,7 @@ async def test_a_discovery_document_that_is_not_the_issuers_is_not_believed(
     login = OpenIdConnect(server.url, AUDIENCE)
     with pytest.raises(UnavailableError):
         await login.verify(bearer(server.sign()))
-    assert await login.verify(Credentials({})) is None
+    assert await login.verify(PresentedCredentials({})) is None
     assert server.asked["/keys"] == 0
     await login.close()
 
@@ -563,7 +563,7 @@ async def test_active_tokens_are_accepted_and_asked_about_once_in_a_while(
     assert await scheme.verify(bearer("opaque")) == proof
     clock.now += 1
     assert await reason(scheme, "opaque") == "The token is not active"
-    assert await scheme.verify(Credentials({})) is None
+    assert await scheme.verify(PresentedCredentials({})) is None
     await scheme.close()
 
 

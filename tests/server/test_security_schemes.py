@@ -13,7 +13,7 @@ from anyio import fail_after
 
 from parley.protocol.cards import ApiKeyLocation, ApiKeyScheme, HttpAuthScheme
 from parley.protocol.errors import UnavailableError
-from parley.server.security.credentials import Credentials, PeerCertificate
+from parley.server.security.credentials import PeerCertificate, PresentedCredentials
 from parley.server.security.schemes import basic
 from parley.server.security.schemes.answer_cache import AnswerCache
 from parley.server.security.schemes.api_keys import ApiKeys
@@ -34,11 +34,11 @@ def cheap(password: str, salt: bytes = b"salt" * 4) -> str:
     return CHEAP + "$".join(b64encode(part).decode().rstrip("=") for part in (salt, digest))
 
 
-def authorization(value: str) -> Credentials:
-    return Credentials({"authorization": value})
+def authorization(value: str) -> PresentedCredentials:
+    return PresentedCredentials({"authorization": value})
 
 
-def pair(name: str, password: str) -> Credentials:
+def pair(name: str, password: str) -> PresentedCredentials:
     return authorization("Basic " + b64encode(f"{name}:{password}".encode()).decode())
 
 
@@ -52,7 +52,7 @@ async def test_a_token_is_known_by_its_hash() -> None:
     tokens = BearerTokens([StoredSecret(name="ci", hash=digest, scopes=("a", "b"), tenant="acme")])
     for written in (f"Bearer {secret}", f"bearer   {secret} ", f"\tBEARER {secret}"):
         assert await tokens.verify(authorization(written)) == Proof("ci", frozenset("ab"), tenant="acme")
-    assert await tokens.verify(Credentials({})) is None
+    assert await tokens.verify(PresentedCredentials({})) is None
     assert await tokens.verify(authorization("Basic eDp5")) is None
 
 
@@ -114,13 +114,21 @@ STORED = [StoredSecret(name="ci", hash=hash_secret("k3y"))]
 @pytest.mark.parametrize(
     ("location", "credentials", "others"),
     [
-        (ApiKeyLocation.HEADER, Credentials({"key": "k3y"}), Credentials({}, {"Key": ["k3y"]})),
-        (ApiKeyLocation.QUERY, Credentials({}, {"Key": ["k3y"]}), Credentials({"key": "k3y"}, {"key": ["k3y"]})),
-        (ApiKeyLocation.COOKIE, Credentials({"cookie": 'a=b; Key="k3y" ;c'}), Credentials({"cookie": "key=k3y; d"})),
+        (ApiKeyLocation.HEADER, PresentedCredentials({"key": "k3y"}), PresentedCredentials({}, {"Key": ["k3y"]})),
+        (
+            ApiKeyLocation.QUERY,
+            PresentedCredentials({}, {"Key": ["k3y"]}),
+            PresentedCredentials({"key": "k3y"}, {"key": ["k3y"]}),
+        ),
+        (
+            ApiKeyLocation.COOKIE,
+            PresentedCredentials({"cookie": 'a=b; Key="k3y" ;c'}),
+            PresentedCredentials({"cookie": "key=k3y; d"}),
+        ),
     ],
 )
 async def test_a_key_is_looked_for_in_its_place_only(
-    location: ApiKeyLocation, credentials: Credentials, others: Credentials
+    location: ApiKeyLocation, credentials: PresentedCredentials, others: PresentedCredentials
 ) -> None:
     keys = ApiKeys(STORED, location=location, parameter="Key", description="Ask us.")
     assert keys.card == ApiKeyScheme(location, "Key", "Ask us.")
@@ -132,13 +140,13 @@ async def test_a_key_is_looked_for_in_its_place_only(
 @pytest.mark.parametrize(
     ("credentials", "reason"),
     [
-        (Credentials({}, {"Key": ["k3y", "k3y"]}), "There is more than one key"),
-        (Credentials({}, {"Key": ["x" * 16_385]}), "The key is too long"),
-        (Credentials({}, {"Key": [""]}), "The secret is not known"),
-        (Credentials({}, {"Key": ["\udcff"]}), "The secret is not known"),
+        (PresentedCredentials({}, {"Key": ["k3y", "k3y"]}), "There is more than one key"),
+        (PresentedCredentials({}, {"Key": ["x" * 16_385]}), "The key is too long"),
+        (PresentedCredentials({}, {"Key": [""]}), "The secret is not known"),
+        (PresentedCredentials({}, {"Key": ["\udcff"]}), "The secret is not known"),
     ],
 )
-async def test_other_keys_are_refused(credentials: Credentials, reason: str) -> None:
+async def test_other_keys_are_refused(credentials: PresentedCredentials, reason: str) -> None:
     keys = ApiKeys(STORED, location=ApiKeyLocation.QUERY, parameter="Key")
     with pytest.raises(Refused) as caught:
         await keys.verify(credentials)
@@ -165,7 +173,7 @@ async def test_wrong_names_and_wrong_passwords_get_the_same_answer() -> None:
     for credentials in (pair("ada", "wrong"), pair("eve", "right"), pair("", "")):
         with pytest.raises(Refused, match=r"^The name or the password is wrong$"):
             await users.verify(credentials)
-    assert await users.verify(Credentials({})) is None
+    assert await users.verify(PresentedCredentials({})) is None
     await users.close()
 
 
@@ -320,17 +328,19 @@ def test_a_certificate_may_have_no_other_names() -> None:
 async def test_any_verified_certificate_is_accepted_where_none_is_listed(pem: str) -> None:
     mesh = MutualTls()
     certificate = PeerCertificate.from_pem(pem)
-    assert await mesh.verify(Credentials({}, certificate=certificate)) == Proof(f"subject:{certificate.subject}")
+    assert await mesh.verify(PresentedCredentials({}, certificate=certificate)) == Proof(
+        f"subject:{certificate.subject}"
+    )
     nameless = PeerCertificate("", (), "ab" * 32, b"")
-    assert await mesh.verify(Credentials({}, certificate=nameless)) == Proof("sha256:" + "ab" * 32)
-    assert await mesh.verify(Credentials({"x-forwarded-client-cert": "Subject=CN=Ada"})) is None
+    assert await mesh.verify(PresentedCredentials({}, certificate=nameless)) == Proof("sha256:" + "ab" * 32)
+    assert await mesh.verify(PresentedCredentials({"x-forwarded-client-cert": "Subject=CN=Ada"})) is None
     await mesh.open()
     await mesh.close()
 
 
 async def test_only_listed_certificates_are_accepted_where_some_are_listed(pem: str) -> None:
     certificate = PeerCertificate.from_pem(pem)
-    credentials = Credentials({}, certificate=certificate)
+    credentials = PresentedCredentials({}, certificate=certificate)
     for match in (
         f"subject:{certificate.subject}",
         "dns:Agent.Example.Com",

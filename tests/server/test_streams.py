@@ -11,8 +11,8 @@ import httpx2
 import pytest
 
 from parley.server.app import App
-from parley.server.bindings.body_budget import BodyRoom
-from parley.server.bindings.streams import Pulse, SseStream
+from parley.server.bindings.body_budget import BodyBudget
+from parley.server.bindings.streams import SseStream, StreamMonitor
 from parley.server.limits import ServerLimits
 from parley.wire.sse import Decoder, Frame
 from tests.server.serving import echo_agent, running, send
@@ -138,8 +138,8 @@ async def test_a_reader_that_goes_away_leaves_nothing_behind() -> None:
         for _ in range(3):
             async with client.stream("POST", "/", json=body) as reply:
                 await anext(frames_of(reply))
-                assert len(app.pulse) == 1
-            while len(app.pulse):
+                assert len(app.monitor) == 1
+            while len(app.monitor):
                 await asyncio.sleep(0)
 
 
@@ -152,9 +152,9 @@ async def test_a_reader_that_stalls_is_cut_and_may_come_back() -> None:
         body = json.dumps(send("count 60000", message_id="m-1", method="SendStreamingMessage")).encode()
         head = f"POST / HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
         writer.write(head.encode() + body)
-        while not len(app.pulse):
+        while not len(app.monitor):
             await asyncio.sleep(0)
-        while len(app.pulse):
+        while len(app.monitor):
             await asyncio.sleep(0.01)
         writer.close()
         page = (await client.get("/tasks")).json()
@@ -174,7 +174,7 @@ async def test_a_reader_that_comes_back_to_a_quiet_task_is_looked_after_like_any
         async with client.stream("POST", "/", json=subscribe(task["id"]), headers=headers) as reply:
             assert reply.status_code == 200
             assert await anext(reply.aiter_bytes()) == b":\n\n"
-        while len(app.pulse):
+        while len(app.monitor):
             await asyncio.sleep(0.01)
 
 
@@ -185,7 +185,7 @@ async def test_readers_who_are_cut_off_together_are_each_told_their_own_place() 
         asked = [frame.id for frame in await streamed(client, subscribe(task["id"]), last_event_id="0")]
         first = asyncio.create_task(streamed(client, send("wait", message_id="m-2", method="SendStreamingMessage")))
         second = asyncio.create_task(streamed(client, subscribe(task["id"])))
-        while len(app.pulse) < 2:
+        while len(app.monitor) < 2:
             await asyncio.sleep(0)
         await app.drain()
         for frames in await asyncio.gather(first, second):
@@ -203,10 +203,10 @@ async def test_what_could_not_be_written_is_not_what_a_reader_has_got() -> None:
 
         async def start_reply(self, *_: Any) -> None: ...
 
-        async def send_piece(self, body: bytes, **_: Any) -> None:
+        async def send_chunk(self, body: bytes, **_: Any) -> None:
             written.append(body)
 
-        async def until_gone(self) -> None:
+        async def wait_for_disconnect(self) -> None:
             await asyncio.Event().wait()
 
     async def batches() -> Any:
@@ -219,7 +219,7 @@ async def test_what_could_not_be_written_is_not_what_a_reader_has_got() -> None:
         return event.encode()
 
     request: Any = Request()
-    room = BodyRoom(1_000)
+    room = BodyBudget(1_000)
     stream = SseStream(request, batches(), encode, lambda _, last: b"cut after %d" % last, lambda: (), room)
-    await stream.run(Pulse(ServerLimits()))
+    await stream.run(StreamMonitor(ServerLimits()))
     assert written == [b"one", b"cut after 1", b""]

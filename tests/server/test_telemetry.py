@@ -17,11 +17,11 @@ from parley.protocol import operations as ops
 from parley.protocol.push import PushConfig
 from parley.protocol.requests import CreatePushConfigRequest, DeletePushConfigRequest
 from parley.protocol.versions import Version
+from parley.server.telemetry import telemetry as telemetry_module
 from parley.server.telemetry.audit import AuditTrail
 from parley.server.telemetry.metrics import Metrics
-from parley.server.telemetry.observer import Observer
+from parley.server.telemetry.observer import ServerObserver
 from parley.server.telemetry.telemetry import Telemetry
-from parley.server.telemetry.telemetry import telemetry as telemetry_module
 from parley.server.telemetry.tracing import Tracing, current_trace_ids
 from parley.stores.interface import Owner, TaskKey
 from tests.bounded import bounded
@@ -199,7 +199,7 @@ async def test_the_metrics_say_how_many_audit_lines_are_lost(tmp_path: Path) -> 
 
 async def test_telemetry_without_parts_only_passes_by() -> None:
     telemetry = Telemetry()
-    observer: Observer = telemetry
+    observer: ServerObserver = telemetry
     telemetry.open()
     async with bounded(asking(), observer=observer) as client:
         with observer.call(a_call()):

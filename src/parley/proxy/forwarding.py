@@ -36,8 +36,8 @@ from parley.protocol.errors import PermissionDeniedError, UnauthenticatedError
 from parley.protocol.negotiation import read_extensions
 from parley.protocol.versions import Version
 from parley.server.bindings.cursor import CURSOR
-from parley.server.contracts import Doorkeeper
-from parley.server.security.credentials import ANONYMOUS, Credentials, Identity
+from parley.server.contracts import CallerAuthenticator
+from parley.server.security.credentials import ANONYMOUS, Identity, PresentedCredentials
 from parley.server.security.schemes.scheme import Challenge
 
 _numbers = count(1)
@@ -66,13 +66,13 @@ def brought() -> Brought:
 class Forwarding:
     """The proxy's door. `own` decides who comes in, if there is one; `forwards` is for doors that let everybody in."""
 
-    def __init__(self, card: AgentCard, *, own: Doorkeeper | None = None, forwards: bool = True) -> None:
+    def __init__(self, card: AgentCard, *, own: CallerAuthenticator | None = None, forwards: bool = True) -> None:
         self._card = card
         self._own = own
         self._forwards = forwards and own is None
 
     @property
-    def is_open(self) -> bool:
+    def is_unauthenticated(self) -> bool:
         """Whether anybody could use the agent through this door without any credentials, as far as its card says."""
         is_guarded = self._forwards and bool(self._card.security) and all(self._card.security)
         return self._own is None and not is_guarded
@@ -95,7 +95,7 @@ class Forwarding:
         """The requirements with these scopes added."""
         return self._own.requirements_for(scopes) if self._own is not None else self.requirements
 
-    async def authenticate(self, credentials: Credentials) -> Identity:
+    async def authenticate(self, credentials: PresentedCredentials) -> Identity:
         """Who the request comes from: whoever the proxy's own door knows, or whoever has the same credentials.
 
         Raises:
@@ -111,10 +111,10 @@ class Forwarding:
             return await self._own.authenticate(credentials)
         return Identity(_name_of(given, query)) if given or query else ANONYMOUS
 
-    def demand(self) -> UnauthenticatedError:
+    def authentication_required(self) -> UnauthenticatedError:
         """The error for a stranger who asks for what strangers never get."""
         if self._own is not None:
-            return self._own.demand()
+            return self._own.authentication_required()
         error = UnauthenticatedError()
         vars(error).update(challenges=challenges_for(self._card))
         return error
@@ -129,7 +129,7 @@ class Forwarding:
         if self._own is not None:
             await self._own.close()
 
-    def _secrets(self, credentials: Credentials) -> tuple[dict[str, str], dict[str, str]]:
+    def _secrets(self, credentials: PresentedCredentials) -> tuple[dict[str, str], dict[str, str]]:
         """The headers and query parameters that prove to the agent who the caller is."""
         given = {name: credentials.headers[name] for name in ("authorization",) if name in credentials.headers}
         query: dict[str, str] = {}
@@ -219,7 +219,7 @@ def _is_plain(text: str) -> bool:
     return text.isascii() and text.isprintable()
 
 
-def _cookie(credentials: Credentials, name: str) -> str | None:
+def _cookie(credentials: PresentedCredentials, name: str) -> str | None:
     for pair in credentials.headers.get("cookie", "").split(";"):
         key, equals, value = pair.strip().partition("=")
         if key == name and equals:

@@ -27,7 +27,7 @@ from parley.proxy.remote_engine import RemoteEngine
 from parley.proxy.trace import Trace, TracedSender
 from parley.proxy.upstream import Upstream
 from parley.server.app import App
-from parley.server.contracts import Doorkeeper
+from parley.server.contracts import CallerAuthenticator
 from parley.server.limits import ServerLimits
 from parley.server.pages.cards import Signer
 from parley.server.telemetry.telemetry import Telemetry
@@ -44,7 +44,7 @@ async def proxied(
     versions: Sequence[Version] = (),
     credentials: Credentials | Authenticator | None = None,
     trusted: Sequence[str] = (),
-    security: Doorkeeper | None = None,
+    security: CallerAuthenticator | None = None,
     guard: Guard | None = None,
     tls: Tls | None = None,
     timeouts: Timeouts | None = None,
@@ -120,10 +120,10 @@ async def proxied(
             telemetry=telemetry,
             webhooks=webhooks,
             remote=RemoteEngine(agent, upstream, addressing, relay),
-            tap=trace,
-            side_door=relay,
+            conversation_observer=trace,
+            extra_route=relay,
         )
-        app.is_open = door.is_open
+        app.is_unauthenticated = door.is_unauthenticated
         yield app
 
 

@@ -38,8 +38,8 @@ from parley.proxy.inboxes import Inbox, Inboxes, key_of, scoped
 from parley.proxy.trace import Trace
 from parley.proxy.translating import View
 from parley.proxy.upstream import Upstream
-from parley.server.bindings.body_budget import BodyRoom
-from parley.server.bindings.http import HttpRequest, refuse
+from parley.server.bindings.body_budget import BodyBudget
+from parley.server.bindings.http import AsgiRequest, reply_error
 from parley.server.limits import ServerLimits
 from parley.stores.interface import TaskKey, TaskLog
 
@@ -73,7 +73,7 @@ class Relay:
         self._inboxes = Inboxes(log, deliveries, agent=agent, url=self.url)
         self._limits = limits or ServerLimits()
         self._trace = trace
-        self._bodies = BodyRoom(self._limits.bodies_bytes)
+        self._bodies = BodyBudget(self._limits.bodies_bytes)
         feeds = Feeds(log, Limits())
         self._webhooks = Webhooks(
             log, Views(log, feeds, Limits(), agent=agent), Limits(), agent=agent, feeds=feeds, deliveries=deliveries
@@ -201,7 +201,7 @@ class Relay:
 
     # --- what the agent tells -----------------------------------------------------------------------------------------
 
-    async def receive(self, request: HttpRequest) -> None:
+    async def receive(self, request: AsgiRequest) -> None:
         """Answer a request of the agent's for an inbox."""
         inbox = self._inboxes.named(request.path.removeprefix(PATH))
         try:
@@ -215,9 +215,9 @@ class Relay:
             await self._receiver(inbox).take({**request.headers, TOKEN_HEADER: inbox.token}, body)
         except PeerProtocolError as error:
             logger.warning("A notification of the agent cannot be read: %s", error)
-            await refuse(request, Version.V1_0, InvalidParamsError(str(error)))
+            await reply_error(request, Version.V1_0, InvalidParamsError(str(error)))
         except Exception as error:  # here a request ends
-            await refuse(request, Version.V1_0, error)
+            await reply_error(request, Version.V1_0, error)
         else:
             await request.reply(200, b"{}")
 

@@ -98,7 +98,7 @@ class Trace:
 
     # --- the caller's side --------------------------------------------------------------------------------------------
 
-    def asked(self, call: Call, request: Request) -> None:
+    def requested(self, call: Call, request: Request) -> None:
         """A caller asks."""
         what, body = show_request(call.operation, request, call.version, call.binding)
         self.write(Way.ASKED, "request", call, what, body, call.headers)
@@ -108,7 +108,7 @@ class Trace:
         body = show_result(call.operation, result, call.version, call.binding)
         self.write(Way.ANSWERED, "reply", call, call.operation.name, body)
 
-    def told(self, call: Call, event: StreamEvent) -> None:
+    def streamed(self, call: Call, event: StreamEvent) -> None:
         """It is told of an event."""
         body = show_event(event, call.version, call.binding)
         self.write(Way.ANSWERED, "event", call, type(event).__name__, body)

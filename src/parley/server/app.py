@@ -1,9 +1,9 @@
-"""The ASGI app: agents, their store and their rules, assembled.
+"""The ASGI app: one or more agents with their store, security and limits.
 
     app = App(agent, store="sqlite:///parley.db")
 
-Served by itself, it opens and closes with the server's lifespan. Mounted into another app, whoever mounts it wraps its
-own lifespan around `async with app.running()`. One agent is served at the root, several each at `/agents/{id}`.
+Served alone, the app starts and stops with the ASGI lifespan. When it is mounted into another app, that app must call
+`async with app.running()` in its own lifespan. One agent is served at the root, several each at `/agents/{id}`.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from parley.engine.store_health import StoreHealth
 from parley.protocol.errors import MethodNotFoundError, UnavailableError
 from parley.protocol.versions import Version
 from parley.server import health
-from parley.server.bindings.body_budget import BodyRoom
-from parley.server.bindings.http import HttpRequest, refuse
-from parley.server.bindings.streams import Pulse
-from parley.server.contracts import Doorkeeper, Operations, RemoteOperations, SideDoor, Tap
+from parley.server.bindings.body_budget import BodyBudget
+from parley.server.bindings.http import AsgiRequest, reply_error
+from parley.server.bindings.streams import StreamMonitor
+from parley.server.contracts import CallerAuthenticator, ConversationObserver, ExtraRoute, Operations, RemoteOperations
 from parley.server.health import Health
 from parley.server.limits import ServerLimits
 from parley.server.pages.cards import Cards, Signer, host_of
@@ -48,22 +48,22 @@ from parley.stores.locate import open_store, opened
 
 logger = logging.getLogger(__name__)
 
-NEVER_STARTED = "The app is not running. Put `async with app.running():` into the lifespan of the outer app."
-"""For those who mount the app: the lifespan of a mounted app is never called."""
+NOT_STARTED = "The app is not running. Put `async with app.running():` into the lifespan of the outer app."
+"""ASGI servers do not call the lifespan of a mounted app."""
 
 
 class App:
     """Agents as an ASGI app.
 
-    `public_url` is where callers reach it; without it, the URLs in cards are those of the request that asks for one.
-    `webhooks` says which may be called; None offers no push notifications at all.
+    `public_url` is the URL that cards name; without it, cards name the host of the request. `webhooks` says which
+    webhooks may be called; None turns push notifications off.
     """
 
     def __init__(
         self,
         *agents: Agent,
         store: str | TaskLog = "memory:",
-        security: Doorkeeper | None = None,
+        security: CallerAuthenticator | None = None,
         limits: ServerLimits | None = None,
         engine_limits: Limits | None = None,
         public_url: str | None = None,
@@ -76,16 +76,16 @@ class App:
         retention: timedelta | None = None,
         drain_seconds: float = 10.0,
         remote: RemoteOperations | None = None,
-        tap: Tap | None = None,
-        side_door: SideDoor | None = None,
+        conversation_observer: ConversationObserver | None = None,
+        extra_route: ExtraRoute | None = None,
     ) -> None:
         """Assemble the app; nothing is opened yet.
 
-        `remote` does the work instead of an engine, if the one agent is elsewhere; `tap` hears all that is said;
-        `side_door` is where that agent comes in.
+        The last three parameters are for a proxy: `remote` runs the operations instead of an engine,
+        `conversation_observer` sees every request and reply, and `extra_route` serves what is not part of A2A.
 
         Raises:
-            ValueError: there is no agent, one without a handler, or two with one id.
+            ValueError: there is no agent, an agent has no handler, or two agents have the same id.
         """
         if not agents:
             raise ValueError("An app needs at least one agent")
@@ -94,29 +94,29 @@ class App:
         for agent in agents:
             agent.check()
             if "/" in agent.id:
-                raise ValueError(f"The id {agent.id!r} cannot have a slash: it is a part of paths and of tenants")
+                raise ValueError(f"Invalid agent id: {agent.id!r}. It must not contain a slash.")
         self.agents = agents
-        self.is_open = security is None
+        self.is_unauthenticated = security is None
         self.limits = limits or ServerLimits()
         self.log = open_store(store) if isinstance(store, str) else store
-        self.pulse = Pulse(self.limits)
-        self.bodies = BodyRoom(self.limits.bodies_bytes)
+        self.monitor = StreamMonitor(self.limits)
+        self.bodies = BodyBudget(self.limits.bodies_bytes)
         self._security = security
         self.cors_origins = tuple(cors_origins)
         self._public_url = public_url.rstrip("/") if public_url else None
         self._telemetry = telemetry
         self._webhooks = webhooks
-        self._tap = tap
-        self._side_door = side_door
+        self._conversation_observer = conversation_observer
+        self._extra_route = extra_route
         self._grpc: tuple[str | None, int] | None = None
         self.is_running = False
         self._was_started = False
-        self._has_complained = False
+        self._has_logged_not_started = False
         self._throttle = Throttle(self.limits.rates)
         self.health = Health(StoreHealth(self.log))
         self._sender = WebhookSender(webhooks or PUBLIC_ONLY, extra_headers=self._trace_headers)
         self._deliveries = Deliveries(self.log, self._sender, limits=delivery_limits, observer=telemetry)
-        if telemetry is not None and remote is None:  # a remote agent's webhooks are called elsewhere
+        if telemetry is not None and remote is None:  # the proxy calls the webhooks of a remote agent itself
             telemetry.watch_deliveries(self._deliveries)
         self.services: dict[str, Service] = {}
         for agent in agents:
@@ -125,7 +125,7 @@ class App:
                 security=security,
                 signer=signer,
                 has_push=webhooks is not None,
-                remembers_messages=(engine_limits or Limits()).idempotency_seconds,
+                idempotency_seconds=(engine_limits or Limits()).idempotency_seconds,
                 is_remote=remote is not None,
                 default_version=card_version,
                 grpc_target=self._grpc_target,
@@ -142,7 +142,7 @@ class App:
                 store_health=self.health.store,
             )
             self.services[agent.id] = self._service(agent, engine, cards, remote)
-        self._sites = {name: Site(service, self.pulse, self.bodies) for name, service in self.services.items()}
+        self._sites = {name: Site(service, self.monitor, self.bodies) for name, service in self.services.items()}
         self._handle: ASGIApp = self._answer
         if cors_origins:
             self._handle = CORSMiddleware(
@@ -167,23 +167,23 @@ class App:
             observer=self._telemetry,
             check_webhook=lambda config, path: check_webhook(config, policy, path=path),
             find_extended_card=None if remote is None else remote.get_extended_card,
-            tap=self._tap,
+            conversation_observer=self._conversation_observer,
         )
 
     def _trace_headers(self, notification: Notification) -> dict[str, str]:
         return {} if self._telemetry is None else self._telemetry.webhook_headers(notification.key)
 
-    # --- life ---------------------------------------------------------------------------------------------------------
+    # --- lifespan -----------------------------------------------------------------------------------------------------
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[App]:
-        """Open the store, take up what a crash left behind, and serve until the block ends.
+        """Open the store, resume the tasks of an earlier process, and serve until the block ends.
 
         Raises:
-            RuntimeError: the app runs already, or has run: its engines have drained.
+            RuntimeError: the app was started before. Its engines have drained and cannot start again.
         """
         if self._was_started:
-            raise RuntimeError("This app has run already; make a new App to run again")
+            raise RuntimeError("This app was started before; create a new App to run again")
         self._was_started = True
         async with AsyncExitStack() as stack:
             if self._telemetry is not None:
@@ -198,8 +198,8 @@ class App:
                 await self._security.open()
             for service in self.services.values():
                 await stack.enter_async_context(service.engine)
-            self.pulse.start()
-            stack.callback(self.pulse.stop)
+            self.monitor.start()
+            stack.callback(self.monitor.stop)
             self.is_running = True
             try:
                 yield self
@@ -208,25 +208,25 @@ class App:
                 self.is_running = False
 
     async def drain(self) -> None:
-        """Take no more work, let runs finish for a while, and cut streams off with an error that says to come back."""
+        """Accept no more work, give runs time to finish, and end streams with an error that tells readers to retry."""
         self.health.is_draining = True
         await asyncio.gather(*(service.engine.drain() for service in self.services.values()))
 
     @property
     def own_urls(self) -> list[str]:
-        """Where callers, and the agent behind a proxy, were told to reach the app."""
+        """The URLs under which callers, and the agent behind a proxy, know this app."""
         urls = [self._public_url] if self._public_url else []
-        return urls if self._side_door is None else [*urls, self._side_door.url]
+        return urls if self._extra_route is None else [*urls, self._extra_route.url]
 
     def announce_grpc(self, port: int, public_url: str | None = None) -> None:
-        """Put a gRPC server that listens at this port into the cards, at the host that their readers know.
+        """Add a gRPC server on this port to the cards. Its host is that of the HTTP URL in the card.
 
-        SDKs dial a bare `host:port`, so that is what cards say; a public URL is written as it is given.
+        Cards name a bare `host:port`, because SDKs dial that; a public URL is written as given.
         """
         self._grpc = (public_url, port)
 
     def url_of(self, agent_id: str, origin: str) -> str:
-        """Where an agent is for callers who know the app by this origin."""
+        """The URL of an agent, for callers who reach the app at this origin."""
         base_url = self._public_url or origin
         return base_url if len(self.agents) == 1 else f"{base_url}/agents/{quote(agent_id, safe='')}"
 
@@ -239,7 +239,7 @@ class App:
     # --- requests -----------------------------------------------------------------------------------------------------
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or follow the server's lifespan."""
+        """Handle one ASGI connection: an HTTP request or the lifespan."""
         match scope["type"]:
             case "http":
                 await self._handle(scope, receive, send)
@@ -249,46 +249,46 @@ class App:
                 await send({"type": "websocket.close"})
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = HttpRequest(scope, receive, send)
+        request = AsgiRequest(scope, receive, send)
         path = request.path
         request.base_url = self._public_url or request.origin
         if not self.is_running:
-            await self._refuse_to_start(request)
+            await self._reply_not_running(request)
         elif path in health.PATHS:
             await self.health.answer(request, path)
         elif path == "/metrics" and self._telemetry is not None and self._telemetry.metrics is not None:
             await self._show_metrics(request, self._telemetry.metrics)
-        elif self._side_door is not None and path.startswith(self._side_door.path):
-            await self._side_door.receive(request)
+        elif self._extra_route is not None and path.startswith(self._extra_route.path):
+            await self._extra_route.receive(request)
         elif len(self._sites) == 1:
             (site,) = self._sites.values()
             await site(request, path)
         else:
-            await self._answer_for_many(request, path)
+            await self._answer_for_several(request, path)
 
-    async def _refuse_to_start(self, request: HttpRequest) -> None:
-        """Say that the app is not running; if it never was, say what its author has forgotten, to the log once."""
+    async def _reply_not_running(self, request: AsgiRequest) -> None:
+        """Reply that the app is not running; if it was never started, say how to start it, and log that once."""
         if self.health.is_draining:
             error = UnavailableError("The server is not running")
         else:
-            error = UnavailableError(NEVER_STARTED)
-            if not self._has_complained:
-                self._has_complained = True
-                logger.error(NEVER_STARTED)
-        await refuse(request, Version.V1_0, error)
+            error = UnavailableError(NOT_STARTED)
+            if not self._has_logged_not_started:
+                self._has_logged_not_started = True
+                logger.error(NOT_STARTED)
+        await reply_error(request, Version.V1_0, error)
 
-    async def _show_metrics(self, request: HttpRequest, metrics: Metrics) -> None:
-        """The metrics, for whoever may call the agents."""
+    async def _show_metrics(self, request: AsgiRequest, metrics: Metrics) -> None:
+        """Reply with the metrics, to callers who may call the agents."""
         try:
             service = next(iter(self.services.values()))
             await service.authenticate(request.credentials, request.address)
         except Exception as error:  # here a request ends
-            await refuse(request, Version.V1_0, error)
+            await reply_error(request, Version.V1_0, error)
         else:
             content_type, text = metrics.render(request.headers.get("accept", ""))
             await request.reply(200, text, content_type.encode())
 
-    async def _answer_for_many(self, request: HttpRequest, path: str) -> None:
+    async def _answer_for_several(self, request: AsgiRequest, path: str) -> None:
         _, _, below = path.partition("/agents/")
         segment, slash, rest = below.partition("/")
         site = self._sites.get(unquote(segment)) if path.startswith("/agents/") else None
@@ -298,10 +298,10 @@ class App:
         elif path in ("", "/", "/agents", "/agents/") and request.verb in ("GET", "HEAD"):
             await request.reply(200, self._directory(request.base_url))
         else:
-            await refuse(request, Version.V1_0, MethodNotFoundError("No agent is here; /agents lists them all"))
+            await reply_error(request, Version.V1_0, MethodNotFoundError("No agent at this URL; see /agents"))
 
     def _directory(self, base_url: str) -> bytes:
-        """The agents that are served here, and where their cards are."""
+        """The JSON list of the agents of this app, with the URLs of their cards."""
         entries = [
             {
                 "id": agent.id,

@@ -1,7 +1,7 @@
-"""What a server needs of its neighbours: who does the work, who keeps the door, and who may listen.
+"""The interfaces a server depends on: the operations, authentication, an extra route and an observer of conversations.
 
-An `Engine` does the work of agents of this process, and `Security` keeps the door; anything with the same verbs can
-stand in for them, such as an agent elsewhere. Nothing here knows which it is.
+Usually an `Engine` runs the operations and `Security` authenticates callers. A proxy implements the same interfaces for
+an agent that runs elsewhere.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from parley.protocol.push import PushConfig
 from parley.protocol.requests import Request, Result
 from parley.protocol.tasks import Task
 from parley.protocol.versions import Version
-from parley.server.bindings.http import HttpRequest
-from parley.server.security.credentials import Credentials, Identity
+from parley.server.bindings.http import AsgiRequest
+from parley.server.security.credentials import Identity, PresentedCredentials
 from parley.server.telemetry.metrics import Runs
 from parley.server.telemetry.observer import Call
 
 
-class Named(Protocol):
-    """Something with a name."""
+class HasId(Protocol):
+    """Anything that has an id, such as an agent."""
 
     @property
     def id(self) -> str:
-        """The name under which it is served."""
+        """The id, which is a part of the URL."""
         ...
 
 
 class WebhookOperations(Protocol):
-    """The operations on webhooks. All raise A2AErrors."""
+    """The operations on push configs. All raise A2AError."""
 
     async def create_push_config(self, request: r.CreatePushConfigRequest, caller: Caller) -> PushConfig:
         """Register a webhook."""
@@ -47,7 +47,7 @@ class WebhookOperations(Protocol):
         ...
 
     async def list_push_configs(self, request: r.ListPushConfigsRequest, caller: Caller) -> r.PushConfigPage:
-        """Read all webhooks of a task."""
+        """List all webhooks of a task."""
         ...
 
     async def delete_push_config(self, request: r.DeletePushConfigRequest, caller: Caller) -> None:
@@ -56,96 +56,96 @@ class WebhookOperations(Protocol):
 
 
 class Operations(Protocol):
-    """The operations of A2A on one agent's tasks, for whoever the door let in. All raise A2AErrors."""
+    """The operations of A2A on one agent's tasks, for an authenticated caller. All raise A2AError."""
 
     @property
-    def program(self) -> Named:
+    def program(self) -> HasId:
         """The agent."""
         ...
 
     @property
     def webhooks(self) -> WebhookOperations:
-        """The operations on webhooks."""
+        """The operations on push configs."""
         ...
 
     @property
     def runs(self) -> Runs:
-        """What is under way."""
+        """The counters of active runs."""
         ...
 
     async def send_message(self, request: r.SendMessageRequest, caller: Caller) -> Task | Message:
-        """Take a message in and answer."""
+        """Process a message and return its result."""
         ...
 
     def send_streaming_message(
         self, request: r.SendMessageRequest, caller: Caller, *, after: int | None
     ) -> AsyncGenerator[Batch]:
-        """Take a message in and follow what happens."""
+        """Process a message and stream the events of its task."""
         ...
 
     async def get_task(self, request: r.GetTaskRequest, caller: Caller) -> Task:
-        """A task as it stands."""
+        """Read a task."""
         ...
 
     async def list_tasks(self, request: r.ListTasksRequest, caller: Caller) -> r.TaskPage:
-        """A page of the caller's tasks."""
+        """Read one page of the caller's tasks."""
         ...
 
     async def cancel_task(self, request: r.CancelTaskRequest, caller: Caller) -> Task:
-        """Stop a task."""
+        """Cancel a task."""
         ...
 
     def subscribe_to_task(
         self, request: r.SubscribeToTaskRequest, caller: Caller, *, after: int | None
     ) -> AsyncGenerator[Batch]:
-        """Follow a task."""
+        """Stream the events of a task."""
         ...
 
     async def created_in(self, task_id: str, caller: Caller) -> Version | None:
-        """The dialect in which a task was created, if that is known."""
+        """The dialect in which a task was created, or None if that is unknown."""
         ...
 
     async def drain(self) -> None:
-        """Take no more work, and end streams with an error that says to come back."""
+        """Accept no more work, and end streams with an error that tells readers to subscribe again."""
         ...
 
     async def __aenter__(self) -> object:
-        """Begin."""
+        """Start."""
         ...
 
     async def __aexit__(self, *error: object) -> None:
-        """End."""
+        """Stop."""
         ...
 
 
 class RemoteOperations(Operations, Protocol):
-    """The same of an agent elsewhere, which alone knows its extended card."""
+    """The operations of an agent that runs elsewhere. Only that agent knows its extended card."""
 
     async def get_extended_card(self, caller: Caller) -> AgentCard:
-        """The card that the agent shows to this caller."""
+        """The extended card that the agent returns to this caller."""
         ...
 
 
-class SideDoor(Protocol):
-    """A door for others than callers, such as an agent elsewhere that tells of its tasks, below a path of its own."""
+class ExtraRoute(Protocol):
+    """An HTTP route that is not part of A2A, such as the one where a remote agent posts its notifications."""
 
     @property
     def path(self) -> str:
-        """The beginning of its paths."""
+        """The prefix of its paths."""
         ...
 
     @property
     def url(self) -> str:
-        """Where the others reach it."""
+        """The URL of the prefix, as its clients see it."""
         ...
 
-    async def receive(self, request: HttpRequest) -> None:
+    async def receive(self, request: AsgiRequest) -> None:
         """Answer a request."""
         ...
 
 
-class Doorkeeper(Protocol):
-    """Who says who a caller is. See `parley.server.security.requirements.Security`, which is the usual one."""
+class CallerAuthenticator(Protocol):
+    """Authenticates callers. `parley.server.security.requirements.Security` is the usual implementation."""
 
     @property
     def schemes(self) -> Mapping[str, SecurityScheme]:
@@ -161,42 +161,42 @@ class Doorkeeper(Protocol):
         """The requirements with these scopes added."""
         ...
 
-    async def authenticate(self, credentials: Credentials) -> Identity:
-        """Who the request comes from. Raises UnauthenticatedError, PermissionDeniedError or UnavailableError."""
+    async def authenticate(self, credentials: PresentedCredentials) -> Identity:
+        """Identify the caller. Raises UnauthenticatedError, PermissionDeniedError or UnavailableError."""
         ...
 
-    def demand(self) -> UnauthenticatedError:
-        """The error for a stranger who asks for what strangers never get."""
+    def authentication_required(self) -> UnauthenticatedError:
+        """The error for an anonymous caller of an operation that always needs credentials."""
         ...
 
     async def open(self) -> None:
-        """Get ready."""
+        """Acquire resources."""
         ...
 
     async def close(self) -> None:
-        """Let go of what is held."""
+        """Release resources."""
         ...
 
 
-class Tap(Protocol):
-    """Somebody who listens to a conversation. Every method is synchronous and quick, and raises nothing."""
+class ConversationObserver(Protocol):
+    """Sees every request and reply. Every method is synchronous and fast, and never raises."""
 
-    def asked(self, call: Call, request: Request) -> None:
-        """A request was understood."""
+    def requested(self, call: Call, request: Request) -> None:
+        """A request was decoded."""
         ...
 
     def answered(self, call: Call, result: Result) -> None:
-        """It was answered."""
+        """A request was answered."""
         ...
 
-    def told(self, call: Call, event: StreamEvent) -> None:
-        """Its stream tells of an event."""
+    def streamed(self, call: Call, event: StreamEvent) -> None:
+        """An event is sent on the stream of a request."""
         ...
 
     def failed(self, call: Call, error: BaseException) -> None:
-        """It was refused, or its stream was cut."""
+        """A request was refused, or its stream was cut off."""
         ...
 
     def refused(self, binding: Binding, error: A2AError) -> None:
-        """A request was refused before it was understood."""
+        """A request was refused before it was decoded."""
         ...

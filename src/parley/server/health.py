@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from parley.engine.store_health import StoreHealth
 from parley.protocol.versions import Version
-from parley.server.bindings.http import HttpRequest, refuse
+from parley.server.bindings.http import AsgiRequest, reply_error
 from parley.wire.rest import MethodNotAllowedError
 
 PATHS = frozenset({"/livez", "/readyz", "/healthz"})
@@ -45,10 +45,10 @@ class Health:
             found.append(Reason("store", trouble.text, trouble.since))
         return found
 
-    async def answer(self, request: HttpRequest, path: str) -> None:
+    async def answer(self, request: AsgiRequest, path: str) -> None:
         """Answer one of the three questions."""
         if request.verb not in ("GET", "HEAD"):
-            await refuse(request, Version.V1_0, MethodNotAllowedError(["GET", "HEAD"]))
+            await reply_error(request, Version.V1_0, MethodNotAllowedError(["GET", "HEAD"]))
             return
         reasons = [] if path == "/livez" else await self.reasons()
         body = {"status": "not ready", "reasons": reasons} if reasons else {"status": "ok"}

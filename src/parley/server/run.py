@@ -120,7 +120,7 @@ async def serve(
     """
     serving = serving or Serving()
     stop = stop or asyncio.Event()
-    if app.is_open and not serving.allow_anonymous:
+    if app.is_unauthenticated and not serving.allow_anonymous:
         refuse_network(serving.host)
     context = serving.tls.context() if serving.tls else None
     sockets = bind(serving.host, serving.port)

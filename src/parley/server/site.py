@@ -16,12 +16,12 @@ from parley.protocol.negotiation import read_version
 from parley.protocol.operations import GET_EXTENDED_CARD
 from parley.protocol.requests import GetExtendedCardRequest
 from parley.protocol.versions import Version
-from parley.server.bindings.body_budget import BodyRoom
+from parley.server.bindings.body_budget import BodyBudget
 from parley.server.bindings.failures import Header, as_wire_error
-from parley.server.bindings.http import JSON, HttpRequest, refuse
+from parley.server.bindings.http import JSON, AsgiRequest, reply_error
 from parley.server.bindings.jsonrpc import JsonRpcEndpoint
 from parley.server.bindings.rest import NO_STORE, RestEndpoint
-from parley.server.bindings.streams import Pulse
+from parley.server.bindings.streams import StreamMonitor
 from parley.server.pages import docs_page, openapi
 from parley.server.pages.cards import KEYS_PATH, PUBLIC_SECONDS, host_of
 from parley.server.service import Service
@@ -29,18 +29,18 @@ from parley.wire.rest import MethodNotAllowedError
 
 HTML = b"text/html; charset=utf-8"
 
-Page = Callable[[HttpRequest], Awaitable[None]]
+Page = Callable[[AsgiRequest], Awaitable[None]]
 
 
 class Site:
     """One agent's URL space."""
 
-    def __init__(self, service: Service, pulse: Pulse, bodies: BodyRoom) -> None:
+    def __init__(self, service: Service, monitor: StreamMonitor, bodies: BodyBudget) -> None:
         self._service = service
         self._cards = service.cards
-        self._jsonrpc = JsonRpcEndpoint(service, pulse, bodies)
-        self._rest = RestEndpoint(service, pulse, bodies)
-        self._made: tuple[str | None, tuple[bytes, bytes]] | None = None
+        self._jsonrpc = JsonRpcEndpoint(service, monitor, bodies)
+        self._rest = RestEndpoint(service, monitor, bodies)
+        self._cached: tuple[str | None, tuple[bytes, bytes]] | None = None
         self._pages: dict[str, Page] = {
             "/.well-known/agent-card.json": self._card,
             "/.well-known/agent.json": self._card_for_0_2,
@@ -50,36 +50,36 @@ class Site:
             "/docs": self._docs,
         }
 
-    async def __call__(self, request: HttpRequest, path: str) -> None:
-        """Answer a request; `path` begins below the agent's URL, which is the request's `base_url`."""
+    async def __call__(self, request: AsgiRequest, path: str) -> None:
+        """Answer a request; `path` is relative to the agent's URL, which is the request's `base_url`."""
         if path in ("", "/"):
-            await (self._jsonrpc if request.verb == "POST" else self._front)(request)
+            await (self._jsonrpc if request.verb == "POST" else self._root)(request)
             return
         page = self._pages.get(path)
         if page is None:
             await self._rest(request, path)
         elif request.verb not in ("GET", "HEAD"):
-            await refuse(request, Version.V1_0, MethodNotAllowedError(["GET", "HEAD"]))
+            await reply_error(request, Version.V1_0, MethodNotAllowedError(["GET", "HEAD"]))
         else:
             await self._show(page, request)
 
-    async def _show(self, page: Page, request: HttpRequest) -> None:
+    async def _show(self, page: Page, request: AsgiRequest) -> None:
         try:
             await page(request)
         except Exception as error:  # here a request ends
             failure = as_wire_error(error)
             self._service.refused(Binding.HTTP_JSON, failure)
-            await refuse(request, Version.V1_0, failure)
+            await reply_error(request, Version.V1_0, failure)
 
     # --- cards --------------------------------------------------------------------------------------------------------
 
-    async def _card(self, request: HttpRequest) -> None:
+    async def _card(self, request: AsgiRequest) -> None:
         await self._reply_card(request, read_version(request.version_header))
 
-    async def _card_for_0_2(self, request: HttpRequest) -> None:
+    async def _card_for_0_2(self, request: AsgiRequest) -> None:
         await self._reply_card(request, read_version(request.version_header) or Version.V0_2)
 
-    async def _reply_card(self, request: HttpRequest, version: Version | None) -> None:
+    async def _reply_card(self, request: AsgiRequest, version: Version | None) -> None:
         document = self._cards.document(request.base_url, version)
         headers: list[Header] = [
             (b"etag", document.etag.encode()),
@@ -89,12 +89,12 @@ class Site:
         ]
         if document.is_known(request.headers.get("if-none-match"), request.headers.get("if-modified-since")):
             await request.start_reply(304, headers)  # without a length: RFC 9110 section 8.6
-            await request.send_piece(b"", is_last=True)
+            await request.send_chunk(b"", is_last=True)
         else:
             await request.reply(200, document.body, JSON, headers)
 
-    async def _extended_card(self, request: HttpRequest) -> None:
-        """The extended card as 0.2 has it, and a2a-sdk 0.3 still does: a page of its own."""
+    async def _extended_card(self, request: AsgiRequest) -> None:
+        """The extended card at a URL of its own, as in 0.2. a2a-sdk 0.3 still uses it."""
         if not self._cards.has_extended:
             raise ExtendedCardNotConfiguredHere
         identity = await self._service.authenticate(request.credentials, request.address)
@@ -104,7 +104,7 @@ class Site:
         assert isinstance(card, AgentCard)
         await request.reply(200, DIALECTS[version].encode_card(card), JSON, [NO_STORE])
 
-    async def _keys(self, request: HttpRequest) -> None:
+    async def _keys(self, request: AsgiRequest) -> None:
         """The key that verifies the card's signature."""
         if self._cards.signer is None:
             raise MethodNotFoundError("The card is not signed")
@@ -113,43 +113,44 @@ class Site:
 
     # --- pages for people ---------------------------------------------------------------------------------------------
 
-    async def _front(self, request: HttpRequest) -> None:
+    async def _root(self, request: AsgiRequest) -> None:
         if request.verb not in ("GET", "HEAD"):
-            await refuse(request, Version.V1_0, MethodNotAllowedError(["GET", "HEAD", "POST"]))
+            await reply_error(request, Version.V1_0, MethodNotAllowedError(["GET", "HEAD", "POST"]))
         elif request.accepts_html():
             await self._show(self._docs, request)
         else:
             card = f"{request.base_url}/.well-known/agent-card.json"
-            error = MethodNotFoundError(f"JSON-RPC is answered to POST here; the card is at {card}")
-            await refuse(request, Version.V1_0, error)
+            error = MethodNotFoundError(f"This URL accepts JSON-RPC with POST; the agent card is at {card}")
+            await reply_error(request, Version.V1_0, error)
 
-    async def _openapi(self, request: HttpRequest) -> None:
-        await request.reply(200, _for_reader(self._made_pages()[0], request.base_url))
+    async def _openapi(self, request: AsgiRequest) -> None:
+        await request.reply(200, _with_url(self._cached_pages()[0], request.base_url))
 
-    async def _docs(self, request: HttpRequest) -> None:
+    async def _docs(self, request: AsgiRequest) -> None:
         headers = [
             (b"content-security-policy", docs_page.CONTENT_SECURITY_POLICY.encode()),
             (b"x-content-type-options", b"nosniff"),
         ]
-        await request.reply(200, _for_reader(self._made_pages()[1], request.base_url), HTML, headers)
+        await request.reply(200, _with_url(self._cached_pages()[1], request.base_url), HTML, headers)
 
-    def _made_pages(self) -> tuple[bytes, bytes]:
-        """The OpenAPI document and the page, which take milliseconds to make: once, whoever asks by whatever host."""
-        target = self._cards.grpc_target(ANYWHERE)
-        if self._made is None or self._made[0] != target:
-            card = self._cards.card(ANYWHERE)
-            document = openapi.document(card, base_url=ANYWHERE)
-            self._made = (target, (document, docs_page.render(card, document, ANYWHERE)))
-        return self._made[1]
-
-
-ANYWHERE = "https://agent.invalid"
-"""Stands in the pages for the URL that their reader knows."""
+    def _cached_pages(self) -> tuple[bytes, bytes]:
+        """The OpenAPI document and the documentation page. They take milliseconds to build, so all hosts share them."""
+        target = self._cards.grpc_target(PLACEHOLDER_URL)
+        if self._cached is None or self._cached[0] != target:
+            card = self._cards.card(PLACEHOLDER_URL)
+            document = openapi.document(card, base_url=PLACEHOLDER_URL)
+            self._cached = (target, (document, docs_page.render(card, document, PLACEHOLDER_URL)))
+        return self._cached[1]
 
 
-def _for_reader(page: bytes, base_url: str) -> bytes:
+PLACEHOLDER_URL = "https://agent.invalid"
+"""The agent's URL in cached pages; it is replaced with the URL of the request."""
+
+
+def _with_url(page: bytes, base_url: str) -> bytes:
     url = quote(base_url, safe=":/[]")
-    return page.replace(ANYWHERE.encode(), url.encode()).replace(host_of(ANYWHERE).encode(), host_of(url).encode())
+    page = page.replace(PLACEHOLDER_URL.encode(), url.encode())
+    return page.replace(host_of(PLACEHOLDER_URL).encode(), host_of(url).encode())
 
 
 class ExtendedCardNotConfiguredHere(ExtendedCardNotConfiguredError):

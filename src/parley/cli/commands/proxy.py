@@ -130,7 +130,7 @@ async def _serve(options: Options, security: Security | None, signer: Signer | N
         ) as app:
             (agent,) = app.agents
             assert isinstance(agent, RemoteAgent)
-            who = _who(agent.card(), is_open=app.is_open, has_door=security is not None)
+            who = _who(agent.card(), is_unauthenticated=app.is_unauthenticated, has_door=security is not None)
 
             def say(bound: Bound) -> None:
                 if server.log_format is LogFormat.TEXT:
@@ -174,10 +174,10 @@ def _ledger(file: Path | None) -> Generator[Ledger | None]:
         yield ledger
 
 
-def _who(card: AgentCard, *, is_open: bool, has_door: bool) -> str:
+def _who(card: AgentCard, *, is_unauthenticated: bool, has_door: bool) -> str:
     if has_door:
         return "Callers must authenticate at the proxy (--auth)."
-    if is_open:
+    if is_unauthenticated:
         return "Open: whoever reaches the proxy may use the agent."
     return f"Callers' credentials are handed on to the agent: {', '.join(card.security_schemes)}."
 

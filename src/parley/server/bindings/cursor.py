@@ -1,7 +1,7 @@
-"""The cursor extension: each event of a stream says its number, where a binding has no place for it.
+"""The cursor extension: each event of a stream has its number in its metadata.
 
-Over HTTP the number is the frame's id. gRPC has no such thing, so a caller that activates this extension finds it in
-the event's metadata, and sends the last one it got as `last-event-id` when it subscribes again.
+Over HTTP the number is the id of the frame. gRPC has no such field, so a caller that activates this extension gets it
+in the event's metadata, and sends the last one back as `last-event-id` when it subscribes again.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ CURSOR = AgentExtension(
 
 
 def add_cursors(batch: Batch) -> None:
-    """Put each event's number into its metadata. A direct reply belongs to no task and has none."""
-    batch[:] = [(seq, _marked(seq, event)) for seq, event in batch]
+    """Add each event's number to its metadata, except for a direct reply, which has none."""
+    batch[:] = [(seq, _with_number(seq, event)) for seq, event in batch]
 
 
-def _marked(seq: int, event: StreamEvent) -> StreamEvent:
+def _with_number(seq: int, event: StreamEvent) -> StreamEvent:
     if isinstance(event, Message):
         return event
     return structs.replace(event, metadata={**event.metadata, CURSOR.uri: seq})

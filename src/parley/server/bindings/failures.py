@@ -1,6 +1,6 @@
-"""What callers hear of what went wrong: errors that HTTP itself must speak of, and how any error becomes a reply.
+"""How errors become replies, and the errors of HTTP itself.
 
-What is not for callers goes into the log under a reference, and the reference to the caller.
+An unexpected error is logged with a reference; the caller gets only the reference.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ Header = tuple[bytes, bytes]
 
 
 class BodyTooLargeError(InvalidRequestError):
-    """The request's body is too long"""
+    """The request body is too long"""
 
     row = ErrorRow(-32600, 413, "RESOURCE_EXHAUSTED", "INVALID_REQUEST", 413, "RESOURCE_EXHAUSTED")
 
 
 class MediaTypeError(ContentTypeNotSupportedError):
-    """The request's body must be JSON; say so with `Content-Type: application/json`"""
+    """The request body must be JSON; send `Content-Type: application/json`"""
 
     row = ErrorRow(-32005, 415, "INVALID_ARGUMENT", "CONTENT_TYPE_NOT_SUPPORTED", 415, "INVALID_ARGUMENT")
 
 
-class ClientGone(ParleyError):
-    """The client closed the connection; nobody waits for a reply."""
+class ClientDisconnected(ParleyError):
+    """The client closed the connection, so there is no reply to send."""
 
 
 def as_wire_error(error: BaseException) -> A2AError:
-    """The error to answer with. What is not for callers goes into the log, with a reference that they get."""
+    """The error to reply with: an A2AError as it is, any other as an internal error with a reference to the log."""
     if isinstance(error, A2AError):
         return error
     reference = random_id()
@@ -53,20 +53,17 @@ def as_wire_error(error: BaseException) -> A2AError:
     return InternalError(f"The server failed. Reference: {reference}")
 
 
-def resumable(error: A2AError, last_seq: int) -> A2AError:
-    """The error with the number of the last event its reader has got, to come back with.
-
-    Many readers may get the same error, so it stays as it is.
-    """
+def with_last_event_id(error: A2AError, last_seq: int) -> A2AError:
+    """A copy of the error with the number of the last event that was sent, from which the reader can resume."""
     if not last_seq:
         return error
-    told = copy(error)
-    told.details = {**error.details, "lastEventId": str(last_seq)}
-    return told
+    copied = copy(error)  # many readers may get the same error
+    copied.details = {**error.details, "lastEventId": str(last_seq)}
+    return copied
 
 
 def headers_of_error(error: A2AError) -> list[Header]:
-    """The headers that an error brings along: what to authenticate with, when to come back, what to call instead."""
+    """The response headers of an error: `WWW-Authenticate`, `Allow` and `Retry-After`."""
     headers = [(b"www-authenticate", challenge.encode()) for challenge in challenges_of(error)]
     if isinstance(error, MethodNotAllowedError):
         headers.append((b"allow", ", ".join(error.allowed).encode()))

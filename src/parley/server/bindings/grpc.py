@@ -1,8 +1,8 @@
 """The gRPC server: the services of 0.3 and 1.0 on one port, with health and reflection.
 
-Requests are parsed here and not by gRPC, so that bytes that spell no message get a precise error. Several agents share
-the port: callers of 1.0 say in `tenant` which one they mean (`agent`, or `agent/tenant`), as its card tells them; 0.3
-has no tenant, so it is served for one agent only. Spec: 1.0 section 10, 0.3 section 3.2.
+Requests are parsed here and not by gRPC, so that invalid bytes get a precise error. Several agents share the port:
+callers of 1.0 name the agent in `tenant` (`agent`, or `agent/tenant`), as its card says. 0.3 has no tenant, so it
+works only where one agent is served. Spec: 1.0 section 10, 0.3 section 3.2.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from parley.protocol.negotiation import read_version
 from parley.protocol.operations import OPERATIONS, Operation
 from parley.protocol.versions import Version
 from parley.server.app import App
-from parley.server.bindings.failures import as_wire_error, headers_of_error, resumable
-from parley.server.bindings.streams import Marked, with_endings
-from parley.server.security.credentials import Credentials, Identity, PeerCertificate
-from parley.server.service import Service, cursor_in, extension_headers
+from parley.server.bindings.failures import as_wire_error, headers_of_error, with_last_event_id
+from parley.server.bindings.streams import FlaggedEvents, with_last_flags
+from parley.server.security.credentials import Identity, PeerCertificate, PresentedCredentials
+from parley.server.service import Service, extension_headers, read_last_event_id
 from parley.server.telemetry.observer import Call
 
-# The stubs of grpcio-health-checking leave these two out.
+# The type stubs of grpcio-health-checking lack these two.
 _HealthServicer: Any = vars(health)["aio"].HealthServicer
 _add_health: Callable[[Any, grpc.aio.Server], None] = vars(health_pb2_grpc)["add_HealthServicer_to_server"]
 
@@ -53,14 +53,14 @@ C = TypeVar("C")
 Context = Any  # grpc.aio.ServicerContext is generic over messages; here every message is bytes
 
 MAX_METADATA_BYTES = 32 * 1024
-"""Tokens may have several kilobytes; HTTP servers allow about as much for all headers."""
+"""Tokens may have several kilobytes. HTTP servers have about the same limit for all headers."""
 
 LARGE_BYTES = 256 * 1024
-"""Longer requests are read in a thread. Five bytes spell a part, so that a few megabytes take seconds."""
+"""Longer requests are decoded in a thread. A part takes only five bytes, so a few megabytes can take seconds."""
 
 
 class GrpcServer:
-    """The gRPC side of an app. `http_url` is where its HTTP side is, for the cards it hands out."""
+    """The gRPC server of an app. `http_url` is the app's HTTP URL, which its cards name."""
 
     def __init__(self, app: App, *, http_url: str = "http://localhost") -> None:
         self._app = app
@@ -69,10 +69,10 @@ class GrpcServer:
         self._health = _Health(app)
 
     async def start(self, host: str, port: int, credentials: grpc.ServerCredentials | None = None) -> int:
-        """Listen, and give the port: 0 picks a free one.
+        """Listen, and return the port; 0 picks a free one.
 
         Raises:
-            OSError: the port is taken or not ours to use.
+            OSError: the port is in use or not permitted.
         """
         server = grpc.aio.server(options=self._options())
         services = [dialect.service for dialect in (V1_0, V0_3)]
@@ -86,7 +86,7 @@ class GrpcServer:
             else:
                 bound = server.add_secure_port(address, credentials)
         except RuntimeError as exc:
-            raise OSError(f"gRPC cannot listen at {address}: is the port in use?") from exc
+            raise OSError(f"gRPC cannot listen on {address}: is the port in use?") from exc
         await server.start()
         self._health.services = ("", *services)
         await self._health.refresh()
@@ -95,7 +95,7 @@ class GrpcServer:
         return bound
 
     async def stop(self, grace: float = 0.0) -> None:
-        """Take no more calls, and let those under way finish for a while."""
+        """Accept no more calls, and give active ones `grace` seconds to finish."""
         await self._health.enter_graceful_shutdown()
         if self._server is not None:
             await self._server.stop(grace)
@@ -103,7 +103,7 @@ class GrpcServer:
     def _options(self) -> list[tuple[str, int]]:
         limits = self._app.limits
         return [
-            ("grpc.so_reuseport", 0),  # or two servers could share a port without knowing
+            ("grpc.so_reuseport", 0),  # otherwise two servers could share a port unnoticed
             ("grpc.max_receive_message_length", limits.body_bytes),
             ("grpc.max_send_message_length", -1),
             ("grpc.max_metadata_size", MAX_METADATA_BYTES),
@@ -120,15 +120,15 @@ class GrpcServer:
             if not dialect.speaks(operation):
                 continue
             rpc = _Rpc(self._app, dialect, operation, self._http_url)
-            # For a unary request gRPC would take the whole message in before anybody is asked who sends it. Whether
-            # a request is one message or a stream of them cannot be told from its bytes.
+            # For a unary request gRPC would read the whole message before the caller is authenticated. On the wire
+            # a unary request looks the same as a stream of one message.
             make = grpc.stream_stream_rpc_method_handler if operation.streams else grpc.stream_unary_rpc_method_handler
             methods[dialect.rpc(operation).name] = make(rpc.follow if operation.streams else rpc.answer)
         return grpc.method_handlers_generic_handler(dialect.service, methods)
 
 
 class _Health(_HealthServicer):
-    """gRPC's health service, which says of every service what `/readyz` says."""
+    """gRPC's health service. It reports for every service what `/readyz` reports."""
 
     def __init__(self, app: App) -> None:
         _HealthServicer.__init__(self)
@@ -136,12 +136,12 @@ class _Health(_HealthServicer):
         self.services: tuple[str, ...] = ()
 
     async def Check(self, request: Any, context: Context) -> Any:
-        """Answer whether a service should be called. Those who watch hear of it, too."""
+        """Report whether a service is ready; `Watch` streams get the new state as well."""
         await self.refresh()
         return await _HealthServicer.Check(self, request, context)
 
     async def refresh(self) -> None:
-        """Find out how the app is."""
+        """Update the state of all services."""
         states = health_pb2.HealthCheckResponse
         state = states.NOT_SERVING if await self._app.health.reasons() else states.SERVING
         for service in self.services:
@@ -149,7 +149,7 @@ class _Health(_HealthServicer):
 
 
 class _Rpc:
-    """One rpc of one dialect."""
+    """One RPC of one dialect."""
 
     def __init__(self, app: App, dialect: ProtobufDialect, operation: Operation, http_url: str) -> None:
         self._app = app
@@ -159,8 +159,8 @@ class _Rpc:
         self._request_class = dialect.rpc(operation).request
         self._stalled_seconds = app.limits.stalled_seconds
 
-    # gRPC keeps the exception with which a call is aborted beside its context, and the traceback has our frames: what
-    # they hold then waits for the collector, and so they hold neither the context nor the error before.
+    # gRPC stores the exception of an aborted call next to its context, and the traceback refers to our frames. That
+    # is a reference cycle, so these frames drop the context and the error before they abort.
 
     async def answer(self, _: object, context: Context) -> bytes:
         """Answer one request."""
@@ -182,7 +182,7 @@ class _Rpc:
     async def _answer(self, context: Context) -> bytes | A2AError:
         operation = self._operation
         try:
-            service, call, request = await self._understand(context)
+            service, call, request = await self._read_call(context)
             result = await service.answer(call, request)
             await _send_extensions(context, call)
             return await encoded(
@@ -192,35 +192,35 @@ class _Rpc:
             return as_wire_error(error)
 
     async def _follow(self, context: Context) -> A2AError | None:
-        """Send a stream, and give what has cut it off."""
+        """Send a stream, and return the error that has cut it off."""
         last = 0
         try:
-            service, call, request = await self._understand(context)
-            batches = with_endings(service.follow(call, request))
-            del request  # a message may be large, and its stream long
+            service, call, request = await self._read_call(context)
+            batches = with_last_flags(service.follow(call, request))
+            del request  # a message may be large, and its stream may be long
             async with aclosing(batches):
                 is_first = True
-                while (marked := await self._next(batches)) is not None:
+                while (flagged := await self._next(batches)) is not None:
                     if is_first:
                         await _send_extensions(context, call)
                         is_first = False
-                    while marked:
-                        last = await self._send(context, call.address, marked)
+                    while flagged:
+                        last = await self._send(context, call.address, flagged)
             return None
         except Exception as error:  # here a request ends
-            return resumable(as_wire_error(error), last)
+            return with_last_event_id(as_wire_error(error), last)
 
-    async def _send(self, context: Context, address: str, marked: Marked) -> int:
-        """Send the next event, and give its number. It is let go when it is encoded."""
-        seq, event, ends = marked.popleft()
+    async def _send(self, context: Context, address: str, flagged: FlaggedEvents) -> int:
+        """Send the next event, and return its number. The event is released when it is encoded."""
+        seq, event, ends = flagged.popleft()
         message = await encoded(event, lambda value: self._dialect.encode_event(value, ends=ends).SerializeToString())
         del event
-        with self._app.bodies.holding(address, len(message)):
+        with self._app.bodies.reserved(address, len(message)):
             await self._write(context, message)
         return seq
 
     async def _next(self, batches: AsyncGenerator[C]) -> C | None:
-        """The next batch, or nothing at the end."""
+        """The next batch, or None at the end."""
         try:
             async with asyncio.timeout(self._app.limits.idle_stream_seconds):
                 return await anext(batches, None)
@@ -233,11 +233,11 @@ class _Rpc:
                 await context.write(message)
         except TimeoutError:
             raise UnavailableError(
-                "The reader took nothing for too long; subscribe again from the last event"
+                "The client read nothing for too long; subscribe again from the last event"
             ) from None
 
-    async def _understand(self, context: Context) -> tuple[Service, Call, Any]:
-        """Who asks what of whom."""
+    async def _read_call(self, context: Context) -> tuple[Service, Call, Any]:
+        """Authenticate and decode a request, and find its agent."""
         headers = _headers(context)
         address = _address(context.peer())
         any_service = next(iter(self._app.services.values()))
@@ -250,21 +250,21 @@ class _Rpc:
             service, request = self._choose(request, any_service)
             call = self._call(service, headers, identity, address)
             if self._operation.streams:
-                call.after = cursor_in(headers)
+                call.after = read_last_event_id(headers)
         except A2AError as error:
             any_service.refused(Binding.GRPC, error)
             raise
         return service, call, request
 
     async def _receive(self, context: Context) -> bytes:
-        """The one message of a request; one that does not come in time is as good as none."""
+        """The message of a request. Raises InvalidRequestError if it does not arrive in time."""
         try:
             async with asyncio.timeout(self._stalled_seconds):
                 data = await context.read()
         except TimeoutError:
-            raise InvalidRequestError("The message takes too long") from None
+            raise InvalidRequestError("The request message did not arrive in time") from None
         if data is grpc.aio.EOF:
-            raise InvalidRequestError("There is no message")
+            raise InvalidRequestError("The request has no message")
         return data
 
     async def _decode(self, data: bytes) -> Any:
@@ -283,17 +283,17 @@ class _Rpc:
             )
 
     def _choose(self, request: Any, only: Service) -> tuple[Service, Any]:
-        """The agent that a request is for, and the request without that word."""
+        """The agent that the tenant of a request names, and the request with the rest of the tenant."""
         services = self._app.services
         if len(services) == 1:
             return only, request
         if self._dialect.version is not Version.V1_0:
-            raise UnsupportedOperationError("Several agents are served here; only A2A 1.0 can say which is meant")
+            raise UnsupportedOperationError("This server has several agents; only A2A 1.0 can name one over gRPC")
         name, _, tenant = (request.tenant or "").partition("/")
         service = services.get(name)
         if service is None:
             known = ", ".join(services)
-            raise InvalidParamsError(f"Say in the tenant which agent is meant: {known}", path="$.tenant")
+            raise InvalidParamsError(f"The tenant must name one of these agents: {known}", path="$.tenant")
         return service, structs.replace(request, tenant=tenant or None)
 
     def _call(self, service: Service, headers: Mapping[str, str], identity: Identity, address: str) -> Call:
@@ -309,12 +309,12 @@ class _Rpc:
         )
 
     async def _abort(self, context: Context, error: A2AError) -> bytes:
-        """End the call with an error, in the way of the dialect. Does not return."""
+        """End the call with an error, in the format of the dialect. Does not return."""
         trailers: list[tuple[str, str | bytes]] = [
             (name.decode(), value.decode()) for name, value in headers_of_error(error) if name != b"allow"
         ]
         if self._dialect.version is Version.V1_0:
-            code, text = error.row.grpc, error.message  # a2a-sdk demands the same text as in the details
+            code, text = error.row.grpc, error.message  # a2a-sdk expects the same text as in the details
             trailers.append(("grpc-status-details-bin", encode_status(error).SerializeToString()))
         else:
             code, text = encode_status_text(error)
@@ -333,29 +333,29 @@ async def _send_extensions(context: Context, call: Call) -> None:
 def _headers(context: Context) -> dict[str, str]:
     headers: dict[str, str] = {}
     for name, value in context.invocation_metadata() or ():
-        if isinstance(value, str):  # names that end in -bin have bytes; nothing of ours is there
+        if isinstance(value, str):  # the values of names that end in -bin are bytes, and A2A uses none
             headers[name] = f"{headers[name]}, {value}" if name in headers else value
     return headers
 
 
 def _address(peer: str) -> str:
-    """The IP address in gRPC's name for a peer: `ipv4:127.0.0.1:5000`, `ipv6:%5B::1%5D:5000`."""
-    _, _, place = unquote(peer).partition(":")
-    host = place.rpartition(":")[0].strip("[]")
+    """The IP address in gRPC's name of a peer: `ipv4:127.0.0.1:5000`, `ipv6:%5B::1%5D:5000`."""
+    _, _, host_and_port = unquote(peer).partition(":")
+    host = host_and_port.rpartition(":")[0].strip("[]")
     try:
         return str(ip_address(host))
     except ValueError:
         return ""
 
 
-def _credentials(context: Context, headers: Mapping[str, str], address: str) -> Credentials:
+def _credentials(context: Context, headers: Mapping[str, str], address: str) -> PresentedCredentials:
     (pem, *_) = context.auth_context().get("x509_pem_cert") or (None,)
     certificate = PeerCertificate.from_pem(pem) if pem else None
-    return Credentials(headers, {}, certificate, address)
+    return PresentedCredentials(headers, {}, certificate, address)
 
 
 def enable_reflection(server: grpc.aio.Server, services: list[str]) -> None:
-    """Let tools ask which services there are. They are in our own pool, so its neighbours must be put there too."""
+    """Let tools list the services. Ours are in a descriptor pool of our own, so the others must be added to it."""
     pool = loaded_pool()
     for file in (health_pb2.DESCRIPTOR, reflection_pb2.DESCRIPTOR):
         pool.AddSerializedFile(file.serialized_pb)

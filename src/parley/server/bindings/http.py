@@ -1,7 +1,7 @@
-"""One HTTP request over plain ASGI: its head, its body within limits, and its reply.
+"""One HTTP request over plain ASGI: its headers, its body within limits, and its reply.
 
-What HTTP itself must refuse (too long, of another media type) is an error of the tree like any other, with its own
-HTTP status in every binding.
+Errors of HTTP itself, such as a body that is too long or has another media type, are A2AErrors like all others. They
+keep their HTTP status in every binding.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from parley.dialects.json_errors import encode_rest_error
 from parley.protocol.cards import Binding
 from parley.protocol.operations import Operation
 from parley.protocol.versions import Version
-from parley.server.bindings.body_budget import FREE_BODY, BodyRoom
+from parley.server.bindings.body_budget import FREE_BYTES, BodyBudget
 from parley.server.bindings.failures import (
     BodyTooLargeError,
-    ClientGone,
+    ClientDisconnected,
     Header,
     MediaTypeError,
     as_wire_error,
     headers_of_error,
 )
 from parley.server.limits import ServerLimits
-from parley.server.security.credentials import Credentials, Identity, PeerCertificate
+from parley.server.security.credentials import Identity, PeerCertificate, PresentedCredentials
 from parley.server.telemetry.observer import Call
 from parley.wire.rest import parse_query
 
@@ -39,15 +39,14 @@ _HOST = re.compile(r"[\w.-]+(?::\d{1,5})?|\[[0-9A-Fa-f:.]+\](?::\d{1,5})?", re.A
 _PATH_SAFE = "/:@!$&'()*+,;=~-._"
 
 MAX_HOST = 261
-"""The longest name that DNS knows, and a port. It is repeated in cards and pages, which are remembered."""
+"""The longest DNS name, with a port. Cached cards and pages contain it, so it needs a limit."""
+
+CHUNK_BYTES = 256 * 1024
+"""Bytes of a reply that are written at once. The next chunk follows when the client has read this one."""
 
 
-PIECE = 256 * 1024
-"""What is given to the connection at once; it takes the next when its reader has taken this."""
-
-
-class HttpRequest:
-    """A request and the way to answer it. `path` is raw, percent-encoded, and begins below the app's root."""
+class AsgiRequest:
+    """A request and the methods to answer it. `path` is percent-encoded and relative to the app's root."""
 
     __slots__ = ("__dict__", "_receive", "_scope", "_send", "base_url", "headers", "path", "verb")
 
@@ -59,20 +58,20 @@ class HttpRequest:
         self.path = _path_below_root(scope)
         self.headers = _read_headers(scope["headers"])
         self.base_url = ""
-        """Where the agent is, as this caller sees it; whoever finds the agent says so."""
+        """The agent's URL as this caller sees it; `App` sets it."""
 
     def call(self, agent: str, operation: Operation, version: Version, binding: Binding, identity: Identity) -> Call:
-        """The request as a call that was understood."""
+        """The request as a decoded call."""
         return Call(agent, operation, version, binding, self.headers, identity, self.address, self.base_url)
 
     @cached_property
     def query(self) -> dict[str, list[str]]:
-        """The query's parameters, decoded. Raises InvalidParamsError where they are no UTF-8 or too many."""
+        """The decoded query parameters. Raises InvalidParamsError if they are not UTF-8 or too many."""
         return parse_query(self._scope["query_string"].decode("latin-1"))
 
     @property
     def version_header(self) -> str | None:
-        """What the caller says of its version, in the header or, where it cannot set one, in the query."""
+        """The A2A version that the caller states, in the header or, if it cannot set one, in the query."""
         stated = self.headers.get("a2a-version")
         if stated is None and self._scope["query_string"]:
             stated = ",".join(self.query.get("A2A-Version", ())) or None
@@ -80,7 +79,7 @@ class HttpRequest:
 
     @property
     def origin(self) -> str:
-        """Scheme and host as the caller wrote them, with the path the app is mounted at: `https://host/mounted`."""
+        """Scheme and host as the caller sent them, with the path of the mounted app: `https://host/mounted`."""
         host = self.headers.get("host", "")
         if len(host) > MAX_HOST or not _HOST.fullmatch(host):
             name, port = self._scope.get("server") or ("localhost", None)
@@ -89,78 +88,79 @@ class HttpRequest:
 
     @property
     def address(self) -> str:
-        """The IP address of the peer, or nothing where the server does not tell."""
+        """The IP address of the peer, or an empty string if the ASGI server does not provide it."""
         client: Sequence[Any] | None = self._scope.get("client")
         return str(client[0]) if client else ""
 
-    def credentials(self) -> Credentials:
-        """What the caller has shown of itself."""
+    def credentials(self) -> PresentedCredentials:
+        """The credentials in the request, not verified yet."""
         query: Mapping[str, Sequence[str]] = self.query if self._scope["query_string"] else {}
         extensions: Mapping[str, Any] = self._scope.get("extensions") or {}
         der = extensions.get("tls", {}).get("client_cert_der")
         certificate = PeerCertificate.from_der(der) if der else None
-        return Credentials(self.headers, query, certificate, self.address)
+        return PresentedCredentials(self.headers, query, certificate, self.address)
 
     def accepts_html(self) -> bool:
-        """Whether a person with a browser is asking."""
+        """Whether the request comes from a browser."""
         return "text/html" in self.headers.get("accept", "")
 
     # --- body ---------------------------------------------------------------------------------------------------------
 
-    async def read_json_body(self, limits: ServerLimits, room: BodyRoom) -> bytes:
-        """The body, which says of itself that it is JSON; an empty one needs not say so.
+    async def read_json_body(self, limits: ServerLimits, budget: BodyBudget) -> bytes:
+        """Read the body. Its media type must be JSON, unless it is empty.
 
         Raises:
-            BodyTooLargeError: it is too long. Some more of it is read so that the reply is read. Or it holds too much.
-            MediaTypeError: it says that it is something else.
-            RateLimitedError: there is no room for it now.
-            ClientGone: the client went away.
+            BodyTooLargeError: it has too many bytes, objects or arrays. Some of the rest is read and discarded, because
+                many clients read the reply only after they have sent the whole body.
+            MediaTypeError: it has another media type.
+            RateLimitedError: the memory for long bodies is used up.
+            ClientDisconnected: the client has disconnected.
         """
         limit, discard = limits.body_bytes, limits.discarded_bytes
         stated = self.headers.get("content-length", "")
         if stated.isascii() and stated.isdigit() and (len(stated) > 15 or int(stated) > limit):
-            if "expect" not in self.headers:  # who waits for leave to send hears at once that there is none
+            if "expect" not in self.headers:  # a client that waits for "100 Continue" has not sent the body
                 await self._discard(discard)
-            raise BodyTooLargeError(f"The body may have {limit} bytes")
-        body = await self._read(limit, discard, room)
+            raise _too_long(limit)
+        body = await self._read(limit, discard, budget)
         content_type = self.headers.get("content-type", "")
         if body and content_type != "application/json" and not _JSON_TYPE.fullmatch(content_type):
             raise MediaTypeError
-        # Those within texts count too, so the limit is generous; to look closer would take as long as to read.
+        # Brackets inside strings count too: telling them apart would take as long as parsing. The limit is generous.
         if len(body) > limits.json_containers < body.count(b"{") + body.count(b"["):
-            raise BodyTooLargeError(f"The body may have {limits.json_containers} objects and arrays")
+            raise BodyTooLargeError(f"The body may have up to {limits.json_containers} objects and arrays")
         return body
 
-    async def _read(self, limit: int, discard: int, room: BodyRoom) -> bytes:
+    async def _read(self, limit: int, discard: int, budget: BodyBudget) -> bytes:
         message = await self._receive()
         body: bytes = message.get("body", b"")
         if not message.get("more_body"):
             if message["type"] == "http.disconnect":
-                raise ClientGone
+                raise ClientDisconnected
             if len(body) <= limit:
                 return body
-            raise BodyTooLargeError(f"The body may have {limit} bytes")
+            raise _too_long(limit)
         chunks = [body]
         size, held = len(body), 0
         try:
             while message.get("more_body"):
                 message = await self._receive()
                 if message["type"] == "http.disconnect":
-                    raise ClientGone
-                piece = message.get("body", b"")
-                chunks.append(piece)
-                size += len(piece)
+                    raise ClientDisconnected
+                chunk = message.get("body", b"")
+                chunks.append(chunk)
+                size += len(chunk)
                 if size > limit:
                     if message.get("more_body"):
                         chunks.clear()
                         await self._discard(discard)
-                    raise BodyTooLargeError(f"The body may have {limit} bytes")
-                if size > FREE_BODY:
-                    room.take(self.address, len(piece))
-                    held += len(piece)
+                    raise _too_long(limit)
+                if size > FREE_BYTES:
+                    budget.reserve(self.address, len(chunk))
+                    held += len(chunk)
             return b"".join(chunks)
         finally:
-            room.give_back(self.address, held)
+            budget.release(self.address, held)
 
     async def _discard(self, limit: int) -> None:
         size = 0
@@ -170,7 +170,7 @@ class HttpRequest:
             if not message.get("more_body"):
                 return
 
-    async def until_gone(self) -> None:
+    async def wait_for_disconnect(self) -> None:
         """Return when the client has closed the connection."""
         while (await self._receive())["type"] != "http.disconnect":
             pass
@@ -178,54 +178,58 @@ class HttpRequest:
     # --- reply --------------------------------------------------------------------------------------------------------
 
     async def reply(self, status: int, body: bytes, content_type: bytes = JSON, headers: Iterable[Header] = ()) -> None:
-        """Answer the request."""
+        """Send a whole reply."""
         head = [(b"content-type", content_type), (b"content-length", b"%d" % len(body)), *headers]
         await self._send({"type": "http.response.start", "status": status, "headers": head})
         await self._send({"type": "http.response.body", "body": body})
 
-    def take_room(self, room: BodyRoom, reply: bytes) -> int:
-        """The room that a long reply takes until its reader has it. Raises RateLimitedError if there is none."""
-        if len(reply) <= FREE_BODY:
+    def reserve_reply(self, budget: BodyBudget, reply: bytes) -> int:
+        """Reserve memory for a long reply, and return how much. Raises RateLimitedError if the budget is used up."""
+        if len(reply) <= FREE_BYTES:
             return 0
-        room.take(self.address, len(reply))
+        budget.reserve(self.address, len(reply))
         return len(reply)
 
     async def reply_long(
-        self, room: BodyRoom, taken: int, body: bytes, content_type: bytes, headers: Iterable[Header]
+        self, budget: BodyBudget, reserved: int, body: bytes, content_type: bytes, headers: Iterable[Header]
     ) -> None:
-        """Answer the request, and give the room back when all but the last piece has gone out."""
-        if not taken:
+        """Send the reply, and release its memory when all but the last chunk is written."""
+        if not reserved:
             await self.reply(200, body, content_type, headers)
             return
         try:
             head = [(b"content-type", content_type), (b"content-length", b"%d" % len(body)), *headers]
             await self.start_reply(200, head)
-            for start in range(0, len(body), PIECE):
-                await self.send_piece(body[start : start + PIECE], is_last=start + PIECE >= len(body))
+            for start in range(0, len(body), CHUNK_BYTES):
+                await self.send_chunk(body[start : start + CHUNK_BYTES], is_last=start + CHUNK_BYTES >= len(body))
         finally:
-            room.give_back(self.address, taken)
+            budget.release(self.address, reserved)
 
     async def start_reply(self, status: int, headers: Sequence[Header]) -> None:
-        """Begin an answer that comes in pieces."""
+        """Start a reply that is sent in chunks."""
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
 
-    async def send_piece(self, body: bytes, *, is_last: bool = False) -> None:
-        """Send a piece of the answer."""
+    async def send_chunk(self, body: bytes, *, is_last: bool = False) -> None:
+        """Send a chunk of the reply."""
         await self._send({"type": "http.response.body", "body": body, "more_body": not is_last})
 
 
-async def refuse(request: HttpRequest, version: Version, error: BaseException) -> None:
-    """Answer with an error in the form that REST has in a version."""
+async def reply_error(request: AsgiRequest, version: Version, error: BaseException) -> None:
+    """Reply with an error, in the REST format of a version."""
     failure = as_wire_error(error)
     status, body = encode_rest_error(version, failure)
     await request.reply(status, body, JSON, headers_of_error(failure))
+
+
+def _too_long(limit: int) -> BodyTooLargeError:
+    return BodyTooLargeError(f"The body may have up to {limit} bytes")
 
 
 def _path_below_root(scope: Scope) -> str:
     raw: bytes = scope.get("raw_path") or scope["path"].encode()
     path = raw.partition(b"?")[0].decode("latin-1")
     root = quote(scope.get("root_path", ""), safe=_PATH_SAFE)
-    # As Starlette does: a root that the path does not begin with was taken off by a proxy.
+    # As Starlette does: if the path does not start with the root, a proxy has removed it.
     return path[len(root) :] if root and (path == root or path.startswith(f"{root}/")) else path
 
 
@@ -233,7 +237,7 @@ def _read_headers(pairs: Iterable[Header]) -> dict[str, str]:
     headers: dict[str, str] = {}
     for name_bytes, value_bytes in pairs:
         name, value = name_bytes.decode("latin-1"), value_bytes.decode("latin-1")
-        if name in headers:  # RFC 9110 section 5.3; cookies are separated as RFC 6265 has it
+        if name in headers:  # RFC 9110 section 5.3; for cookies RFC 6265
             value = f"{headers[name]}{'; ' if name == 'cookie' else ', '}{value}"
         headers[name] = value
     return headers

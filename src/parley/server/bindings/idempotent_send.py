@@ -1,7 +1,7 @@
-"""The extension by which the card says that the same message twice is one task: callers may repeat a send safely.
+"""The extension that declares in the card that a repeated message does not create a second task.
 
-There is nothing to activate: the engine does so for everybody, for `Limits.idempotency_seconds`, which the card tells.
-Without this word a caller whose reply got lost cannot know whether sending again would begin a second task.
+Callers need not activate it: the engine does this for all, for `Limits.idempotency_seconds`, which the card states.
+Without it, a caller whose reply was lost cannot know whether it is safe to send the message again.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from parley.protocol.cards import AgentExtension
 
 
 def idempotent_send(seconds: float) -> AgentExtension:
-    """The extension of a server that remembers a message for so long."""
+    """The extension of a server that recognizes a repeated message for this many seconds."""
     return AgentExtension(
         extensions.IDEMPOTENT_SEND,
         description="A message that is sent again, with the same id and content, gets the same task.",

@@ -1,7 +1,7 @@
 """The JSON-RPC endpoint: all four dialects at one URL, streams as server-sent events.
 
-Errors are answered with HTTP 200, except where HTTP itself must speak. A stream that fails before its first event is
-answered with plain JSON in 1.0, and before that with one frame, which is what those clients can read.
+Errors have HTTP status 200, except those that proxies and HTTP clients must see. A stream that fails before its first
+event is answered with plain JSON in 1.0, and in older releases with one frame, which is what their clients expect.
 Spec: 1.0 section 9, 0.3 section 3.2.
 """
 
@@ -23,18 +23,18 @@ from parley.protocol.errors import A2AError, InvalidRequestError
 from parley.protocol.events import StreamEvent
 from parley.protocol.negotiation import read_version
 from parley.protocol.versions import Version
-from parley.server.bindings.body_budget import BodyRoom
-from parley.server.bindings.failures import ClientGone, as_wire_error, headers_of_error, resumable
-from parley.server.bindings.http import JSON, HttpRequest
-from parley.server.bindings.streams import EVENT_STREAM, Batches, Pulse, SseStream
+from parley.server.bindings.body_budget import BodyBudget
+from parley.server.bindings.failures import ClientDisconnected, as_wire_error, headers_of_error, with_last_event_id
+from parley.server.bindings.http import JSON, AsgiRequest
+from parley.server.bindings.streams import EVENT_STREAM, Batches, SseStream, StreamMonitor
 from parley.server.security.credentials import Identity
-from parley.server.service import Service, cursor_in, extension_headers
+from parley.server.service import Service, extension_headers, read_last_event_id
 from parley.server.telemetry.observer import Call
 from parley.wire import jsonrpc
 from parley.wire.jsonrpc import NULL, RejectedRequest
 from parley.wire.sse import encode_frame
 
-SPOKEN_BY_HTTP = frozenset({401, 403, 413, 415, 429})
+HTTP_LEVEL_STATUSES = frozenset({401, 403, 413, 415, 429})
 """Statuses that proxies and clients must see even though the body is JSON-RPC."""
 
 
@@ -46,92 +46,92 @@ _task_params = msgspec.json.Decoder(_TaskParams)
 
 
 @dataclass(slots=True)
-class _Manner:
-    """How a request is to be answered, as far as that is known by now."""
+class _ReplyContext:
+    """What a reply needs of its request, as far as the request has been read."""
 
     id: bytes = NULL
     version: Version | None = None
     streams: bool = False
-    is_understood: bool = False
+    is_decoded: bool = False
 
 
 class JsonRpcEndpoint:
     """Answers `POST` at an agent's URL."""
 
-    def __init__(self, service: Service, pulse: Pulse, bodies: BodyRoom) -> None:
+    def __init__(self, service: Service, monitor: StreamMonitor, bodies: BodyBudget) -> None:
         self._service = service
-        self._pulse = pulse
+        self._monitor = monitor
         self._bodies = bodies
 
-    async def __call__(self, request: HttpRequest) -> None:
-        """Answer one request, whatever it is."""
-        manner = _Manner()
+    async def __call__(self, request: AsgiRequest) -> None:
+        """Answer one request."""
+        context = _ReplyContext()
         try:
-            call, asked = await self._understand(request, manner)
+            call, decoded = await self._read_call(request, context)
             if call.operation.streams:
-                batches = self._service.follow(call, asked)
-                del asked  # a message may be large, and its stream long
-                await self._stream(request, manner.id, call, batches)
+                batches = self._service.follow(call, decoded)
+                del decoded  # a message may be large, and its stream may be long
+                await self._stream(request, context.id, call, batches)
                 return
-            body = await self._answer(request, manner.id, call, asked)
-            taken = request.take_room(self._bodies, body)
-        except ClientGone:
+            body = await self._answer(request, context.id, call, decoded)
+            reserved = request.reserve_reply(self._bodies, body)
+        except ClientDisconnected:
             return
-        except Exception as error:  # here a request ends; the error must not stay in a frame of its own traceback
-            await self._refuse(request, manner, as_wire_error(error))
+        except Exception as error:  # a request ends here; no frame of the traceback may refer to the error
+            await self._refuse(request, context, as_wire_error(error))
         else:
-            await request.reply_long(self._bodies, taken, body, JSON, extension_headers(call))
+            await request.reply_long(self._bodies, reserved, body, JSON, extension_headers(call))
 
-    async def _answer(self, request: HttpRequest, request_id: bytes, call: Call, asked: Any) -> bytes:
-        with self._pulse.waits.waiting(request):
-            result = await self._service.answer(call, asked)
+    async def _answer(self, request: AsgiRequest, request_id: bytes, call: Call, decoded: Any) -> bytes:
+        with self._monitor.waiting_callers.waiting(request):
+            result = await self._service.answer(call, decoded)
         encode = DIALECTS[call.version].encode_result
         return await encoded(result, lambda value: jsonrpc.encode_result(request_id, encode(call.operation, value)))
 
-    async def _refuse(self, request: HttpRequest, manner: _Manner, error: A2AError) -> None:
-        if not manner.is_understood:
+    async def _refuse(self, request: AsgiRequest, context: _ReplyContext, error: A2AError) -> None:
+        if not context.is_decoded:
             self._service.refused(Binding.JSONRPC, error)
-        await _refuse(request, manner, error)
+        await _refuse(request, context, error)
 
-    async def _understand(self, request: HttpRequest, manner: _Manner) -> tuple[Call, Any]:
-        """What is asked, and by whom. An error on the way is answered in the manner known by then."""
+    async def _read_call(self, request: AsgiRequest, context: _ReplyContext) -> tuple[Call, Any]:
+        """Authenticate and decode a request. `context` is filled on the way, for the reply to an error."""
         identity = await self._service.authenticate(request.credentials, request.address)
         body = await request.read_json_body(self._service.limits, self._bodies)
-        rpc = _read(body, manner)
-        manner.id = self._checked_id(rpc.id)
+        rpc = _read(body, context)
+        context.id = self._checked_id(rpc.id)
         found = await self._detect(rpc, request.version_header, identity)
-        manner.version, manner.streams = found.version, found.operation.streams
+        context.version, context.streams = found.version, found.operation.streams
         if not rpc.states_version and found.version is not Version.V0_1:
-            raise InvalidRequestError('jsonrpc must be given, as "2.0"', path="$.jsonrpc")
-        asked = DIALECTS[found.version].decode_request(found.operation, rpc.params)
+            raise InvalidRequestError('jsonrpc must be "2.0"', path="$.jsonrpc")
+        decoded = DIALECTS[found.version].decode_request(found.operation, rpc.params)
         call = request.call(self._service.agent_id, found.operation, found.version, Binding.JSONRPC, identity)
         if found.operation.streams:
-            call.after = cursor_in(request.headers)
-        manner.is_understood = True
-        return call, asked
+            call.after = read_last_event_id(request.headers)
+        context.is_decoded = True
+        return call, decoded
 
     def _checked_id(self, request_id: bytes) -> bytes:
         if len(request_id) > self._service.limits.id_bytes:
-            raise InvalidRequestError(f"The id may have {self._service.limits.id_bytes} bytes", path="$.id")
+            raise InvalidRequestError(f"The id may have up to {self._service.limits.id_bytes} bytes", path="$.id")
         return request_id
 
     async def _detect(self, rpc: jsonrpc.Request, header: str | None, identity: Identity) -> Detection:
-        """The dialect of the request; where three releases share the method, that in which the task was created.
+        """Detect the dialect. Three releases share some methods: then it is the dialect that created the task.
 
-        An unknown task is taken for one of 0.1 if the request leaves out `jsonrpc`, which only 0.1 allows.
+        If the task is unknown and the request has no `jsonrpc`, the dialect is 0.1, because only 0.1 allows that.
         """
         created_in = None
         if not header and is_ambiguous(rpc.method):
             try:
                 task_id = _task_params.decode(rpc.params).id
             except msgspec.MsgspecError:
-                task_id = ""  # the dialect's own reader will say what is wrong
+                task_id = ""  # decoding will report what is wrong
             created_in = await self._service.created_in(task_id, identity) if task_id else None
             if created_in is None and not rpc.states_version:
                 created_in = Version.V0_1
         return detect_jsonrpc(rpc.method, header, created_in=created_in)
 
-    async def _stream(self, request: HttpRequest, request_id: bytes, call: Call, batches: Batches) -> None:
+    async def _stream(self, request: AsgiRequest, request_id: bytes, call: Call, batches: Batches) -> None:
         dialect = DIALECTS[call.version]
 
         def encode(seq: int, event: StreamEvent, ends: bool) -> bytes:
@@ -141,43 +141,43 @@ class JsonRpcEndpoint:
             return b"".join(frames)
 
         def fail(error: BaseException, last_seq: int) -> bytes:
-            return _error_frame(request_id, call.version, resumable(as_wire_error(error), last_seq))
+            return _error_frame(request_id, call.version, with_last_event_id(as_wire_error(error), last_seq))
 
         async with aclosing(batches):
             stream = SseStream(request, batches, encode, fail, lambda: extension_headers(call), self._bodies)
-            await stream.run(self._pulse)
+            await stream.run(self._monitor)
 
 
-def _read(body: bytes, manner: _Manner) -> jsonrpc.Request:
+def _read(body: bytes, context: _ReplyContext) -> jsonrpc.Request:
     try:
         return jsonrpc.decode_request(body)
     except RejectedRequest as rejected:
-        manner.id, error = rejected.request_id, rejected.error
+        context.id, error = rejected.request_id, rejected.error
     try:
         raise error
     finally:
-        del error  # its traceback has this frame
+        del error  # its traceback refers to this frame
 
 
-def _stated_version(request: HttpRequest) -> Version:
-    """The version for errors that come before the dialect is known; who says none is taken for 0.3."""
+def _stated_version(request: AsgiRequest) -> Version:
+    """The version for errors before the dialect is known; 0.3 if the request states none."""
     try:
         return read_version(request.version_header) or Version.V0_3
     except A2AError:
         return Version.V1_0
 
 
-async def _refuse(request: HttpRequest, manner: _Manner, error: A2AError) -> None:
-    version, headers = manner.version or _stated_version(request), headers_of_error(error)
-    is_spoken = error.row.http in SPOKEN_BY_HTTP
-    if manner.streams and version is not Version.V1_0 and not is_spoken:
-        await request.reply(200, _error_frame(manner.id, version, error), EVENT_STREAM, headers)
+async def _refuse(request: AsgiRequest, context: _ReplyContext, error: A2AError) -> None:
+    version, headers = context.version or _stated_version(request), headers_of_error(error)
+    is_http_level = error.row.http in HTTP_LEVEL_STATUSES
+    if context.streams and version is not Version.V1_0 and not is_http_level:
+        await request.reply(200, _error_frame(context.id, version, error), EVENT_STREAM, headers)
     else:
-        body = jsonrpc.encode_error(manner.id, encode_error(version, error))
-        await request.reply(error.row.http if is_spoken else 200, body, JSON, headers)
+        body = jsonrpc.encode_error(context.id, encode_error(version, error))
+        await request.reply(error.row.http if is_http_level else 200, body, JSON, headers)
 
 
 def _error_frame(request_id: bytes, version: Version, error: A2AError) -> bytes:
-    """One frame with an error; in 1.0 it also has the event's name that a2a-sdk looks at."""
+    """One frame with an error; in 1.0 with the event name that a2a-sdk expects."""
     name = "error" if version is Version.V1_0 else None
     return encode_frame(jsonrpc.encode_error(request_id, encode_error(version, error)), event=name)

@@ -1,6 +1,6 @@
 """The HTTP+JSON endpoint: 1.0 below the agent's URL, with or without a tenant, and 0.3 below `/v1`.
 
-Errors have their HTTP status, streams are server-sent events. 0.3 is answered in the shape that the request used.
+Errors have their HTTP status, streams are server-sent events. A reply in 0.3 has the JSON form that the request used.
 Spec: 1.0 section 11, 0.3 section 3.5.3.
 """
 
@@ -20,66 +20,66 @@ from parley.protocol.events import StreamEvent
 from parley.protocol.operations import GET_EXTENDED_CARD, Operation
 from parley.protocol.requests import Request, Result
 from parley.protocol.versions import Version
-from parley.server.bindings.body_budget import BodyRoom
-from parley.server.bindings.failures import ClientGone, Header, as_wire_error, resumable
-from parley.server.bindings.http import JSON, HttpRequest, refuse
-from parley.server.bindings.streams import Batches, Pulse, SseStream
-from parley.server.service import Service, cursor_in, extension_headers
+from parley.server.bindings.body_budget import BodyBudget
+from parley.server.bindings.failures import ClientDisconnected, Header, as_wire_error, with_last_event_id
+from parley.server.bindings.http import JSON, AsgiRequest, reply_error
+from parley.server.bindings.streams import Batches, SseStream, StreamMonitor
+from parley.server.service import Service, extension_headers, read_last_event_id
 from parley.server.telemetry.observer import Call
 from parley.wire.rest import RouteMatch, match_any, read_query
 from parley.wire.sse import encode_frame
 
 A2A_JSON = b"application/a2a+json"
-"""What 1.0 calls its bodies. Errors stay plain JSON, which every client reads."""
+"""The media type of 1.0. Errors keep plain JSON, which every client reads."""
 NO_STORE: Header = (b"cache-control", b"no-store")
-"""Tasks belong to their callers, and GETs may pass a shared cache."""
+"""Tasks are private, and GET requests may pass through a shared cache."""
 
 
 class RestEndpoint:
     """Answers the REST routes below an agent's URL."""
 
-    def __init__(self, service: Service, pulse: Pulse, bodies: BodyRoom) -> None:
+    def __init__(self, service: Service, monitor: StreamMonitor, bodies: BodyBudget) -> None:
         self._service = service
-        self._pulse = pulse
+        self._monitor = monitor
         self._bodies = bodies
 
-    async def __call__(self, request: HttpRequest, path: str) -> None:
-        """Answer one request, whatever it is; `path` begins below the agent's URL."""
+    async def __call__(self, request: AsgiRequest, path: str) -> None:
+        """Answer one request; `path` is relative to the agent's URL."""
         version, call = Version.V0_3 if path.startswith("/v1/") else Version.V1_0, None
         try:
             match = match_any(request.verb, path)
             detect_rest(match.operation, version, request.version_header)
             identity = await self._service.authenticate(request.credentials, request.address)
-            asked, dialect = await self._decode(request, match)
-            after = cursor_in(request.headers) if match.operation.streams else None
+            decoded, dialect = await self._decode(request, match)
+            after = read_last_event_id(request.headers) if match.operation.streams else None
             call = request.call(self._service.agent_id, match.operation, version, Binding.HTTP_JSON, identity)
             if match.operation.streams:
                 call.after = after
-                batches = self._service.follow(call, asked)
-                del asked  # a message may be large, and its stream long
+                batches = self._service.follow(call, decoded)
+                del decoded  # a message may be large, and its stream may be long
                 await self._stream(request, call, dialect, batches)
                 return
-            result = await self._answer(request, call, dialect, asked)
-            taken = request.take_room(self._bodies, result)
-        except ClientGone:
+            result = await self._answer(request, call, dialect, decoded)
+            reserved = request.reserve_reply(self._bodies, result)
+        except ClientDisconnected:
             return
-        except Exception as error:  # here a request ends; the error must not stay in a frame of its own traceback
-            await self._refuse(request, version, as_wire_error(error), is_understood=call is not None)
+        except Exception as error:  # a request ends here; no frame of the traceback may refer to the error
+            await self._refuse(request, version, as_wire_error(error), is_decoded=call is not None)
         else:
             content_type = A2A_JSON if version is Version.V1_0 else JSON
-            await request.reply_long(self._bodies, taken, result, content_type, [NO_STORE, *extension_headers(call)])
+            await request.reply_long(self._bodies, reserved, result, content_type, [NO_STORE, *extension_headers(call)])
 
-    async def _answer(self, request: HttpRequest, call: Call, dialect: JsonDialect, asked: Request) -> bytes:
-        with self._pulse.waits.waiting(request):
-            result = await self._service.answer(call, asked)
+    async def _answer(self, request: AsgiRequest, call: Call, dialect: JsonDialect, decoded: Request) -> bytes:
+        with self._monitor.waiting_callers.waiting(request):
+            result = await self._service.answer(call, decoded)
         return await encoded(result, lambda value: _encode(dialect, call.operation, value))
 
-    async def _refuse(self, request: HttpRequest, version: Version, error: A2AError, *, is_understood: bool) -> None:
-        if not is_understood:
+    async def _refuse(self, request: AsgiRequest, version: Version, error: A2AError, *, is_decoded: bool) -> None:
+        if not is_decoded:
             self._service.refused(Binding.HTTP_JSON, error)
-        await refuse(request, version, error)
+        await reply_error(request, version, error)
 
-    async def _decode(self, request: HttpRequest, match: RouteMatch) -> tuple[Request, JsonDialect]:
+    async def _decode(self, request: AsgiRequest, match: RouteMatch) -> tuple[Request, JsonDialect]:
         return decode_rest_request(
             match.version,
             match.operation,
@@ -89,22 +89,22 @@ class RestEndpoint:
             tenant=match.tenant,
         )
 
-    async def _stream(self, request: HttpRequest, call: Call, dialect: JsonDialect, batches: Batches) -> None:
+    async def _stream(self, request: AsgiRequest, call: Call, dialect: JsonDialect, batches: Batches) -> None:
         def encode(seq: int, event: StreamEvent, ends: bool) -> bytes:
             (frame,) = dialect.encode_event(event, ends=ends)
             return encode_frame(frame, id=str(seq) if seq else None)
 
         def fail(error: BaseException, last_seq: int) -> bytes:
-            _, body = encode_rest_error(call.version, resumable(as_wire_error(error), last_seq))
+            _, body = encode_rest_error(call.version, with_last_event_id(as_wire_error(error), last_seq))
             return encode_frame(body, event="error")
 
         async with aclosing(batches):
             stream = SseStream(request, batches, encode, fail, lambda: extension_headers(call), self._bodies)
-            await stream.run(self._pulse)
+            await stream.run(self._monitor)
 
 
 def _encode(dialect: JsonDialect, operation: Operation, result: Result) -> bytes:
-    """The answer in the request's dialect. Clients of 0.3 disagree on the form of a card's schemes: they get both."""
+    """Encode a result. Clients of 0.3 disagree on the form of security schemes in a card, so they get both."""
     if operation is GET_EXTENDED_CARD and dialect.version is Version.V0_3 and isinstance(result, AgentCard):
         return encode_superset_card(result)
     return dialect.encode_result(operation, result)

@@ -1,7 +1,8 @@
-"""Callers that wait for an answer which may take long: when one goes away, its waiting ends, and its place is free.
+"""Callers that wait for a slow answer: when the client disconnects, the wait ends and its resources are released.
 
-HTTP tells of a client that left only whom it asks. To ask for every request would cost more than most requests do, so
-`Waits` asks for those that have waited for a while. The work itself goes on: a run does not belong to its caller.
+ASGI reports a disconnect only to a request that asks for it. Asking for every request would cost more than most
+requests do, so `WaitingCallers` asks only for those that have waited for a while. The run itself continues: it does not
+belong to its caller.
 """
 
 from __future__ import annotations
@@ -10,63 +11,63 @@ import asyncio
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from parley.server.bindings.failures import ClientGone
-from parley.server.bindings.http import HttpRequest
+from parley.server.bindings.failures import ClientDisconnected
+from parley.server.bindings.http import AsgiRequest
 
 
-class Waits:
-    """All callers of an app that wait."""
+class WaitingCallers:
+    """All callers of an app that wait for an answer."""
 
     def __init__(self) -> None:
-        self._waits: set[_Wait] = set()
+        self._callers: set[_WaitingCaller] = set()
 
     @contextmanager
-    def waiting(self, request: HttpRequest) -> Generator[None]:
-        """A block around what a request waits for.
+    def waiting(self, request: AsgiRequest) -> Generator[None]:
+        """A context in which a request waits.
 
         Raises:
-            ClientGone: the client went away.
+            ClientDisconnected: the client has disconnected.
         """
-        wait = _Wait(request)
-        self._waits.add(wait)
+        caller = _WaitingCaller(request)
+        self._callers.add(caller)
         try:
             yield
         except asyncio.CancelledError:
-            if not wait.is_over:
+            if not caller.is_disconnected:
                 raise
-            wait.task.uncancel()
-            raise ClientGone from None
+            caller.task.uncancel()
+            raise ClientDisconnected from None
         finally:
-            self._waits.discard(wait)
-            wait.stop()
+            self._callers.discard(caller)
+            caller.stop()
 
-    def look(self) -> None:
-        """Ask for every caller that waits now whether it is still there."""
-        for wait in self._waits:
-            wait.look()
+    def check(self) -> None:
+        """Start to watch the connections of all callers that wait now."""
+        for caller in self._callers:
+            caller.start()
 
 
-class _Wait:
-    __slots__ = ("_request", "_watcher", "is_over", "task")
+class _WaitingCaller:
+    __slots__ = ("_request", "_watcher", "is_disconnected", "task")
 
-    def __init__(self, request: HttpRequest) -> None:
+    def __init__(self, request: AsgiRequest) -> None:
         task = asyncio.current_task()
         assert task is not None  # requests are answered in tasks
         self.task = task
-        self.is_over = False
+        self.is_disconnected = False
         self._request = request
         self._watcher: asyncio.Task[None] | None = None
 
-    def look(self) -> None:
+    def start(self) -> None:
         if self._watcher is None:
             self._watcher = asyncio.get_running_loop().create_task(self._watch())
 
     def stop(self) -> None:
         if self._watcher is not None:
             self._watcher.cancel()
-            self._watcher = None  # its error has a traceback, whose frame has this wait
+            self._watcher = None  # the traceback of its error refers to this object
 
     async def _watch(self) -> None:
-        await self._request.until_gone()
-        self.is_over = True
+        await self._request.wait_for_disconnect()
+        self.is_disconnected = True
         self.task.cancel()

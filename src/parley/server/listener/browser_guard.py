@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from parley.network.addresses import is_listed
 from parley.protocol.errors import A2AError, ErrorRow, PermissionDeniedError
 from parley.protocol.versions import Version
-from parley.server.bindings.http import MAX_HOST, HttpRequest, refuse
+from parley.server.bindings.http import MAX_HOST, AsgiRequest, reply_error
 
 _HOST = re.compile(rb"(?:([\w.-]+)|\[([0-9A-Fa-f:.]+)\])(?::\d{1,5})?", re.ASCII)
 _DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -76,7 +76,7 @@ class BrowserGuard:
         error = self._judge_host(host) or self._judge_page(scope["method"], dict(scope["headers"]))
         if error is None:
             return self._app(scope, receive, send)
-        return refuse(HttpRequest(scope, receive, send), Version.V1_0, error)
+        return reply_error(AsgiRequest(scope, receive, send), Version.V1_0, error)
 
     def _judge_host(self, host: bytes) -> A2AError | None:
         if host in self._known_hosts or not self._is_selective:

@@ -25,7 +25,7 @@ from parley.protocol.signing import CardForm, CardKey, sign_card
 from parley.protocol.versions import Version
 from parley.server.bindings.cursor import CURSOR
 from parley.server.bindings.idempotent_send import idempotent_send
-from parley.server.contracts import Doorkeeper
+from parley.server.contracts import CallerAuthenticator
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -82,10 +82,10 @@ class Cards:
         self,
         agent: Agent,
         *,
-        security: Doorkeeper | None = None,
+        security: CallerAuthenticator | None = None,
         signer: Signer | None = None,
         has_push: bool = True,
-        remembers_messages: float = 0.0,
+        idempotency_seconds: float = 0.0,
         is_remote: bool = False,
         default_version: Version | None = None,
         grpc_target: Callable[[str], str | None] = lambda _: None,
@@ -101,7 +101,7 @@ class Cards:
         self.has_streaming = agent.streaming
         self.has_push = has_push
         # An agent elsewhere has told which extensions it has; nothing can be added to them from here.
-        added = (CURSOR, idempotent_send(remembers_messages)) if remembers_messages else (CURSOR,)
+        added = (CURSOR, idempotent_send(idempotency_seconds)) if idempotency_seconds else (CURSOR,)
         self.extensions = () if is_remote else added
         self.has_extended = security is not None and agent.has_private_skills
         self._cards: OrderedDict[tuple[str, str | None, bool], AgentCard] = OrderedDict()

@@ -29,7 +29,7 @@ from parley.protocol.operations import OPERATIONS, Needs, Operation, Route, rout
 from parley.protocol.push import PushConfig
 from parley.protocol.versions import Version
 from parley.server.bindings.http import BodyTooLargeError, MediaTypeError
-from parley.server.bindings.jsonrpc import SPOKEN_BY_HTTP
+from parley.server.bindings.jsonrpc import HTTP_LEVEL_STATUSES
 from parley.server.pages.security_schemes import encode_requirements, encode_schemes
 from parley.server.pages.wire_schemas import JSON_VALUE, NULL, Schemas, any_json, object_of, ref
 from parley.wire.rest import RESERVED_TENANTS, MethodNotAllowedError
@@ -489,7 +489,8 @@ def _failure(status: int, about: str, schema: JsonObject) -> JsonObject:
 def _rpc_failures() -> JsonObject:
     """Where HTTP itself speaks, and what the body says all the same."""
     failures: JsonObject = {
-        str(status): _failure(status, "As JSON-RPC has it.", ref("jsonrpc.Error")) for status in sorted(SPOKEN_BY_HTTP)
+        str(status): _failure(status, "As JSON-RPC has it.", ref("jsonrpc.Error"))
+        for status in sorted(HTTP_LEVEL_STATUSES)
     }
     failures["503"] = _failure(503, "The server is not running.", ref("v1_0.Error"))
     return failures

@@ -1,8 +1,8 @@
-"""What a request brought to prove who sends it, and who that turned out to be.
+"""The credentials in a request, and the identity they prove.
 
-The same for every binding: HTTP headers and gRPC metadata are read alike, and a client certificate comes from whoever
-ended the TLS connection. Nothing here decides; `security` does. Secrets are in `Credentials`, so its representation
-shows none of them.
+They are the same for every binding: HTTP headers and gRPC metadata are read alike, and a client certificate comes from
+the TLS connection. Nothing here verifies them; `requirements` does. `PresentedCredentials` holds secrets, so its
+representation shows only names.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from parley.protocol.jsonvalue import JsonObject
 
 
 class PeerCertificate(Struct, frozen=True):
-    """A client certificate whose chain the TLS layer has verified already.
+    """A client certificate whose chain the TLS layer has verified.
 
-    `subject` is the distinguished name as RFC 4514 writes it (`CN=Ada,O=Example`). `alternative_names` are the SANs,
-    each with its kind: `dns:agent.example.com`, `uri:spiffe://example.com/agent`, `email:…`, `ip:…`. `fingerprint` is
-    the SHA-256 of the certificate in lower-case hex.
+    `subject` is the distinguished name in the format of RFC 4514 (`CN=Ada,O=Example`). `alternative_names` are the
+    SANs, each with its kind: `dns:agent.example.com`, `uri:spiffe://example.com/agent`, `email:…`, `ip:…`.
+    `fingerprint` is the SHA-256 of the certificate in lower-case hex.
     """
 
     subject: str
@@ -34,24 +34,24 @@ class PeerCertificate(Struct, frozen=True):
 
     @staticmethod
     def from_der(der: bytes) -> PeerCertificate:
-        """The certificate in these bytes.
+        """Read a certificate in DER format.
 
         Raises:
-            ValueError: they are no certificate.
+            ValueError: the bytes are not a certificate.
         """
         return _read_der(der)
 
     @staticmethod
     def from_pem(pem: str | bytes) -> PeerCertificate:
-        """The first certificate in a PEM text, which is how gRPC hands it over.
+        """Read the first certificate in a PEM text, which is what gRPC provides.
 
         Raises:
-            ValueError: there is none.
+            ValueError: the text has no certificate.
         """
         return _read_pem(pem.encode() if isinstance(pem, str) else pem)
 
 
-# A connection brings the same certificate with each request, and reading it takes as long as the rest of a request.
+# Every request of a connection has the same certificate, and parsing it takes as long as the rest of a request.
 @lru_cache(maxsize=1_024)
 def _read_der(der: bytes) -> PeerCertificate:
     certificate = x509.load_der_x509_certificate(der)
@@ -82,11 +82,11 @@ def _alternative_names(certificate: x509.Certificate) -> tuple[str, ...]:
     return tuple(f"{kind}:{value}" for kind, values in kinds for value in values)
 
 
-class Credentials(Struct, frozen=True):
-    """What a request brought.
+class PresentedCredentials(Struct, frozen=True):
+    """The credentials in a request, not verified yet.
 
-    Names of `headers` are in lower case. A header that came twice must be joined with a comma, as HTTP says; no reader
-    of secrets accepts that. `query` holds decoded parameters, `address` is the peer's IP address or empty.
+    The names of `headers` are in lower case. A repeated header is joined with commas, as HTTP says; no scheme accepts
+    such a value. `query` holds decoded parameters. `address` is the peer's IP address, or empty if unknown.
     """
 
     headers: Mapping[str, str]
@@ -98,14 +98,14 @@ class Credentials(Struct, frozen=True):
         return [("headers", sorted(self.headers)), ("query", sorted(self.query)), ("address", self.address)]
 
     def __repr__(self) -> str:
-        return f"Credentials({', '.join(f'{name}={value!r}' for name, value in self.__rich_repr__())})"
+        return f"PresentedCredentials({', '.join(f'{name}={value!r}' for name, value in self.__rich_repr__())})"
 
 
 class Identity(Struct, frozen=True):
-    """Who a request comes from. The empty name is everybody who is let in without credentials.
+    """An authenticated caller, or the anonymous one, whose name is empty.
 
-    `name` is `scheme:subject`, so two schemes never mean the same caller by accident; see `security`. `tenant` is None
-    where the credentials do not bind the caller to one.
+    `name` is `scheme:subject`, so callers of two schemes never have the same name; see `requirements`. `tenant` is None
+    if the credentials do not belong to a tenant.
     """
 
     name: str = ""
@@ -115,4 +115,4 @@ class Identity(Struct, frozen=True):
 
 
 ANONYMOUS = Identity()
-"""Whoever comes without credentials where that is allowed."""
+"""A caller without credentials, where that is allowed."""

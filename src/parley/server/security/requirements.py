@@ -17,7 +17,7 @@ from urllib.parse import quote
 from parley.protocol.cards import SecurityRequirement, SecurityScheme
 from parley.protocol.errors import A2AError, PermissionDeniedError, UnauthenticatedError, UnavailableError
 from parley.protocol.jsonvalue import JsonObject
-from parley.server.security.credentials import ANONYMOUS, Credentials, Identity
+from parley.server.security.credentials import ANONYMOUS, Identity, PresentedCredentials
 from parley.server.security.schemes.scheme import MAX_SUBJECT, Challenge, Proof, Refused, Scheme
 
 # The characters OpenAPI allows in the name of a scheme, less what would not survive in a log or a store's key.
@@ -90,7 +90,7 @@ class Security:
         for scheme in self._schemes.values():
             await scheme.close()
 
-    async def authenticate(self, credentials: Credentials) -> Identity:
+    async def authenticate(self, credentials: PresentedCredentials) -> Identity:
         """Who the request comes from.
 
         Raises:
@@ -110,12 +110,12 @@ class Security:
             lacking = lacking or missing
         return self._turn_away(findings, lacking)
 
-    def demand(self) -> UnauthenticatedError:
+    def authentication_required(self) -> UnauthenticatedError:
         """The error for somebody without credentials who asks for what is never given to strangers."""
         return self._unauthenticated({})
 
     async def _prove(
-        self, requirement: SecurityRequirement, credentials: Credentials, findings: dict[str, _Finding]
+        self, requirement: SecurityRequirement, credentials: PresentedCredentials, findings: dict[str, _Finding]
     ) -> dict[str, Proof] | None:
         """What every scheme of the requirement proved, or None if one did not; no scheme is asked twice."""
         proofs = dict[str, Proof]()
@@ -195,7 +195,7 @@ def _check_names(schemes: Mapping[str, Scheme], requirements: Sequence[SecurityR
                 raise ValueError(f"A requirement names the scheme {name!r}, which is not declared")
 
 
-async def _verify(scheme: Scheme, credentials: Credentials) -> _Finding:
+async def _verify(scheme: Scheme, credentials: PresentedCredentials) -> _Finding:
     """What the scheme found, with its errors as values: they count only if no requirement is met."""
     try:
         proof = await scheme.verify(credentials)

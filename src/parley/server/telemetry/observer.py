@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from parley.engine.caller import Caller
-from parley.engine.observer import Observer as EngineObserver
+from parley.engine.observer import Observer
 from parley.protocol.cards import Binding
 from parley.protocol.errors import A2AError
 from parley.protocol.operations import Operation
@@ -39,7 +39,7 @@ class Call:
     context_id: str | None = None
 
 
-class Observer(EngineObserver, Protocol):
+class ServerObserver(Observer, Protocol):
     """Whoever watches the server and its engines. Every method is synchronous and quick."""
 
     def call(self, call: Call) -> AbstractContextManager[None]:

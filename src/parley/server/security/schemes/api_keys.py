@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 
 from parley.protocol.cards import ApiKeyLocation, ApiKeyScheme, SecurityScheme
-from parley.server.security.credentials import Credentials
+from parley.server.security.credentials import PresentedCredentials
 from parley.server.security.schemes.authorization_header import MAX_TOKEN
 from parley.server.security.schemes.scheme import Challenge, Proof, Refused
 from parley.server.security.schemes.stored_secrets import SecretTable, StoredSecret
@@ -45,7 +45,7 @@ class ApiKeys:
         """`ApiKey` with place and name: HTTP wants a challenge in every 401, and none is registered for keys."""
         return Challenge("ApiKey", {"in": self._location.value, "name": self._parameter})
 
-    async def verify(self, credentials: Credentials) -> Proof | None:
+    async def verify(self, credentials: PresentedCredentials) -> Proof | None:
         """Whose key it is; see `Scheme.verify`."""
         found = self._read(credentials)
         if not found:
@@ -56,7 +56,7 @@ class ApiKeys:
             raise Refused("The key is too long")
         return self._table.prove(found[0], self._now())
 
-    def _read(self, credentials: Credentials) -> list[str]:
+    def _read(self, credentials: PresentedCredentials) -> list[str]:
         """Every value in the key's place."""
         match self._location:
             case ApiKeyLocation.HEADER:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from parley.server.security.credentials import Credentials
+from parley.server.security.credentials import PresentedCredentials
 from parley.server.security.schemes.scheme import Refused
 
 MAX_TOKEN = 16 * 1024
@@ -13,7 +13,7 @@ MAX_TOKEN = 16 * 1024
 _TOKEN68 = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 
 
-def read_authorization(credentials: Credentials, scheme: str) -> str | None:
+def read_authorization(credentials: PresentedCredentials, scheme: str) -> str | None:
     """The token after this scheme's name, or None if the header is absent or of another scheme.
 
     Raises:

@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from parley.protocol.cards import HttpAuthScheme, SecurityScheme
 from parley.protocol.errors import UnavailableError
-from parley.server.security.credentials import Credentials
+from parley.server.security.credentials import PresentedCredentials
 from parley.server.security.schemes.answer_cache import AnswerCache
 from parley.server.security.schemes.authorization_header import read_authorization
 from parley.server.security.schemes.scheme import Challenge, Proof, Refused, SettingError
@@ -124,7 +124,7 @@ class BasicUsers:
         """`Basic`, and that names and passwords are UTF-8."""
         return Challenge("Basic", {"charset": "UTF-8"})
 
-    async def verify(self, credentials: Credentials) -> Proof | None:
+    async def verify(self, credentials: PresentedCredentials) -> Proof | None:
         """Who it is; see `Scheme.verify`."""
         token = read_authorization(credentials, "basic")
         if token is None:

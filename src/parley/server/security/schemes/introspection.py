@@ -13,7 +13,7 @@ import msgspec
 
 from parley.protocol.cards import OAuthFlows, SecurityScheme
 from parley.protocol.jsonvalue import JsonObject
-from parley.server.security.credentials import Credentials
+from parley.server.security.credentials import PresentedCredentials
 from parley.server.security.schemes.answer_cache import AnswerCache
 from parley.server.security.schemes.authorization_header import read_authorization
 from parley.server.security.schemes.authorization_server import AuthorizationServer, check_url
@@ -81,7 +81,7 @@ class Introspection:
         """`Bearer`."""
         return Challenge("Bearer")
 
-    async def verify(self, credentials: Credentials) -> Proof | None:
+    async def verify(self, credentials: PresentedCredentials) -> Proof | None:
         """Whom the authorization server knows the token to stand for; see `Scheme.verify`."""
         token = read_authorization(credentials, "bearer")
         if token is None:

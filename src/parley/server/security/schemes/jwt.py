@@ -20,7 +20,7 @@ from joserfc.jws import JWSRegistry
 from msgspec import Struct
 
 from parley.protocol.jsonvalue import JsonObject, JsonValue
-from parley.server.security.credentials import Credentials
+from parley.server.security.credentials import PresentedCredentials
 from parley.server.security.schemes.key_set import KeySet, PublicKey
 from parley.server.security.schemes.scheme import Proof, Refused, SettingError
 from parley.server.security.schemes.token_claims import ClaimRules, prove_claims
@@ -79,7 +79,7 @@ class JwtVerifier:
         # Digests of tokens and the keys that signed them. A key that is withdrawn is not found again, nor are they.
         self._verified: OrderedDict[bytes, PublicKey] = OrderedDict()
 
-    async def verify(self, text: str, credentials: Credentials, now: float) -> Proof:
+    async def verify(self, text: str, credentials: PresentedCredentials, now: float) -> Proof:
         """What a JWT proves.
 
         Raises:

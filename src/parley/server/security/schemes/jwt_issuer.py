@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from parley.protocol.cards import HttpAuthScheme, OAuth2Scheme, OAuthFlows, SecurityScheme
-from parley.server.security.credentials import Credentials
+from parley.server.security.credentials import PresentedCredentials
 from parley.server.security.schemes.authorization_header import read_authorization
 from parley.server.security.schemes.authorization_server import AuthorizationServer, check_url
 from parley.server.security.schemes.jwt import ALGORITHMS, JwtVerifier, check_algorithms
@@ -65,7 +65,7 @@ class JwtIssuer:
         """`Bearer`."""
         return Challenge("Bearer")
 
-    async def verify(self, credentials: Credentials) -> Proof | None:
+    async def verify(self, credentials: PresentedCredentials) -> Proof | None:
         """Whom the issuer vouches for; see `Scheme.verify`."""
         token = read_authorization(credentials, "bearer")
         return None if token is None else await self._jwts.verify(token, credentials, self._now())

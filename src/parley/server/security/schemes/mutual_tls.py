@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from parley.protocol.cards import MutualTlsScheme, SecurityScheme
-from parley.server.security.credentials import Credentials, PeerCertificate
+from parley.server.security.credentials import PeerCertificate, PresentedCredentials
 from parley.server.security.schemes.scheme import Challenge, Proof, Refused, SettingError
 
 _MATCH = re.compile(r"(subject|dns|uri|email|ip):.+|sha256:[0-9a-f]{64}", re.DOTALL)
@@ -53,7 +53,7 @@ class MutualTls:
         """A word of our own: HTTP wants a challenge in every 401, and none is registered for certificates."""
         return Challenge("TLS-Client-Certificate")
 
-    async def verify(self, credentials: Credentials) -> Proof | None:
+    async def verify(self, credentials: PresentedCredentials) -> Proof | None:
         """Whose certificate it is; see `Scheme.verify`."""
         certificate = credentials.certificate
         if certificate is None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from parley.protocol.cards import OpenIdConnectScheme, SecurityScheme
 from parley.protocol.errors import UnavailableError
 from parley.protocol.jsonvalue import JsonObject
-from parley.server.security.credentials import Credentials
+from parley.server.security.credentials import PresentedCredentials
 from parley.server.security.schemes.authorization_header import read_authorization
 from parley.server.security.schemes.authorization_server import AuthorizationServer, check_url
 from parley.server.security.schemes.jwt import ALGORITHMS, JwtVerifier, check_algorithms
@@ -71,7 +71,7 @@ class OpenIdConnect:
         """`Bearer`."""
         return Challenge("Bearer")
 
-    async def verify(self, credentials: Credentials) -> Proof | None:
+    async def verify(self, credentials: PresentedCredentials) -> Proof | None:
         """Whom the issuer vouches for; see `Scheme.verify`."""
         token = read_authorization(credentials, "bearer")
         return None if token is None else await self._jwts.verify(token, credentials, self._now())

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from parley.protocol.cards import SecurityScheme
 from parley.protocol.jsonvalue import JsonObject
-from parley.server.security.credentials import Credentials
+from parley.server.security.credentials import PresentedCredentials
 
 MAX_SUBJECT = 512
 """Longest subject. OpenID Connect allows 255 characters, distinguished names and SPIFFE ids are a little longer."""
@@ -73,7 +73,7 @@ class Scheme(Protocol):
         """What a 401 says about it, without the realm."""
         ...
 
-    async def verify(self, credentials: Credentials) -> Proof | None:
+    async def verify(self, credentials: PresentedCredentials) -> Proof | None:
         """What the credentials prove, or None if there are none of this kind.
 
         Raises:

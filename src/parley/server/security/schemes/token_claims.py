@@ -13,7 +13,7 @@ from hmac import compare_digest
 from msgspec import Struct
 
 from parley.protocol.jsonvalue import JsonObject, JsonValue
-from parley.server.security.credentials import Credentials
+from parley.server.security.credentials import PresentedCredentials
 from parley.server.security.schemes.scheme import Proof, Refused
 
 LEEWAY_SECONDS = 30.0
@@ -37,7 +37,7 @@ class ClaimRules(Struct, frozen=True, kw_only=True):
     needs_expiry: bool = True
 
 
-def prove_claims(claims: JsonObject, rules: ClaimRules, credentials: Credentials, now: float) -> Proof:
+def prove_claims(claims: JsonObject, rules: ClaimRules, credentials: PresentedCredentials, now: float) -> Proof:
     """What claims prove that come from the issuer itself.
 
     Raises:
@@ -72,7 +72,7 @@ def _tenant(claims: JsonObject, name: str | None) -> str | None:
     return tenant
 
 
-def _check_binding(claims: JsonObject, credentials: Credentials) -> None:
+def _check_binding(claims: JsonObject, credentials: PresentedCredentials) -> None:
     confirmation = claims.get("cnf")
     if confirmation is None:
         return

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
 from parley.protocol.cards import HttpAuthScheme, SecurityScheme
-from parley.server.security.credentials import Credentials
+from parley.server.security.credentials import PresentedCredentials
 from parley.server.security.schemes.authorization_header import read_authorization
 from parley.server.security.schemes.scheme import Challenge, Proof
 from parley.server.security.schemes.stored_secrets import SecretTable, StoredSecret
@@ -42,7 +42,7 @@ class BearerTokens:
         """`Bearer`."""
         return Challenge("Bearer")
 
-    async def verify(self, credentials: Credentials) -> Proof | None:
+    async def verify(self, credentials: PresentedCredentials) -> Proof | None:
         """Whose token it is; see `Scheme.verify`."""
         token = read_authorization(credentials, "bearer")
         return None if token is None else self._table.prove(token, self._now())
