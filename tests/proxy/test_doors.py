@@ -230,7 +230,7 @@ def test_a_door_demands_what_stands_behind_it() -> None:
     assert (door.schemes, door.requirements_for(["a"])) == ({"key": KEY}, ({"key": ()},))
     own = Forwarding(card, own=tokens(alice=ALICE))
     assert own.requirements_for(["a"]) == ({"token": ("a",)},)
-    assert challenges_of(own.demand()) == ('Bearer realm="parley"',)
+    assert challenges_of(own.authentication_required()) == ('Bearer realm="parley"',)
 
 
 @pytest.mark.parametrize("cookie", ["a=b", "\x00=", ""])
