@@ -57,8 +57,9 @@ class Feed:
     def publish(self, first_seq: int, events: Sequence[TaskEvent]) -> None:
         """Show events that were just committed."""
         recent = self._events
-        if not recent:
-            self._first_seq = first_seq
+        if first_seq != self.last_seq + 1:  # another worker wrote as well
+            self.note(first_seq - 1)
+            first_seq, events = self.last_seq + 1, events[self.last_seq + 1 - first_seq :]
         recent.extend(events)
         self.last_seq = first_seq + len(events) - 1
         sizes = [size_of_event(event) for event in events]
@@ -71,6 +72,21 @@ class Feed:
             self._wake()
         if self.on_publish is not None:
             self.on_publish()
+
+    def note(self, seq: int) -> None:
+        """Hear that another worker has written up to a number: readers take what is new from the store."""
+        if seq > self.last_seq:
+            self._events.clear()
+            self._sizes.clear()
+            self._bytes = 0
+            self.last_seq = seq
+            self._first_seq = seq + 1
+            self._wake()
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether a reader waits for news."""
+        return bool(self._waiting)
 
     def _forget(self) -> None:
         """Keep the newest events, as many as there is room for."""
@@ -168,6 +184,16 @@ class Feeds:
         """Whether there is known to be an event after a number, so that nobody has to wait for it."""
         feed = self._feeds.get(key)
         return feed is not None and feed.last_seq > after
+
+    async def poll(self, is_written_here: Callable[[TaskKey], bool]) -> None:
+        """Look for news of the tasks that have waiting readers and are written by other workers."""
+        for key, feed in tuple(self._feeds.items()):
+            if feed.is_awaited and not is_written_here(key):
+                head = await self._log.head(key)
+                if head is None:
+                    feed.fail(TaskNotFoundError.for_task(key.task_id))
+                else:
+                    feed.note(head.last_seq)
 
     def fail_all(self) -> None:
         """Cut all readers off because the engine stops, also those still to come; their cursors stay good."""
