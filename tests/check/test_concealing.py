@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 
 from parley.check.report.redaction import NOT_SHOWN, Concealment
-from parley.client.transports.transport import Sent
+from parley.client.transports.transport import CallOptions
 
 SECRET = 'se/cret "of" mine'
 
@@ -16,16 +16,19 @@ SECRET = 'se/cret "of" mine'
 @pytest.mark.parametrize(
     ("proof", "said"),
     [
-        (Sent({"authorization": "Bearer abcdef"}), "you sent Bearer abcdef"),
-        (Sent({"authorization": "Bearer abcdef"}), "no such token: abcdef"),
-        (Sent({"authorization": f"Basic {b64encode(b'ada:open sesame').decode()}"}), "ada, not with open sesame"),
-        (Sent({"cookie": "a=first-one; b=second-one"}), "second-one is too old"),
-        (Sent(query={"key": SECRET}), f"GET /?key={quote(SECRET, safe='')}"),
-        (Sent(query={"key": SECRET}), 'the key "se/cret \\"of\\" mine"'),
-        (Sent({"x-key": SECRET}), SECRET),
+        (CallOptions({"authorization": "Bearer abcdef"}), "you sent Bearer abcdef"),
+        (CallOptions({"authorization": "Bearer abcdef"}), "no such token: abcdef"),
+        (
+            CallOptions({"authorization": f"Basic {b64encode(b'ada:open sesame').decode()}"}),
+            "ada, not with open sesame",
+        ),
+        (CallOptions({"cookie": "a=first-one; b=second-one"}), "second-one is too old"),
+        (CallOptions(query={"key": SECRET}), f"GET /?key={quote(SECRET, safe='')}"),
+        (CallOptions(query={"key": SECRET}), 'the key "se/cret \\"of\\" mine"'),
+        (CallOptions({"x-key": SECRET}), SECRET),
     ],
 )
-def test_a_secret_is_not_shown_in_any_spelling(proof: Sent, said: str) -> None:
+def test_a_secret_is_not_shown_in_any_spelling(proof: CallOptions, said: str) -> None:
     concealment = Concealment("https://agent.example")
     concealment.add(proof)
     shown = concealment.text(said)
@@ -35,13 +38,13 @@ def test_a_secret_is_not_shown_in_any_spelling(proof: Sent, said: str) -> None:
 
 def test_what_is_part_of_another_secret_leaves_nothing_of_it() -> None:
     concealment = Concealment("https://agent.example/?key=long-secret")
-    concealment.add(Sent(query={"key": "long-secret-and-more"}))
+    concealment.add(CallOptions(query={"key": "long-secret-and-more"}))
     assert concealment.text("long-secret-and-more, long-secret") == f"{NOT_SHOWN}, {NOT_SHOWN}"
 
 
 def test_what_is_too_short_to_be_a_secret_stays_readable() -> None:
     concealment = Concealment("https://agent.example/?A2A-Version=1.0")
-    concealment.add(Sent({"x-flag": "on"}))
+    concealment.add(CallOptions({"x-flag": "on"}))
     assert concealment.text("HTTP 1.0 is on") == "HTTP 1.0 is on"
 
 

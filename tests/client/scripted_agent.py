@@ -13,7 +13,7 @@ from typing import Any
 from parley.client.calls import Calls
 from parley.client.errors import UnreachableError
 from parley.client.options import Retries, Timeouts
-from parley.client.transports.transport import Received, Sent
+from parley.client.transports.transport import CallOptions, ReceivedEvent
 from parley.protocol import operations as ops
 from parley.protocol.cards import AgentCapabilities, AgentCard, AgentExtension, AgentInterface, Binding
 from parley.protocol.errors import UnsupportedOperationError
@@ -122,7 +122,7 @@ class ScriptedAgent:
         """The task as it will be in the end."""
         return fold(None, (TaskCreated(TASK, "c", SUBMITTED), *self.script))
 
-    async def call(self, operation: Operation, request: Request, sent: Sent) -> Result:
+    async def call(self, operation: Operation, request: Request, sent: CallOptions) -> Result:
         """The task; it goes on while it is looked at."""
         assert operation is ops.GET_TASK
         self.looks += 1
@@ -130,7 +130,7 @@ class ScriptedAgent:
         self._go_on(1)
         return task
 
-    async def stream(self, operation: Operation, request: Request, sent: Sent) -> AsyncGenerator[Received]:
+    async def stream(self, operation: Operation, request: Request, sent: CallOptions) -> AsyncGenerator[ReceivedEvent]:
         """The events from here on, until the end or a break."""
         broken = self.breaks.pop(0) if self.breaks else None
         told = 0
@@ -143,7 +143,7 @@ class ScriptedAgent:
             told += 1
             yield received
 
-    async def _told(self, operation: Operation, sent: Sent) -> AsyncGenerator[Received]:
+    async def _told(self, operation: Operation, sent: CallOptions) -> AsyncGenerator[ReceivedEvent]:
         position = self.happened
         if operation is ops.SUBSCRIBE_TO_TASK:
             self.subscriptions.append(sent.after)
@@ -156,10 +156,10 @@ class ScriptedAgent:
                 case _ if ended:
                     raise UnsupportedOperationError
                 case Manner.REPEATS:
-                    yield Received(self.task())
+                    yield ReceivedEvent(self.task())
                     position = max(0, self.happened - 2)
                 case Manner.CLOSES:
-                    yield Received(self.task())
+                    yield ReceivedEvent(self.task())
                     return
                 case Manner.SKIPS:
                     pass
@@ -171,8 +171,8 @@ class ScriptedAgent:
             self.happened = max(self.happened, position)
             yield self._received(position, event)
 
-    def _received(self, number: int, event: StreamEvent) -> Received:
-        return Received(event, str(number) if self.manner is Manner.NUMBERED else None)
+    def _received(self, number: int, event: StreamEvent) -> ReceivedEvent:
+        return ReceivedEvent(event, str(number) if self.manner is Manner.NUMBERED else None)
 
     def _go_on(self, steps: int) -> None:
         self.happened = min(self.happened + steps, len(self.script))

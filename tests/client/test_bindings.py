@@ -16,7 +16,7 @@ from parley.client.errors import TimedOutError, UnreachableError
 from parley.client.transports import grpc as grpc_binding
 from parley.client.transports.grpc import GrpcTransport
 from parley.client.transports.http import retry_after_of
-from parley.client.transports.transport import Received, Sent
+from parley.client.transports.transport import CallOptions, ReceivedEvent
 from parley.dialects.protobuf_status import encode_status
 from parley.dialects.protobuf_v1_0 import DIALECT
 from parley.protocol import operations as ops
@@ -72,10 +72,10 @@ async def test_an_http_status_with_a_page_for_people_is_the_error_that_it_stands
     page = failed(code, b"<html>Sorry</html>", b"content-type: text/html\r\nretry-after: 7\r\n")
     async with raw_server(says(page)) as agent, agent.calls(binding) as calls:
         with pytest.raises(error) as caught:
-            await calls.transport.call(ops.GET_TASK, GET, Sent())
+            await calls.transport.call(ops.GET_TASK, GET, CallOptions())
         assert retry_after_of(caught.value) == 7
         with pytest.raises(error) as caught:
-            async for _ in calls.transport.stream(ops.SUBSCRIBE_TO_TASK, SUBSCRIBE, Sent()):
+            async for _ in calls.transport.stream(ops.SUBSCRIBE_TO_TASK, SUBSCRIBE, CallOptions()):
                 pass
         assert retry_after_of(caught.value) == 7
 
@@ -84,7 +84,7 @@ async def test_an_error_in_json_rpc_says_when_to_come_back_in_its_header() -> No
     body = rpc(error={"code": RateLimitedError.row.code, "message": "Slowly"})
     async with raw_server(says(failed(429, body, b"retry-after: 3\r\n"))) as agent, agent.calls() as calls:
         with pytest.raises(RateLimitedError, match="Slowly") as caught:
-            await calls.transport.call(ops.GET_TASK, GET, Sent())
+            await calls.transport.call(ops.GET_TASK, GET, CallOptions())
     assert retry_after_of(caught.value) == 3
 
 
@@ -98,9 +98,9 @@ async def test_an_error_in_json_rpc_says_when_to_come_back_in_its_header() -> No
 async def test_an_error_within_a_stream_is_raised_after_what_came_before(binding: Binding, failing: bytes) -> None:
     event = {"statusUpdate": {"taskId": TASK, "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}}}
     body = rpc(result=event) if binding is Binding.JSONRPC else json.dumps(event).encode()
-    seen: list[Received] = []
+    seen: list[ReceivedEvent] = []
     async with raw_server(says(STREAM + b"id: 5\n" + frame(body) + failing)) as agent, agent.calls(binding) as calls:
-        events = calls.transport.stream(ops.SUBSCRIBE_TO_TASK, SUBSCRIBE, Sent())
+        events = calls.transport.stream(ops.SUBSCRIBE_TO_TASK, SUBSCRIBE, CallOptions())
         seen.append(await anext(events))
         with pytest.raises(InternalError, match="Broken"):
             await anext(events)
@@ -110,7 +110,7 @@ async def test_an_error_within_a_stream_is_raised_after_what_came_before(binding
 
 @pytest.mark.parametrize("binding", HTTP_BINDINGS)
 async def test_headers_query_and_cursor_go_along(binding: Binding) -> None:
-    sent = Sent({"x-mine": "1"}, {"key": "secret"}, after="12")
+    sent = CallOptions({"x-mine": "1"}, {"key": "secret"}, after="12")
     async with raw_server(says(STREAM)) as agent, agent.calls(binding) as calls:
         assert [received async for received in calls.transport.stream(ops.SUBSCRIBE_TO_TASK, SUBSCRIBE, sent)] == []
     head = agent.heads[0].lower()
@@ -127,7 +127,7 @@ async def test_rest_of_0_3_is_read_in_both_shapes_that_are_in_use(body: dict[str
         raw_server(says(reply(json.dumps(body).encode()))) as agent,
         agent.calls(Binding.HTTP_JSON, Version.V0_3) as calls,
     ):
-        assert await calls.transport.call(ops.GET_TASK, GET, Sent()) == DONE
+        assert await calls.transport.call(ops.GET_TASK, GET, CallOptions()) == DONE
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,9 @@ async def test_rest_of_0_3_is_read_in_both_shapes_that_are_in_use(body: dict[str
 async def test_streams_of_rest_in_0_3_are_read_in_both_shapes_that_are_in_use(event: dict[str, Any]) -> None:
     stream = STREAM + frame(json.dumps(event).encode())
     async with raw_server(says(stream)) as agent, agent.calls(Binding.HTTP_JSON, Version.V0_3) as calls:
-        events = [received.event async for received in calls.transport.stream(ops.SUBSCRIBE_TO_TASK, SUBSCRIBE, Sent())]
+        events = [
+            received.event async for received in calls.transport.stream(ops.SUBSCRIBE_TO_TASK, SUBSCRIBE, CallOptions())
+        ]
     assert events == [status(TaskState.WORKING)]
 
 
@@ -148,14 +150,14 @@ async def test_streams_of_rest_in_0_3_are_read_in_both_shapes_that_are_in_use(ev
 async def test_rest_that_fits_no_shape_is_an_error(version: Version) -> None:
     async with raw_server(says(reply(b'{"id": 7}'))) as agent, agent.calls(Binding.HTTP_JSON, version) as calls:
         with pytest.raises(PeerProtocolError):
-            await calls.transport.call(ops.GET_TASK, GET, Sent())
+            await calls.transport.call(ops.GET_TASK, GET, CallOptions())
     async with raw_server(says(reply(b"{}"))) as agent, agent.calls(Binding.HTTP_JSON, version) as calls:
         with pytest.raises(PeerProtocolError, match="without a stream"):
-            async for _ in calls.transport.stream(ops.SUBSCRIBE_TO_TASK, SUBSCRIBE, Sent()):
+            async for _ in calls.transport.stream(ops.SUBSCRIBE_TO_TASK, SUBSCRIBE, CallOptions()):
                 pass
     async with raw_server(says(STREAM + frame(b"{}"))) as agent, agent.calls(Binding.HTTP_JSON, version) as calls:
         with pytest.raises(PeerProtocolError):
-            async for _ in calls.transport.stream(ops.SUBSCRIBE_TO_TASK, SUBSCRIBE, Sent()):
+            async for _ in calls.transport.stream(ops.SUBSCRIBE_TO_TASK, SUBSCRIBE, CallOptions()):
                 pass
 
 
@@ -163,14 +165,14 @@ async def test_rest_that_fits_no_shape_is_an_error(version: Version) -> None:
 async def test_what_a_dialect_has_no_word_for_is_not_sent(binding: Binding, version: Version) -> None:
     async with raw_server(says(b"")) as agent, agent.calls(binding, version) as calls:
         with pytest.raises(UnsupportedOperationError):
-            await calls.transport.call(ops.LIST_TASKS, ListTasksRequest(), Sent())
+            await calls.transport.call(ops.LIST_TASKS, ListTasksRequest(), CallOptions())
     assert agent.heads == []
 
 
 async def test_where_nobody_listens_nothing_was_sent() -> None:
     channel = open_channel()
     with fail_after(5), pytest.raises(UnreachableError) as caught:
-        await channel.exchange("POST", "http://127.0.0.1:1/?key=secret", b"", Sent(timeout=2))
+        await channel.exchange("POST", "http://127.0.0.1:1/?key=secret", b"", CallOptions(timeout=2))
     await channel.close()
     assert not caught.value.was_sent
     assert "secret" not in str(caught.value)
@@ -201,7 +203,7 @@ async def test_a_grpc_status_is_the_agents_word_or_the_connections_fault(
 
     async with grpc_agent(refuse) as transport:
         with pytest.raises(error) as caught:
-            await transport.call(ops.GET_TASK, GET, Sent(timeout=3))
+            await transport.call(ops.GET_TASK, GET, CallOptions(timeout=3))
     assert retry_after_of(caught.value) == seconds
 
 
@@ -219,7 +221,7 @@ async def test_the_number_of_an_event_over_grpc_is_its_cursor_and_not_a_part_of_
             yield DIALECT.encode_event(event).SerializeToString()
 
     async with grpc_agent(None, follow) as transport:
-        sent = Sent({"A2A-Version": "1.0"}, after="4", timeout=3)
+        sent = CallOptions({"A2A-Version": "1.0"}, after="4", timeout=3)
         received = [each async for each in transport.stream(ops.SUBSCRIBE_TO_TASK, SUBSCRIBE, sent)]
     assert [(each.event, each.cursor) for each in received] == [
         (StatusUpdate(TASK, "c", working, {"own": "kept"}), "5"),
@@ -242,8 +244,8 @@ async def test_a_grpc_server_that_came_back_is_reached_at_once() -> None:
 
     async with grpc_agent(answer) as transport:
         with pytest.raises(UnreachableError):
-            await transport.call(ops.GET_TASK, GET, Sent(timeout=3))
-        assert await transport.call(ops.GET_TASK, GET, Sent(timeout=3)) == DONE
+            await transport.call(ops.GET_TASK, GET, CallOptions(timeout=3))
+        assert await transport.call(ops.GET_TASK, GET, CallOptions(timeout=3)) == DONE
 
 
 async def test_a_silent_grpc_stream_lives_as_long_as_its_server_answers_anything() -> None:
@@ -256,7 +258,7 @@ async def test_a_silent_grpc_stream_lives_as_long_as_its_server_answers_anything
         yield DIALECT.encode_event(DONE).SerializeToString()
 
     async with grpc_agent(None, follow) as transport:
-        events = transport.stream(ops.SUBSCRIBE_TO_TASK, SUBSCRIBE, Sent(timeout=4, quiet=0.02))
+        events = transport.stream(ops.SUBSCRIBE_TO_TASK, SUBSCRIBE, CallOptions(timeout=4, quiet=0.02))
         await anext(events)
         asyncio.get_running_loop().call_later(0.2, may_speak.set)
         assert [received.event async for received in events] == [DONE]
@@ -272,7 +274,7 @@ async def test_a_grpc_stream_from_which_nothing_can_come_any_more_is_noticed(mon
 
     async with grpc_agent(None, follow) as direct, faulty_proxy(int(direct.interface.url.partition(":")[2])) as proxy:
         face = AgentInterface(f"127.0.0.1:{proxy.port}", Binding.GRPC, Version.V1_0)
-        sent = Sent(timeout=600, quiet=0.1)
+        sent = CallOptions(timeout=600, quiet=0.1)
         transport = GrpcTransport(face, Version.V1_0)
         whole = transport.stream(ops.SUBSCRIBE_TO_TASK, SUBSCRIBE, sent)
         await anext(whole)

@@ -11,11 +11,11 @@ import pytest
 from anyio import fail_after
 from msgspec import structs
 
-from parley.client.calls import COME_BACK_SECONDS, LONGEST_RETRY_AFTER, REMEMBERED_SECONDS, Calls, Step
+from parley.client.calls import COME_BACK_SECONDS, LONGEST_RETRY_AFTER, REMEMBERED_SECONDS, Attempt, Calls
 from parley.client.errors import ForbiddenTargetError, TimedOutError, UnreachableError
 from parley.client.options import Retries, Timeouts
 from parley.client.transports.http import with_retry_after
-from parley.client.transports.transport import Received, Sent, Transport
+from parley.client.transports.transport import CallOptions, ReceivedEvent, Transport
 from parley.protocol import operations as ops
 from parley.protocol.cards import AgentCapabilities, AgentExtension, AgentInterface, Binding
 from parley.protocol.errors import (
@@ -65,7 +65,7 @@ class Asked:
 
     url: str
     request: Any
-    sent: Sent
+    sent: CallOptions
 
 
 class Agents:
@@ -103,7 +103,7 @@ class Scripted:
     version: Version
     is_closed: bool = False
 
-    async def call(self, operation: Operation, request: Request, sent: Sent) -> Result:
+    async def call(self, operation: Operation, request: Request, sent: CallOptions) -> Result:
         self.agents.asked.append(Asked(self.interface.url, request, sent))
         await asyncio.sleep(0)
         outcomes = self.agents.outcomes[self.interface.url]
@@ -112,10 +112,10 @@ class Scripted:
             raise outcome
         return outcome
 
-    async def stream(self, operation: Operation, request: Request, sent: Sent) -> AsyncGenerator[Received]:
+    async def stream(self, operation: Operation, request: Request, sent: CallOptions) -> AsyncGenerator[ReceivedEvent]:
         task = await self.call(operation, request, sent)
         if task is not None:
-            yield Received(task)  # pyright: ignore[reportArgumentType]
+            yield ReceivedEvent(task)  # pyright: ignore[reportArgumentType]
 
     async def close(self) -> None:
         self.is_closed = True
@@ -463,7 +463,7 @@ class Keys:
         self.renewals = renewals
         self.number = 0
 
-    async def apply(self, sent: Sent, interface: AgentInterface) -> Sent:
+    async def apply(self, sent: CallOptions, interface: AgentInterface) -> CallOptions:
         await asyncio.sleep(0)
         headers = {**sent.headers, "authorization": f"{interface.url} {self.number}"}
         return replace(sent, headers=headers)
@@ -508,11 +508,13 @@ async def test_credentials_never_go_to_another_interface_than_they_were_made_for
 async def test_interceptors_see_each_attempt_in_turn_and_may_change_what_is_sent() -> None:
     seen: list[tuple[str, str]] = []
 
-    def mark(name: str) -> Callable[[Step], Any]:
-        async def intercept(step: Step) -> Step:
-            seen.append((name, step.interface.url))
-            trail = step.sent.headers.get("trail", "") + name
-            return replace(step, sent=replace(step.sent, headers={**step.sent.headers, "trail": trail}))
+    def mark(name: str) -> Callable[[Attempt], Any]:
+        async def intercept(attempt: Attempt) -> Attempt:
+            seen.append((name, attempt.interface.url))
+            trail = attempt.options.headers.get("trail", "") + name
+            return replace(
+                attempt, options=replace(attempt.options, headers={**attempt.options.headers, "trail": trail})
+            )
 
         return intercept
 
@@ -523,8 +525,8 @@ async def test_interceptors_see_each_attempt_in_turn_and_may_change_what_is_sent
 
 
 async def test_an_interceptor_may_refuse() -> None:
-    async def refuse(step: Step) -> Step:
-        raise PermissionError(step.operation.name)
+    async def refuse(attempt: Attempt) -> Attempt:
+        raise PermissionError(attempt.operation.name)
 
     called = agent(DONE, interceptors=(refuse,))
     with pytest.raises(PermissionError, match="GetTask"):

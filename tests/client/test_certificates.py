@@ -16,7 +16,7 @@ from parley.client.client import Client
 from parley.client.credentials.credentials import Credentials
 from parley.client.errors import CredentialsError
 from parley.client.transports.connections import Connections, Tls
-from parley.client.transports.transport import Sent
+from parley.client.transports.transport import CallOptions
 from parley.protocol.cards import Binding
 from parley.protocol.errors import UnauthenticatedError
 from parley.server.app import App
@@ -92,9 +92,11 @@ async def test_a_certificate_is_shown_to_the_origins_it_is_for_and_to_no_others(
         try:
             connections.trust_address("127.0.0.1")
             url = f"{bound.url.rstrip('/')}/tasks"
-            asked = [(await connections.channel.exchange("GET", url, b"", Sent({"a2a-version": "1.0"}))).status]
+            asked = [(await connections.channel.exchange("GET", url, b"", CallOptions({"a2a-version": "1.0"}))).status]
             connections.trust(bound.url)
-            asked.append((await connections.channel.exchange("GET", url, b"", Sent({"a2a-version": "1.0"}))).status)
+            asked.append(
+                (await connections.channel.exchange("GET", url, b"", CallOptions({"a2a-version": "1.0"}))).status
+            )
             assert asked == [UnauthenticatedError.row.http, 200]
         finally:
             await connections.close()

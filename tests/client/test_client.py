@@ -217,9 +217,9 @@ async def test_the_extended_card_replaces_the_public_one_unless_cards_must_be_si
 
     security = Security({"token": BearerTokens([StoredSecret(name="ada", hash=hash_secret(TOKEN))])})
 
-    async def prove(step: Any) -> Any:
-        headers = {**step.sent.headers, "authorization": f"Bearer {TOKEN}"}
-        return dataclasses.replace(step, sent=dataclasses.replace(step.sent, headers=headers))
+    async def prove(attempt: Any) -> Any:
+        headers = {**attempt.options.headers, "authorization": f"Bearer {TOKEN}"}
+        return dataclasses.replace(attempt, options=dataclasses.replace(attempt.options, headers=headers))
 
     async with (
         App(agent, security=security, signer=Signer(key, "k")).running() as app,
@@ -235,9 +235,9 @@ async def test_the_extended_card_replaces_the_public_one_unless_cards_must_be_si
 async def test_the_trace_that_a_caller_is_in_goes_along() -> None:
     seen: list[str] = []
 
-    async def look(step: Any) -> Any:
-        seen.append(step.sent.headers.get("traceparent", ""))
-        return step
+    async def look(attempt: Any) -> Any:
+        seen.append(attempt.options.headers.get("traceparent", ""))
+        return attempt
 
     async with (
         App(talker(), drain_seconds=0).running() as app,

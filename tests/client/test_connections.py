@@ -22,7 +22,7 @@ from parley.client.transports.connections import Connections, Tls
 from parley.client.transports.jsonrpc import JsonRpcTransport
 from parley.client.transports.pinned_grpc import PinnedGrpcTransport
 from parley.client.transports.rest import RestTransport
-from parley.client.transports.transport import Sent
+from parley.client.transports.transport import CallOptions
 from parley.protocol import operations as ops
 from parley.protocol import requests as r
 from parley.protocol.cards import AgentCard, AgentInterface, Binding
@@ -134,9 +134,9 @@ async def test_a_public_name_that_leads_into_a_private_network_is_not_called(bin
         url = f"https://innocent.example:{server.sockets[0].getsockname()[1]}"
         transport = ways.connect(face(url, binding), Version.V1_0)
         with pytest.raises(ForbiddenTargetError, match=r"innocent\.example has an address that is not public"):
-            await transport.call(ops.GET_TASK, r.GetTaskRequest("1"), Sent(timeout=5))
+            await transport.call(ops.GET_TASK, r.GetTaskRequest("1"), CallOptions(timeout=5))
         with pytest.raises(ForbiddenTargetError):
-            await anext(transport.stream(ops.SUBSCRIBE_TO_TASK, r.SubscribeToTaskRequest("1"), Sent(timeout=5)))
+            await anext(transport.stream(ops.SUBSCRIBE_TO_TASK, r.SubscribeToTaskRequest("1"), CallOptions(timeout=5)))
         await transport.close()
     assert called == []
 
@@ -148,7 +148,7 @@ async def test_a_named_host_that_is_private_is_called_over_grpc_too() -> None:
         port = await server.start("127.0.0.1", 0)
         ways.trust("http://intranet.example")
         transport = ways.connect(face(f"intranet.example:{port}", Binding.GRPC), Version.V1_0)
-        assert isinstance(await transport.call(ops.SEND_MESSAGE, hello(), Sent(timeout=5)), Task)
+        assert isinstance(await transport.call(ops.SEND_MESSAGE, hello(), CallOptions(timeout=5)), Task)
         await transport.close()
         await server.stop()
 
@@ -182,7 +182,7 @@ async def test_a_server_of_a_named_host_cannot_redirect_into_a_private_network()
         ways.trust(str(http.base_url))
         transport = ways.connect(face(str(http.base_url)), Version.V1_0)
         with pytest.raises(ForbiddenTargetError, match="redirects"):
-            await transport.call(ops.GET_TASK, r.GetTaskRequest("1"), Sent(timeout=5))
+            await transport.call(ops.GET_TASK, r.GetTaskRequest("1"), CallOptions(timeout=5))
 
 
 # --- TLS --------------------------------------------------------------------------------------------------------------
@@ -316,13 +316,13 @@ async def test_grpc_goes_to_the_checked_address_and_tls_still_asks_for_the_name(
         names = Names(["127.0.0.1"])
         transport = pinned(f"grpcs://agents.example:{port}", names, Tls(authorities=authority.file))
         for _ in range(2):
-            task = await transport.call(ops.SEND_MESSAGE, hello(), Sent(timeout=5))
+            task = await transport.call(ops.SEND_MESSAGE, hello(), CallOptions(timeout=5))
             assert isinstance(task, Task)
         assert names.asked == ["agents.example"]
         await transport.close()
         stranger = pinned(f"grpcs://other.example:{port}", names, Tls(authorities=authority.file))
         with pytest.raises(UnreachableError):
-            await stranger.call(ops.SEND_MESSAGE, hello(), Sent(timeout=5))
+            await stranger.call(ops.SEND_MESSAGE, hello(), CallOptions(timeout=5))
         await stranger.close()
 
 
@@ -337,9 +337,9 @@ async def test_grpc_resolves_a_name_again_when_nobody_was_there() -> None:
             transport = pinned(f"grpc://agents.example:{port}", names)
             for _ in range(4):
                 with pytest.raises(UnreachableError) as caught:
-                    await transport.call(ops.SEND_MESSAGE, hello(), Sent(timeout=5))
+                    await transport.call(ops.SEND_MESSAGE, hello(), CallOptions(timeout=5))
                 assert caught.value.was_sent is False
-            stream = transport.stream(ops.SEND_STREAMING_MESSAGE, hello(), Sent(timeout=5))
+            stream = transport.stream(ops.SEND_STREAMING_MESSAGE, hello(), CallOptions(timeout=5))
             events = [received.event async for received in stream]
             assert isinstance(events[0], Task)
             await transport.close()
@@ -353,6 +353,6 @@ async def test_grpc_streams_that_find_nobody_resolve_again_too() -> None:
     with fail_after(20):
         for _ in range(2):
             with pytest.raises(UnreachableError):
-                await anext(transport.stream(ops.SEND_STREAMING_MESSAGE, hello(), Sent(timeout=5)))
+                await anext(transport.stream(ops.SEND_STREAMING_MESSAGE, hello(), CallOptions(timeout=5)))
     await transport.close()
     assert names.asked == ["agents.example"] * 2

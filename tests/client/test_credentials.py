@@ -11,14 +11,14 @@ from anyio import fail_after
 from rich.pretty import pretty_repr
 
 from parley.client.client import Client
-from parley.client.credentials.credentials import ANY_ORIGIN, Credentials, Secret, Wanted
+from parley.client.credentials.credentials import ANY_ORIGIN, Credentials, Secret, SecretRequest
 from parley.client.credentials.oauth_client import OAuthClient
 from parley.client.credentials.origins import may_carry_secrets, origin_of
 from parley.client.credentials.token_store import Login, MemoryLogins, Tokens
 from parley.client.errors import CredentialsError, ForbiddenTargetError
 from parley.client.transports.connections import Tls
 from parley.client.transports.http import HttpChannel
-from parley.client.transports.transport import Sent
+from parley.client.transports.transport import CallOptions
 from parley.network.http import HttpRequest
 from parley.network.urls import parse_http_url
 from parley.protocol.cards import (
@@ -85,8 +85,8 @@ async def applied(
     to: str = URL,
 ) -> tuple[dict[str, str], dict[str, str]]:
     """The headers and the query that a request is sent with."""
-    bound = credentials.bound(card, given=URL, channel=channel)
-    sent = await bound.apply(Sent({"a2a-version": "1.0"}), AgentInterface(to, binding.value, "1.0"))
+    bound = credentials.bind(card, target_url=URL, channel=channel)
+    sent = await bound.apply(CallOptions({"a2a-version": "1.0"}), AgentInterface(to, binding.value, "1.0"))
     headers = dict(sent.headers)
     assert headers.pop("a2a-version") == "1.0"
     return headers, dict(sent.query)
@@ -242,9 +242,9 @@ async def test_a_secret_of_the_wrong_kind_is_refused(channel: HttpChannel) -> No
     ],
 )
 async def test_no_other_origin_sees_a_secret_unless_the_caller_says_so(elsewhere: str, channel: HttpChannel) -> None:
-    asked: list[Wanted] = []
+    asked: list[SecretRequest] = []
 
-    async def source(wanted: Wanted) -> str:
+    async def source(wanted: SecretRequest) -> str:
         asked.append(wanted)
         return "k"
 
@@ -261,12 +261,12 @@ async def test_no_other_origin_sees_a_secret_unless_the_caller_says_so(elsewhere
 
 async def test_a_caller_that_gives_a_card_vouches_for_its_first_interface(channel: HttpChannel) -> None:
     demanding = card({"key": ()}, url="https://first.example")
-    bound = Credentials({"key": "k"}).bound(demanding, given=None, channel=channel)
-    assert (bound.may_see("https://first.example/x"), bound.may_see(URL)) == (True, False)
+    bound = Credentials({"key": "k"}).bind(demanding, target_url=None, channel=channel)
+    assert (bound.may_send_to("https://first.example/x"), bound.may_send_to(URL)) == (True, False)
     nowhere = AgentCard("A", "", "1", (), security_schemes=SCHEMES, security=({"key": ()},))
-    bound = Credentials({"key": "k"}).bound(nowhere, given=None, channel=channel)
+    bound = Credentials({"key": "k"}).bind(nowhere, target_url=None, channel=channel)
     with pytest.raises(CredentialsError, match="The credentials are for no origin"):
-        await bound.apply(Sent(), AgentInterface(URL, "JSONRPC", "1.0"))
+        await bound.apply(CallOptions(), AgentInterface(URL, "JSONRPC", "1.0"))
 
 
 @pytest.mark.parametrize(
@@ -312,31 +312,31 @@ def test_secrets_travel_encrypted_or_within_this_machine() -> None:
 
 
 async def test_a_function_gives_secrets_from_elsewhere_and_is_told_when_one_was_refused(channel: HttpChannel) -> None:
-    asked: list[Wanted] = []
+    asked: list[SecretRequest] = []
 
-    async def source(wanted: Wanted) -> str | None:
+    async def source(wanted: SecretRequest) -> str | None:
         asked.append(wanted)
         return f"k{len(asked)}" if wanted.name == "key" else None
 
-    bound = Credentials(source=source).bound(card({"oauth": ("read",)}, {"key": ()}), given=URL, channel=channel)
+    bound = Credentials(source=source).bind(card({"oauth": ("read",)}, {"key": ()}), target_url=URL, channel=channel)
     interface = AgentInterface(URL, "JSONRPC", "1.0")
-    assert (await bound.apply(Sent(), interface)).headers == {"x-key": "k2"}
+    assert (await bound.apply(CallOptions(), interface)).headers == {"x-key": "k2"}
     assert await bound.renew(UnauthenticatedError()) is True
-    assert (await bound.apply(Sent(), interface)).headers == {"x-key": "k4"}
+    assert (await bound.apply(CallOptions(), interface)).headers == {"x-key": "k4"}
     origin = "https://agents.example:443"
     assert asked[1:] == [
-        Wanted("key", SCHEMES["key"], (), origin, False),
-        Wanted("oauth", OAUTH, ("read",), origin, False),
-        Wanted("key", SCHEMES["key"], (), origin, True),
+        SecretRequest("key", SCHEMES["key"], (), origin, False),
+        SecretRequest("oauth", OAUTH, ("read",), origin, False),
+        SecretRequest("key", SCHEMES["key"], (), origin, True),
     ]
-    await bound.apply(Sent(), interface)  # that of before has helped, or nobody would ask again
+    await bound.apply(CallOptions(), interface)  # that of before has helped, or nobody would ask again
     assert asked[-1].was_refused is False
 
 
 async def test_a_function_is_told_where_its_secret_goes_and_may_give_a_client(channel: HttpChannel) -> None:
-    asked: list[Wanted] = []
+    asked: list[SecretRequest] = []
 
-    async def source(wanted: Wanted) -> OAuthClient:
+    async def source(wanted: SecretRequest) -> OAuthClient:
         asked.append(wanted)
         return OAuthClient("parley", "hush")
 
@@ -363,16 +363,16 @@ async def test_an_alternative_that_fails_leaves_the_next(channel: HttpChannel) -
 
     some = Credentials({"oauth": OAuthClient("parley", "hush"), "key": "k"})
     interface = AgentInterface(URL, "JSONRPC", "1.0")
-    both = some.bound(card({"oauth": ()}, {"key": ()}, schemes=machines), given=URL, channel=channel, check=forbid)
-    assert (await both.apply(Sent(), interface)).headers == {"x-key": "k"}
-    one = some.bound(card({"oauth": ()}, schemes=machines), given=URL, channel=channel, check=forbid)
+    both = some.bind(card({"oauth": ()}, {"key": ()}, schemes=machines), target_url=URL, channel=channel, check=forbid)
+    assert (await both.apply(CallOptions(), interface)).headers == {"x-key": "k"}
+    one = some.bind(card({"oauth": ()}, schemes=machines), target_url=URL, channel=channel, check=forbid)
     with pytest.raises(ForbiddenTargetError, match="not https://10"):
-        await one.apply(Sent(), interface)
+        await one.apply(CallOptions(), interface)
 
 
 async def test_a_fixed_secret_that_was_refused_is_not_tried_again(channel: HttpChannel) -> None:
-    bound = Credentials({"key": "k"}).bound(card({"key": ()}), given=URL, channel=channel)
-    await bound.apply(Sent(), AgentInterface(URL, "JSONRPC", "1.0"))
+    bound = Credentials({"key": "k"}).bind(card({"key": ()}), target_url=URL, channel=channel)
+    await bound.apply(CallOptions(), AgentInterface(URL, "JSONRPC", "1.0"))
     assert await bound.renew(UnauthenticatedError()) is False
 
 
@@ -412,9 +412,9 @@ def test_secrets_are_in_no_text() -> None:
     store = MemoryLogins()
     client = OAuthClient("cli", "hush", issuer="https://login.example")
     some = Credentials({"key": "hush", "oauth": client, "basic": ("ada", "hush")}, headers={"x": "hush"}, store=store)
-    bound = some.bound(card(), given=URL, channel=open_channel())
+    bound = some.bind(card(), target_url=URL, channel=open_channel())
     login = Login(origin="o", scheme="s", kind="k", secret="hush", tokens=Tokens("hush", refresh_token="hush"))
-    sent = Sent({"authorization": "hush"}, {"key": "hush"})
+    sent = CallOptions({"authorization": "hush"}, {"key": "hush"})
     request = HttpRequest("GET", parse_http_url(f"{URL}?key=hush"), {"authorization": "hush"})
     things = (some, bound, client, login, login.tokens, sent, request)
     texts = [text for thing in things for text in (repr(thing), pretty_repr(thing))]  # rich reads structs by itself

@@ -19,7 +19,7 @@ import pytest
 from anyio import fail_after
 
 from parley import Agent
-from parley.client.calls import Calls, Step
+from parley.client.calls import Attempt, Calls
 from parley.client.client import Client
 from parley.client.errors import ClientError, StreamTruncatedError, UnreachableError
 from parley.client.options import Retries, Timeouts
@@ -140,10 +140,10 @@ async def points(bad: Bad, *, in_request: bool = False) -> list[int]:
     async with bad.calls() as calls:
         await follow(calls, "watched")
     if in_request:
-        return points_of(bytes(bad.proxy.requests[0]), border=b"\r\n", step=40)
+        return points_of(bytes(bad.proxy.requests[0]), border=b"\r\n", attempt=40)
     if bad.binding is Binding.GRPC:
         return list(range(0, len(bad.proxy.replies[0]), 25))
-    return points_of(bytes(bad.proxy.replies[0]), border=b"\n\n", step=30)
+    return points_of(bytes(bad.proxy.replies[0]), border=b"\n\n", attempt=30)
 
 
 @pytest.mark.parametrize("kind", [Kind.CLOSE, Kind.RESET])
@@ -275,10 +275,10 @@ async def test_a_stream_that_can_never_be_taken_up_again_is_an_error_with_its_ta
         assert caught.value.task_id == following.seen.task_id
 
 
-async def noted(versions: list[Version], step: Step) -> Step:
+async def noted(versions: list[Version], attempt: Attempt) -> Attempt:
     """Write down in which version an attempt is made."""
-    versions.append(step.version)
-    return step
+    versions.append(attempt.version)
+    return attempt
 
 
 @pytest.mark.parametrize(
@@ -337,7 +337,7 @@ async def test_with_any_agent_a_cut_stream_is_right_or_an_error_and_never_sent_t
             assert text_of((await follow(calls, "watched")).seen.task()) == agent.text
         passed = bytes(bad.proxy.replies[0])
         known = failed = 0
-        for point in points_of(passed, border=b"\n\n", step=250):
+        for point in points_of(passed, border=b"\n\n", attempt=250):
             bad.proxy.plan(Fault(Kind.RESET, point))
             text = f"cut at {point}"
             async with bad.calls() as calls:

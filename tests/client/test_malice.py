@@ -20,7 +20,7 @@ from parley.client.errors import ForbiddenTargetError, TimedOutError, Unreachabl
 from parley.client.guard import Guard
 from parley.client.options import Timeouts
 from parley.client.streams.resuming import ResumableStream
-from parley.client.transports.transport import Sent
+from parley.client.transports.transport import CallOptions
 from parley.dialects.protobuf_v1_0 import DIALECT
 from parley.protocol import operations as ops
 from parley.protocol.cards import AgentInterface, Binding
@@ -186,7 +186,7 @@ async def test_cookies_are_not_kept_and_compression_is_not_asked_for() -> None:
 async def test_a_url_that_is_none_is_an_error_of_its_own(url: str) -> None:
     channel = open_channel()
     with pytest.raises(PeerProtocolError):
-        await channel.exchange("POST", url, b"", Sent())
+        await channel.exchange("POST", url, b"", CallOptions())
     await channel.close()
 
 
@@ -200,8 +200,8 @@ async def test_a_harmful_body_over_rest_is_an_error(body: bytes) -> None:
 # --- gRPC -------------------------------------------------------------------------------------------------------------
 
 
-SENT = Sent(timeout=4, quiet=4)
-SOON = Sent(timeout=0.3, quiet=0.3)
+SENT = CallOptions(timeout=4, quiet=4)
+SOON = CallOptions(timeout=0.3, quiet=0.3)
 
 
 async def test_a_grpc_reply_that_is_too_large_is_an_error_and_no_reason_to_come_back() -> None:

@@ -36,7 +36,7 @@ from parley.client.credentials.origins import origin_of
 from parley.client.credentials.token_store import FileLogins, Login, MemoryLogins, Tokens
 from parley.client.errors import CredentialsError, ForbiddenTargetError
 from parley.client.transports.http import HttpChannel
-from parley.client.transports.transport import Sent
+from parley.client.transports.transport import CallOptions
 from parley.protocol.cards import (
     AgentCard,
     AgentInterface,
@@ -105,7 +105,7 @@ def card(scheme: SecurityScheme, *scopes: str) -> AgentCard:
 
 
 async def header(bound: BoundCredentials) -> str:
-    return (await bound.apply(Sent(), AgentInterface(AGENT, "JSONRPC", "1.0"))).headers["authorization"]
+    return (await bound.apply(CallOptions(), AgentInterface(AGENT, "JSONRPC", "1.0"))).headers["authorization"]
 
 
 # --- the whole way ----------------------------------------------------------------------------------------------------
@@ -260,7 +260,7 @@ async def test_a_token_is_renewed_before_it_ends_by_one_of_all_who_need_it(
     store = logged_in(issuer, await first_tokens(issuer, channel))
     now = time.time()
     scheme = OAuth2Scheme(flows_of(issuer.url))
-    bound = Credentials(store=store, now=lambda: now).bound(card(scheme), given=AGENT, channel=channel)
+    bound = Credentials(store=store, now=lambda: now).bind(card(scheme), target_url=AGENT, channel=channel)
     first = await header(bound)
     now += 40  # it has 60 seconds, and the last 30 do not count
     renewed = await asyncio.gather(*(header(bound) for _ in range(10)))
@@ -278,7 +278,7 @@ async def test_a_token_with_a_short_life_is_not_fetched_for_every_request(issuer
     now = time.time()
     both = [Credentials({"company": machine(issuer)}, now=lambda: now), Credentials(store=store, now=lambda: now)]
     for some in both:
-        bound = some.bound(card(scheme), given=AGENT, channel=channel)
+        bound = some.bind(card(scheme), target_url=AGENT, channel=channel)
         first = await header(bound)
         assert [await header(bound) for _ in range(3)] == [first] * 3
         now += 11
@@ -287,7 +287,7 @@ async def test_a_token_with_a_short_life_is_not_fetched_for_every_request(issuer
 
 async def test_a_refusal_of_an_old_token_renews_nothing_that_is_new(issuer: Issuer, channel: HttpChannel) -> None:
     scheme = OAuth2Scheme(flows_of(issuer.url))
-    bound = Credentials({"company": machine(issuer)}).bound(card(scheme), given=AGENT, channel=channel)
+    bound = Credentials({"company": machine(issuer)}).bind(card(scheme), target_url=AGENT, channel=channel)
 
     async def refused_call() -> str:
         await header(bound)
@@ -303,13 +303,13 @@ async def test_a_refusal_of_an_old_token_renews_nothing_that_is_new(issuer: Issu
 async def test_a_login_that_has_ended_says_so(issuer: Issuer, channel: HttpChannel) -> None:
     scheme = OAuth2Scheme(flows_of(issuer.url))
     store = logged_in(issuer, Tokens("t", 0.0, "hush-refresh"))
-    bound = Credentials(store=store).bound(card(scheme), given=AGENT, channel=channel)
+    bound = Credentials(store=store).bind(card(scheme), target_url=AGENT, channel=channel)
     with pytest.raises(CredentialsError) as caught:
         await header(bound)
     assert str(caught.value) == "The login for https://agents.example:443 has ended (invalid_grant); log in again"
     assert "hush" not in str(caught.value.__cause__)
     store = logged_in(issuer, Tokens("t", 0.0))
-    bound = Credentials(store=store).bound(card(scheme), given=AGENT, channel=channel)
+    bound = Credentials(store=store).bind(card(scheme), target_url=AGENT, channel=channel)
     with pytest.raises(CredentialsError, match="The token cannot be renewed; log in again"):
         await header(bound)
 
@@ -319,7 +319,7 @@ async def test_of_two_processes_that_renew_at_once_the_slower_takes_what_the_oth
 ) -> None:
     scheme = OAuth2Scheme(flows_of(issuer.url))
     store = logged_in(issuer, Tokens("old", 0.0, "used-up"))
-    bound = Credentials(store=store).bound(card(scheme), given=AGENT, channel=channel)
+    bound = Credentials(store=store).bind(card(scheme), target_url=AGENT, channel=channel)
     issuer.gate = asyncio.Event()
     waiting = asyncio.ensure_future(header(bound))
     while not issuer.asked["/token"]:
@@ -337,7 +337,7 @@ async def test_a_machines_login_gets_another_token_with_its_secret(issuer: Issue
         client_id=CLIENT[0],
         client_secret=CLIENT[1],
     )
-    bound = Credentials(store=store).bound(card(OAuth2Scheme(flows_of(issuer.url))), given=AGENT, channel=channel)
+    bound = Credentials(store=store).bind(card(OAuth2Scheme(flows_of(issuer.url))), target_url=AGENT, channel=channel)
     assert await header(bound) != "Bearer old"
     assert issuer.forms == [{"grant_type": "client_credentials", "scope": "agent:call"}]
     store.forget("https://agents.example:443")
@@ -349,7 +349,7 @@ async def test_a_machines_login_gets_another_token_with_its_secret(issuer: Issue
 async def test_a_login_that_was_forgotten_meanwhile_is_not_renewed(issuer: Issuer, channel: HttpChannel) -> None:
     store = logged_in(issuer, Tokens("t"))
     scheme = OAuth2Scheme(flows_of(issuer.url))
-    bound = Credentials(store=store).bound(card(scheme), given=AGENT, channel=channel)
+    bound = Credentials(store=store).bind(card(scheme), target_url=AGENT, channel=channel)
     assert await header(bound) == "Bearer t"
     assert await bound.renew(UnauthenticatedError()) is True
     store.forget("https://agents.example:443")
@@ -359,8 +359,8 @@ async def test_a_login_that_was_forgotten_meanwhile_is_not_renewed(issuer: Issue
 
 
 async def test_a_login_that_is_gone_when_it_must_be_renewed_is_missed(issuer: Issuer, channel: HttpChannel) -> None:
-    bound = Credentials(store=logged_in(issuer, Tokens("t", 0.0), token_url=None)).bound(
-        card(OAuth2Scheme(flows_of(issuer.url))), given=AGENT, channel=channel
+    bound = Credentials(store=logged_in(issuer, Tokens("t", 0.0), token_url=None)).bind(
+        card(OAuth2Scheme(flows_of(issuer.url))), target_url=AGENT, channel=channel
     )
     with pytest.raises(CredentialsError, match="There is no login for “company” any more"):
         await header(bound)
@@ -422,15 +422,15 @@ async def test_a_card_cannot_have_a_clients_secret_sent_elsewhere(issuer: Issuer
             (OAuthClient("parley", "hush"), "The card has the client's secret sent to"),
             (OAuthClient("parley", "hush", issuer="http://127.0.0.1:9"), "127.0.0.1:9.* does not answer"),
         ):
-            bound = Credentials({"company": client}).bound(card(theirs), given=AGENT, channel=channel)
+            bound = Credentials({"company": client}).bind(card(theirs), target_url=AGENT, channel=channel)
             with pytest.raises(CredentialsError, match=complaint) as caught:
                 await header(bound)
             assert "hush" not in str(caught.value)
     assert issuer.asked["/token"] == 0
     # Where the agent itself gives the tokens, or the caller names the server, it is sent.
-    own = Credentials({"company": OAuthClient(*CLIENT)}).bound(card(scheme), given=issuer.url, channel=channel)
-    assert (await own.apply(Sent(), AgentInterface(issuer.url, "JSONRPC", "1.0"))).headers["authorization"]
-    named = Credentials({"company": machine(issuer)}).bound(card(well_known), given=AGENT, channel=channel)
+    own = Credentials({"company": OAuthClient(*CLIENT)}).bind(card(scheme), target_url=issuer.url, channel=channel)
+    assert (await own.apply(CallOptions(), AgentInterface(issuer.url, "JSONRPC", "1.0"))).headers["authorization"]
+    named = Credentials({"company": machine(issuer)}).bind(card(well_known), target_url=AGENT, channel=channel)
     assert await header(named)
 
 
@@ -442,7 +442,7 @@ async def test_an_issuer_that_says_nothing_is_named_with_the_cause(issuer: Issue
         (f"{issuer.url}/elsewhere", f"The issuer {issuer.url}/elsewhere has no metadata"),
     ):
         client = OAuthClient("parley", "hush", issuer=url)
-        bound = Credentials({"company": client}).bound(card(HttpAuthScheme("bearer")), given=AGENT, channel=channel)
+        bound = Credentials({"company": client}).bind(card(HttpAuthScheme("bearer")), target_url=AGENT, channel=channel)
         with pytest.raises(CredentialsError, match=complaint):
             await header(bound)
 
@@ -462,11 +462,11 @@ async def test_not_even_the_agent_gets_a_secret_that_is_for_an_issuer(issuer: Is
                 )
                 assert origin_of(found.token_url) == issuer.url
         issuer.documents["/.well-known/openid-configuration"] = Response(status_code=404)
-        bound = Credentials({"company": machine(issuer)}).bound(
+        bound = Credentials({"company": machine(issuer)}).bind(
             card(OAuth2Scheme(flows_of(thief.url))), given=thief.url, channel=channel
         )
         with pytest.raises(CredentialsError, match=rf"which the issuer {issuer.url} does not know"):
-            await bound.apply(Sent(), interface)
+            await bound.apply(CallOptions(), interface)
         assert thief.asked["/token"] == 0
 
 
@@ -632,7 +632,8 @@ async def test_an_app_in_process_gets_tokens_from_a_server_on_the_network(issuer
 async def test_a_refusal_by_another_agent_renews_nothing(issuer: Issuer, channel: HttpChannel) -> None:
     scheme = OAuth2Scheme(flows_of(issuer.url))
     one, other = (
-        Credentials({"company": machine(issuer)}).bound(card(scheme), given=AGENT, channel=channel) for _ in range(2)
+        Credentials({"company": machine(issuer)}).bind(card(scheme), target_url=AGENT, channel=channel)
+        for _ in range(2)
     )
     await header(one)
     await header(other)
@@ -647,8 +648,8 @@ async def test_all_who_wait_for_a_server_that_is_away_hear_so_from_one_of_them(
 ) -> None:
     monkeypatch.setattr(oauth, "PAUSES", (0.0, 0.0))
     issuer.documents["/token"] = Response(status_code=503)
-    bound = Credentials({"company": machine(issuer)}).bound(
-        card(OAuth2Scheme(flows_of(issuer.url))), given=AGENT, channel=channel
+    bound = Credentials({"company": machine(issuer)}).bind(
+        card(OAuth2Scheme(flows_of(issuer.url))), target_url=AGENT, channel=channel
     )
     failed = await asyncio.gather(*(header(bound) for _ in range(10)), return_exceptions=True)
     assert [type(failure) for failure in failed] == [UnansweredError] * 10
@@ -661,8 +662,8 @@ async def test_whoever_is_cancelled_while_it_fetches_leaves_that_to_the_next(
     issuer: Issuer, channel: HttpChannel
 ) -> None:
     issuer.gate = asyncio.Event()
-    bound = Credentials({"company": machine(issuer)}).bound(
-        card(OAuth2Scheme(flows_of(issuer.url))), given=AGENT, channel=channel
+    bound = Credentials({"company": machine(issuer)}).bind(
+        card(OAuth2Scheme(flows_of(issuer.url))), target_url=AGENT, channel=channel
     )
     first, second = (asyncio.ensure_future(header(bound)) for _ in range(2))
     while not issuer.asked:
@@ -681,7 +682,7 @@ async def test_while_the_server_is_away_a_token_is_used_to_its_end(
     scheme = OAuth2Scheme(flows_of(issuer.url))
     store = logged_in(issuer, Tokens("mine", now + 60, "r"))
     bounds = [
-        some.bound(card(scheme), given=AGENT, channel=channel)
+        some.bind(card(scheme), target_url=AGENT, channel=channel)
         for some in (
             Credentials({"company": machine(issuer)}, now=lambda: now),
             Credentials(store=store, now=lambda: now),
@@ -706,7 +707,7 @@ async def test_processes_that_share_their_logins_renew_one_after_the_other(
     stores = [FileLogins(tmp_path) for _ in range(3)]
     (login,) = logged_in(issuer, structs.replace(await first_tokens(issuer, channel), expires_at=0.0)).all()
     stores[0].put(login)
-    bounds = [Credentials(store=store).bound(card(scheme), given=AGENT, channel=channel) for store in stores]
+    bounds = [Credentials(store=store).bind(card(scheme), target_url=AGENT, channel=channel) for store in stores]
     asked = issuer.asked["/token"]
     assert len(set(await asyncio.gather(*map(header, bounds)))) == 1
     assert issuer.asked["/token"] == asked + 1
@@ -728,7 +729,7 @@ async def test_a_renewed_login_that_cannot_be_kept_is_used_all_the_same(
     (login,) = logged_in(issuer, structs.replace(await first_tokens(issuer, channel), expires_at=0.0)).all()
     full.put(login)
     full.is_full = True
-    bound = Credentials(store=full).bound(card(scheme), given=AGENT, channel=channel)
+    bound = Credentials(store=full).bind(card(scheme), target_url=AGENT, channel=channel)
     asked = issuer.asked["/token"]
     assert await header(bound) == await header(bound) != "Bearer old"
     assert issuer.asked["/token"] == asked + 1
@@ -742,7 +743,7 @@ async def test_a_login_that_is_forgotten_while_it_is_renewed_stays_forgotten(
 ) -> None:
     scheme = OAuth2Scheme(flows_of(issuer.url))
     store = logged_in(issuer, structs.replace(await first_tokens(issuer, channel), expires_at=0.0))
-    bound = Credentials(store=store).bound(card(scheme), given=AGENT, channel=channel)
+    bound = Credentials(store=store).bind(card(scheme), target_url=AGENT, channel=channel)
     issuer.gate = asyncio.Event()
     asked = issuer.asked["/token"]
     renewing = asyncio.ensure_future(header(bound))
@@ -757,7 +758,7 @@ async def test_a_login_that_is_forgotten_while_it_is_renewed_stays_forgotten(
 async def test_after_another_login_nothing_of_the_one_before_is_used(issuer: Issuer, channel: HttpChannel) -> None:
     scheme = OAuth2Scheme(flows_of(issuer.url))
     store = logged_in(issuer, structs.replace(await first_tokens(issuer, channel), expires_at=0.0))
-    bound = Credentials(store=store).bound(card(scheme), given=AGENT, channel=channel)
+    bound = Credentials(store=store).bind(card(scheme), target_url=AGENT, channel=channel)
     assert await header(bound) == await header(bound)  # renewed once, and then as it is kept
     assert issuer.asked["/token"] == 2
     store.put(structs.replace(store.all()[0], tokens=Tokens("eve")))
@@ -768,7 +769,7 @@ async def test_a_persons_login_never_becomes_the_clients(issuer: Issuer, channel
     """A client with a secret could get a token of its own, and would then speak as somebody else."""
     scheme = OAuth2Scheme(flows_of(issuer.url))
     store = logged_in(issuer, Tokens("t", 0.0), client_id=CLIENT[0], client_secret=CLIENT[1], kind="authorization-code")
-    bound = Credentials(store=store).bound(card(scheme), given=AGENT, channel=channel)
+    bound = Credentials(store=store).bind(card(scheme), target_url=AGENT, channel=channel)
     with pytest.raises(CredentialsError, match="The token cannot be renewed; log in again"):
         await header(bound)
     assert issuer.asked["/token"] == 0
@@ -786,8 +787,8 @@ async def test_a_login_has_ended_only_if_the_server_says_so(
     answer: Response, kind: type[Exception], words: str, issuer: Issuer, channel: HttpChannel
 ) -> None:
     issuer.token_answers = [answer]
-    bound = Credentials(store=logged_in(issuer, Tokens("t", 0.0, "r"))).bound(
-        card(OAuth2Scheme(flows_of(issuer.url))), given=AGENT, channel=channel
+    bound = Credentials(store=logged_in(issuer, Tokens("t", 0.0, "r"))).bind(
+        card(OAuth2Scheme(flows_of(issuer.url))), target_url=AGENT, channel=channel
     )
     with pytest.raises(CredentialsError, match=words) as caught:
         await header(bound)
@@ -872,7 +873,9 @@ async def test_a_card_and_a_challenge_together_make_a_scope(
 ) -> None:
     flow = OAuthFlow(declared, token_url=f"{issuer.url}/token")
     scheme = OAuth2Scheme(OAuthFlows(client_credentials=flow))
-    bound = Credentials({"company": machine(issuer)}).bound(card(scheme, "agent:call"), given=AGENT, channel=channel)
+    bound = Credentials({"company": machine(issuer)}).bind(
+        card(scheme, "agent:call"), target_url=AGENT, channel=channel
+    )
     await header(bound)
     error = with_missing_scope(PermissionDeniedError("No"), {"www-authenticate": challenge})
     assert isinstance(error, PermissionDeniedError)
@@ -1042,7 +1045,7 @@ def test_a_browser_comes_back_to_this_machine_only(redirect: str) -> None:
 async def test_a_caller_who_knows_the_issuer_gets_tokens_for_any_card_that_wants_some(
     scheme: SecurityScheme, given: str, issuer: Issuer, channel: HttpChannel
 ) -> None:
-    bound = Credentials({given: machine(issuer)}).bound(card(scheme), given=AGENT, channel=channel)
+    bound = Credentials({given: machine(issuer)}).bind(card(scheme), target_url=AGENT, channel=channel)
     assert (await header(bound)).startswith("Bearer ")
     assert await bound.renew(UnauthenticatedError()) is True
     assert (await header(bound)).startswith("Bearer ")
@@ -1051,10 +1054,10 @@ async def test_a_caller_who_knows_the_issuer_gets_tokens_for_any_card_that_wants
 
 async def test_a_caller_who_does_not_know_the_issuer_is_told_so(channel: HttpChannel) -> None:
     client = OAuthClient("parley", "hush")
-    bound = Credentials({"oauth2": client}).bound(card(HttpAuthScheme("Bearer")), given=AGENT, channel=channel)
+    bound = Credentials({"oauth2": client}).bind(card(HttpAuthScheme("Bearer")), target_url=AGENT, channel=channel)
     with pytest.raises(CredentialsError, match="and nobody says whose: name the issuer"):
         await header(bound)
     silent = structs.replace(card(HttpAuthScheme("Bearer")), security_schemes={}, security=())
-    bound = Credentials({"oauth2": client}).bound(silent, given=AGENT, channel=channel)
-    sent = await bound.apply(Sent(), AgentInterface(AGENT, "JSONRPC", "1.0"))
+    bound = Credentials({"oauth2": client}).bind(silent, target_url=AGENT, channel=channel)
+    sent = await bound.apply(CallOptions(), AgentInterface(AGENT, "JSONRPC", "1.0"))
     assert sent.headers == {}

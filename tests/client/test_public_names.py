@@ -25,9 +25,9 @@ def test_every_name_is_to_be_had() -> None:
     assert parley.Client is parley.client.Client
 
 
-def test_a_name_that_is_listed_has_a_place_that_defines_it() -> None:
-    places = parley.client._PLACE_OF  # pyright: ignore[reportPrivateUsage]
-    assert sorted(places) == sorted(parley.client.__all__)
+def test_a_name_that_is_listed_has_a_module_that_defines_it() -> None:
+    modules = parley.client._MODULE_OF  # pyright: ignore[reportPrivateUsage]
+    assert sorted(modules) == sorted(parley.client.__all__)
 
 
 def test_what_is_listed_of_the_package_is_what_programs_need() -> None:

@@ -15,7 +15,7 @@ from parley.client.errors import StreamTruncatedError, TimedOutError, Unreachabl
 from parley.client.options import Bounds, Retries, Timeouts
 from parley.client.streams import resuming
 from parley.client.streams.resuming import ResumableStream
-from parley.client.transports.transport import Received, Sent
+from parley.client.transports.transport import CallOptions, ReceivedEvent
 from parley.protocol.errors import (
     InternalError,
     PeerProtocolError,
@@ -136,7 +136,9 @@ class Streams:
     interface = PLACE
     version = PLACE.version
 
-    def __init__(self, *streams: list[StreamEvent | Received | Exception], tasks: list[Task | Exception] | None = None):
+    def __init__(
+        self, *streams: list[StreamEvent | ReceivedEvent | Exception], tasks: list[Task | Exception] | None = None
+    ):
         self.streams = list(streams)
         self.tasks = tasks or []
         self.waited: list[float] = []
@@ -161,7 +163,7 @@ class Streams:
     async def sleep(self, seconds: float) -> None:
         self.waited.append(seconds)
 
-    async def call(self, operation: Operation, request: Request, sent: Sent) -> Result:
+    async def call(self, operation: Operation, request: Request, sent: CallOptions) -> Result:
         if not self.tasks:
             raise TaskNotFoundError
         found = self.tasks.pop(0) if len(self.tasks) > 1 else self.tasks[0]
@@ -169,13 +171,13 @@ class Streams:
             raise found
         return found
 
-    async def stream(self, operation: Operation, request: Request, sent: Sent) -> AsyncGenerator[Received]:
+    async def stream(self, operation: Operation, request: Request, sent: CallOptions) -> AsyncGenerator[ReceivedEvent]:
         if not self.streams:
             raise UnsupportedOperationError
         for event in self.streams.pop(0):
             if isinstance(event, Exception):
                 raise event
-            yield event if isinstance(event, Received) else Received(event)
+            yield event if isinstance(event, ReceivedEvent) else ReceivedEvent(event)
 
     async def close(self) -> None: ...
 
@@ -234,11 +236,13 @@ async def test_whoever_answers_does_not_take_the_old_question_for_a_new_one(monk
     monkeypatch.setattr(resuming, "CLOSE_SECONDS", 0.0)
 
     class Thoughtful(Streams):
-        async def stream(self, operation: Operation, request: Request, sent: Sent) -> AsyncGenerator[Received]:
-            yield Received(ASKS)
+        async def stream(
+            self, operation: Operation, request: Request, sent: CallOptions
+        ) -> AsyncGenerator[ReceivedEvent]:
+            yield ReceivedEvent(ASKS)
             await asyncio.sleep(0.01)
-            yield Received(status(S.WORKING))
-            yield Received(status(S.COMPLETED))
+            yield ReceivedEvent(status(S.WORKING))
+            yield ReceivedEvent(status(S.COMPLETED))
 
     following = Thoughtful().following()
     with fail_after(5):
@@ -266,7 +270,7 @@ async def test_what_no_event_tells_is_taken_from_the_snapshots() -> None:
 @pytest.mark.anyio
 async def test_an_agent_that_thinks_in_silence_is_looked_at_and_not_given_up() -> None:
     """Where an agent sends no heartbeats, each of its streams may time out while it is at work."""
-    silent: list[StreamEvent | Received | Exception] = [WORKING, TimedOutError("silent")]
+    silent: list[StreamEvent | ReceivedEvent | Exception] = [WORKING, TimedOutError("silent")]
     agent = Streams(
         [BEGUN, TimedOutError("silent")], *[list(silent) for _ in range(20)], tasks=[WORKING, WORKING, DONE]
     )
@@ -303,7 +307,7 @@ async def test_an_end_without_an_answer_stays_the_end_when_nobody_knows_more(kep
 @pytest.mark.anyio
 @pytest.mark.parametrize("last", [chunk("hi", append=False), status(S.COMPLETED, "hi")])
 async def test_who_has_an_answer_does_not_look_for_another(last: StatusUpdate | ArtifactUpdate) -> None:
-    stream: list[StreamEvent | Received | Exception] = [BEGUN, last]
+    stream: list[StreamEvent | ReceivedEvent | Exception] = [BEGUN, last]
     if isinstance(last, ArtifactUpdate):
         stream.append(status(S.COMPLETED))
     assert await told(Streams(list(stream), tasks=[AssertionError()]).following()) == stream
@@ -341,9 +345,11 @@ async def test_an_agent_that_does_not_close_after_its_last_word_is_not_waited_fo
     monkeypatch.setattr(resuming, "CLOSE_SECONDS", 0.01)
 
     class Open(Streams):
-        async def stream(self, operation: Operation, request: Request, sent: Sent) -> AsyncGenerator[Received]:
-            yield Received(BEGUN)
-            yield Received(status(S.COMPLETED))
+        async def stream(
+            self, operation: Operation, request: Request, sent: CallOptions
+        ) -> AsyncGenerator[ReceivedEvent]:
+            yield ReceivedEvent(BEGUN)
+            yield ReceivedEvent(status(S.COMPLETED))
             await asyncio.Event().wait()
 
     assert await told(Open().following()) == [BEGUN, status(S.COMPLETED)]
@@ -352,10 +358,12 @@ async def test_an_agent_that_does_not_close_after_its_last_word_is_not_waited_fo
 @pytest.mark.anyio
 async def test_an_agent_that_never_stops_after_its_last_word_is_left() -> None:
     class Endless(Streams):
-        async def stream(self, operation: Operation, request: Request, sent: Sent) -> AsyncGenerator[Received]:
-            yield Received(BEGUN)
+        async def stream(
+            self, operation: Operation, request: Request, sent: CallOptions
+        ) -> AsyncGenerator[ReceivedEvent]:
+            yield ReceivedEvent(BEGUN)
             while True:
-                yield Received(status(S.COMPLETED))
+                yield ReceivedEvent(status(S.COMPLETED))
 
     agent = Endless(tasks=[Task(TASK, "c", TaskStatus(S.COMPLETED)), AssertionError()])
     events = await told(agent.following())
@@ -407,7 +415,7 @@ async def test_an_agent_that_is_going_down_is_asked_again() -> None:
 
 @pytest.mark.anyio
 async def test_breaks_without_news_in_between_end_in_an_error() -> None:
-    broken: list[StreamEvent | Received | Exception] = [BROKEN]
+    broken: list[StreamEvent | ReceivedEvent | Exception] = [BROKEN]
     agent = Streams([BEGUN, BROKEN], *[broken] * 20)
     with pytest.raises(StreamTruncatedError) as caught:
         await told(agent.following(attempts=2))
@@ -418,13 +426,13 @@ async def test_breaks_without_news_in_between_end_in_an_error() -> None:
 @pytest.mark.anyio
 async def test_a_stream_is_taken_up_for_as_long_as_an_outage_may_take() -> None:
     """A container takes longer to start anew than a handful of attempts."""
-    broken: list[StreamEvent | Received | Exception] = [BROKEN]
-    agent = Streams([Received(BEGUN, "1"), BROKEN], *[broken] * 1_000)
+    broken: list[StreamEvent | ReceivedEvent | Exception] = [BROKEN]
+    agent = Streams([ReceivedEvent(BEGUN, "1"), BROKEN], *[broken] * 1_000)
     with pytest.raises(StreamTruncatedError, match="resumed: broken") as caught:
         await told(agent.following(CURSOR, attempts=1, first_pause=0.2, outage=60))
     assert 60 <= sum(agent.waited) <= 65
     assert (caught.value.task_id, caught.value.cursor) == (TASK, "1")
-    agent = Streams([Received(BEGUN, "1"), BROKEN], *[broken] * 10, [Received(status(S.COMPLETED), "2")])
+    agent = Streams([ReceivedEvent(BEGUN, "1"), BROKEN], *[broken] * 10, [ReceivedEvent(status(S.COMPLETED), "2")])
     assert await told(agent.following(CURSOR, attempts=1, first_pause=0.2, outage=60)) == [BEGUN, status(S.COMPLETED)]
 
 
@@ -454,10 +462,10 @@ async def test_a_stream_is_not_spread_over_connections_without_end(monkeypatch: 
 
 @pytest.mark.anyio
 async def test_a_stream_has_an_end_however_many_connections_it_is_spread_over() -> None:
-    def part(number: int) -> list[StreamEvent | Received | Exception]:
-        return [Received(chunk("x" * 90), str(number), 100), BROKEN]
+    def part(number: int) -> list[StreamEvent | ReceivedEvent | Exception]:
+        return [ReceivedEvent(chunk("x" * 90), str(number), 100), BROKEN]
 
-    agent = Streams([Received(BEGUN, "1", 100), BROKEN], *(part(number) for number in range(2, 50)))
+    agent = Streams([ReceivedEvent(BEGUN, "1", 100), BROKEN], *(part(number) for number in range(2, 50)))
     with pytest.raises(PeerProtocolError, match="more than 1000 bytes"):
         await told(agent.following(CURSOR, stream_bytes=1_000))
     assert len(agent.streams) == 49 - 11
@@ -482,7 +490,7 @@ async def test_an_agent_that_closes_every_stream_is_looked_at_instead() -> None:
 @pytest.mark.anyio
 async def test_a_snapshot_older_than_what_was_seen_takes_nothing_back() -> None:
     old = Task(TASK, "c", TaskStatus(S.WORKING), (Artifact("a", (TextPart("one "),)),))
-    first: list[StreamEvent | Received | Exception] = [BEGUN, chunk("one ", append=False), chunk("two"), BROKEN]
+    first: list[StreamEvent | ReceivedEvent | Exception] = [BEGUN, chunk("one ", append=False), chunk("two"), BROKEN]
     agent = Streams(first, [old, status(S.COMPLETED)], tasks=[DONE])
     assert await told(agent.following()) == [*first[:3], status(S.COMPLETED)]
 
@@ -499,13 +507,13 @@ async def test_an_end_that_a_look_does_not_confirm_is_not_believed() -> None:
 
 @pytest.mark.anyio
 async def test_numbered_events_that_come_again_are_taken_once() -> None:
-    numbered: list[StreamEvent | Received | Exception] = [
-        Received(BEGUN, "1"),
-        Received(chunk("one", append=False), "2"),
-        Received(chunk("one", append=False), "2"),
-        Received(chunk("two"), "3"),
-        Received(chunk("one", append=False), "2"),
-        Received(status(S.COMPLETED), "4"),
+    numbered: list[StreamEvent | ReceivedEvent | Exception] = [
+        ReceivedEvent(BEGUN, "1"),
+        ReceivedEvent(chunk("one", append=False), "2"),
+        ReceivedEvent(chunk("one", append=False), "2"),
+        ReceivedEvent(chunk("two"), "3"),
+        ReceivedEvent(chunk("one", append=False), "2"),
+        ReceivedEvent(status(S.COMPLETED), "4"),
     ]
     events = await told(Streams(numbered).following(CURSOR))
     assert events == [BEGUN, chunk("one", append=False), chunk("two"), status(S.COMPLETED)]
@@ -513,7 +521,9 @@ async def test_numbered_events_that_come_again_are_taken_once() -> None:
 
 @pytest.mark.anyio
 async def test_a_task_that_had_ended_is_told_whole_and_with_its_status_under_one_number() -> None:
-    agent = Streams([Received(DONE, "9"), Received(status(S.COMPLETED), "9"), Received(status(S.COMPLETED), "9")])
+    agent = Streams(
+        [ReceivedEvent(DONE, "9"), ReceivedEvent(status(S.COMPLETED), "9"), ReceivedEvent(status(S.COMPLETED), "9")]
+    )
     assert await told(agent.following(CURSOR)) == [DONE, status(S.COMPLETED)]
 
 

@@ -1,16 +1,16 @@
-"""Calling agents: of any version, over any binding, on bad networks. Nothing here knows the engine or the server.
+"""Calls agents of any version, over any binding, on bad networks. Nothing here knows the engine or the server.
 
-What programs need is to be had from here, whichever module holds it: `from parley.client import Retries, Timeouts`.
-Modules are imported when one of their names is asked for: a command that needs little starts fast.
+Programs import every public name from here: `from parley.client import Retries, Timeouts`. A module is imported when
+one of its names is first used, so that commands start fast.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from parley.client.calls import Interceptor, Step
+    from parley.client.calls import Attempt, Interceptor
     from parley.client.client import Client, ask
-    from parley.client.credentials.credentials import Credentials, Secret, Wanted
+    from parley.client.credentials.credentials import Credentials, Secret, SecretRequest
     from parley.client.credentials.oauth_client import OAuthClient
     from parley.client.credentials.token_store import FileLogins, Login, LoginStore, Tokens
     from parley.client.discovery.card_cache import CardCache
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AgentCard",
+    "Attempt",
     "Binding",
     "Bounds",
     "CardCache",
@@ -58,8 +59,8 @@ __all__ = [
     "Reply",
     "Retries",
     "Secret",
+    "SecretRequest",
     "SignaturePolicy",
-    "Step",
     "StreamTruncatedError",
     "Task",
     "TaskFailedError",
@@ -71,17 +72,16 @@ __all__ = [
     "UnreachableError",
     "Update",
     "Version",
-    "Wanted",
     "WebhookReceiver",
     "ask",
 ]
 
-_PLACES = {
-    "parley.client.calls": ("Interceptor", "Step"),
+_EXPORTS = {
+    "parley.client.calls": ("Attempt", "Interceptor"),
     "parley.client.discovery.card_cache": ("CardCache",),
     "parley.client.client": ("Client", "ask"),
     "parley.client.transports.connections": ("Tls",),
-    "parley.client.credentials.credentials": ("Credentials", "Secret", "Wanted"),
+    "parley.client.credentials.credentials": ("Credentials", "Secret", "SecretRequest"),
     "parley.client.errors": (
         "ClientError",
         "CredentialsError",
@@ -104,14 +104,14 @@ _PLACES = {
     "parley.protocol.tasks": ("Task", "TaskState"),
     "parley.protocol.versions": ("Version",),
 }
-_PLACE_OF = {name: module for module, names in _PLACES.items() for name in names}
+_MODULE_OF = {name: module for module, names in _EXPORTS.items() for name in names}
 
-if not TYPE_CHECKING:  # type checkers know the names from above, and that there are no others
+if not TYPE_CHECKING:  # type checkers read the imports above
 
     def __getattr__(name: str) -> object:
-        if name not in _PLACE_OF:
+        if name not in _MODULE_OF:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(import_module(_PLACE_OF[name]), name)
+        return getattr(import_module(_MODULE_OF[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -23,7 +23,7 @@ from opentelemetry import propagate
 from parley.client.errors import ClientError, ForbiddenTargetError, UnreachableError
 from parley.client.options import Bounds, Retries, Timeouts
 from parley.client.transports.http import retry_after_of
-from parley.client.transports.transport import Received, Sent, Transport
+from parley.client.transports.transport import CallOptions, ReceivedEvent, Transport
 from parley.protocol import operations as ops
 from parley.protocol.cards import AgentCard, AgentExtension, AgentInterface, Binding
 from parley.protocol.errors import (
@@ -70,7 +70,7 @@ COME_BACK_SECONDS = 300.0
 class Authenticator(Protocol):
     """What proves who the caller is. Credentials go to the interface's own origin and nowhere else."""
 
-    async def apply(self, sent: Sent, interface: AgentInterface) -> Sent:
+    async def apply(self, options: CallOptions, interface: AgentInterface) -> CallOptions:
         """The same request with credentials."""
         ...
 
@@ -80,17 +80,17 @@ class Authenticator(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Attempt:
     """One attempt, as an interceptor sees it."""
 
     operation: Operation
     request: Request
-    sent: Sent
+    options: CallOptions
     interface: AgentInterface
     version: Version
 
 
-Interceptor = Callable[[Step], Awaitable[Step]]
+Interceptor = Callable[[Attempt], Awaitable[Attempt]]
 """Called before each attempt with what is about to be sent; what it returns is sent instead."""
 
 
@@ -146,13 +146,13 @@ class Calls:
 
     async def stream(
         self, operation: Operation, request: Request, *, after: str | None = None
-    ) -> AsyncGenerator[Received]:
+    ) -> AsyncGenerator[ReceivedEvent]:
         """Ask for a stream, again where that is safe until it begins; what breaks later is raised."""
         asked = _Asked(operation, request, self._new_task(request), after)
 
-        async def begin(place: int) -> tuple[AsyncGenerator[Received], Received | None]:
-            transport, step = await self._prepare(asked, place)
-            events = transport.stream(step.operation, step.request, step.sent)
+        async def begin(place: int) -> tuple[AsyncGenerator[ReceivedEvent], ReceivedEvent | None]:
+            transport, attempt = await self._prepare(asked, place)
+            events = transport.stream(attempt.operation, attempt.request, attempt.options)
             try:
                 first = await anext(events, None)
                 if first is None and after is None:
@@ -186,25 +186,25 @@ class Calls:
     # --- one attempt --------------------------------------------------------------------------------------------------
 
     async def _call_once(self, asked: _Asked, place: int) -> Result:
-        transport, step = await self._prepare(asked, place)
-        result = await transport.call(step.operation, step.request, step.sent)
-        task_id = getattr(step.request, "task_id", None)
+        transport, attempt = await self._prepare(asked, place)
+        result = await transport.call(attempt.operation, attempt.request, attempt.options)
+        task_id = getattr(attempt.request, "task_id", None)
         if task_id is not None and isinstance(result, Task) and result.id != task_id:
             raise PeerProtocolError(f"The agent answers with another task: {result.id[:50]}")
         return result
 
-    async def _prepare(self, asked: _Asked, place: int) -> tuple[Transport, Step]:
+    async def _prepare(self, asked: _Asked, place: int) -> tuple[Transport, Attempt]:
         """What is sent, and over what."""
         transport, operation = self._transport(place), asked.operation
         headers = self._headers(transport, operation)
-        sent = Sent(headers, {}, self._patience(operation), self.timeouts.quiet, asked.after)
+        options = CallOptions(headers, {}, self._patience(operation), self.timeouts.quiet, asked.after)
         if self.authenticator is not None:
-            sent = await self.authenticator.apply(sent, transport.interface)
+            options = await self.authenticator.apply(options, transport.interface)
         request = _naming_task(self._addressed(asked.request, transport), asked.new_task, transport.version)
-        step = Step(operation, request, sent, transport.interface, transport.version)
+        attempt = Attempt(operation, request, options, transport.interface, transport.version)
         for intercept in self.interceptors:
-            step = await intercept(step)
-        return transport, step
+            attempt = await intercept(attempt)
+        return transport, attempt
 
     def _patience(self, operation: Operation) -> float:
         """How many seconds a reply may take: longer where somebody works for it."""

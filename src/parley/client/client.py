@@ -34,7 +34,7 @@ from parley.client.streams.added_text import AddedText
 from parley.client.streams.resuming import SUBSCRIPTION_REFUSED, ResumableStream
 from parley.client.streams.task_reader import FIRST_POLL_SECONDS, POLL_SECONDS
 from parley.client.transports.connections import Connections, Tls
-from parley.client.transports.transport import Sent
+from parley.client.transports.transport import CallOptions
 from parley.contents import parts_of
 from parley.protocol import operations as ops
 from parley.protocol import requests as r
@@ -167,13 +167,13 @@ class Client:
             self._connections.bounds,
         )
 
-    async def _prove(self, sent: Sent) -> Sent:
+    async def _prove(self, options: CallOptions) -> CallOptions:
         """A request for a card that is not for everybody, with what the caller has for the URL that it named."""
         assert isinstance(self._target, str)
         unknown = AgentInterface(self._target, Binding.HTTP_JSON, Version.V1_0)
         # What the agent demands its card would tell. Credentials that need no card are those that cards say nothing of.
         authenticator = self._authenticator(AgentCard("", "", "", (unknown,)))
-        return await authenticator.apply(sent, unknown) if authenticator is not None else sent
+        return await authenticator.apply(options, unknown) if authenticator is not None else options
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -190,14 +190,14 @@ class Client:
         if connections.is_in_process:  # all of its calls end in the app, where no authorization server is
             outside = Connections(timeouts=self._timeouts, guard=connections.guard)
             self._stack.push_async_callback(outside.close)
-        bound = credentials.bound(
+        bound = credentials.bind(
             card,
-            given=ANY_ORIGIN if connections.is_in_process else given,
+            target_url=ANY_ORIGIN if connections.is_in_process else given,
             channel=outside.channel,
             check=lambda url: outside.guard.check_interface(url, card_url=given),
             trust=lambda url: outside.trust_address(read_target(url).host),
         )
-        connections.shows_certificate = bound.may_see
+        connections.shows_certificate = bound.may_send_to
         return bound
 
     @property

@@ -16,10 +16,10 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from itertools import count
 
-from parley.client.calls import Step
+from parley.client.calls import Attempt
 from parley.client.credentials.origins import origin_of
 from parley.client.errors import CredentialsError
-from parley.client.transports.transport import Sent
+from parley.client.transports.transport import CallOptions
 from parley.protocol.cards import (
     AgentCard,
     AgentInterface,
@@ -160,7 +160,7 @@ class ForwardedCredentials:
     def __init__(self, origins: Iterable[str]) -> None:
         self._origins = frozenset(map(origin_of, origins))
 
-    async def apply(self, sent: Sent, interface: AgentInterface) -> Sent:
+    async def apply(self, options: CallOptions, interface: AgentInterface) -> CallOptions:
         """The same request with the caller's credentials.
 
         Raises:
@@ -168,10 +168,10 @@ class ForwardedCredentials:
         """
         asked = brought()
         if not asked.headers and not asked.query:
-            return sent
+            return options
         if not self._may_see(interface.url):
             raise CredentialsError(f"The proxy is not told to trust {interface.url} with its callers' credentials")
-        return replace(sent, headers={**sent.headers, **asked.headers}, query={**sent.query, **asked.query})
+        return replace(options, headers={**options.headers, **asked.headers}, query={**options.query, **asked.query})
 
     async def renew(self, error: UnauthenticatedError | PermissionDeniedError) -> bool:
         """Nothing better is known than what the caller brought."""
@@ -183,14 +183,16 @@ class ForwardedCredentials:
         return any(origin_of(spelling) in self._origins for spelling in spellings)
 
 
-async def pass_extensions(step: Step) -> Step:
+async def pass_extensions(attempt: Attempt) -> Attempt:
     """Activate at the agent what its caller activates here; the cursor is a matter between the client and the agent."""
     wanted = [uri for uri in brought().extensions if uri != CURSOR.uri]
     if not wanted:
-        return step
-    name = "a2a-extensions" if step.version is Version.V1_0 else "x-a2a-extensions"
-    asked = read_extensions([step.sent.headers.get(name, ""), *wanted])
-    return replace(step, sent=replace(step.sent, headers={**step.sent.headers, name: ", ".join(asked)}))
+        return attempt
+    name = "a2a-extensions" if attempt.version is Version.V1_0 else "x-a2a-extensions"
+    asked = read_extensions([attempt.options.headers.get(name, ""), *wanted])
+    return replace(
+        attempt, options=replace(attempt.options, headers={**attempt.options.headers, name: ", ".join(asked)})
+    )
 
 
 def challenges_for(card: AgentCard) -> tuple[str, ...]:

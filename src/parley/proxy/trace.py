@@ -18,7 +18,7 @@ from typing import TextIO
 import msgspec
 from msgspec import Struct
 
-from parley.client.transports.transport import Received, Sent, Transport
+from parley.client.transports.transport import CallOptions, ReceivedEvent, Transport
 from parley.engine.deliveries import Sender
 from parley.engine.notifications import Notification
 from parley.protocol.cards import AgentInterface, ApiKeyScheme, Binding, SecurityScheme
@@ -198,11 +198,11 @@ class TracedTransport:
         """The dialect that is spoken."""
         return self._inner.version
 
-    async def call(self, operation: Operation, request: Request, sent: Sent) -> Result:
+    async def call(self, operation: Operation, request: Request, options: CallOptions) -> Result:
         """Ask once and give the answer; see `Transport`."""
-        asked = self._ask(operation, request, sent)
+        asked = self._ask(operation, request, options)
         try:
-            result = await self._inner.call(operation, request, sent)
+            result = await self._inner.call(operation, request, options)
         except Exception as error:
             self._fail(asked, error)
             raise
@@ -210,11 +210,13 @@ class TracedTransport:
         self._trace.write(Way.HEARD, "reply", asked, operation.name, body)
         return result
 
-    async def stream(self, operation: Operation, request: Request, sent: Sent) -> AsyncGenerator[Received]:
+    async def stream(
+        self, operation: Operation, request: Request, options: CallOptions
+    ) -> AsyncGenerator[ReceivedEvent]:
         """Ask once and give the events; see `Transport`."""
-        asked = self._ask(operation, request, sent)
+        asked = self._ask(operation, request, options)
         try:
-            async with aclosing(self._inner.stream(operation, request, sent)) as events:
+            async with aclosing(self._inner.stream(operation, request, options)) as events:
                 async for received in events:
                     body = show_event(received.event, asked.version, asked.binding)
                     self._trace.write(Way.HEARD, "event", asked, type(received.event).__name__, body)
@@ -227,10 +229,10 @@ class TracedTransport:
         """Close the connections."""
         await self._inner.close()
 
-    def _ask(self, operation: Operation, request: Request, sent: Sent) -> Asked:
+    def _ask(self, operation: Operation, request: Request, options: CallOptions) -> Asked:
         asked = Asked(operation, self.version, self.interface.binding)
         what, body = show_request(operation, request, asked.version, asked.binding)
-        self._trace.write(Way.CALLED, "request", asked, what, body, sent.headers)
+        self._trace.write(Way.CALLED, "request", asked, what, body, options.headers)
         return asked
 
     def _fail(self, asked: Asked, error: Exception) -> None:

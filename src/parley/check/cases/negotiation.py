@@ -8,7 +8,7 @@ from parley.check.endpoints.probe import Probe, absent
 from parley.check.expectations import INVALID, SAYS_NOTHING, expect, named
 from parley.check.findings import Broken, Undecided
 from parley.client.errors import TimedOutError, UnreachableError
-from parley.client.transports.transport import Sent
+from parley.client.transports.transport import CallOptions
 from parley.protocol import operations as ops
 from parley.protocol import requests as r
 from parley.protocol.cards import Binding
@@ -34,7 +34,7 @@ UNSPOKEN = (MethodNotFoundError, VersionNotSupportedError)
 """Answers of a server that does not know the version."""
 
 
-async def _ask(probe: Probe, sent: Sent) -> A2AError | None:
+async def _ask(probe: Probe, sent: CallOptions) -> A2AError | None:
     """Read an unknown task: the cheapest question that shows whether a request is let in."""
     return await probe.refusal(ops.GET_TASK, r.GetTaskRequest(absent(), tenant=probe.tenant), sent)
 

@@ -13,7 +13,7 @@ from parley.client.guard import read_target
 from parley.client.options import Bounds, Timeouts
 from parley.client.transports.connections import Connections
 from parley.client.transports.http import HttpChannel
-from parley.client.transports.transport import Sent, Transport
+from parley.client.transports.transport import CallOptions, Transport
 from parley.protocol.cards import AgentCard, AgentInterface
 from parley.protocol.versions import Version
 
@@ -48,9 +48,9 @@ class CheckConnections:
     def authenticator(self, card: AgentCard) -> BoundCredentials:
         """What proves to the agent of a card who the caller is. Requests for tokens are not recorded."""
         connections = self._connections
-        return self._options.credentials.bound(
+        return self._options.credentials.bind(
             card,
-            given=self._url,
+            target_url=self._url,
             channel=connections.channel,
             check=lambda url: connections.guard.check_interface(url, card_url=self._url),
             trust=lambda url: connections.trust_address(read_target(url).host),
@@ -58,7 +58,7 @@ class CheckConnections:
 
     async def fetch(self, url: str) -> bytes:
         """A key set. Raises DiscoveryError if there is none, and as a channel does."""
-        reply = await self._connections.channel.exchange("GET", url, b"", Sent(timeout=self._options.timeout))
+        reply = await self._connections.channel.exchange("GET", url, b"", CallOptions(timeout=self._options.timeout))
         if reply.status != 200:
             raise DiscoveryError(f"{url} answers {reply.status}")
         return reply.body

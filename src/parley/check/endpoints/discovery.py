@@ -18,7 +18,7 @@ from parley.client.discovery.discovery import places
 from parley.client.discovery.signatures import SignaturePolicy, verify
 from parley.client.errors import DiscoveryError, ForbiddenTargetError, TimedOutError, UnreachableError
 from parley.client.transports.http import HttpChannel
-from parley.client.transports.transport import Sent
+from parley.client.transports.transport import CallOptions
 from parley.dialects.cards import decode_any_card
 from parley.protocol.cards import AgentCard
 from parley.protocol.errors import ParleyError, PeerProtocolError
@@ -104,7 +104,7 @@ def _candidates(url: str) -> list[list[str]]:
 
 async def _card_at(url: str, channel: HttpChannel, recorder: Recorder, timeout: float) -> FoundCard:
     """Raises DiscoveryError if none is there, FaultyCardError or PeerProtocolError if it is none; UnreachableError."""
-    sent = Sent({"accept": "application/json"}, timeout=timeout)
+    sent = CallOptions({"accept": "application/json"}, timeout=timeout)
     try:
         reply = await channel.exchange("GET", url, b"", sent)
     except TimedOutError:

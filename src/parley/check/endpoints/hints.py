@@ -73,7 +73,7 @@ def _cure_of_denial(probe: Probe) -> str:
     if not probe.is_stranger:
         return "the credentials that were given are not taken; give others"
     url = probe.interface.url
-    if not probe.authenticator.may_see(url):
+    if not probe.authenticator.may_send_to(url):
         origin = origin_of(url) if "://" in url else url
         return f"the origin {origin} is not trusted with credentials; give --trust {origin}"
     return "credentials are missing; give --token or --header, or get them with parley login"

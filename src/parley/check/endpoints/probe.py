@@ -26,7 +26,7 @@ from parley.check.report.grpc_as_json import event_as_json, refused, request_as_
 from parley.check.report.recording import Recorder
 from parley.check.report.redaction import Concealment
 from parley.client.errors import UnreachableError
-from parley.client.transports.transport import Sent
+from parley.client.transports.transport import CallOptions
 from parley.dialects.json_errors import decode_error, decode_rest_error
 from parley.dialects.registry import DIALECTS
 from parley.dialects.rest import encode_rest_request
@@ -77,14 +77,14 @@ class Probe:
         """Why the caller is a stranger here, if it is."""
         self.authenticator = connections.authenticator(place.card)
         self._concealment = concealment
-        self._proof = Sent()
+        self._proof = CallOptions()
         self._started: dict[str, None] = {}
 
     async def identify(self) -> None:
         """Get what proves who the caller is, new tokens included. Without it, the caller is a stranger."""
         try:
             async with asyncio.timeout(self.options.timeout):
-                self._proof = await self.authenticator.apply(Sent(), self.interface)
+                self._proof = await self.authenticator.apply(CallOptions(), self.interface)
             self._concealment.add(self._proof)
             self.lacking = ""
         except ParleyError as error:  # there are none, or the authorization server gives none
@@ -147,7 +147,7 @@ class Probe:
         """The header that lists extensions."""
         return "a2a-extensions" if self.version is Version.V1_0 else "x-a2a-extensions"
 
-    def sent(self, *, anonymous: bool = False, extensions: str | None = None, **more: str) -> Sent:
+    def sent(self, *, anonymous: bool = False, extensions: str | None = None, **more: str) -> CallOptions:
         """What goes along with a request; `extensions` are listed instead of the required ones, `more` are headers."""
         headers: dict[str, str] = {"accept-encoding": "identity"} if self.binding is not Binding.GRPC else {}
         if self.version is not Version.V0_3:
@@ -159,7 +159,7 @@ class Probe:
             headers.update(self._proof.headers)
         headers.update({name.replace("_", "-"): value for name, value in more.items()})
         query = self._proof.query if not anonymous else dict[str, str]()
-        return Sent(headers, query, timeout=self.options.timeout, quiet=self.options.timeout)
+        return CallOptions(headers, query, timeout=self.options.timeout, quiet=self.options.timeout)
 
     def message(self, text: str | None = None, **fields: Any) -> Message:
         """A message with a fresh id, for the skill that is checked, if one is."""
@@ -180,7 +180,7 @@ class Probe:
 
     # --- calls --------------------------------------------------------------------------------------------------------
 
-    async def call(self, operation: Operation, request: r.Request, sent: Sent | None = None) -> Any:
+    async def call(self, operation: Operation, request: r.Request, sent: CallOptions | None = None) -> Any:
         """Ask once. Raises what the transport raises, and Undecided when nothing comes in time."""
         exchange = self._grpc_exchange(operation, request)
         try:
@@ -197,7 +197,9 @@ class Probe:
             self.remember(result)
         return result
 
-    async def refusal(self, operation: Operation, request: r.Request, sent: Sent | None = None) -> A2AError | None:
+    async def refusal(
+        self, operation: Operation, request: r.Request, sent: CallOptions | None = None
+    ) -> A2AError | None:
         """The error with which the server answers, or None if it answers with a result."""
         try:
             if operation.streams:
@@ -212,7 +214,7 @@ class Probe:
         return None
 
     async def events(
-        self, operation: Operation, request: r.Request, sent: Sent | None = None
+        self, operation: Operation, request: r.Request, sent: CallOptions | None = None
     ) -> AsyncGenerator[StreamEvent]:
         """The events of a stream, until the server closes it."""
         exchange = self._grpc_exchange(operation, request)
@@ -258,7 +260,7 @@ class Probe:
             return msgspec.json.decode(DIALECTS[self.version].encode_request(operation, request))
         return msgspec.json.decode(encode_rest_request(self.version, operation, request).body)
 
-    async def raw(self, operation: Operation, members: JsonObject, sent: Sent | None = None) -> Answer:
+    async def raw(self, operation: Operation, members: JsonObject, sent: CallOptions | None = None) -> Answer:
         """Ask with JSON that the codecs would not write. Over REST, `id` goes into the path and the rest of a GET into
         the query."""
         if self.binding is Binding.JSONRPC:
@@ -273,7 +275,7 @@ class Probe:
             return await self._exchange(verb, f"{url}?{query}" if query else url, b"", sent, operation)
         return await self._exchange(verb, url, msgspec.json.encode(rest), sent, operation)
 
-    async def post(self, body: bytes, sent: Sent | None = None, *, operation: Operation | None = None) -> Answer:
+    async def post(self, body: bytes, sent: CallOptions | None = None, *, operation: Operation | None = None) -> Answer:
         """Post bytes to a JSON-RPC endpoint."""
         return await self._exchange("POST", self.interface.url, body, sent, operation)
 
@@ -282,14 +284,14 @@ class Probe:
         return await self._said("POST", self.interface.url, body, self.sent())
 
     async def _exchange(
-        self, verb: str, url: str, body: bytes, sent: Sent | None, operation: Operation | None
+        self, verb: str, url: str, body: bytes, sent: CallOptions | None, operation: Operation | None
     ) -> Answer:
         answer = self._answer(await self._said(verb, url, body, sent or self.sent()))
         if operation is ops.SEND_MESSAGE and answer.error is None:
             self._remember_raw(answer.value)
         return answer
 
-    async def _said(self, verb: str, url: str, body: bytes, sent: Sent) -> Exchange:
+    async def _said(self, verb: str, url: str, body: bytes, sent: CallOptions) -> Exchange:
         kind = {"content-type": "application/json"} if body else {}
         headers = {"accept": "application/json", **sent.headers, **kind}
         await self.patience.wait(self.channel.exchange(verb, url, body, replace(sent, headers=headers)))

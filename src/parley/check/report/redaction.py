@@ -8,7 +8,7 @@ from base64 import b64decode
 from collections.abc import Iterable
 from urllib.parse import parse_qsl, quote, quote_plus, urlsplit
 
-from parley.client.transports.transport import Sent
+from parley.client.transports.transport import CallOptions
 from parley.protocol.push import without_secrets
 
 NOT_SHOWN = "(not shown)"
@@ -30,7 +30,7 @@ class Concealment:
         query = parse_qsl(urlsplit(url).query)
         self._add(value for name, value in query if name.lower() not in HARMLESS_NAMES)
 
-    def add(self, proof: Sent) -> None:
+    def add(self, proof: CallOptions) -> None:
         """Conceal what proves who the caller is: values of headers, with and without their scheme, and of the query."""
         for value in proof.headers.values():
             pairs = [pair.partition("=")[2] for pair in value.split("; ")]  # cookies

@@ -94,9 +94,9 @@ async def _card(how: Calling) -> AgentCard:
 async def _explained(error: PeerProtocolError, target: str, connections: Connections) -> PeerProtocolError:
     """The same error with the place of the card and all that it lacks: its reader stops at the first fault."""
     from parley.client.discovery.discovery import places
-    from parley.client.transports.transport import Sent
+    from parley.client.transports.transport import CallOptions
 
-    sent = Sent({"accept": "application/json"}, timeout=connections.timeouts.card)
+    sent = CallOptions({"accept": "application/json"}, timeout=connections.timeouts.card)
     for url in places(target):
         with suppress(ParleyError, ValueError):
             reply = await connections.channel.exchange("GET", url, b"", sent, limit=connections.bounds.card_bytes)

@@ -72,14 +72,14 @@ def chosen_requirement(card: AgentCard, wish: Wish) -> SecurityRequirement:
 
 def schemes_for(card: AgentCard, wish: Wish) -> dict[str, SecurityScheme]:
     """The card's schemes. What wants tokens and does not say whose is OAuth for who knows the issuer."""
-    from parley.client.credentials.oauth import WHOSEVER
-    from parley.client.credentials.schemes import plainer, takes_tokens
+    from parley.client.credentials.oauth import UNKNOWN_SERVER
+    from parley.client.credentials.schemes import accepts_tokens, resolve_scheme
 
-    schemes = {name: plainer(scheme) for name, scheme in card.security_schemes.items()}
+    schemes = {name: resolve_scheme(scheme) for name, scheme in card.security_schemes.items()}
     if wish.client is None or wish.client.issuer is None:
         return schemes
     return {
-        name: WHOSEVER if isinstance(scheme, HttpAuthScheme) and takes_tokens(scheme) else scheme
+        name: UNKNOWN_SERVER if isinstance(scheme, HttpAuthScheme) and accepts_tokens(scheme) else scheme
         for name, scheme in schemes.items()
     }
 
@@ -96,10 +96,10 @@ def _rank(scheme: SecurityScheme, wish: Wish) -> int:
 
 def flows_for(scheme: OAuth2Scheme | OpenIdConnectScheme, wish: Wish) -> list[Flow]:
     """The flows that a scheme offers, the best first; where the card leaves that to its server, all of them."""
-    from parley.client.credentials.oauth import WHOSEVER, flow_of
+    from parley.client.credentials.oauth import UNKNOWN_SERVER, flow_of
 
     is_bare = isinstance(scheme, OAuth2Scheme) and scheme.metadata_url and scheme.flows == OAuthFlows()
-    if isinstance(scheme, OpenIdConnectScheme) or is_bare or scheme is WHOSEVER:
+    if isinstance(scheme, OpenIdConnectScheme) or is_bare or scheme is UNKNOWN_SERVER:
         return list(_preferred(wish))
     return [flow for flow in _preferred(wish) if flow_of(scheme, flow) is not None]
 

@@ -46,15 +46,15 @@ def ask_secret(wish: Wish, name: str, scheme: SecurityScheme) -> Login:
     Raises:
         CredentialsError: what was given cannot be one.
     """
-    from parley.client.credentials.schemes import carried, described, kinds_of
+    from parley.client.credentials.schemes import describe_scheme, fields_for, kinds_of
 
     kind = kinds_of(scheme)[0]
     is_basic = isinstance(scheme, HttpAuthScheme) and kind == "basic"
     wanted = "name:password" if is_basic else "secret"
-    secret = _read_secret(f"{harmless_line(described(name, scheme))}; the {wanted}")
+    secret = _read_secret(f"{harmless_line(describe_scheme(name, scheme))}; the {wanted}")
     if not secret or (is_basic and ":" not in secret):
-        raise CredentialsError(f"That is no {wanted} for {described(name, scheme)}")
-    carried(name, scheme, secret, AgentInterface(wish.url, Binding.JSONRPC, ""))  # what cannot be sent is not kept
+        raise CredentialsError(f"That is no {wanted} for {describe_scheme(name, scheme)}")
+    fields_for(name, scheme, secret, AgentInterface(wish.url, Binding.JSONRPC, ""))  # what cannot be sent is not kept
     return Login(origin=origin_of(wish.url), scheme=name, kind=kind, secret=secret)
 
 

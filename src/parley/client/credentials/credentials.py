@@ -23,7 +23,7 @@ from msgspec import structs
 
 from parley.client.credentials.challenges import missing_scopes
 from parley.client.credentials.oauth import (
-    WHOSEVER,
+    UNKNOWN_SERVER,
     AuthorizationServer,
     Endpoints,
     RefusedError,
@@ -33,26 +33,26 @@ from parley.client.credentials.oauth import (
 from parley.client.credentials.oauth_client import Flow, OAuthClient
 from parley.client.credentials.origins import origin_of
 from parley.client.credentials.schemes import (
-    Lacking,
-    Piece,
+    AuthFields,
+    MissingSecret,
     Secret,
-    bearer,
-    carried,
-    combined,
-    described,
-    folded,
+    accepts_tokens,
+    bearer_fields,
+    checked_header_name,
+    checked_header_value,
+    describe_scheme,
+    fields_for,
     kinds_of,
-    plainer,
-    sendable,
-    sendable_name,
-    takes_tokens,
+    normalized_kind,
+    resolve_scheme,
+    with_fields,
 )
 from parley.client.credentials.token_cache import TokenCache
 from parley.client.credentials.token_store import Login, LoginStore, Tokens
 from parley.client.errors import CredentialsError, ForbiddenTargetError
 from parley.client.transports.connections import Tls
 from parley.client.transports.http import HttpChannel
-from parley.client.transports.transport import Sent
+from parley.client.transports.transport import CallOptions
 from parley.protocol.cards import (
     AgentCard,
     AgentInterface,
@@ -64,7 +64,7 @@ from parley.protocol.cards import (
 )
 from parley.protocol.errors import PermissionDeniedError, UnauthenticatedError
 
-__all__ = ["ANY_ORIGIN", "BoundCredentials", "Credentials", "Secret", "SecretSource", "Wanted"]
+__all__ = ["ANY_ORIGIN", "BoundCredentials", "Credentials", "Secret", "SecretRequest", "SecretSource"]
 
 ANY_ORIGIN = "*"
 """Among `origins`: the caller vouches for whatever the card names."""
@@ -73,7 +73,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SecretRequest:
     """What an agent demands: asked of the caller's own function where nothing else has it."""
 
     name: str
@@ -85,7 +85,7 @@ class Wanted:
     """Whether the last answer was sent and did not help."""
 
 
-SecretSource: TypeAlias = Callable[[Wanted], Awaitable[str | tuple[str, str] | OAuthClient | None]]
+SecretSource: TypeAlias = Callable[[SecretRequest], Awaitable[str | tuple[str, str] | OAuthClient | None]]
 """Gives secrets from elsewhere, before each request; None if it has none."""
 
 
@@ -111,10 +111,12 @@ class Credentials:
     ) -> None:
         """Raises CredentialsError if an origin is none, or a header cannot be sent."""
         self._secrets = dict(secrets or {})
-        self._kinds = {folded(name): secret for name, secret in self._secrets.items()}
+        self._kinds = {normalized_kind(name): secret for name, secret in self._secrets.items()}
         self.source = source
         self.store = store
-        self.headers = {sendable_name(name): sendable(name, value) for name, value in (headers or {}).items()}
+        self.headers = {
+            checked_header_name(name): checked_header_value(name, value) for name, value in (headers or {}).items()
+        }
         self.origins = frozenset(origin if origin == ANY_ORIGIN else origin_of(origin) for origin in origins)
         self.now = now
         self.tokens = TokenCache(now)
@@ -123,7 +125,7 @@ class Credentials:
         return f"Credentials({sorted(self._secrets)})"
 
     @property
-    def has_some(self) -> bool:
+    def has_secrets(self) -> bool:
         """Whether there can be anything to send."""
         return bool(self._secrets) or self.source is not None or self.store is not None
 
@@ -138,21 +140,21 @@ class Credentials:
             return self._secrets[name]
         return next((self._kinds[kind] for kind in kinds_of(scheme) if kind in self._kinds), None)
 
-    def bound(
+    def bind(
         self,
         card: AgentCard,
         *,
-        given: str | None,
+        target_url: str | None,
         channel: HttpChannel,
         check: Callable[[str], None] = lambda url: None,
         trust: Callable[[str], None] = lambda url: None,
     ) -> BoundCredentials:
-        """The credentials for one agent. `given` is the URL that the caller named, or `"*"` if it vouches for all.
+        """The credentials for one agent. `target_url` is the URL that the caller named, or `"*"` if it vouches for all.
 
         A caller that gave a card vouches for the first of its interfaces. `channel` is the way to authorization
         servers, `check` refuses those that a card must not name, and `trust` is told of those that the caller named.
         """
-        first = given or (card.interfaces[0].url if card.interfaces else None)
+        first = target_url or (card.interfaces[0].url if card.interfaces else None)
         origins = self.origins
         if first is not None:
             origins |= {first if first == ANY_ORIGIN else origin_of(first)}
@@ -160,27 +162,27 @@ class Credentials:
 
 
 @dataclass(frozen=True, slots=True)
-class _Used:
+class _UsedSecret:
     """A secret that may be another next time, and how a request was sent with it."""
 
     name: str
     token: str | None = field(default=None, repr=False)
     """What an authorization server gave, or None if the secret is from the caller's function."""
-    can_widen: bool = False
+    can_add_scopes: bool = False
     """Whether the token could have been one with more scopes."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Attempt:
+class _LastRequest:
     """What a request was sent with, and which of its schemes were refused before it."""
 
     by: object = None
-    used: tuple[_Used, ...] = ()
+    used: tuple[_UsedSecret, ...] = ()
     refused: frozenset[str] = frozenset()
 
 
 # The last attempt of this task: a refusal is about that, not about what has been fetched since.
-_last: ContextVar[_Attempt] = ContextVar("_last", default=_Attempt())  # noqa: B039  it is frozen
+_last: ContextVar[_LastRequest] = ContextVar("_last", default=_LastRequest())  # noqa: B039  it is frozen
 
 
 class BoundCredentials:
@@ -203,13 +205,13 @@ class BoundCredentials:
         self._trust = trust
         self._refused: dict[str, str] = {}
         """By scheme, the token that the agent did not take."""
-        self._widened: dict[str, tuple[str, ...]] = {}
+        self._extra_scopes: dict[str, tuple[str, ...]] = {}
         """By scheme, the scopes that the agent missed in a token, beside those that its card demands."""
 
     def __repr__(self) -> str:
         return f"BoundCredentials({self._credentials!r}, {sorted(self._origins)})"
 
-    async def apply(self, sent: Sent, interface: AgentInterface) -> Sent:
+    async def apply(self, options: CallOptions, interface: AgentInterface) -> CallOptions:
         """The same request with the credentials that the card demands.
 
         Raises:
@@ -218,30 +220,30 @@ class BoundCredentials:
         """
         last = _last.get()
         refused = last.refused if last.by is self else frozenset[str]()
-        _last.set(_Attempt(self))
-        if not self.may_see(interface.url):
-            return self._unseen(sent, interface)
-        sent = replace(sent, headers={**sent.headers, **self._credentials.headers})
+        _last.set(_LastRequest(self))
+        if not self.may_send_to(interface.url):
+            return self._without_credentials(options, interface)
+        options = replace(options, headers={**options.headers, **self._credentials.headers})
         lacking: list[str] = []
         failures: list[CredentialsError | ForbiddenTargetError] = []
         for requirement in self._alternatives():
             try:
                 proofs = [
-                    await self._prove(name, scopes, interface, was_refused=name in refused)
+                    await self._satisfy(name, scopes, interface, was_refused=name in refused)
                     for name, scopes in requirement.items()
                 ]
-                proven = combined(sent, [piece for piece, _ in proofs])
-            except Lacking as reason:
+                proven = with_fields(options, [piece for piece, _ in proofs])
+            except MissingSecret as reason:
                 lacking.append(str(reason))
             except (CredentialsError, ForbiddenTargetError) as error:
                 failures.append(error)
             else:
-                _last.set(_Attempt(self, tuple(used for _, used in proofs if used is not None)))
+                _last.set(_LastRequest(self, tuple(used for _, used in proofs if used is not None)))
                 return proven
         if failures:
             raise failures[0]  # the caller has something, and it does not work: that says more than what else there is
         if not self._is_demanded or self._credentials.headers:
-            return sent
+            return options
         raise CredentialsError(f"The agent demands {', or '.join(dict.fromkeys(lacking))}")
 
     async def renew(self, error: UnauthenticatedError | PermissionDeniedError) -> bool:
@@ -249,14 +251,14 @@ class BoundCredentials:
         last = _last.get()
         if last.by is not self:  # another agent was called meanwhile
             return False
-        has_widened = self._widen(missing_scopes(error), last.used)
+        has_added = self._add_scopes(missing_scopes(error), last.used)
         if isinstance(error, PermissionDeniedError):
-            return has_widened
+            return has_added
         self._refused.update({used.name: used.token for used in last.used if used.token is not None})
-        _last.set(_Attempt(self, refused=frozenset(used.name for used in last.used)))
+        _last.set(_LastRequest(self, refused=frozenset(used.name for used in last.used)))
         return bool(last.used)
 
-    def may_see(self, url: str) -> bool:
+    def may_send_to(self, url: str) -> bool:
         """Whether secrets may go to a URL."""
         if ANY_ORIGIN in self._origins:
             return True
@@ -273,18 +275,18 @@ class BoundCredentials:
     def _alternatives(self) -> Sequence[SecurityRequirement]:
         """What the card accepts. Where it demands nothing, whatever the caller has for its schemes is offered."""
         demanded = [requirement for requirement in self._card.security if requirement]
-        if demanded or not self._credentials.has_some:
+        if demanded or not self._credentials.has_secrets:
             return demanded
         declared: list[SecurityRequirement] = [{name: ()} for name in self._card.security_schemes]
         # Cards often say nothing at all. A bearer token or a password that was given for the agent is sent then too.
         return declared or [{"bearer": ()}, {"basic": ()}]
 
-    def _unseen(self, sent: Sent, interface: AgentInterface) -> Sent:
+    def _without_credentials(self, options: CallOptions, interface: AgentInterface) -> CallOptions:
         if not self._is_demanded:
-            return sent
-        given = " and ".join(sorted(self._origins)) or "no origin"
+            return options
+        target_url = " and ".join(sorted(self._origins)) or "no origin"
         raise CredentialsError(
-            f"The credentials are for {given}, and the card has them sent to {origin_of(interface.url)}. "
+            f"The credentials are for {target_url}, and the card has them sent to {origin_of(interface.url)}. "
             f"If that is right, add it to origins"
         )
 
@@ -293,16 +295,16 @@ class BoundCredentials:
         if declared is None and not self._card.security_schemes and not self._is_demanded:
             return HttpAuthScheme(name)
         if declared is None:
-            raise Lacking(f"“{name}”, which the card does not explain")
-        return plainer(declared)
+            raise MissingSecret(f"“{name}”, which the card does not explain")
+        return resolve_scheme(declared)
 
-    def _widen(self, missing: Sequence[str], used: Sequence[_Used]) -> bool:
+    def _add_scopes(self, missing: Sequence[str], used: Sequence[_UsedSecret]) -> bool:
         """Have the next token carry scopes that were missing, if the card says that there are such."""
         for one in used:
-            known = self._widened.get(one.name, ())
+            known = self._extra_scopes.get(one.name, ())
             is_new = any(scope not in known for scope in missing)
-            if one.can_widen and is_new and self._declared_scopes(one.name).issuperset(missing):
-                self._widened[one.name] = tuple(dict.fromkeys((*known, *missing)))
+            if one.can_add_scopes and is_new and self._declared_scopes(one.name).issuperset(missing):
+                self._extra_scopes[one.name] = tuple(dict.fromkeys((*known, *missing)))
                 return True
         return False
 
@@ -315,29 +317,29 @@ class BoundCredentials:
 
     # --- what there is ------------------------------------------------------------------------------------------------
 
-    async def _prove(
+    async def _satisfy(
         self, name: str, scopes: tuple[str, ...], interface: AgentInterface, *, was_refused: bool
-    ) -> tuple[Piece, _Used | None]:
+    ) -> tuple[AuthFields, _UsedSecret | None]:
         """What satisfies a scheme. Raises Lacking if there is nothing."""
         scheme = self._scheme(name)
         secret = self._credentials.get(name, scheme)
         is_person = isinstance(secret, OAuthClient) and secret.client_secret is None
         login = self._login(name) if secret is None or is_person else None
-        if takes_tokens(scheme) and login is not None and login.tokens is not None:
+        if accepts_tokens(scheme) and login is not None and login.tokens is not None:
             token = (await self._token_of_login(login, login.tokens)).access_token
-            return bearer(name, token), _Used(name, token)
+            return bearer_fields(name, token), _UsedSecret(name, token)
         if secret is None and login is not None:
             secret = login.secret
         is_from_source = secret is None
         if secret is None and self._credentials.source is not None:
-            wanted = Wanted(name, scheme, scopes, origin_of(interface.url), was_refused)
+            wanted = SecretRequest(name, scheme, scopes, origin_of(interface.url), was_refused)
             secret = await self._credentials.source(wanted)
         if secret is None:
-            raise Lacking(described(name, scheme))
-        if takes_tokens(scheme) and isinstance(secret, OAuthClient):
+            raise MissingSecret(describe_scheme(name, scheme))
+        if accepts_tokens(scheme) and isinstance(secret, OAuthClient):
             token = (await self._token_for_client(name, scheme, secret, scopes)).access_token
-            return bearer(name, token), _Used(name, token, can_widen=secret.scopes is None)
-        return carried(name, scheme, secret, interface), _Used(name) if is_from_source else None
+            return bearer_fields(name, token), _UsedSecret(name, token, can_add_scopes=secret.scopes is None)
+        return fields_for(name, scheme, secret, interface), _UsedSecret(name) if is_from_source else None
 
     def _login(self, name: str) -> Login | None:
         store = self._credentials.store
@@ -352,17 +354,17 @@ class BoundCredentials:
     ) -> Tokens:
         """A good token that needs no person. Raises Lacking if one is needed."""
         flow = Flow.CLIENT_CREDENTIALS
-        scheme = declared if isinstance(declared, OAuth2Scheme | OpenIdConnectScheme) else WHOSEVER
+        scheme = declared if isinstance(declared, OAuth2Scheme | OpenIdConnectScheme) else UNKNOWN_SERVER
         if client.client_secret is None:
-            raise Lacking(f"{described(name, declared)}: log in first")
-        if client.issuer is None and scheme is WHOSEVER:
-            raise Lacking(f"{described(name, declared)}, and nobody says whose: name the issuer")
+            raise MissingSecret(f"{describe_scheme(name, declared)}: log in first")
+        if client.issuer is None and scheme is UNKNOWN_SERVER:
+            raise MissingSecret(f"{describe_scheme(name, declared)}, and nobody says whose: name the issuer")
         is_offered = not isinstance(scheme, OAuth2Scheme) or flow_of(scheme, flow) is not None or scheme.metadata_url
         if client.issuer is None and not is_offered:
-            raise Lacking(f"{described(name, declared)}, which a person must log in for")
+            raise MissingSecret(f"{describe_scheme(name, declared)}, which a person must log in for")
         wanted = client.scopes
         if wanted is None:
-            wanted = tuple(dict.fromkeys((*scopes, *self._widened.get(name, ()))))
+            wanted = tuple(dict.fromkeys((*scopes, *self._extra_scopes.get(name, ()))))
         place = scheme.url if isinstance(scheme, OpenIdConnectScheme) else repr(scheme)
         key = ("client", *sorted(self._origins), name, place, client.issuer or "", client.client_id, *wanted)
 
@@ -379,7 +381,7 @@ class BoundCredentials:
         try:
             return await self._credentials.tokens.get(key, grant, refused=self._refused.get(name))
         except RefusedError:
-            self._widened.pop(name, None)  # what works without those scopes goes on
+            self._extra_scopes.pop(name, None)  # what works without those scopes goes on
             raise
 
     # --- tokens of a person -------------------------------------------------------------------------------------------
@@ -390,10 +392,10 @@ class BoundCredentials:
         # By the token that it takes the place of: after another login, nothing of the one before is of use.
         key = ("login", login.origin, login.scheme, tokens.access_token)
         return await self._credentials.tokens.get(
-            key, lambda: self._renewed(login.origin, login.scheme, refused), refused=refused, old=tokens
+            key, lambda: self._refresh_login(login.origin, login.scheme, refused), refused=refused, old=tokens
         )
 
-    async def _renewed(self, origin: str, scheme: str, refused: str | None) -> Tokens:
+    async def _refresh_login(self, origin: str, scheme: str, refused: str | None) -> Tokens:
         """The tokens of a login, renewed unless another process has just done it."""
         store = self._credentials.store
         assert store is not None, "it had the login"
@@ -404,7 +406,7 @@ class BoundCredentials:
             if self._credentials.tokens.is_good(login.tokens, refused):
                 return login.tokens
             try:
-                tokens = await self._asked_anew(login, login.tokens, login.token_url)
+                tokens = await self._fetch_tokens(login, login.tokens, login.token_url)
             except RefusedError as error:
                 if error.error != "invalid_grant":
                     raise
@@ -413,10 +415,10 @@ class BoundCredentials:
                 if newer and newer.tokens and newer.tokens != login.tokens:
                     return newer.tokens
                 raise CredentialsError(f"The login for {origin} has ended ({error.error}); log in again") from error
-            self._keep(login, tokens)
+            self._save(login, tokens)
             return tokens
 
-    async def _asked_anew(self, login: Login, tokens: Tokens, token_url: str) -> Tokens:
+    async def _fetch_tokens(self, login: Login, tokens: Tokens, token_url: str) -> Tokens:
         self._trust(token_url)
         client = OAuthClient(login.client_id or "", login.client_secret, resource=login.resource)
         endpoints = Endpoints(token_url, secret_in_body=login.secret_in_body)
@@ -425,7 +427,7 @@ class BoundCredentials:
             return await server.client_credentials(tokens.scopes)
         return await server.refresh(tokens)
 
-    def _keep(self, login: Login, tokens: Tokens) -> None:
+    def _save(self, login: Login, tokens: Tokens) -> None:
         store = self._credentials.store
         if store is None or store.get(login.origin, login.scheme) is None:
             return  # it was forgotten meanwhile, and stays so

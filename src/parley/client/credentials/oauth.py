@@ -26,7 +26,7 @@ from parley.client.credentials.origins import may_carry_secrets, origin_of
 from parley.client.credentials.token_store import Tokens
 from parley.client.errors import ClientError, CredentialsError, ForbiddenTargetError
 from parley.client.transports.http import HttpChannel
-from parley.client.transports.transport import Sent
+from parley.client.transports.transport import CallOptions
 from parley.protocol.cards import OAuth2Scheme, OAuthFlow, OAuthFlows, OpenIdConnectScheme
 from parley.protocol.errors import PeerProtocolError
 from parley.protocol.jsonvalue import JsonObject
@@ -157,7 +157,7 @@ async def discover(channel: HttpChannel, issuer: str) -> Metadata | None:
     return None
 
 
-WHOSEVER = OAuth2Scheme(OAuthFlows())
+UNKNOWN_SERVER = OAuth2Scheme(OAuthFlows())
 """The scheme of a card that demands tokens and does not say whose. Who has an issuer knows."""
 
 
@@ -447,8 +447,12 @@ class AuthorizationServer:
             headers["authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
         status, answer = await _exchange(self._channel, "POST", url, form, headers)
         if status != 200 or "error" in answer:
-            sent = (*(form[name] for name in _SECRETS if name in form), client.client_secret or "", *headers.values())
-            raise _refusal(url, answer, sent, status)
+            options = (
+                *(form[name] for name in _SECRETS if name in form),
+                client.client_secret or "",
+                *headers.values(),
+            )
+            raise _refusal(url, answer, options, status)
         return answer
 
 
@@ -461,8 +465,8 @@ async def _exchange(
         headers["content-type"] = "application/x-www-form-urlencoded"
     try:
         async with asyncio.timeout(TIMEOUT_SECONDS):
-            sent = Sent(headers, {}, TIMEOUT_SECONDS)
-            reply = await channel.exchange(verb, url, urlencode(form).encode(), sent, limit=MAX_ANSWER)
+            options = CallOptions(headers, {}, TIMEOUT_SECONDS)
+            reply = await channel.exchange(verb, url, urlencode(form).encode(), options, limit=MAX_ANSWER)
     except ForbiddenTargetError:
         raise
     except (ClientError, PeerProtocolError, TimeoutError) as error:

@@ -15,7 +15,7 @@ from typing import TypeAlias
 from parley.client.credentials.oauth_client import OAuthClient
 from parley.client.errors import CredentialsError
 from parley.client.transports.connections import Tls
-from parley.client.transports.transport import Sent
+from parley.client.transports.transport import CallOptions
 from parley.protocol.cards import (
     AgentInterface,
     ApiKeyLocation,
@@ -42,7 +42,7 @@ _RESERVED = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class AuthFields:
     """What one scheme adds to a request."""
 
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
@@ -50,7 +50,7 @@ class Piece:
     cookies: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
 
 
-class Lacking(Exception):
+class MissingSecret(Exception):
     """A scheme cannot be satisfied; the text says what is missing."""
 
 
@@ -63,7 +63,7 @@ def kinds_of(scheme: SecurityScheme) -> tuple[str, ...]:
         case ApiKeyScheme():
             return ("apikey",)
         case HttpAuthScheme():
-            return ("bearer", "oauth2") if takes_tokens(scheme) else (folded(scheme.scheme),)
+            return ("bearer", "oauth2") if accepts_tokens(scheme) else (normalized_kind(scheme.scheme),)
         case OAuth2Scheme():
             return ("oauth2", "oauth", "bearer")
         case OpenIdConnectScheme():
@@ -72,7 +72,7 @@ def kinds_of(scheme: SecurityScheme) -> tuple[str, ...]:
             return ("mutualtls", "mtls")
 
 
-def described(name: str, scheme: SecurityScheme) -> str:
+def describe_scheme(name: str, scheme: SecurityScheme) -> str:
     """A scheme in words, for somebody who has no secret for it: `an API key (scheme “key”, header X-Key)`."""
     match scheme:
         case ApiKeyScheme():
@@ -87,11 +87,11 @@ def described(name: str, scheme: SecurityScheme) -> str:
             return f"a client certificate (scheme “{name}”)"
 
 
-def plainer(scheme: SecurityScheme) -> SecurityScheme:
+def resolve_scheme(scheme: SecurityScheme) -> SecurityScheme:
     """Cards of 0.1 name schemes and nothing more, and are read as HTTP's; this is what those names mean."""
     if not isinstance(scheme, HttpAuthScheme):
         return scheme
-    match folded(scheme.scheme):
+    match normalized_kind(scheme.scheme):
         case "apikey":
             return ApiKeyScheme(ApiKeyLocation.HEADER, "X-API-Key")
         case "oauth2" | "openidconnect":
@@ -102,14 +102,14 @@ def plainer(scheme: SecurityScheme) -> SecurityScheme:
             return scheme
 
 
-def takes_tokens(scheme: SecurityScheme) -> bool:
+def accepts_tokens(scheme: SecurityScheme) -> bool:
     """Whether a scheme is satisfied by a token of an authorization server. Many cards say Bearer and not whose."""
     if isinstance(scheme, HttpAuthScheme):
-        return folded(scheme.scheme) == "bearer"
+        return normalized_kind(scheme.scheme) == "bearer"
     return isinstance(scheme, OAuth2Scheme | OpenIdConnectScheme)
 
 
-def folded(name: str) -> str:
+def normalized_kind(name: str) -> str:
     """A kind, however it is spelled: `API_Key` and `api-key` are one."""
     return re.sub(r"[\s_-]", "", name).lower()
 
@@ -117,7 +117,7 @@ def folded(name: str) -> str:
 # --- how its secret travels -------------------------------------------------------------------------------------------
 
 
-def carried(name: str, scheme: SecurityScheme, secret: Secret, interface: AgentInterface) -> Piece:
+def fields_for(name: str, scheme: SecurityScheme, secret: Secret, interface: AgentInterface) -> AuthFields:
     """What a secret adds to a request to an interface.
 
     Raises:
@@ -126,41 +126,43 @@ def carried(name: str, scheme: SecurityScheme, secret: Secret, interface: AgentI
     """
     match scheme, secret:
         case MutualTlsScheme(), Tls() if secret.certificate is not None:
-            return Piece()  # the connection shows it
+            return AuthFields()  # the connection shows it
         case ApiKeyScheme(), str():
             return _api_key(name, scheme, secret, interface)
-        case HttpAuthScheme(), str() | (str(), str()) if folded(scheme.scheme) == "basic":
+        case HttpAuthScheme(), str() | (str(), str()) if normalized_kind(scheme.scheme) == "basic":
             return _basic(name, secret)
         case HttpAuthScheme(), str():
-            return bearer(name, secret) if takes_tokens(scheme) else _authorization(name, scheme.scheme, secret)
+            return (
+                bearer_fields(name, secret) if accepts_tokens(scheme) else _authorization(name, scheme.scheme, secret)
+            )
         case ((OAuth2Scheme() | OpenIdConnectScheme()), str()):
-            return bearer(name, secret)
+            return bearer_fields(name, secret)
         case _:
             raise CredentialsError(
-                f"What was given for “{name}” does not fit: the agent demands {described(name, scheme)}"
+                f"What was given for “{name}” does not fit: the agent demands {describe_scheme(name, scheme)}"
             )
 
 
-def bearer(name: str, token: str) -> Piece:
+def bearer_fields(name: str, token: str) -> AuthFields:
     """What a token adds to a request. Raises CredentialsError if it cannot be sent."""
     return _authorization(name, "Bearer", token)
 
 
-def combined(sent: Sent, pieces: Sequence[Piece]) -> Sent:
+def with_fields(options: CallOptions, pieces: Sequence[AuthFields]) -> CallOptions:
     """The request with all pieces. Raises Lacking if two of them want the same place."""
-    query, cookies, added = dict(sent.query), dict[str, str](), dict[str, str]()
+    query, cookies, added = dict(options.query), dict[str, str](), dict[str, str]()
     for piece in pieces:
         for name, value in piece.headers.items():
             if added.setdefault(name, value) != value:
-                raise Lacking(f"two secrets in one header ({name}), which nobody can send")
+                raise MissingSecret(f"two secrets in one header ({name}), which nobody can send")
         query |= piece.query
         cookies |= piece.cookies
     if cookies:
         added["cookie"] = "; ".join(f"{name}={value}" for name, value in cookies.items())
-    return replace(sent, headers={**sent.headers, **added}, query=query)
+    return replace(options, headers={**options.headers, **added}, query=query)
 
 
-def sendable(name: str, secret: str) -> str:
+def checked_header_value(name: str, secret: str) -> str:
     """The secret, if a header can hold it: HTTP libraries and gRPC would quote it in their errors.
 
     Raises:
@@ -171,20 +173,20 @@ def sendable(name: str, secret: str) -> str:
     return secret
 
 
-def sendable_name(name: str) -> str:
+def checked_header_name(name: str) -> str:
     """A header's name as it is sent. Raises CredentialsError if it is none."""
     if not _NAME.fullmatch(name):
         raise CredentialsError("That is no name of a header")
     return name.lower()
 
 
-def _authorization(name: str, word: str, secret: str) -> Piece:
+def _authorization(name: str, word: str, secret: str) -> AuthFields:
     if not _NAME.fullmatch(word):
         raise CredentialsError(f"The card's scheme “{name}” is no scheme of HTTP")
-    return Piece({"authorization": f"{word} {sendable(name, secret)}"})
+    return AuthFields({"authorization": f"{word} {checked_header_value(name, secret)}"})
 
 
-def _basic(name: str, secret: str | tuple[str, str]) -> Piece:
+def _basic(name: str, secret: str | tuple[str, str]) -> AuthFields:
     user, password = secret if isinstance(secret, tuple) else secret.split(":", 1) if ":" in secret else ("", "")
     try:
         pair = f"{user}:{password}".encode()
@@ -196,19 +198,19 @@ def _basic(name: str, secret: str | tuple[str, str]) -> Piece:
     return _authorization(name, "Basic", b64encode(pair).decode())
 
 
-def _api_key(name: str, scheme: ApiKeyScheme, secret: str, interface: AgentInterface) -> Piece:
+def _api_key(name: str, scheme: ApiKeyScheme, secret: str, interface: AgentInterface) -> AuthFields:
     is_grpc = interface.binding == Binding.GRPC
     if scheme.location is ApiKeyLocation.QUERY:
         if is_grpc:
-            raise Lacking(f"{described(name, scheme)}, which gRPC cannot carry")
-        return Piece(query={scheme.name: secret})
+            raise MissingSecret(f"{describe_scheme(name, scheme)}, which gRPC cannot carry")
+        return AuthFields(query={scheme.name: secret})
     if not _NAME.fullmatch(scheme.name) or scheme.name.lower() in _RESERVED:
         raise CredentialsError(f"The card wants the key of “{name}” where none can be")
-    value = sendable(name, secret)
+    value = checked_header_value(name, secret)
     if scheme.location is ApiKeyLocation.HEADER:
         if is_grpc and not _NAME_IN_GRPC.fullmatch(scheme.name.lower()):
-            raise Lacking(f"{described(name, scheme)}, which gRPC cannot carry")
-        return Piece({scheme.name.lower(): value})
+            raise MissingSecret(f"{describe_scheme(name, scheme)}, which gRPC cannot carry")
+        return AuthFields({scheme.name.lower(): value})
     if re.search(r'[\s",;\\]', value):  # RFC 6265 section 4.1.1
         raise CredentialsError(f"The key for “{name}” has a character that no cookie can hold")
-    return Piece(cookies={scheme.name: value})
+    return AuthFields(cookies={scheme.name: value})

@@ -25,7 +25,7 @@ from parley.client.guard import is_loopback, read_target
 from parley.client.options import Retries
 from parley.client.transports.connections import Connections
 from parley.client.transports.http import HttpReply
-from parley.client.transports.transport import Sent
+from parley.client.transports.transport import CallOptions
 from parley.dialects.cards import decode_any_card
 from parley.protocol.cards import AgentCard
 from parley.protocol.errors import PeerProtocolError, SignatureInvalidError
@@ -43,7 +43,7 @@ PASSING = frozenset({429, 502, 503, 504})
 CLOSED = frozenset({401, 403})
 """Answers to somebody who has not said who he is."""
 
-Prove: TypeAlias = Callable[[Sent], Awaitable[Sent]]
+Prove: TypeAlias = Callable[[CallOptions], Awaitable[CallOptions]]
 """Adds to a request what proves who asks."""
 
 VERSION = "A2A-Version"
@@ -206,10 +206,10 @@ class Discovery:
         seconds = self._connections.timeouts.card
         # A URL that asks for a version itself is not contradicted.
         version = {} if VERSION.lower() in urlsplit(url).query.lower() else {VERSION.lower(): self._version.value}
-        sent = Sent({"accept": "application/json", **version, **headers}, timeout=seconds)
+        options = CallOptions({"accept": "application/json", **version, **headers}, timeout=seconds)
         if prove is not None:
-            sent = await prove(sent)
-        return await channel.exchange("GET", url, b"", sent, limit=limit)
+            options = await prove(options)
+        return await channel.exchange("GET", url, b"", options, limit=limit)
 
 
 def _note(failures: dict[str, list[str]], what: str, url: str) -> None:

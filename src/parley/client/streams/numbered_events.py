@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator
 
 from parley.client.calls import Calls
 from parley.client.streams.streamed_task import StreamedTask
-from parley.client.transports.transport import Received
+from parley.client.transports.transport import ReceivedEvent
 from parley.protocol import operations as ops
 from parley.protocol.events import StatusUpdate, StreamEvent
 from parley.protocol.requests import SubscribeToTaskRequest
@@ -24,11 +24,11 @@ class NumberedEvents:
         self._calls = calls
         self._seen = seen
 
-    def subscribe(self, request: SubscribeToTaskRequest) -> AsyncGenerator[Received]:
+    def subscribe(self, request: SubscribeToTaskRequest) -> AsyncGenerator[ReceivedEvent]:
         """The events after the cursor; without a cursor, the task and all later events."""
         return self._calls.stream(ops.SUBSCRIBE_TO_TASK, request, after=self.cursor)
 
-    def is_new(self, received: Received) -> bool:
+    def is_new(self, received: ReceivedEvent) -> bool:
         """Whether an event has not been received before. The cursor moves to a new one."""
         if received.cursor is None:
             return True

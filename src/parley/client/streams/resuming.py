@@ -17,7 +17,7 @@ from parley.client.streams.numbered_events import NumberedEvents
 from parley.client.streams.streamed_task import StreamedTask
 from parley.client.streams.task_reader import TRUNCATED, TaskReader
 from parley.client.streams.unnumbered_events import UnnumberedEvents
-from parley.client.transports.transport import Received
+from parley.client.transports.transport import ReceivedEvent
 from parley.protocol import operations as ops
 from parley.protocol.errors import (
     A2AError,
@@ -120,7 +120,7 @@ class ResumableStream:
         self._start, self._task_id = _Start.SUBSCRIPTION, task_id
         return self._follow(self._poll())
 
-    async def _follow(self, source: AsyncGenerator[Received]) -> AsyncGenerator[StreamEvent]:
+    async def _follow(self, source: AsyncGenerator[ReceivedEvent]) -> AsyncGenerator[StreamEvent]:
         while True:
             problem: ParleyError | None = None
             try:
@@ -153,7 +153,7 @@ class ResumableStream:
 
     # --- events -------------------------------------------------------------------------------------------------------
 
-    async def _events_of(self, received: Received) -> list[StreamEvent]:
+    async def _events_of(self, received: ReceivedEvent) -> list[StreamEvent]:
         event = received.event
         self._size += received.size
         if self._size > self._calls.bounds.stream_bytes:  # over all connections
@@ -187,7 +187,7 @@ class ResumableStream:
 
     # --- reconnecting -------------------------------------------------------------------------------------------------
 
-    async def _reconnect(self) -> AsyncGenerator[Received]:
+    async def _reconnect(self) -> AsyncGenerator[ReceivedEvent]:
         """A subscription that continues the stream; polls of the task, if it cannot be subscribed to."""
         self._connections += 1
         if not self._is_polled and self._vain_streams <= MAX_VAIN_STREAMS:
@@ -205,7 +205,7 @@ class ResumableStream:
             async for received in polls:
                 yield received
 
-    def _poll(self) -> AsyncGenerator[Received]:
+    def _poll(self) -> AsyncGenerator[ReceivedEvent]:
         self._is_polled, self._mode = True, self._unnumbered
         return self._reader.poll(self.seen.task_id or self._task_id)
 
@@ -224,9 +224,9 @@ class ResumableStream:
         return StreamTruncatedError(text, task_id=self.seen.task_id, cursor=self.cursor)
 
 
-async def _late_events(source: AsyncGenerator[Received]) -> list[Received]:
+async def _late_events(source: AsyncGenerator[ReceivedEvent]) -> list[ReceivedEvent]:
     """What comes after the last event, until the agent closes the stream or `CLOSE_SECONDS` are over."""
-    late: list[Received] = []
+    late: list[ReceivedEvent] = []
     with suppress(TimeoutError, ParleyError):
         async with asyncio.timeout(CLOSE_SECONDS):
             async for received in source:

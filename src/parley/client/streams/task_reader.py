@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 from parley.client.calls import Calls
 from parley.client.errors import StreamTruncatedError
 from parley.client.streams.streamed_task import StreamedTask
-from parley.client.transports.transport import Received
+from parley.client.transports.transport import ReceivedEvent
 from parley.protocol import operations as ops
 from parley.protocol.errors import PeerProtocolError
 from parley.protocol.requests import GetTaskRequest
@@ -44,7 +44,7 @@ class TaskReader:
             raise PeerProtocolError("The agent answered GetTask with something else than a task")
         return task
 
-    async def poll(self, task_id: str) -> AsyncGenerator[Received]:
+    async def poll(self, task_id: str) -> AsyncGenerator[ReceivedEvent]:
         """The task at intervals, until it is over.
 
         Raises:
@@ -54,7 +54,7 @@ class TaskReader:
         while without_news < self._calls.timeouts.reply:
             task = await self.read(task_id)
             events_before = self._seen.event_count
-            yield Received(task)
+            yield ReceivedEvent(task)
             if self._seen.is_over:
                 return
             await self._calls.sleep(pause)

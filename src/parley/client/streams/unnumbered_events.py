@@ -16,7 +16,7 @@ from parley.client.calls import Calls
 from parley.client.errors import UnreachableError
 from parley.client.streams.streamed_task import StreamedTask
 from parley.client.streams.task_reader import TaskReader
-from parley.client.transports.transport import Received
+from parley.client.transports.transport import ReceivedEvent
 from parley.protocol import operations as ops
 from parley.protocol.errors import A2AError
 from parley.protocol.events import ArtifactUpdate, StatusUpdate, StreamEvent
@@ -40,7 +40,7 @@ class UnnumberedEvents:
         self._reader = reader
         self._are_hints = False
 
-    async def subscribe(self, request: SubscribeToTaskRequest) -> AsyncGenerator[Received]:
+    async def subscribe(self, request: SubscribeToTaskRequest) -> AsyncGenerator[ReceivedEvent]:
         """The events of a subscription, and the task itself after each long silence."""
         self._are_hints = True
         silence = SILENCE_SECONDS
@@ -51,7 +51,7 @@ class UnnumberedEvents:
                     while not (await asyncio.wait([coming], timeout=silence))[0]:
                         silence *= 2
                         with suppress(UnreachableError, A2AError):  # the subscription itself still works
-                            yield Received(await self._reader.read(request.task_id))
+                            yield ReceivedEvent(await self._reader.read(request.task_id))
                     received = await coming
                 finally:
                     coming.cancel()
@@ -61,7 +61,7 @@ class UnnumberedEvents:
                 silence = SILENCE_SECONDS
                 yield received
 
-    def is_new(self, received: Received) -> bool:
+    def is_new(self, received: ReceivedEvent) -> bool:
         """True: without numbers, only `events_of` can tell what an event adds."""
         return True
 

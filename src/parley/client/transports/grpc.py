@@ -20,7 +20,7 @@ from msgspec import structs
 from parley.client.errors import TimedOutError, UnreachableError
 from parley.client.options import Bounds
 from parley.client.transports.http import with_retry_after
-from parley.client.transports.transport import Received, Sent
+from parley.client.transports.transport import CallOptions, ReceivedEvent
 from parley.dialects.protobuf_dialect import ProtobufDialect
 from parley.dialects.protobuf_pool import parse_reply
 from parley.dialects.protobuf_status import decode_status
@@ -83,21 +83,23 @@ class GrpcTransport:
         )
         self._line: _Line | None = None
 
-    async def call(self, operation: Operation, request: Request, sent: Sent) -> Result:
+    async def call(self, operation: Operation, request: Request, options: CallOptions) -> Result:
         """Ask once and give the answer; see `Transport`."""
         rpc = self._dialect.rpc(operation)
         data = self._dialect.encode_request(operation, request).SerializeToString()
         async with self._in_use() as line:
             call = line.method("unary_unary", rpc.path)
-            reply = await call(data, metadata=_metadata(sent), timeout=sent.timeout)
+            reply = await call(data, metadata=_metadata(options), timeout=options.timeout)
         return self._dialect.decode_result(operation, parse_reply(rpc.response, reply))
 
-    async def stream(self, operation: Operation, request: Request, sent: Sent) -> AsyncGenerator[Received]:
+    async def stream(
+        self, operation: Operation, request: Request, options: CallOptions
+    ) -> AsyncGenerator[ReceivedEvent]:
         """Ask once and give the events; see `Transport`."""
         rpc = self._dialect.rpc(operation)
         data = self._dialect.encode_request(operation, request).SerializeToString()
         async with self._in_use() as line:
-            events = _Watched(line, line.method("unary_stream", rpc.path)(data, metadata=_metadata(sent)), sent)
+            events = _Watched(line, line.method("unary_stream", rpc.path)(data, metadata=_metadata(options)), options)
             size = 0
             try:
                 while (message := await events.read()) is not grpc.aio.EOF:
@@ -163,10 +165,10 @@ class _Line:
 class _Watched:
     """The messages of a stream, and somebody who notices when no more can come."""
 
-    def __init__(self, line: _Line, call: Any, sent: Sent) -> None:
+    def __init__(self, line: _Line, call: Any, options: CallOptions) -> None:
         self._line = line
         self._call = call
-        self._sent = sent
+        self._sent = options
         self._now = asyncio.get_running_loop().time
         self._heard_at = self._now()
         self._is_dead = False
@@ -204,18 +206,18 @@ def target_of(url: str) -> str:
     return (rest if separator else url).rstrip("/")
 
 
-def _received(event: StreamEvent, size: int) -> Received:
+def _received(event: StreamEvent, size: int) -> ReceivedEvent:
     """The event without its number, which is the stream's matter and not the task's."""
     number = event.metadata.get(CURSOR)
     if type(number) is not int and not (isinstance(number, float) and number.is_integer()):
-        return Received(event, size=size)
+        return ReceivedEvent(event, size=size)
     metadata = {name: value for name, value in event.metadata.items() if name != CURSOR}
-    return Received(structs.replace(event, metadata=metadata), str(int(number)), size)
+    return ReceivedEvent(structs.replace(event, metadata=metadata), str(int(number)), size)
 
 
-def _metadata(sent: Sent) -> tuple[tuple[str, str], ...]:
-    after = () if sent.after is None else (("last-event-id", sent.after),)
-    return (*((name.lower(), value) for name, value in sent.headers.items()), *after)
+def _metadata(options: CallOptions) -> tuple[tuple[str, str], ...]:
+    after = () if options.after is None else (("last-event-id", options.after),)
+    return (*((name.lower(), value) for name, value in options.headers.items()), *after)
 
 
 def _translated(error: grpc.aio.AioRpcError) -> ParleyError:

@@ -18,7 +18,7 @@ from msgspec import structs
 from parley.client.credentials.challenges import with_missing_scope
 from parley.client.errors import ForbiddenTargetError, TimedOutError, UnreachableError
 from parley.client.options import Bounds, Timeouts
-from parley.client.transports.transport import Sent
+from parley.client.transports.transport import CallOptions
 from parley.dialects.json_errors import decode_rest_error, http_text
 from parley.network.errors import ConnectError, ConnectTimeoutError, NetworkError, ReadTimeoutError
 from parley.network.http import HttpNetwork, HttpRequest, HttpResponse
@@ -63,15 +63,17 @@ class HttpChannel:
         """Close the connections."""
         await self.network.close()
 
-    async def exchange(self, verb: str, url: str, body: bytes, sent: Sent, *, limit: int | None = None) -> HttpReply:
+    async def exchange(
+        self, verb: str, url: str, body: bytes, options: CallOptions, *, limit: int | None = None
+    ) -> HttpReply:
         """Send a request and read the whole reply, if it comes in time and has `limit` bytes at most.
 
         Raises as `opened` does, and:
             PeerProtocolError: the reply is longer than allowed.
         """
-        until = asyncio.get_running_loop().time() + sent.timeout
+        until = asyncio.get_running_loop().time() + options.timeout
         try:
-            response = await self._begin(verb, url, body, sent, until)
+            response = await self._begin(verb, url, body, options, until)
             try:
                 return await self._whole(response, until, limit or self.bounds.reply_bytes)
             finally:
@@ -81,7 +83,7 @@ class HttpChannel:
 
     @asynccontextmanager
     async def opened(
-        self, verb: str, url: str, body: bytes, sent: Sent, *, within: float
+        self, verb: str, url: str, body: bytes, options: CallOptions, *, within: float
     ) -> AsyncGenerator[HttpResponse]:
         """A reply whose body is still to be read, if it begins in time.
 
@@ -94,7 +96,7 @@ class HttpChannel:
             PeerProtocolError: what comes is no HTTP.
         """
         try:
-            response = await self._begin(verb, url, body, sent, asyncio.get_running_loop().time() + within)
+            response = await self._begin(verb, url, body, options, asyncio.get_running_loop().time() + within)
             try:
                 yield response
             finally:
@@ -102,13 +104,13 @@ class HttpChannel:
         except NetworkError as error:
             raise _translated(error, url) from error
 
-    async def _begin(self, verb: str, url: str, body: bytes, sent: Sent, until: float) -> HttpResponse:
+    async def _begin(self, verb: str, url: str, body: bytes, options: CallOptions, until: float) -> HttpResponse:
         """The head of a reply. The time for it is bounded as a whole: headers may come a byte at a time."""
         parsed = parse_http_url(url)
-        if sent.query:
-            query = urlencode(sent.query)
+        if options.query:
+            query = urlencode(options.query)
             parsed = structs.replace(parsed, query=f"{parsed.query}&{query}" if parsed.query else query)
-        response = await self.network.send(HttpRequest(verb, parsed, {**ALWAYS_SENT, **sent.headers}, body), until)
+        response = await self.network.send(HttpRequest(verb, parsed, {**ALWAYS_SENT, **options.headers}, body), until)
         if response.status in REDIRECTS:
             await response.close()
             raise ForbiddenTargetError(f"The agent at {_origin(url)} redirects; give its real URL")
@@ -158,9 +160,9 @@ class HttpChannel:
         return HttpReply(response.status, response.headers, bytes(body))
 
 
-def patience_for_head(operation: Operation, sent: Sent) -> float:
+def patience_for_head(operation: Operation, options: CallOptions) -> float:
     """How many seconds a stream may take to begin: some agents say nothing at all before the first event of a send."""
-    return sent.quiet if operation is SUBSCRIBE_TO_TASK else sent.timeout
+    return options.quiet if operation is SUBSCRIBE_TO_TASK else options.timeout
 
 
 def is_stream(response: HttpResponse) -> bool:

@@ -18,7 +18,7 @@ from parley.client.transports.http import (
     said_in,
     with_retry_after,
 )
-from parley.client.transports.transport import Received, Sent
+from parley.client.transports.transport import CallOptions, ReceivedEvent
 from parley.dialects.json_errors import decode_error, decode_rest_error
 from parley.dialects.registry import DIALECTS
 from parley.protocol import operations as ops
@@ -41,12 +41,12 @@ class JsonRpcTransport:
         self._dialect = DIALECTS[version]
         self._ids = count(1)
 
-    async def call(self, operation: Operation, request: Request, sent: Sent) -> Result:
+    async def call(self, operation: Operation, request: Request, options: CallOptions) -> Result:
         """Ask once and give the answer; see `Transport`."""
         if operation is ops.GET_EXTENDED_CARD and self.version is Version.V0_2:
-            return await self._extended_card(sent)
+            return await self._extended_card(options)
         id, body = self._encode(operation, request)
-        reply = await self._channel.exchange("POST", self.interface.url, body, _headed(sent, "application/json"))
+        reply = await self._channel.exchange("POST", self.interface.url, body, _headed(options, "application/json"))
         result = self._result(id, reply)
         try:
             return self._dialect.decode_result(operation, result)
@@ -55,27 +55,29 @@ class JsonRpcTransport:
                 raise not_an_answer(reply) from None
             raise not_an_answer(reply, error) if is_about_all(error) else error from None
 
-    async def stream(self, operation: Operation, request: Request, sent: Sent) -> AsyncGenerator[Received]:
+    async def stream(
+        self, operation: Operation, request: Request, options: CallOptions
+    ) -> AsyncGenerator[ReceivedEvent]:
         """Ask once and give the events; see `Transport`."""
         id, body = self._encode(operation, request)
-        sent = _headed(sent, "text/event-stream")
-        within = patience_for_head(operation, sent)
-        async with self._channel.opened("POST", self.interface.url, body, sent, within=within) as response:
+        options = _headed(options, "text/event-stream")
+        within = patience_for_head(operation, options)
+        async with self._channel.opened("POST", self.interface.url, body, options, within=within) as response:
             if not is_stream(response):
-                reply = await self._channel.reply_of(response, within=sent.quiet)
+                reply = await self._channel.reply_of(response, within=options.quiet)
                 self._result(id, reply)
                 raise PeerProtocolError(f"The agent answers a streaming call without a stream: {said_in(reply)}")
-            async for frame in self._channel.frames(response, quiet=sent.quiet):
+            async for frame in self._channel.frames(response, quiet=options.quiet):
                 yield self._received(id, frame)
 
     async def close(self) -> None:
         """Close the connections."""
         await self._channel.close()
 
-    async def _extended_card(self, sent: Sent) -> AgentCard:
+    async def _extended_card(self, options: CallOptions) -> AgentCard:
         """The card for authenticated callers, for which 0.2 has no method but a place."""
         url = urljoin(f"{self.interface.url.rstrip('/')}/", "../agent/authenticatedExtendedCard")
-        reply = await self._channel.exchange("GET", url, b"", _headed(sent, "application/json"))
+        reply = await self._channel.exchange("GET", url, b"", _headed(options, "application/json"))
         if reply.status >= 400:
             raise http_error(reply)
         return self._dialect.decode_card(reply.body)
@@ -104,7 +106,7 @@ class JsonRpcTransport:
         _check_id(id, response)
         return response.result or jsonrpc.NULL
 
-    def _received(self, id: bytes, frame: Frame) -> Received:
+    def _received(self, id: bytes, frame: Frame) -> ReceivedEvent:
         try:
             response = jsonrpc.decode_response(frame.data)
         except PeerProtocolError as error:
@@ -114,7 +116,9 @@ class JsonRpcTransport:
         if response.result == jsonrpc.NULL:
             raise not_an_event(frame)
         _check_id(id, response)
-        return Received(self._dialect.decode_event(response.result or jsonrpc.NULL), frame.id or None, len(frame.data))
+        return ReceivedEvent(
+            self._dialect.decode_event(response.result or jsonrpc.NULL), frame.id or None, len(frame.data)
+        )
 
     def _error(self, raw: bytes) -> A2AError:
         return decode_error(self.version, raw)
@@ -125,9 +129,9 @@ def _check_id(id: bytes, response: jsonrpc.Response) -> None:
         raise PeerProtocolError(f"The reply is to another request: {response.id[:50].decode(errors='replace')}")
 
 
-def _headed(sent: Sent, accept: str) -> Sent:
+def _headed(options: CallOptions, accept: str) -> CallOptions:
     """The same with the headers of the binding."""
-    headers = {"content-type": "application/json", "accept": accept, **sent.headers}
-    if sent.after is not None:
-        headers["last-event-id"] = sent.after
-    return Sent(headers, sent.query, sent.timeout, sent.quiet, sent.after)
+    headers = {"content-type": "application/json", "accept": accept, **options.headers}
+    if options.after is not None:
+        headers["last-event-id"] = options.after
+    return CallOptions(headers, options.query, options.timeout, options.quiet, options.after)

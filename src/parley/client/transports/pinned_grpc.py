@@ -15,7 +15,7 @@ from parley.client.errors import UnreachableError
 from parley.client.guard import read_target
 from parley.client.options import Bounds, Timeouts
 from parley.client.transports.grpc import GrpcTransport
-from parley.client.transports.transport import Received, Sent
+from parley.client.transports.transport import CallOptions, ReceivedEvent
 from parley.network.errors import ConnectError
 from parley.network.pinned import PinnedNetwork
 from parley.protocol.cards import AgentInterface
@@ -47,20 +47,22 @@ class PinnedGrpcTransport:
         self._transport: GrpcTransport | None = None
         self._failures = 0
 
-    async def call(self, operation: Operation, request: Request, sent: Sent) -> Result:
+    async def call(self, operation: Operation, request: Request, options: CallOptions) -> Result:
         """Ask once and give the answer; see `Transport`."""
         transport = await self._opened()
         try:
-            return await transport.call(operation, request, sent)
+            return await transport.call(operation, request, options)
         except UnreachableError as error:
             await self._forget(transport, error)
             raise
 
-    async def stream(self, operation: Operation, request: Request, sent: Sent) -> AsyncGenerator[Received]:
+    async def stream(
+        self, operation: Operation, request: Request, options: CallOptions
+    ) -> AsyncGenerator[ReceivedEvent]:
         """Ask once and give the events; see `Transport`."""
         transport = await self._opened()
         try:
-            async with aclosing(transport.stream(operation, request, sent)) as events:
+            async with aclosing(transport.stream(operation, request, options)) as events:
                 async for received in events:
                     yield received
         except UnreachableError as error:

@@ -16,7 +16,7 @@ from parley.client.transports.http import (
     patience_for_head,
     said_in,
 )
-from parley.client.transports.transport import Received, Sent
+from parley.client.transports.transport import CallOptions, ReceivedEvent
 from parley.dialects import v0_3, v0_3_protojson, v1_0
 from parley.dialects.dialect import JsonDialect
 from parley.dialects.json_errors import decode_rest_error
@@ -42,10 +42,10 @@ class RestTransport:
         self._channel = channel
         self._dialect: JsonDialect = v1_0.REST_DIALECT if version is Version.V1_0 else v0_3_protojson.REST_DIALECT
 
-    async def call(self, operation: Operation, request: Request, sent: Sent) -> Result:
+    async def call(self, operation: Operation, request: Request, options: CallOptions) -> Result:
         """Ask once and give the answer; see `Transport`."""
         verb, url, body = self._encode(operation, request)
-        reply = await self._channel.exchange(verb, url, body, _headed(sent, self.version, "application/json"))
+        reply = await self._channel.exchange(verb, url, body, _headed(options, self.version, "application/json"))
         if reply.status >= 400:
             raise http_error(reply)
         content = reply.body or b"{}"  # some answer a deletion with nothing
@@ -56,21 +56,23 @@ class RestTransport:
                 raise not_an_answer(reply) from None
             raise not_an_answer(reply, error) if is_about_all(error) else error from None
 
-    async def stream(self, operation: Operation, request: Request, sent: Sent) -> AsyncGenerator[Received]:
+    async def stream(
+        self, operation: Operation, request: Request, options: CallOptions
+    ) -> AsyncGenerator[ReceivedEvent]:
         """Ask once and give the events; see `Transport`."""
         verb, url, body = self._encode(operation, request)
-        sent = _headed(sent, self.version, "text/event-stream")
-        within = patience_for_head(operation, sent)
-        async with self._channel.opened(verb, url, body, sent, within=within) as response:
+        options = _headed(options, self.version, "text/event-stream")
+        within = patience_for_head(operation, options)
+        async with self._channel.opened(verb, url, body, options, within=within) as response:
             if not is_stream(response) or response.status >= 400:
-                reply = await self._channel.reply_of(response, within=sent.quiet)
+                reply = await self._channel.reply_of(response, within=options.quiet)
                 if reply.status >= 400:
                     raise http_error(reply)
                 raise PeerProtocolError(f"The agent answers a streaming call without a stream: {said_in(reply)}")
-            async for frame in self._channel.frames(response, quiet=sent.quiet):
+            async for frame in self._channel.frames(response, quiet=options.quiet):
                 if frame.event == "error":
                     raise decode_rest_error(200, frame.data)
-                yield Received(self._event(frame), frame.id or None, len(frame.data))
+                yield ReceivedEvent(self._event(frame), frame.id or None, len(frame.data))
 
     async def close(self) -> None:
         """Close the connections."""
@@ -101,12 +103,12 @@ class RestTransport:
         return verb, f"{self.interface.url.rstrip('/')}{path}{'?' if query else ''}{query}", asked.body
 
 
-def _headed(sent: Sent, version: Version, accept: str) -> Sent:
+def _headed(options: CallOptions, version: Version, accept: str) -> CallOptions:
     """The same with the headers of the binding. The media type that 1.0 prefers is newer than some of its servers."""
     kind = "application/json"
-    headers = {"content-type": kind, "accept": accept, **sent.headers}
+    headers = {"content-type": kind, "accept": accept, **options.headers}
     if version is Version.V1_0 and accept == kind:
         headers["accept"] = "application/a2a+json, application/json"
-    if sent.after is not None:
-        headers["last-event-id"] = sent.after
-    return Sent(headers, sent.query, sent.timeout, sent.quiet, sent.after)
+    if options.after is not None:
+        headers["last-event-id"] = options.after
+    return CallOptions(headers, options.query, options.timeout, options.quiet, options.after)

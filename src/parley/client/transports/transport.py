@@ -21,7 +21,7 @@ from parley.protocol.versions import Version
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class CallOptions:
     """What goes along with a request: headers (gRPC: metadata), query parameters, and how long to wait."""
 
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
@@ -32,7 +32,7 @@ class Sent:
     """The cursor of the last event that was received; a stream goes on after it."""
 
 
-class Received(Struct, frozen=True, gc=False):
+class ReceivedEvent(Struct, frozen=True, gc=False):
     """An event of a stream, and the cursor from which its reader can come back, if the agent gives one."""
 
     event: StreamEvent
@@ -54,7 +54,7 @@ class Transport(Protocol):
         """The dialect that is spoken."""
         ...
 
-    async def call(self, operation: Operation, request: Request, sent: Sent) -> Result:
+    async def call(self, operation: Operation, request: Request, options: CallOptions) -> Result:
         """Ask once and give the answer.
 
         Raises:
@@ -65,7 +65,7 @@ class Transport(Protocol):
         """
         ...
 
-    def stream(self, operation: Operation, request: Request, sent: Sent) -> AsyncGenerator[Received]:
+    def stream(self, operation: Operation, request: Request, options: CallOptions) -> AsyncGenerator[ReceivedEvent]:
         """Ask once and give the events that come of it, until the agent closes. Raises as `call` does."""
         ...
 
