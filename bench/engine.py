@@ -30,10 +30,10 @@ from parley.engine.engine import Engine
 from parley.protocol.messages import Message, Role, TextPart
 from parley.protocol.requests import SendConfiguration, SendMessageRequest, SubscribeToTaskRequest
 from parley.protocol.tasks import Task, TaskState
-from parley.stores.interface import TaskLog
+from parley.stores.interface import Store
 from parley.stores.locate import opened
-from parley.stores.memory import MemoryTaskLog
-from parley.stores.sqlite import SqliteTaskLog
+from parley.stores.memory import MemoryStore
+from parley.stores.sqlite.store import SqliteStore
 
 STORES = ("memory", "sqlite")
 SENDERS = 16
@@ -52,8 +52,8 @@ def agent_of(handler: Callable[..., Any]) -> Agent:
 async def engine_on(store: str, handler: Callable[..., Any]) -> AsyncIterator[Engine]:
     """An engine on a store of its own, which is gone afterwards."""
     with tempfile.TemporaryDirectory(prefix="parley-bench-") as folder:
-        log: TaskLog = SqliteTaskLog(Path(folder, "tasks.db")) if store == "sqlite" else MemoryTaskLog()
-        async with opened(log), Engine(agent_of(handler), log) as engine:
+        store: Store = SqliteStore(Path(folder, "tasks.db")) if store == "sqlite" else MemoryStore()
+        async with opened(store), Engine(agent_of(handler), store) as engine:
             yield engine
 
 

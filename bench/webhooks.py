@@ -16,7 +16,7 @@ from parley.protocol.push import PushConfig
 from parley.server.webhooks.guard import WebhookPolicy
 from parley.server.webhooks.sender import WebhookSender
 from parley.stores.interface import Owner, TaskKey
-from parley.stores.memory import MemoryTaskLog
+from parley.stores.memory import MemoryStore
 from parley.testing.stores import addition, creation
 
 
@@ -39,7 +39,7 @@ async def measure(webhooks: int = 320, hosts: int = 320) -> tuple[float, int]:
         writer.write(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")
         writer.close()
 
-    log = MemoryTaskLog()
+    store = MemoryStore()
     async with (
         await asyncio.start_server(hang, "0.0.0.0", 0) as hanging_server,
         await asyncio.start_server(answer, "127.0.0.1", 0) as answering_server,
@@ -47,25 +47,25 @@ async def measure(webhooks: int = 320, hosts: int = 320) -> tuple[float, int]:
     ):
         hanging_port = hanging_server.sockets[0].getsockname()[1]
         answering_port = answering_server.sockets[0].getsockname()[1]
-        deliveries = Deliveries(log, sender)
+        deliveries = Deliveries(store, sender)
         await deliveries.start()
         for number in range(webhooks):
             address = f"127.1.{number % hosts // 250}.{number % hosts % 250 + 1}"
-            await _news(log, deliveries, "attacker", f"t-{number}", f"http://{address}:{hanging_port}/{number}")
+            await _news(store, deliveries, "attacker", f"t-{number}", f"http://{address}:{hanging_port}/{number}")
         await asyncio.sleep(1)
         begun = perf_counter()
-        await _news(log, deliveries, "other", "other", f"http://127.0.0.1:{answering_port}/")
+        await _news(store, deliveries, "other", "other", f"http://127.0.0.1:{answering_port}/")
         await called.wait()
         result = perf_counter() - begun, hanging
         await deliveries.stop(grace=0)
     return result
 
 
-async def _news(log: MemoryTaskLog, deliveries: Deliveries, owner: str, task_id: str, url: str) -> None:
+async def _news(store: MemoryStore, deliveries: Deliveries, owner: str, task_id: str, url: str) -> None:
     key = TaskKey(Owner("", owner), task_id)
-    await log.write(creation(key))
-    await log.put_push_config(key, PushConfig(url, task_id, "hook"))
-    await log.write(addition(1, key))
+    await store.tasks.write(creation(key))
+    await store.outbox.put(key, PushConfig(url, task_id, "hook"))
+    await store.tasks.write(addition(1, key))
     deliveries.notify(key)
 
 

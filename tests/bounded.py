@@ -14,8 +14,8 @@ from zlib import crc32
 import pytest
 from anyio import fail_after
 
-from parley.stores.interface import TaskLog
-from parley.stores.memory import MemoryTaskLog
+from parley.stores.interface import Store
+from parley.stores.memory import MemoryStore
 from parley.testing.client import Client, running
 from parley.testing.suspending import suspending
 
@@ -35,14 +35,14 @@ def any_store(request: pytest.FixtureRequest) -> Iterator[None]:
     _seeds.clear()
 
 
-def log_under_test(log: TaskLog | None = None) -> TaskLog:
+def log_under_test(store: Store | None = None) -> Store:
     """A store for a test: one in memory if none is given, made to suspend if that is this test's kind."""
-    log = MemoryTaskLog() if log is None else log
-    return suspending(log, Random(_seeds[-1])) if _seeds else log
+    store = MemoryStore() if store is None else store
+    return suspending(store, Random(_seeds[-1])) if _seeds else store
 
 
 @asynccontextmanager
-async def bounded(program: Any, *, log: TaskLog | None = None, **options: Any) -> AsyncGenerator[Client]:
+async def bounded(program: Any, *, store: Store | None = None, **options: Any) -> AsyncGenerator[Client]:
     with fail_after(5):
-        async with running(program, log=log_under_test(log), **options) as client:
+        async with running(program, store=log_under_test(store), **options) as client:
             yield client

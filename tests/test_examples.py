@@ -20,9 +20,9 @@ from parley.protocol.messages import DataPart, Message, RawPart, TextPart
 from parley.protocol.requests import SendMessageRequest
 from parley.protocol.tasks import Artifact, Task, TaskState
 from parley.stores.interface import TaskKey, Write
-from parley.stores.memory import MemoryTaskLog
 from parley.testing.client import Client
 from tests.bounded import bounded
+from tests.changed_store import ChangedStore
 
 pytestmark = pytest.mark.anyio
 
@@ -31,7 +31,7 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 GUIDE = (ROOT / "docs" / "agents.md").read_text()
 
 
-class TrippingLog(MemoryTaskLog):
+class TrippingLog(ChangedStore):
     """A store that says when something was written, so that a test can crash the process right there."""
 
     def __init__(self) -> None:
@@ -39,15 +39,15 @@ class TrippingLog(MemoryTaskLog):
         self.tripped = asyncio.Event()
         self.trips_at: Callable[[Write], bool] = lambda write: False
 
-    def write(self, write: Write) -> asyncio.Future[None]:
-        done = super().write(write)
+    def tasks_write(self, write: Write) -> asyncio.Future[None]:
+        done = super().tasks_write(write)
         if self.trips_at(write):
             self.tripped.set()
         return done
 
 
 async def events_of(client: Client, task: Task) -> list[TaskEvent]:
-    found = await client.log.events(TaskKey(client.caller.owner, task.id), after=0, limit=1_000)
+    found = await client.store.tasks.events(TaskKey(client.caller.owner, task.id), after=0, limit=1_000)
     return [event for _, event in found]
 
 
@@ -223,16 +223,16 @@ async def test_currency_is_restarted_while_it_waits_and_after_its_step_without_t
         return 0.5
 
     monkeypatch.setattr(currency, "fetch_rate", fetch_rate)
-    log = TrippingLog()
-    async with bounded(currency.agent, log=log) as client:
+    store = TrippingLog()
+    async with bounded(currency.agent, store=store) as client:
         asked = await client.send("100 USD")
         await client.crash()
         await client.restart()
         assert await client.get(asked) == asked
 
-        log.trips_at = lambda write: any(isinstance(event, StepRecorded) for event in write.events)
+        store.trips_at = lambda write: any(isinstance(event, StepRecorded) for event in write.events)
         await client.start("EUR", task=asked)
-        await log.tripped.wait()
+        await store.tripped.wait()
         await client.crash()
         assert not any(isinstance(event, ArtifactUpdate) for event in await events_of(client, asked))
         await client.restart()
@@ -253,13 +253,13 @@ async def test_report_goes_on_with_the_next_section_after_a_restart(monkeypatch:
 
     monkeypatch.setattr(report, "PAUSE", 0)
     monkeypatch.setattr(report, "research", research)
-    log = TrippingLog()
-    log.trips_at = lambda write: any(
+    store = TrippingLog()
+    store.trips_at = lambda write: any(
         isinstance(event, StepRecorded) and event.name == "Findings" for event in write.events
     )
-    async with bounded(report.agent, log=log) as client:
+    async with bounded(report.agent, store=store) as client:
         started = await client.start("tides")
-        await log.tripped.wait()
+        await store.tripped.wait()
         await client.crash()
         assert researched == ["Summary", "Background", "Findings"]
         await client.restart()
@@ -288,19 +288,19 @@ async def test_wherever_an_example_crashes_it_comes_to_the_same_and_says_nothing
     monkeypatch.setattr(report, "PAUSE", 0)
 
     async def converse(*, writes: int) -> tuple[Any, bool]:
-        log, states = TrippingLog(), list[TaskState]()
+        store, states = TrippingLog(), list[TaskState]()
 
         def is_last(write: Write) -> bool:
             states.append(write.state)
             return len(states) == writes or write.state is TaskState.COMPLETED
 
-        async with bounded(agent, log=log) as client:
+        async with bounded(agent, store=store) as client:
             task: Any = None
             for text in conversation[:-1]:
                 task = await client.send(text, task=task)
-            log.trips_at = is_last
+            store.trips_at = is_last
             task = await client.start(conversation[-1], task=task)
-            await log.tripped.wait()
+            await store.tripped.wait()
             has_finished = states[-1] is TaskState.COMPLETED
             await client.crash()
             await client.restart()
@@ -437,10 +437,10 @@ async def test_the_guides_watcher_cleans_up_when_it_is_cancelled() -> None:
     made = snippet("Cancelling and cleaning up")
     async with bounded(made.agent) as client:
         task = await client.start("go")
-        while not made.log:
+        while not made.store:
             await asyncio.sleep(0)
         canceled = await client.cancel(task)
-    assert (canceled.status.state, made.log) == (TaskState.CANCELED, ["opened", "closed"])
+    assert (canceled.status.state, made.store) == (TaskState.CANCELED, ["opened", "closed"])
 
 
 async def test_the_guides_rocket_is_failed_by_a_restart() -> None:

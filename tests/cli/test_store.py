@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from parley.cli.commands import store
-from parley.stores.sqlite_care import Looking
+from parley.stores.sqlite.care import Looking
 from tests.cli.sampler import parley
 from tests.cli.served import SECONDS, call, message, served
 

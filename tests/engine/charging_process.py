@@ -16,7 +16,7 @@ from parley.engine.engine import Engine
 from parley.protocol.messages import Message, Role, TextPart
 from parley.protocol.requests import SendMessageRequest
 from parley.stores.locate import opened
-from parley.stores.sqlite import SqliteTaskLog
+from parley.stores.sqlite.store import SqliteStore
 
 
 def shop(lines: Path) -> Agent:
@@ -38,7 +38,7 @@ def shop(lines: Path) -> Agent:
 
 
 async def main(file: str, lines: str) -> None:
-    async with opened(SqliteTaskLog(file)) as log, Engine(shop(Path(lines)), log) as engine:
+    async with opened(SqliteStore(file)) as store, Engine(shop(Path(lines)), store) as engine:
         await engine.send_message(SendMessageRequest(Message("m-1", Role.USER, (TextPart("5"),))))
 
 

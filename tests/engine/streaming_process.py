@@ -18,7 +18,7 @@ from parley.protocol.events import ArtifactUpdate
 from parley.protocol.messages import Message, Role, TextPart
 from parley.protocol.requests import SendConfiguration, SendMessageRequest, SubscribeToTaskRequest
 from parley.stores.locate import opened
-from parley.stores.sqlite import SqliteTaskLog
+from parley.stores.sqlite.store import SqliteStore
 
 
 def counter(chunks: int) -> Agent:
@@ -37,7 +37,7 @@ def counter(chunks: int) -> Agent:
 
 async def main(file: str, chunks: int) -> None:
     limits = Limits(run_attempts=10_000, events_in_memory=32)
-    async with opened(SqliteTaskLog(file)) as log, Engine(counter(chunks), log, limits=limits) as engine:
+    async with opened(SqliteStore(file)) as store, Engine(counter(chunks), store, limits=limits) as engine:
         message = Message("always the same", Role.USER, (TextPart("go"),))
         request = SendMessageRequest(message, SendConfiguration(return_immediately=True))
         task: Any = await engine.send_message(request)

@@ -25,9 +25,10 @@ from parley.protocol.requests import (
 )
 from parley.protocol.tasks import TaskState
 from parley.stores.interface import ContextKey, StoreUnavailableError, TaskFilter, TaskKey, Write
-from parley.stores.memory import MemoryTaskLog
+from parley.stores.memory import MemoryStore
 from parley.testing.clock import FakeClock
 from tests.bounded import bounded, log_under_test
+from tests.changed_store import ChangedStore
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("any_store")]
 
@@ -39,7 +40,7 @@ def agent_of(handler: Any, **options: Any) -> Agent:
 
 
 async def test_cancelling_cancels_the_handler_and_lets_it_clean_up() -> None:
-    log: list[str] = []
+    store: list[str] = []
     begun = asyncio.Event()
 
     async def handler(turn: Turn) -> None:
@@ -47,7 +48,7 @@ async def test_cancelling_cancels_the_handler_and_lets_it_clean_up() -> None:
             begun.set()
             await asyncio.Event().wait()
         finally:
-            log.append(f"cleaned up, cancelled: {turn.cancelled}")
+            store.append(f"cleaned up, cancelled: {turn.cancelled}")
 
     async with bounded(agent_of(handler)) as client:
         task = await client.start("go")
@@ -56,7 +57,7 @@ async def test_cancelling_cancels_the_handler_and_lets_it_clean_up() -> None:
         canceled = await client.cancel(task)
         assert canceled.status.state is TaskState.CANCELED
         assert await waiting == canceled
-        assert (client.engine.runs.working, log) == (0, ["cleaned up, cancelled: True"])
+        assert (client.engine.runs.working, store) == (0, ["cleaned up, cancelled: True"])
         with pytest.raises(TaskNotCancelableError):
             await client.cancel(task)
 
@@ -170,7 +171,7 @@ async def test_a_crash_right_after_a_recorded_step_does_not_take_it_again() -> N
         await crashing
         sending.cancel()
         await client.restart()
-        (head,) = (await client.log.list(client.caller.owner, TaskFilter())).heads
+        (head,) = (await client.store.tasks.list(client.caller.owner, TaskFilter())).heads
         task = await client.finished(head.key.task_id)
     assert (client.text(task), taken) == ("before receipt", ["charged"])
 
@@ -196,16 +197,16 @@ async def test_a_restart_leaves_parked_and_finished_tasks_and_those_of_other_age
         if turn.text == "hang":
             await asyncio.Event().wait()
 
-    log = MemoryTaskLog()
-    async with bounded(agent_of(handler, id="other"), log=log, caller=Caller(tenant="t")) as other:
+    store = MemoryStore()
+    async with bounded(agent_of(handler, id="other"), store=store, caller=Caller(tenant="t")) as other:
         theirs = await other.start("hang")
         await other.crash()
-        async with bounded(agent_of(handler), log=log) as client:
+        async with bounded(agent_of(handler), store=store) as client:
             parked, done = await client.send("ask"), await client.send("go")
             await client.crash()
             await client.restart()
             assert (await client.get(parked), await client.get(done)) == (parked, done)
-            head = await log.head(TaskKey(other.caller.owner, theirs.id))
+            head = await store.tasks.head(TaskKey(other.caller.owner, theirs.id))
             assert head is not None
             assert head.state in (TaskState.SUBMITTED, TaskState.WORKING)
 
@@ -310,20 +311,20 @@ async def _collect(events: Any) -> list[Any]:
     return [event async for event in events]
 
 
-class BrokenLog(MemoryTaskLog):
+class BrokenLog(ChangedStore):
     """A store whose disk fills up after some writes, until it is cleared."""
 
     def __init__(self, good_writes: int) -> None:
         super().__init__()
         self.good_writes = good_writes
 
-    def write(self, write: Write) -> Any:
+    def tasks_write(self, write: Write) -> Any:
         self.good_writes -= 1
         if self.good_writes < 0:
             failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             failed.set_exception(StoreUnavailableError("the disk is full"))
             return failed
-        return super().write(write)
+        return super().tasks_write(write)
 
 
 async def test_a_store_that_refuses_gives_a_clear_error_and_the_task_is_settled_later() -> None:
@@ -340,8 +341,8 @@ async def test_a_store_that_refuses_gives_a_clear_error_and_the_task_is_settled_
         if turn.text == "go":
             went_on.append("after three")
 
-    log = BrokenLog(good_writes=1)
-    async with bounded(agent_of(handler), log=log) as client:
+    store = BrokenLog(good_writes=1)
+    async with bounded(agent_of(handler), store=store) as client:
         task = await client.start("go")
         following = client.follow(task)
         await anext(following)
@@ -355,7 +356,7 @@ async def test_a_store_that_refuses_gives_a_clear_error_and_the_task_is_settled_
         refused.set()
         with pytest.raises(UnavailableError):
             await client.send("another")
-        log.good_writes = 100
+        store.good_writes = 100
         for _ in range(10):
             await client.clock.advance(30)  # pyright: ignore[reportAttributeAccessIssue]
         settled = await client.get(task)
@@ -415,14 +416,14 @@ async def test_old_sends_finished_tasks_and_their_contexts_are_forgotten() -> No
         await turn.context.set("seen", True)
 
     async with bounded(agent_of(handler)) as client:
-        clock, log = FakeClock(), log_under_test()
-        async with Engine(client.program, log, clock=clock, retention=timedelta(hours=1)) as engine:
+        clock, store = FakeClock(), log_under_test()
+        async with Engine(client.program, store, clock=clock, retention=timedelta(hours=1)) as engine:
             task: Any = await engine.send_message(SendMessageRequest(client.message("go")))
             await clock.advance(30 * 60)
-            assert await log.head(TaskKey(client.caller.owner, task.id)) is not None
+            assert await store.tasks.head(TaskKey(client.caller.owner, task.id)) is not None
             context = ContextKey(client.caller.owner, client.program.id, task.context_id)
-            assert await log.recall(context) == {"seen": True}
-            while await log.recall(context):  # a store that suspends takes more rounds
+            assert await store.contexts.get(context) == {"seen": True}
+            while await store.contexts.get(context):  # a store that suspends takes more rounds
                 await clock.advance(60)
             with pytest.raises(TaskNotFoundError):
                 await engine.get_task(GetTaskRequest(task.id))
@@ -550,7 +551,7 @@ async def test_a_run_that_waited_in_the_queue_while_the_process_stopped_has_not_
         queued = await client.start("queued")
         for _ in range(4):
             await client.stop()
-            head = await client.log.head(TaskKey(client.caller.owner, queued.id))
+            head = await client.store.tasks.head(TaskKey(client.caller.owner, queued.id))
             assert head is not None
             assert head.attempts == 0
             await client.restart()

@@ -13,8 +13,8 @@ from parley.engine.clock import Steady
 from parley.engine.engine import Engine
 from parley.protocol.messages import Message, Role, TextPart
 from parley.protocol.requests import SendMessageRequest
-from parley.stores.interface import TaskFilter, TaskLog
-from parley.stores.memory import MemoryTaskLog
+from parley.stores.interface import Store, TaskFilter
+from parley.stores.memory import MemoryStore
 from parley.testing.clock import FakeClock
 
 pytestmark = pytest.mark.anyio
@@ -53,12 +53,12 @@ def test_a_steady_clock_follows_the_one_on_the_wall_slowly() -> None:
 
 
 @asynccontextmanager
-async def engine(log: TaskLog, clock: FakeClock) -> AsyncGenerator[Engine]:
+async def engine(store: Store, clock: FakeClock) -> AsyncGenerator[Engine]:
     async def handler(turn: Turn) -> None: ...
 
     agent = Agent("Test")
     agent.on_message(handler)
-    async with Engine(agent, log, clock=clock, retention=timedelta(hours=1)) as engine:
+    async with Engine(agent, store, clock=clock, retention=timedelta(hours=1)) as engine:
         yield engine
 
 
@@ -71,38 +71,38 @@ async def minutes(clock: FakeClock, number: int) -> None:
         await clock.advance(60)
 
 
-async def count_tasks(log: TaskLog) -> int:
-    return (await log.list(ANYBODY.owner, TaskFilter())).total
+async def count_tasks(store: Store) -> int:
+    return (await store.tasks.list(ANYBODY.owner, TaskFilter())).total
 
 
 async def test_a_clock_that_is_wrong_for_a_while_deletes_nothing() -> None:
     """Two hours forward and back again, while a server runs and while it starts; what is really old goes in the end."""
-    clock, log = FakeClock(datetime(2026, 3, 1, tzinfo=UTC)), MemoryTaskLog()
-    async with engine(log, clock) as running:
+    clock, store = FakeClock(datetime(2026, 3, 1, tzinfo=UTC)), MemoryStore()
+    async with engine(store, clock) as running:
         task = await send(running)
-        assert await count_tasks(log) == 1
+        assert await count_tasks(store) == 1
         await minutes(clock, 15)
         clock.jump(2 * HOUR)
         await minutes(clock, 5)
-        assert await count_tasks(log) == 1
-    async with engine(log, clock):
+        assert await count_tasks(store) == 1
+    async with engine(store, clock):
         await minutes(clock, 5)
         clock.jump(-2 * HOUR)
         await minutes(clock, 15)
-        assert await count_tasks(log) == 1
+        assert await count_tasks(store) == 1
         await minutes(clock, 40)
-        assert await count_tasks(log) == 0
+        assert await count_tasks(store) == 0
     assert task.status.state == "completed"
 
 
 async def test_a_server_that_has_just_started_deletes_nothing_yet() -> None:
     """Its clock may be wrong until the machine has found the network."""
-    clock, log = FakeClock(), MemoryTaskLog()
-    async with engine(log, clock) as running:
+    clock, store = FakeClock(), MemoryStore()
+    async with engine(store, clock) as running:
         await send(running)
     await clock.advance(3 * HOUR)
-    async with engine(log, clock):
+    async with engine(store, clock):
         await minutes(clock, 9)
-        assert await count_tasks(log) == 1
+        assert await count_tasks(store) == 1
         await minutes(clock, 3)
-        assert await count_tasks(log) == 0
+        assert await count_tasks(store) == 0

@@ -28,12 +28,12 @@ from parley.protocol.push import PushConfig
 from parley.protocol.requests import CreatePushConfigRequest, SendConfiguration, SendMessageRequest
 from parley.protocol.tasks import Task, TaskState, TaskStatus
 from parley.protocol.versions import Version
-from parley.stores.interface import Owner, StoreUnavailableError, TaskKey, TaskLog, Write
-from parley.stores.memory import MemoryTaskLog
-from parley.stores.sqlite import SqliteTaskLog
+from parley.stores.interface import Owner, Store, StoreUnavailableError, TaskKey, Write
+from parley.stores.sqlite.store import SqliteStore
 from parley.testing.clock import FakeClock
 from parley.testing.stores import KEY, NEW, NOON, addition, chunk, created, creation
 from tests.bounded import bounded, log_under_test
+from tests.changed_store import ChangedStore
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("any_store")]
 
@@ -128,11 +128,11 @@ class Outcomes:
 
 
 @asynccontextmanager
-async def delivering(log: Any, inbox: Inbox, **options: Any) -> AsyncGenerator[Deliveries]:
+async def delivering(store: Any, inbox: Inbox, **options: Any) -> AsyncGenerator[Deliveries]:
     options.setdefault("clock", FakeClock())
     options.setdefault("chance", lambda: 1.0)
     with fail_after(5):
-        async with Deliveries(log, inbox, **options) as deliveries:
+        async with Deliveries(store, inbox, **options) as deliveries:
             yield deliveries
 
 
@@ -143,22 +143,22 @@ async def settled(deliveries: Deliveries) -> None:
         await asyncio.sleep(0)
 
 
-async def a_log(*, chunks: int = 0, config: PushConfig = HOOK, version: Version = Version.V1_0) -> TaskLog:
+async def a_log(*, chunks: int = 0, config: PushConfig = HOOK, version: Version = Version.V1_0) -> Store:
     """A log with one task that has a webhook, which has been told nothing yet."""
-    log = log_under_test()
-    await log.write(creation())
-    await log.put_push_config(KEY, config, version=version, after=0)
+    store = log_under_test()
+    await store.tasks.write(creation())
+    await store.outbox.put(KEY, config, version=version, after=0)
     for number in range(1, chunks + 1):
-        await log.write(addition(number))
-    return log
+        await store.tasks.write(addition(number))
+    return store
 
 
 def status(state: TaskState, message: Message | None = None) -> StatusUpdate:
     return StatusUpdate("t-1", "c-1", TaskStatus(state, message, NOON))
 
 
-async def place(log: Any) -> list[int]:
-    return [webhook.delivered_seq for webhook in await log.webhooks(KEY)]
+async def place(store: Any) -> list[int]:
+    return [webhook.delivered_seq for webhook in await store.outbox.webhooks(KEY)]
 
 
 def agent_of(handler: Any, **options: Any) -> Agent:
@@ -225,14 +225,14 @@ async def test_before_1_0_a_webhook_gets_the_task_as_it_stood_at_each_change_of_
         chunk(5),
         status(TaskState.COMPLETED),
     )
-    log = log_under_test()
-    await log.write(Write(KEY, 0, events[:2], TaskState.WORKING, NOON, NEW))
-    await log.put_push_config(KEY, HOOK, version=version, after=0)
+    store = log_under_test()
+    await store.tasks.write(Write(KEY, 0, events[:2], TaskState.WORKING, NOON, NEW))
+    await store.outbox.put(KEY, HOOK, version=version, after=0)
     # The second change lies behind a snapshot, the first before it.
-    await log.write(Write(KEY, 2, events[2:5], TaskState.WORKING, NOON, snapshot=fold(None, events[:5])))
-    await log.write(Write(KEY, 5, events[5:], TaskState.COMPLETED, NOON))
+    await store.tasks.write(Write(KEY, 2, events[2:5], TaskState.WORKING, NOON, snapshot=fold(None, events[:5])))
+    await store.tasks.write(Write(KEY, 5, events[5:], TaskState.COMPLETED, NOON))
     inbox = Inbox()
-    async with delivering(log, inbox) as deliveries:
+    async with delivering(store, inbox) as deliveries:
         await inbox.until(lambda: len(inbox.got) == 2)
         await settled(deliveries)
     assert [notification.event for notification in inbox.got] == [fold(None, events[:2]), fold(None, events)]
@@ -309,7 +309,7 @@ async def test_a_webhook_given_with_a_word_to_a_task_at_work_is_told_of_the_rest
         await heard.wait()
         request = sending(client.message("hurry", task=task), PushConfig("https://hook.example"))
         follow_up = asyncio.create_task(client.engine.send_message(request))
-        while not await client.log.push_configs(TaskKey(Owner("", ""), task.id)):
+        while not await client.store.outbox.configs(TaskKey(Owner("", ""), task.id)):
             await asyncio.sleep(0)
         go_on.set()
         await follow_up
@@ -332,7 +332,7 @@ async def test_a_message_that_is_repeated_brings_the_webhook_that_a_crash_lost()
     assert inbox.told == ["working", "done", "completed"]
 
 
-class Slow(MemoryTaskLog):
+class Slow(ChangedStore):
     """A store in which one method has done its work and takes its time to say so."""
 
     method = ""
@@ -346,29 +346,29 @@ class Slow(MemoryTaskLog):
             self.is_done.set()
             await self.goes_on.wait()
 
-    async def put_push_config(self, *args: Any, **options: Any) -> None:
-        await super().put_push_config(*args, **options)
+    async def outbox_put(self, *args: Any, **options: Any) -> None:
+        await super().outbox_put(*args, **options)
         await self._linger("put_push_config")
 
-    async def push_configs(self, key: TaskKey) -> Any:
-        configs = await super().push_configs(key)
+    async def outbox_configs(self, key: TaskKey) -> Any:
+        configs = await super().outbox_configs(key)
         await self._linger("push_configs")
         return configs
 
-    async def undelivered(self, *, after: Any, limit: int, owner: Owner | None = None) -> Any:
-        page = await super().undelivered(after=after, limit=limit, owner=owner)
+    async def outbox_undelivered(self, *, after: Any, limit: int, owner: Owner | None = None) -> Any:
+        page = await super().outbox_undelivered(after=after, limit=limit, owner=owner)
         if owner is not None:
             await self._linger("undelivered")
         return page
 
 
-async def go_away(call: Any, log: Slow) -> None:
+async def go_away(call: Any, store: Slow) -> None:
     """Make a call, and hang up while the store works on it."""
     calling = asyncio.create_task(call)
-    await log.is_done.wait()
+    await store.is_done.wait()
     calling.cancel()
     await asyncio.wait([calling])
-    log.goes_on.set()
+    store.goes_on.set()
 
 
 async def test_a_webhook_is_called_although_its_caller_went_away_while_it_was_stored() -> None:
@@ -378,12 +378,12 @@ async def test_a_webhook_is_called_although_its_caller_went_away_while_it_was_st
         await go_on.wait()
         return "done"
 
-    log, inbox = Slow(), Inbox()
-    async with bounded(agent_of(handler), sender=inbox, log=log) as client:
+    store, inbox = Slow(), Inbox()
+    async with bounded(agent_of(handler), sender=inbox, store=store) as client:
         task = await client.start("go")
-        log.method = "put_push_config"
+        store.method = "put_push_config"
         request = CreatePushConfigRequest(task.id, PushConfig("https://hook.example"))
-        await go_away(client.engine.webhooks.create_push_config(request), log)
+        await go_away(client.engine.webhooks.create_push_config(request), store)
         go_on.set()
         await inbox.until(lambda: inbox.told[-2:] == ["done", "completed"])
 
@@ -392,33 +392,33 @@ async def test_a_webhook_hears_of_a_run_whose_caller_went_away_as_it_began() -> 
     async def handler(turn: Turn) -> str:
         return f"Hello {(await turn.ask('Your name?')).text}"
 
-    log, inbox = Slow(), Inbox()
-    async with bounded(agent_of(handler), sender=inbox, log=log) as client:
+    store, inbox = Slow(), Inbox()
+    async with bounded(agent_of(handler), sender=inbox, store=store) as client:
         task = await client.engine.send_message(sending(client.message("go"), PushConfig("https://hook.example")))
         assert isinstance(task, Task)
         await inbox.until(lambda: inbox.told == ["working", "input-required"])
-        log.method = "push_configs"
-        await go_away(client.send("Ada", task=task), log)
+        store.method = "push_configs"
+        await go_away(client.send("Ada", task=task), store)
         await inbox.until(lambda: inbox.told[2:] == ["working", "Hello Ada", "completed"])
 
 
 async def test_tasks_without_webhooks_are_never_looked_up() -> None:
     lookups: list[str] = []
 
-    class Counting(MemoryTaskLog):
-        async def webhooks(self, key: TaskKey) -> Any:
+    class Counting(ChangedStore):
+        async def outbox_webhooks(self, key: TaskKey) -> Any:
             lookups.append(key.task_id)
-            return await super().webhooks(key)
+            return await super().outbox_webhooks(key)
 
-        async def push_configs(self, key: TaskKey) -> Any:
+        async def outbox_configs(self, key: TaskKey) -> Any:
             lookups.append(key.task_id)
-            return await super().push_configs(key)
+            return await super().outbox_configs(key)
 
     async def handler(turn: Turn) -> Any:
         for number in range(50):
             yield f"{number} "
 
-    async with bounded(agent_of(handler), sender=Inbox(), log=Counting()) as client:
+    async with bounded(agent_of(handler), sender=Inbox(), store=Counting()) as client:
         await client.send("go")
         await client.send("go")
     assert lookups == []
@@ -451,21 +451,21 @@ async def test_a_webhook_that_hangs_delays_neither_the_agent_nor_other_webhooks(
 
 async def test_calls_are_bounded_in_all_and_per_host() -> None:
     """And everybody gets their turn."""
-    log = log_under_test()
+    store = log_under_test()
     urls = [f"https://{host}.example/{number}" for host in ("a", "b", "c") for number in range(4)]
     inbox = Inbox()
     for number, url in enumerate(urls):
         key = TaskKey(KEY.owner, f"t-{number:02}")
-        await log.write(creation(key))
-        await log.put_push_config(key, PushConfig(url, id="hook"), after=1)
-        await log.write(addition(1, key))
+        await store.tasks.write(creation(key))
+        await store.outbox.put(key, PushConfig(url, id="hook"), after=1)
+        await store.tasks.write(addition(1, key))
         inbox.gates[url] = asyncio.Event()
 
     def hosts() -> list[str]:
         return sorted(notification.config.url[8] for notification in inbox.tried)
 
     # One owner has half of either limit at most.
-    async with delivering(log, inbox, limits=DeliveryLimits(at_once=6, at_once_per_host=4)) as deliveries:
+    async with delivering(store, inbox, limits=DeliveryLimits(at_once=6, at_once_per_host=4)) as deliveries:
         await inbox.until(lambda: inbox.under_way == 3)
         assert hosts() == ["a", "b", "c"]
         assert deliveries.pending == 12
@@ -481,16 +481,16 @@ async def test_calls_are_bounded_in_all_and_per_host() -> None:
 
 
 async def test_webhooks_that_know_everything_cost_nothing() -> None:
-    log = await a_log(chunks=3)
+    store = await a_log(chunks=3)
     inbox = Inbox()
     before = asyncio.all_tasks()
-    async with delivering(log, inbox) as deliveries:
+    async with delivering(store, inbox) as deliveries:
         await inbox.until(lambda: len(inbox.got) == 3)
         await settled(deliveries)
         await asyncio.sleep(0)
         assert asyncio.all_tasks() == before
         assert (deliveries.pending, deliveries._turns.is_empty) == (0, True)
-    assert await place(log) == [4]
+    assert await place(store) == [4]
 
 
 # --- at least once, in order ------------------------------------------------------------------------------------------
@@ -505,8 +505,8 @@ async def test_what_was_not_delivered_is_delivered_after_a_restart(tmp_path: Pat
 
     inbox = Inbox()
     inbox.failures = deque([None, None, *[DeliveryError("down")] * 99])
-    log = SqliteTaskLog(tmp_path / "tasks.db")
-    async with bounded(agent_of(handler), sender=inbox, log=log) as client:
+    store = SqliteStore(tmp_path / "tasks.db")
+    async with bounded(agent_of(handler), sender=inbox, store=store) as client:
         await client.engine.send_message(sending(client.message("go"), PushConfig("https://hook.example")))
         await inbox.until(lambda: len(inbox.tried) == 3)
         await client.crash()
@@ -518,13 +518,13 @@ async def test_what_was_not_delivered_is_delivered_after_a_restart(tmp_path: Pat
 
 async def test_a_call_that_is_cut_off_is_made_again() -> None:
     """The receiver may have had it: it can tell by the number."""
-    log = await a_log(chunks=1)
+    store = await a_log(chunks=1)
     inbox = Inbox()
     inbox.gates[HOOK.url] = asyncio.Event()
-    async with delivering(log, inbox) as deliveries:
+    async with delivering(store, inbox) as deliveries:
         await inbox.until(lambda: inbox.under_way == 1)
         await deliveries.stop(grace=0)
-        assert await place(log) == [0]
+        assert await place(store) == [0]
         inbox.gates.clear()
         await deliveries.start()
         await inbox.until(lambda: len(inbox.got) == 1)
@@ -532,32 +532,32 @@ async def test_a_call_that_is_cut_off_is_made_again() -> None:
 
 
 async def test_stopping_lets_calls_end_and_begins_no_others() -> None:
-    log = await a_log(chunks=3)
+    store = await a_log(chunks=3)
     inbox = Inbox()
     gate = inbox.gates[HOOK.url] = asyncio.Event()
-    async with delivering(log, inbox) as deliveries:
+    async with delivering(store, inbox) as deliveries:
         await inbox.until(lambda: inbox.under_way == 1)
         stopping = asyncio.create_task(deliveries.stop())
         await asyncio.sleep(0)
         gate.set()
         await stopping
         deliveries.notify(KEY)
-        assert (inbox.told, await place(log)) == (["chunk 2"], [2])
+        assert (inbox.told, await place(store)) == (["chunk 2"], [2])
 
 
 async def test_all_that_is_behind_is_found_page_by_page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parley.engine.deliveries, "LOADED_AT_ONCE", 2)
-    log = log_under_test()
+    store = log_under_test()
     for number in range(5):
         key = TaskKey(KEY.owner, f"t-{number}")
-        await log.write(creation(key))
-        await log.put_push_config(key, HOOK, version=Version.V0_3, after=0)
+        await store.tasks.write(creation(key))
+        await store.outbox.put(key, HOOK, version=Version.V0_3, after=0)
         events = (status(TaskState.WORKING), status(TaskState.COMPLETED))
         own = tuple(structs.replace(event, task_id=key.task_id) for event in events)
         snapshot = fold(None, (created(key.task_id), *own))
-        await log.write(Write(key, 1, own, TaskState.COMPLETED, NOON, snapshot=snapshot))
+        await store.tasks.write(Write(key, 1, own, TaskState.COMPLETED, NOON, snapshot=snapshot))
     inbox = Inbox()
-    async with delivering(log, inbox) as deliveries:
+    async with delivering(store, inbox) as deliveries:
         await inbox.until(lambda: len(inbox.got) == 10)
         await settled(deliveries)
     states = [(n.key.task_id, n.event.status.state.value) for n in inbox.got if isinstance(n.event, Task)]
@@ -565,9 +565,9 @@ async def test_all_that_is_behind_is_found_page_by_page(monkeypatch: pytest.Monk
 
 
 async def test_long_backlogs_are_told_in_several_turns() -> None:
-    log = await a_log(chunks=10)
+    store = await a_log(chunks=10)
     inbox = Inbox()
-    async with delivering(log, inbox, limits=DeliveryLimits(turn_events=3)):
+    async with delivering(store, inbox, limits=DeliveryLimits(turn_events=3)):
         await inbox.until(lambda: len(inbox.got) == 10)
     assert inbox.told == [f"chunk {number}" for number in range(2, 12)]
 
@@ -579,10 +579,10 @@ async def test_a_webhook_that_fails_is_called_again_after_longer_and_longer_paus
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    log, inbox, clock, outcomes = await a_log(chunks=2), Inbox(), Clock(), Outcomes()
+    store, inbox, clock, outcomes = await a_log(chunks=2), Inbox(), Clock(), Outcomes()
     inbox.failures = deque(DeliveryError("answered 503") for _ in range(6))
     limits = DeliveryLimits(longest_pause=10)
-    async with delivering(log, inbox, clock=clock, limits=limits, observer=outcomes) as deliveries:
+    async with delivering(store, inbox, clock=clock, limits=limits, observer=outcomes) as deliveries:
         for number, pause in enumerate((1, 2, 4, 8, 10, 10), start=1):
             await clock.wait_for_sleeper(number)
             assert (len(inbox.tried), clock.pauses[-1]) == (number, pause)
@@ -596,9 +596,9 @@ async def test_a_webhook_that_fails_is_called_again_after_longer_and_longer_paus
 
 
 async def test_chance_shortens_a_pause_by_half_at_most_and_a_webhook_may_ask_for_more() -> None:
-    log, inbox, clock = await a_log(chunks=1), Inbox(), Clock()
+    store, inbox, clock = await a_log(chunks=1), Inbox(), Clock()
     inbox.failures = deque(DeliveryError(retry_after=seconds) for seconds in (0, 0, 7, 5_000))
-    async with delivering(log, inbox, clock=clock, chance=lambda: 0.0) as deliveries:
+    async with delivering(store, inbox, clock=clock, chance=lambda: 0.0) as deliveries:
         for number, pause in enumerate((0.5, 1.0, 7.0, 600.0), start=1):
             await clock.wait_for_sleeper(number)
             assert clock.pauses[-1] == pause
@@ -608,14 +608,14 @@ async def test_chance_shortens_a_pause_by_half_at_most_and_a_webhook_may_ask_for
 
 
 async def test_pauses_of_different_webhooks_do_not_wait_for_each_other() -> None:
-    log, inbox, clock = await a_log(chunks=1), Inbox(), Clock()
+    store, inbox, clock = await a_log(chunks=1), Inbox(), Clock()
     other = TaskKey(KEY.owner, "t-2")
     inbox.failures = deque([DeliveryError(retry_after=60), DeliveryError()])
-    async with delivering(log, inbox, clock=clock) as deliveries:
+    async with delivering(store, inbox, clock=clock) as deliveries:
         await clock.wait_for_sleeper(1)
-        await log.write(creation(other))
-        await log.put_push_config(other, HOOK)
-        await log.write(addition(1, other))
+        await store.tasks.write(creation(other))
+        await store.outbox.put(other, HOOK)
+        await store.tasks.write(addition(1, other))
         deliveries.notify(other)
         await clock.wait_for_sleeper(2)
         await clock.advance(1)
@@ -630,19 +630,19 @@ async def test_in_the_end_a_webhook_is_given_up_except_for_where_the_task_stands
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """What waits behind an event that was tried often enough is dropped; only the last is tried, once."""
-    log, inbox, clock, outcomes = await a_log(chunks=9), Inbox(), Clock(), Outcomes()
+    store, inbox, clock, outcomes = await a_log(chunks=9), Inbox(), Clock(), Outcomes()
     inbox.is_down = True
     limits = DeliveryLimits(attempts=3)
-    async with delivering(log, inbox, clock=clock, limits=limits, observer=outcomes) as deliveries:
+    async with delivering(store, inbox, clock=clock, limits=limits, observer=outcomes) as deliveries:
         for number in (1, 2):
             await clock.wait_for_sleeper(number)
             await clock.advance(600)
         await inbox.until(lambda: len(inbox.tried) == 4)
         await settled(deliveries)
         assert [notification.seq for notification in inbox.tried] == [2, 2, 2, 10]
-        assert await place(log) == [10]
+        assert await place(store) == [10]
         inbox.is_down = False
-        await log.write(addition(10))
+        await store.tasks.write(addition(10))
         deliveries.notify(KEY)
         await inbox.until(lambda: inbox.told == ["chunk 11"])
     assert [outcome for _, outcome in outcomes.seen] == ["retried", "retried", "failed", "failed", "delivered"]
@@ -652,9 +652,9 @@ async def test_in_the_end_a_webhook_is_given_up_except_for_where_the_task_stands
 
 async def test_what_comes_after_a_webhook_was_given_up_is_tried_with_pauses_again() -> None:
     """A task that goes on does not make its dead webhook be called without rest."""
-    log, inbox, clock = await a_log(chunks=3), Inbox(), Clock()
+    store, inbox, clock = await a_log(chunks=3), Inbox(), Clock()
     inbox.is_down = True
-    async with delivering(log, inbox, clock=clock, limits=DeliveryLimits(attempts=2)) as deliveries:
+    async with delivering(store, inbox, clock=clock, limits=DeliveryLimits(attempts=2)) as deliveries:
         await clock.wait_for_sleeper(1)
         inbox.gates[HOOK.url] = gate = asyncio.Event()
         await clock.advance(600)
@@ -662,7 +662,7 @@ async def test_what_comes_after_a_webhook_was_given_up_is_tried_with_pauses_agai
         inbox.gates[HOOK.url] = asyncio.Event()
         gate.set()
         await inbox.until(lambda: len(inbox.tried) == 3)
-        await log.write(addition(4))
+        await store.tasks.write(addition(4))
         deliveries.notify(KEY)
         await asyncio.sleep(0)
         inbox.gates.pop(HOOK.url).set()
@@ -671,30 +671,30 @@ async def test_what_comes_after_a_webhook_was_given_up_is_tried_with_pauses_agai
 
 
 async def test_a_webhook_given_up_on_the_last_event_is_at_its_end() -> None:
-    log, inbox = await a_log(chunks=1), Inbox()
+    store, inbox = await a_log(chunks=1), Inbox()
     inbox.is_down = True
-    async with delivering(log, inbox, limits=DeliveryLimits(attempts=1)) as deliveries:
+    async with delivering(store, inbox, limits=DeliveryLimits(attempts=1)) as deliveries:
         await inbox.until(lambda: len(inbox.tried) == 1)
         await settled(deliveries)
-    assert await place(log) == [2]
+    assert await place(store) == [2]
 
 
 async def test_a_webhook_of_a_task_that_is_deleted_is_given_up_in_silence() -> None:
-    log, inbox, clock = await a_log(chunks=2), Inbox(), Clock()
+    store, inbox, clock = await a_log(chunks=2), Inbox(), Clock()
     gate = inbox.gates[HOOK.url] = asyncio.Event()
     inbox.is_down = True
-    async with delivering(log, inbox, clock=clock, limits=DeliveryLimits(attempts=1)) as deliveries:
+    async with delivering(store, inbox, clock=clock, limits=DeliveryLimits(attempts=1)) as deliveries:
         await inbox.until(lambda: inbox.under_way == 1)
-        await log.delete(KEY)
+        await store.tasks.delete(KEY)
         gate.set()
         await settled(deliveries)
     assert len(inbox.tried) == 1
 
 
 async def test_an_event_that_is_refused_is_skipped_and_the_next_is_told() -> None:
-    log, inbox, outcomes = await a_log(chunks=2), Inbox(), Outcomes()
+    store, inbox, outcomes = await a_log(chunks=2), Inbox(), Outcomes()
     inbox.failures = deque([DeliveryRefusedError("answered 413")])
-    async with delivering(log, inbox, observer=outcomes) as deliveries:
+    async with delivering(store, inbox, observer=outcomes) as deliveries:
         await inbox.until(lambda: len(inbox.got) == 1)
         await settled(deliveries)
     assert inbox.told == ["chunk 3"]
@@ -702,9 +702,9 @@ async def test_an_event_that_is_refused_is_skipped_and_the_next_is_told() -> Non
 
 
 async def test_a_sender_that_breaks_is_a_webhook_that_fails(caplog: pytest.LogCaptureFixture) -> None:
-    log, inbox, clock = await a_log(chunks=1), Inbox(), Clock()
+    store, inbox, clock = await a_log(chunks=1), Inbox(), Clock()
     inbox.failures = deque([ZeroDivisionError("a bug")])
-    async with delivering(log, inbox, clock=clock) as deliveries:
+    async with delivering(store, inbox, clock=clock) as deliveries:
         await clock.wait_for_sleeper(1)
         await clock.advance(1)
         await settled(deliveries)
@@ -716,14 +716,14 @@ async def test_a_sender_that_breaks_is_a_webhook_that_fails(caplog: pytest.LogCa
 
 
 async def many_webhooks(
-    log: Any, number: int, owner: Owner = KEY.owner, *, host: str = "hook.example"
+    store: Any, number: int, owner: Owner = KEY.owner, *, host: str = "hook.example"
 ) -> list[TaskKey]:
     """So many tasks of an owner, each with a webhook that has not been told of one event."""
     keys = [TaskKey(owner, f"{owner.name}-{n:03}") for n in range(number)]
     for key in keys:
-        await log.write(creation(key))
-        await log.put_push_config(key, PushConfig(f"https://hook.example/{key.task_id}", key.task_id, "hook"))
-        await log.write(addition(1, key))
+        await store.tasks.write(creation(key))
+        await store.outbox.put(key, PushConfig(f"https://hook.example/{key.task_id}", key.task_id, "hook"))
+        await store.tasks.write(addition(1, key))
     return keys
 
 
@@ -740,11 +740,11 @@ async def happened() -> None:
 
 async def test_a_host_that_gives_no_answer_is_probed_by_one_webhook_until_it_answers() -> None:
     """And then all of its webhooks are called again."""
-    log, inbox, clock = log_under_test(), Inbox(), Clock()
-    keys = await many_webhooks(log, 20)
+    store, inbox, clock = log_under_test(), Inbox(), Clock()
+    keys = await many_webhooks(store, 20)
     inbox.failures = deque(NoAnswerError("silent") for _ in range(10))
     calls: list[int] = []
-    async with delivering(log, inbox, clock=clock) as deliveries:
+    async with delivering(store, inbox, clock=clock) as deliveries:
         await inbox.until(lambda: len(inbox.tried) == 8)
         await happened()
         while not inbox.got:
@@ -759,17 +759,17 @@ async def test_a_host_that_gives_no_answer_is_probed_by_one_webhook_until_it_ans
 
 async def test_webhooks_that_waited_for_a_dead_host_are_given_up_with_it(caplog: pytest.LogCaptureFixture) -> None:
     """After as many calls as one webhook has attempts, and not as many for each of them."""
-    log, inbox, clock, outcomes = log_under_test(), Inbox(), Clock(), Outcomes()
-    keys = await many_webhooks(log, 30)
+    store, inbox, clock, outcomes = log_under_test(), Inbox(), Clock(), Outcomes()
+    keys = await many_webhooks(store, 30)
     inbox.failures = deque(NoAnswerError("silent") for _ in range(99))
     limits = DeliveryLimits(attempts=3, at_once_per_host=2)
-    async with delivering(log, inbox, clock=clock, limits=limits, observer=outcomes) as deliveries:
+    async with delivering(store, inbox, clock=clock, limits=limits, observer=outcomes) as deliveries:
         await inbox.until(lambda: len(inbox.tried) == 1)
         await happened()
         while deliveries.pending:
             await pass_second(clock)
     assert len(inbox.tried) == 3
-    assert [webhook.delivered_seq for key in keys for webhook in await log.webhooks(key)] == [2] * 30
+    assert [webhook.delivered_seq for key in keys for webhook in await store.outbox.webhooks(key)] == [2] * 30
     assert "events up to 2 are not delivered: hook.example gave no answer to 3 calls" in caplog.text
     assert Counter(outcome for _, outcome in outcomes.seen) == {"retried": 3, "failed": 30}
 
@@ -782,17 +782,17 @@ ADA, GRACE = Owner("", "ada"), Owner("", "grace")
 async def test_webhooks_that_do_not_fit_into_memory_wait_in_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
     """One owner fills half of the room at most, and what finds none comes when there is some."""
     monkeypatch.setattr(parley.engine.deliveries, "LOADED_AT_ONCE", 7)
-    log, inbox = log_under_test(), Inbox()
-    keys = await many_webhooks(log, 60, ADA)
+    store, inbox = log_under_test(), Inbox()
+    keys = await many_webhooks(store, 60, ADA)
     gate = asyncio.Event()
     inbox.gates = {f"https://hook.example/{key.task_id}": gate for key in keys}
-    async with delivering(log, inbox, limits=DeliveryLimits(in_memory=20)) as deliveries:
+    async with delivering(store, inbox, limits=DeliveryLimits(in_memory=20)) as deliveries:
         await inbox.until(lambda: inbox.under_way == 7)
-        for key in await many_webhooks(log, 1, GRACE):
+        for key in await many_webhooks(store, 1, GRACE):
             deliveries.notify(key)
         await inbox.until(lambda: len(inbox.got) == 1)
         assert inbox.got[0].key.owner == GRACE
-        for key in await many_webhooks(log, 3, Owner("", "aaron")):  # before what was read already
+        for key in await many_webhooks(store, 3, Owner("", "aaron")):  # before what was read already
             inbox.gates[f"https://hook.example/{key.task_id}"] = gate
             deliveries.notify(key)
         assert deliveries.pending <= 14
@@ -806,10 +806,10 @@ async def test_webhooks_that_do_not_fit_into_memory_wait_in_the_store(monkeypatc
 async def test_when_many_tasks_have_news_each_owner_gets_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     """And what is too much for one owner to remember is found in the store."""
     monkeypatch.setattr(parley.engine.delivery_backlog, "NEWS_PER_OWNER", 5)
-    log, inbox = log_under_test(), Inbox()
-    async with delivering(log, inbox) as deliveries:
+    store, inbox = log_under_test(), Inbox()
+    async with delivering(store, inbox) as deliveries:
         await happened()  # the start finds nothing
-        news = [*await many_webhooks(log, 30, ADA), *await many_webhooks(log, 1, GRACE)]
+        news = [*await many_webhooks(store, 30, ADA), *await many_webhooks(store, 1, GRACE)]
         for key in news:
             deliveries.notify(key)
         await inbox.until(lambda: len(inbox.got) == 31)
@@ -821,11 +821,11 @@ async def test_news_that_are_too_much_to_remember_reach_webhooks_that_are_being_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(parley.engine.delivery_backlog, "NEWS_PER_OWNER", 1)
-    log, inbox = await a_log(chunks=1), Inbox()
+    store, inbox = await a_log(chunks=1), Inbox()
     gate = inbox.gates[HOOK.url] = asyncio.Event()
-    async with delivering(log, inbox) as deliveries:
+    async with delivering(store, inbox) as deliveries:
         await inbox.until(lambda: inbox.under_way == 1)
-        await log.write(addition(2))
+        await store.tasks.write(addition(2))
         deliveries.notify(TaskKey(KEY.owner, "another"))
         deliveries.notify(KEY)
         await happened()
@@ -837,37 +837,37 @@ async def test_a_start_reads_a_page_of_each_owner_before_more_of_any(monkeypatch
     monkeypatch.setattr(parley.engine.deliveries, "LOADED_AT_ONCE", 3)
     asked: list[tuple[str, str]] = []
 
-    class Asked(MemoryTaskLog):
-        async def undelivered(self, *, after: Any, limit: int, owner: Owner | None = None) -> Any:
-            page = await super().undelivered(after=after, limit=limit, owner=owner)
+    class Asked(ChangedStore):
+        async def outbox_undelivered(self, *, after: Any, limit: int, owner: Owner | None = None) -> Any:
+            page = await super().outbox_undelivered(after=after, limit=limit, owner=owner)
             asked.append((owner.name if owner else "", page[-1].key.task_id if page else ""))
             return page
 
-    log, inbox = Asked(), Inbox()
-    await many_webhooks(log, 10, ADA)
-    await many_webhooks(log, 4, GRACE)
-    async with delivering(log, inbox):
+    store, inbox = Asked(), Inbox()
+    await many_webhooks(store, 10, ADA)
+    await many_webhooks(store, 4, GRACE)
+    async with delivering(store, inbox):
         await inbox.until(lambda: len(inbox.got) == 14)
     assert asked[:3] == [("", "ada-002"), ("", "grace-002"), ("", "")]
     assert asked[3:5] == [("ada", "ada-005"), ("grace", "grace-003")]
 
 
 async def test_what_finds_no_room_because_others_were_faster_is_read_again() -> None:
-    log, inbox = Slow(), Inbox()
-    log.method = "undelivered"
+    store, inbox = Slow(), Inbox()
+    store.method = "undelivered"
     numbers = {"b": 2, "c": 1, "d": 1}
-    others = [key for name, number in numbers.items() for key in await many_webhooks(log, number, Owner("", name))]
-    late = await many_webhooks(log, 1, Owner("", "z"))
+    others = [key for name, number in numbers.items() for key in await many_webhooks(store, number, Owner("", name))]
+    late = await many_webhooks(store, 1, Owner("", "z"))
     gates = inbox.gates = {f"https://hook.example/{key.task_id}": asyncio.Event() for key in others}
-    async with delivering(log, inbox, limits=DeliveryLimits(in_memory=4)) as deliveries:
+    async with delivering(store, inbox, limits=DeliveryLimits(in_memory=4)) as deliveries:
         await inbox.until(lambda: inbox.under_way == 4)
-        faster = await many_webhooks(log, 1, Owner("", "e"))
+        faster = await many_webhooks(store, 1, Owner("", "e"))
         gates["https://hook.example/e-000"] = asyncio.Event()
         gates["https://hook.example/b-000"].set()
-        await log.is_done.wait()  # the late one is being read
+        await store.is_done.wait()  # the late one is being read
         deliveries.notify(faster[0])
         await inbox.until(lambda: inbox.tried[-1].key == faster[0])
-        log.goes_on.set()
+        store.goes_on.set()
         await happened()
         assert (deliveries.pending, late[0] in [n.key for n in inbox.tried]) == (4, False)
         for gate in gates.values():
@@ -881,21 +881,21 @@ async def test_each_webhook_is_told_everything_once_and_in_order(seed: int, monk
     monkeypatch.setattr(parley.engine.deliveries, "LOADED_AT_ONCE", 2)
     monkeypatch.setattr(parley.engine.delivery_backlog, "NEWS_PER_OWNER", 2)
     random, clock = Random(seed), Clock()
-    log, inbox = log_under_test(), Inbox()
-    keys = [key for name in "abc" for key in await many_webhooks(log, 8, Owner("", name))]
+    store, inbox = log_under_test(), Inbox()
+    keys = [key for name in "abc" for key in await many_webhooks(store, 8, Owner("", name))]
     last = dict.fromkeys(keys, 2)
     errors = [None, None, DeliveryError("busy"), NoAnswerError("silent"), NoAnswerError("silent")]
     inbox.failures = deque(random.choice(errors) for _ in range(60))
     limits = DeliveryLimits(at_once=4, at_once_per_host=3, in_memory=6, turn_events=2, attempts=99)
-    async with delivering(log, inbox, clock=clock, limits=limits, chance=random.random) as deliveries:
+    async with delivering(store, inbox, clock=clock, limits=limits, chance=random.random) as deliveries:
         for _ in range(60):
             key = random.choice(keys)
             if random.random() < 0.8:
-                await log.write(addition(last[key], key))
+                await store.tasks.write(addition(last[key], key))
                 last[key] += 1
             else:
                 url = f"https://{random.choice('xyz')}.example/{key.task_id}"
-                await log.put_push_config(key, PushConfig(url, key.task_id, "hook"))
+                await store.outbox.put(key, PushConfig(url, key.task_id, "hook"))
             deliveries.notify(key)
             if random.random() < 0.3:
                 await pass_second(clock)
@@ -909,14 +909,14 @@ async def test_each_webhook_is_told_everything_once_and_in_order(seed: int, monk
 
 async def test_a_webhook_that_answers_slowly_ends_its_turn_with_each_answer() -> None:
     """Another one of its owner is called in between."""
-    log, inbox, clock = await a_log(chunks=2), Inbox(), Clock()
+    store, inbox, clock = await a_log(chunks=2), Inbox(), Clock()
     other = TaskKey(KEY.owner, "t-2")
     gate = inbox.gates[HOOK.url] = asyncio.Event()
-    async with delivering(log, inbox, clock=clock, limits=DeliveryLimits(at_once=1)) as deliveries:
+    async with delivering(store, inbox, clock=clock, limits=DeliveryLimits(at_once=1)) as deliveries:
         await inbox.until(lambda: inbox.under_way == 1)
-        await log.write(creation(other))
-        await log.put_push_config(other, structs.replace(HOOK, url="https://other.example"))
-        await log.write(addition(1, other))
+        await store.tasks.write(creation(other))
+        await store.outbox.put(other, structs.replace(HOOK, url="https://other.example"))
+        await store.tasks.write(addition(1, other))
         deliveries.notify(other)
         while deliveries.pending < 2:
             await asyncio.sleep(0)
@@ -931,11 +931,11 @@ async def test_a_webhook_that_answers_slowly_ends_its_turn_with_each_answer() ->
 
 async def test_a_webhook_that_is_put_right_is_called_at_once() -> None:
     """And as often as a new one: what the wrong one cost does not count."""
-    log, inbox, clock = await a_log(chunks=1), Inbox(), Clock()
+    store, inbox, clock = await a_log(chunks=1), Inbox(), Clock()
     inbox.failures = deque([DeliveryError()] * 2)
-    async with delivering(log, inbox, clock=clock, limits=DeliveryLimits(attempts=2)) as deliveries:
+    async with delivering(store, inbox, clock=clock, limits=DeliveryLimits(attempts=2)) as deliveries:
         await clock.wait_for_sleeper(1)
-        await log.put_push_config(KEY, structs.replace(HOOK, url="https://right.example"))
+        await store.outbox.put(KEY, structs.replace(HOOK, url="https://right.example"))
         deliveries.notify(KEY)
         await inbox.until(lambda: len(inbox.tried) == 2)
         while deliveries.pending:
@@ -947,15 +947,15 @@ async def test_a_webhook_that_is_put_right_is_called_at_once() -> None:
 @pytest.mark.parametrize("members", [{"url": "https://hook.example/right"}, {"token": "right"}])
 async def test_a_webhook_that_is_put_right_has_all_its_attempts_again(members: dict[str, str]) -> None:
     """Also one that is put right while its wrong config is being called: it is called again at once."""
-    log, inbox, clock = await a_log(chunks=2), Inbox(), Clock()
+    store, inbox, clock = await a_log(chunks=2), Inbox(), Clock()
     inbox.is_down = True
-    async with delivering(log, inbox, clock=clock, limits=DeliveryLimits(attempts=3)) as deliveries:
+    async with delivering(store, inbox, clock=clock, limits=DeliveryLimits(attempts=3)) as deliveries:
         await clock.wait_for_sleeper(1)
         inbox.gates[HOOK.url] = gate = asyncio.Event()
         await clock.advance(1)
         await inbox.until(lambda: inbox.under_way == 1)
         right = structs.replace(HOOK, **members)
-        await log.put_push_config(KEY, right)
+        await store.outbox.put(KEY, right)
         deliveries.notify(KEY)
         await happened()
         del inbox.gates[HOOK.url]
@@ -970,11 +970,11 @@ async def test_a_webhook_that_is_put_right_has_all_its_attempts_again(members: d
 
 
 async def test_news_that_come_while_a_webhook_is_called_are_told_next() -> None:
-    log, inbox = await a_log(chunks=1), Inbox()
+    store, inbox = await a_log(chunks=1), Inbox()
     gate = inbox.gates[HOOK.url] = asyncio.Event()
-    async with delivering(log, inbox) as deliveries:
+    async with delivering(store, inbox) as deliveries:
         await inbox.until(lambda: inbox.under_way == 1)
-        await log.write(addition(2))
+        await store.tasks.write(addition(2))
         deliveries.notify(KEY)
         await asyncio.sleep(0)
         gate.set()
@@ -983,15 +983,15 @@ async def test_news_that_come_while_a_webhook_is_called_are_told_next() -> None:
 
 @pytest.mark.parametrize("deletes_task", [False, True])
 async def test_a_webhook_that_is_deleted_is_told_nothing_more(deletes_task: bool) -> None:
-    log, inbox, clock = await a_log(chunks=3), Inbox(), Clock()
+    store, inbox, clock = await a_log(chunks=3), Inbox(), Clock()
     inbox.failures = deque([DeliveryError()])
     gate = asyncio.Event()
-    async with delivering(log, inbox, clock=clock) as deliveries:
+    async with delivering(store, inbox, clock=clock) as deliveries:
         await clock.wait_for_sleeper(1)
         inbox.gates[HOOK.url] = gate
         await clock.advance(1)
         await inbox.until(lambda: inbox.under_way == 1)
-        await (log.delete(KEY) if deletes_task else log.delete_push_config(KEY, "hook"))
+        await (store.tasks.delete(KEY) if deletes_task else store.outbox.delete(KEY, "hook"))
         gate.set()
         await settled(deliveries)
     assert inbox.told == ["chunk 2"]
@@ -1001,46 +1001,46 @@ async def test_a_webhook_that_is_deleted_is_told_nothing_more(deletes_task: bool
 async def test_a_task_that_is_deleted_before_it_is_told_is_not(method: str) -> None:
     """Whichever of the reads finds it gone."""
 
-    class Deleting(MemoryTaskLog):
-        async def task(self, key: TaskKey) -> Any:
-            stored = await super().task(key)
-            await self.delete(key)
+    class Deleting(ChangedStore):
+        async def tasks_read(self, key: TaskKey) -> Any:
+            stored = await super().tasks_read(key)
+            await self.tasks.delete(key)
             return stored if method == "events" else None
 
-    log = Deleting()
+    store = Deleting()
     events = (created("t-1"), status(TaskState.WORKING), status(TaskState.COMPLETED))
-    await log.write(Write(KEY, 0, events, TaskState.COMPLETED, NOON, NEW, snapshot=fold(None, events)))
-    await log.put_push_config(KEY, HOOK, version=Version.V0_3, after=0)
+    await store.tasks.write(Write(KEY, 0, events, TaskState.COMPLETED, NOON, NEW, snapshot=fold(None, events)))
+    await store.outbox.put(KEY, HOOK, version=Version.V0_3, after=0)
     inbox = Inbox()
-    async with delivering(log, inbox) as deliveries:
+    async with delivering(store, inbox) as deliveries:
         await settled(deliveries)
     assert inbox.tried == []
 
 
 async def test_a_paused_webhook_that_is_deleted_ends_with_its_pause() -> None:
-    log, inbox, clock = await a_log(chunks=3), Inbox(), Clock()
+    store, inbox, clock = await a_log(chunks=3), Inbox(), Clock()
     inbox.is_down = True
-    async with delivering(log, inbox, clock=clock) as deliveries:
+    async with delivering(store, inbox, clock=clock) as deliveries:
         await clock.wait_for_sleeper(1)
-        await log.delete_push_config(KEY, "hook")
+        await store.outbox.delete(KEY, "hook")
         await clock.advance(1)
         await settled(deliveries)
     assert len(inbox.tried) == 1
 
 
 async def test_a_url_that_is_none_is_the_senders_to_refuse() -> None:
-    log, inbox = await a_log(chunks=1, config=structs.replace(HOOK, url="https://[broken")), Inbox()
+    store, inbox = await a_log(chunks=1, config=structs.replace(HOOK, url="https://[broken")), Inbox()
     inbox.failures = deque([DeliveryRefusedError()])
-    async with delivering(log, inbox) as deliveries:
+    async with delivering(store, inbox) as deliveries:
         await inbox.until(lambda: len(inbox.tried) == 1)
         await settled(deliveries)
-    assert await place(log) == [2]
+    assert await place(store) == [2]
 
 
 # --- a store that refuses ---------------------------------------------------------------------------------------------
 
 
-class Refusing(MemoryTaskLog):
+class Refusing(ChangedStore):
     """A store that refuses some reads once, each."""
 
     def __init__(self, *methods: str, error: Exception | None = None) -> None:
@@ -1053,43 +1053,43 @@ class Refusing(MemoryTaskLog):
             self.left.remove(method)
             raise self.error
 
-    async def undelivered(self, *, after: Any, limit: int, owner: Owner | None = None) -> Any:
+    async def outbox_undelivered(self, *, after: Any, limit: int, owner: Owner | None = None) -> Any:
         self._refuse("undelivered")
-        return await super().undelivered(after=after, limit=limit, owner=owner)
+        return await super().outbox_undelivered(after=after, limit=limit, owner=owner)
 
-    async def webhooks(self, key: TaskKey) -> Any:
+    async def outbox_webhooks(self, key: TaskKey) -> Any:
         self._refuse("webhooks")
-        return await super().webhooks(key)
+        return await super().outbox_webhooks(key)
 
-    async def events(self, key: TaskKey, *, after: int, limit: int) -> Any:
+    async def tasks_events(self, key: TaskKey, *, after: int, limit: int) -> Any:
         self._refuse("events")
-        return await super().events(key, after=after, limit=limit)
+        return await super().tasks_events(key, after=after, limit=limit)
 
-    async def mark_delivered(self, key: TaskKey, config_id: str, seq: int) -> bool:
+    async def outbox_mark_delivered(self, key: TaskKey, config_id: str, seq: int) -> bool:
         self._refuse("mark_delivered")
-        return await super().mark_delivered(key, config_id, seq)
+        return await super().outbox_mark_delivered(key, config_id, seq)
 
-    async def push_configs(self, key: TaskKey) -> Any:
+    async def outbox_configs(self, key: TaskKey) -> Any:
         self._refuse("push_configs")
-        return await super().push_configs(key)
+        return await super().outbox_configs(key)
 
 
 @pytest.mark.parametrize("method", ["undelivered", "webhooks", "events"])
 async def test_a_store_that_refuses_is_asked_again(method: str, caplog: pytest.LogCaptureFixture) -> None:
-    log, inbox, clock = Refusing(method), Inbox(), Clock()
-    await log.write(creation())
-    await log.put_push_config(KEY, HOOK)
-    async with delivering(log, inbox, clock=clock) as deliveries:
+    store, inbox, clock = Refusing(method), Inbox(), Clock()
+    await store.tasks.write(creation())
+    await store.outbox.put(KEY, HOOK)
+    async with delivering(store, inbox, clock=clock) as deliveries:
         if method == "webhooks":
             await asyncio.sleep(0)  # the start finds nothing
             await asyncio.sleep(0)
-        await log.write(addition(1))
+        await store.tasks.write(addition(1))
         deliveries.notify(KEY)
         await clock.wait_for_sleeper(1)
         await clock.advance(5)
         await inbox.until(lambda: len(inbox.got) == 1)
         await settled(deliveries)
-    assert log.left == []
+    assert store.left == []
     assert inbox.told == ["chunk 2"]
     assert "disk on fire" in caplog.text
 
@@ -1097,26 +1097,26 @@ async def test_a_store_that_refuses_is_asked_again(method: str, caplog: pytest.L
 @pytest.mark.parametrize("chunks", [1, 2])
 async def test_what_was_delivered_but_could_not_be_noted_is_not_delivered_again(chunks: int) -> None:
     """However long the store refuses; only a restart would repeat it."""
-    log, inbox, clock = Refusing("mark_delivered", "mark_delivered"), Inbox(), Clock()
-    await log.write(creation())
-    await log.put_push_config(KEY, HOOK)
+    store, inbox, clock = Refusing("mark_delivered", "mark_delivered"), Inbox(), Clock()
+    await store.tasks.write(creation())
+    await store.outbox.put(KEY, HOOK)
     for number in range(1, chunks + 1):
-        await log.write(addition(number))
-    async with delivering(log, inbox, clock=clock) as deliveries:
+        await store.tasks.write(addition(number))
+    async with delivering(store, inbox, clock=clock) as deliveries:
         for number in (1, 2):
             await clock.wait_for_sleeper(number)
             await clock.advance(5)
         await settled(deliveries)
     assert [notification.seq for notification in inbox.tried] == list(range(2, chunks + 2))
-    assert await place(log) == [chunks + 1]
+    assert await place(store) == [chunks + 1]
 
 
 async def test_a_bug_ends_a_turn_and_the_next_news_begin_another(caplog: pytest.LogCaptureFixture) -> None:
-    log, inbox = Refusing("events", error=ZeroDivisionError("a bug")), Inbox()
-    await log.write(creation())
-    await log.put_push_config(KEY, HOOK, after=0)
-    await log.write(addition(1))
-    async with delivering(log, inbox) as deliveries:
+    store, inbox = Refusing("events", error=ZeroDivisionError("a bug")), Inbox()
+    await store.tasks.write(creation())
+    await store.outbox.put(KEY, HOOK, after=0)
+    await store.tasks.write(addition(1))
+    async with delivering(store, inbox) as deliveries:
         await settled(deliveries)
         assert "ZeroDivisionError: a bug" in caplog.text
         deliveries.notify(KEY)
@@ -1129,14 +1129,14 @@ async def test_a_conversation_goes_on_although_its_webhooks_cannot_be_looked_up(
     async def handler(turn: Turn) -> str:
         return f"Hello {(await turn.ask('Your name?')).text}"
 
-    log, inbox = Refusing(), Inbox()
-    async with bounded(agent_of(handler), sender=inbox, log=log) as client:
+    store, inbox = Refusing(), Inbox()
+    async with bounded(agent_of(handler), sender=inbox, store=store) as client:
         task = await client.engine.send_message(sending(client.message("go"), PushConfig("https://hook.example")))
         assert isinstance(task, Task)
-        log.left = ["push_configs"]
+        store.left = ["push_configs"]
         await client.send("Ada", task=task)
         await inbox.until(lambda: inbox.told[-1:] == ["completed"])
-    assert log.left == []
+    assert store.left == []
 
 
 async def test_the_dialect_of_a_webhook_is_that_of_the_request_that_registered_it() -> None:

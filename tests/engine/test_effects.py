@@ -16,8 +16,8 @@ from parley.protocol.requests import SendConfiguration, SendMessageRequest
 from parley.protocol.tasks import Task, TaskState
 from parley.protocol.versions import Version
 from parley.stores.interface import StoreUnavailableError, TaskFilter, TaskKey, Write
-from parley.stores.memory import MemoryTaskLog
 from tests.bounded import bounded
+from tests.changed_store import ChangedStore
 from tests.engine.test_slow_and_failing_stores import SlowLog, until
 
 pytestmark = pytest.mark.anyio
@@ -51,18 +51,18 @@ class Charges:
 
 @pytest.mark.parametrize("is_answer", [False, True])
 async def test_a_step_begins_only_when_what_began_its_run_is_durable(is_answer: bool) -> None:
-    shop, log = Charges(), SlowLog()
-    async with bounded(shop.agent, log=log) as client:
+    shop, store = Charges(), SlowLog()
+    async with bounded(shop.agent, store=store) as client:
         parked = await client.send("charge?") if is_answer else None
         shop.begun.clear()
-        log.is_holding = True
+        store.is_holding = True
         sender = asyncio.create_task(client.send("yes", task=parked))
         await shop.begun.wait()
-        await until(lambda: log.held)
+        await until(lambda: store.held)
         for _ in range(10):
             await asyncio.sleep(0)
         assert shop.made == []
-        log.let_go()
+        store.let_go()
         assert (await sender).status.state is TaskState.COMPLETED
         assert len(shop.made) == 1
 
@@ -90,19 +90,19 @@ async def test_a_plain_handler_that_was_left_behind_takes_no_more_steps() -> Non
 
 
 async def test_a_store_that_refuses_twice_lets_one_message_charge_once() -> None:
-    class Refusing(MemoryTaskLog):
+    class Refusing(ChangedStore):
         refusals = 2
 
-        def write(self, write: Write) -> Any:
+        def tasks_write(self, write: Write) -> Any:
             if not self.refusals:
-                return super().write(write)
+                return super().tasks_write(write)
             self.refusals -= 1
             refused: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             asyncio.get_running_loop().call_soon(refused.set_exception, StoreUnavailableError("the disk is full"))
             return refused
 
     shop = Charges()
-    async with bounded(shop.agent, log=Refusing()) as client:
+    async with bounded(shop.agent, store=Refusing()) as client:
         for _ in range(2):
             with pytest.raises(UnavailableError):
                 await client.engine.send_message(request())
@@ -118,24 +118,24 @@ async def test_values_of_a_context_are_kept_only_when_their_task_is() -> None:
         await turn.context.set("seen", True)
         return "noted"
 
-    agent, log = Agent("Memory"), SlowLog()
+    agent, store = Agent("Memory"), SlowLog()
     agent.on_message(handler)
     noted: list[str] = []
-    remember = log.remember
+    remember = store.remember
 
     async def noting(*arguments: Any, **named: Any) -> None:
         noted.append("value")
         await remember(*arguments, **named)
 
-    log.remember = noting
-    async with bounded(agent, log=log) as client:
-        log.is_holding = True
+    store.remember = noting
+    async with bounded(agent, store=store) as client:
+        store.is_holding = True
         sender = asyncio.create_task(client.send("go"))
-        await until(lambda: log.held)
+        await until(lambda: store.held)
         for _ in range(10):
             await asyncio.sleep(0)
         assert noted == []
-        log.let_go()
+        store.let_go()
         await sender
         assert noted == ["value"]
 
@@ -196,28 +196,28 @@ async def test_a_webhook_that_came_with_a_stream_is_kept_although_its_caller_han
     async def handler(turn: Turn) -> str:
         return (await turn.ask("?")).text
 
-    agent, log = Agent("Hooked"), SlowLog()
+    agent, store = Agent("Hooked"), SlowLog()
     agent.on_message(handler)
     hook = PushConfig(url="https://hooks.example/1")
-    async with bounded(agent, log=log) as client:
+    async with bounded(agent, store=store) as client:
 
         async def hang_up(task: Task | None, id: str) -> None:
             """Send with a webhook, and go away while the store takes its time."""
-            log.is_holding = True
+            store.is_holding = True
             message = Message(id, Role.USER, (TextPart("go"),), None, task.id if task else None)
             sent = SendMessageRequest(message, SendConfiguration(push_config=PushConfig(url=f"{hook.url}{id}", id=id)))
             reading = asyncio.create_task(anext(client.engine.send_streaming_message(sent)))
-            await until(lambda: log.held)
+            await until(lambda: store.held)
             reading.cancel()
             await asyncio.wait([reading])
-            log.let_go()
+            store.let_go()
 
         await hang_up(None, "a")
-        (head,) = (await log.list(client.caller.owner, TaskFilter())).heads
+        (head,) = (await store.tasks.list(client.caller.owner, TaskFilter())).heads
         key = TaskKey(client.caller.owner, head.key.task_id)
-        assert [(each.config.id, each.delivered_seq) for each in await log.webhooks(key)] == [("a", 0)]
+        assert [(each.config.id, each.delivered_seq) for each in await store.outbox.webhooks(key)] == [("a", 0)]
         task = await client.finished(head.key.task_id)
-        parked_at = len(await log.events(key, after=0, limit=100))
+        parked_at = len(await store.tasks.events(key, after=0, limit=100))
         await hang_up(task, "b")
-        found = [(each.config.id, each.delivered_seq) for each in await log.webhooks(key)]
+        found = [(each.config.id, each.delivered_seq) for each in await store.outbox.webhooks(key)]
         assert found == [("a", 0), ("b", parked_at)]

@@ -161,9 +161,9 @@ async def test_agents_that_share_a_store_do_not_see_each_others_tasks() -> None:
     async def handler(turn: Turn) -> str:
         return (await turn.ask("?")).text
 
-    log = log_under_test()
+    store = log_under_test()
     message = Message("same", Role.USER, (TextPart("hi"),))
-    async with Engine(agent_of(handler, id="a"), log) as a, Engine(agent_of(handler, id="b"), log) as b:
+    async with Engine(agent_of(handler, id="a"), store) as a, Engine(agent_of(handler, id="b"), store) as b:
         mine: Any = await a.send_message(SendMessageRequest(message))
         theirs: Any = await b.send_message(SendMessageRequest(message))
         assert mine.id != theirs.id
@@ -180,8 +180,8 @@ async def test_agents_that_share_a_store_keep_their_contexts_apart() -> None:
         kept = [name for name in ("a", "b") if await turn.context.get(name)]
         return {"kept": kept, "tasks": [task.id for task in await turn.context.tasks()]}
 
-    log = log_under_test()
-    async with Engine(agent_of(handler, id="a"), log) as a, Engine(agent_of(handler, id="b"), log) as b:
+    store = log_under_test()
+    async with Engine(agent_of(handler, id="a"), store) as a, Engine(agent_of(handler, id="b"), store) as b:
 
         async def talk(engine: Engine) -> Any:
             message = Message(random_id(), Role.USER, (TextPart(engine.program.id),), "c-1")
@@ -255,7 +255,7 @@ async def test_a_list_goes_by_the_time_of_the_latest_status() -> None:
         begun = client.clock.now()
         asked = await client.start("more", task=task)
         assert asked.id == task.id
-        head = (await client.log.unfinished())[0]
+        head = (await client.store.tasks.unfinished())[0]
         assert head.status_at <= begun
 
 
@@ -275,7 +275,7 @@ from parley.engine.engine import Engine
 from parley.protocol.messages import Message, Role, TextPart
 from parley.protocol.requests import SendMessageRequest
 from parley.stores.locate import opened
-from parley.stores.sqlite import SqliteTaskLog
+from parley.stores.sqlite.store import SqliteStore
 
 agent = Agent("Bomb")
 
@@ -286,7 +286,7 @@ async def explode(turn):
     os._exit(9)
 
 async def main():
-    async with opened(SqliteTaskLog({str(tmp_path / "x.db")!r})) as log, Engine(agent, log) as engine:
+    async with opened(SqliteStore({str(tmp_path / "x.db")!r})) as log, Engine(agent, log) as engine:
         task = await engine.send_message(SendMessageRequest(Message("m", Role.USER, (TextPart("go"),))))
         print(task.status.state)
 

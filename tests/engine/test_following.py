@@ -138,7 +138,7 @@ async def test_a_slow_reader_of_a_task_that_is_deleted_meanwhile_is_told_so() ->
         stepper.go_on(50)
         while (await client.get(task)).status.state is not TaskState.COMPLETED:
             await asyncio.sleep(0)
-        assert await client.log.delete(TaskKey(client.caller.owner, task.id))
+        assert await client.store.tasks.delete(TaskKey(client.caller.owner, task.id))
 
         with pytest.raises(TaskNotFoundError):
             _ = [event async for event in slow]
@@ -245,7 +245,7 @@ async def test_a_long_task_gets_a_snapshot_and_reads_the_same() -> None:
     stepper.go_on(50)
     async with bounded(stepper.agent, limits=Limits(snapshot_events=10, events_in_memory=8)) as client:
         task = await client.send("go")
-        while (stored := await client.log.task(_key(client, task))) is not None and stored.snapshot is None:
+        while (stored := await client.store.tasks.read(_key(client, task))) is not None and stored.snapshot is None:
             await asyncio.sleep(0)
         assert stored is not None
         assert stored.snapshot == task

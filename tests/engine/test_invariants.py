@@ -24,9 +24,9 @@ from parley.protocol.events import ArtifactUpdate, StatusUpdate, StepRecorded, T
 from parley.protocol.lifecycle import fold, is_terminal
 from parley.protocol.requests import SendConfiguration, SendMessageRequest
 from parley.protocol.tasks import Task, TaskState
-from parley.stores.interface import TaskKey, TaskLog
-from parley.stores.memory import MemoryTaskLog
-from parley.stores.sqlite import SqliteTaskLog
+from parley.stores.interface import Store, TaskKey
+from parley.stores.memory import MemoryStore
+from parley.stores.sqlite.store import SqliteStore
 from parley.testing.client import Client
 from parley.testing.clock import FakeClock
 from parley.testing.suspending import suspending
@@ -66,8 +66,8 @@ class Follower:
 class EngineLife(RuleBasedStateMachine):
     """What can happen to an engine. Subclasses say where it keeps its tasks."""
 
-    def make_log(self) -> TaskLog:
-        return MemoryTaskLog()
+    def make_log(self) -> Store:
+        return MemoryStore()
 
     def __init__(self) -> None:
         super().__init__()
@@ -245,11 +245,11 @@ class EngineLife(RuleBasedStateMachine):
     async def _check(self) -> None:
         for task_id in self.scripts:
             key = TaskKey(self.client.caller.owner, task_id)
-            head = await self.client.log.head(key)  # first: writers go on while we read
+            head = await self.client.store.tasks.head(key)  # first: writers go on while we read
             assert head is not None
-            log = list(await self.client.log.events(key, after=0, limit=100_000))[: head.last_seq]
-            assert [seq for seq, _ in log] == list(range(1, len(log) + 1))
-            events = [event for _, event in log]
+            store = list(await self.client.store.tasks.events(key, after=0, limit=100_000))[: head.last_seq]
+            assert [seq for seq, _ in store] == list(range(1, len(store) + 1))
+            events = [event for _, event in store]
             task = fold(None, events)
             assert len(events) == head.last_seq
             assert head.state is task.status.state
@@ -257,7 +257,7 @@ class EngineLife(RuleBasedStateMachine):
             finals = [e for e in events if isinstance(e, StatusUpdate) and is_terminal(e.status.state)]
             assert len(finals) <= 1
             if head.state in (TaskState.SUBMITTED, TaskState.WORKING):
-                later = await self.client.log.head(key)
+                later = await self.client.store.tasks.head(key)
                 assert later is not None
                 is_settled = later.state not in (TaskState.SUBMITTED, TaskState.WORKING)
                 assert is_settled or self.client.engine.runs.find(key) is not None
@@ -279,9 +279,9 @@ class EngineLife(RuleBasedStateMachine):
         """It saw every event up to its cursor, once, in order."""
         key = TaskKey(self.client.caller.owner, follower.task_id)
         cursor, seen = follower.cursor, list(follower.seen)
-        log = await self.client.log.events(key, after=0, limit=100_000)
+        store = await self.client.store.tasks.events(key, after=0, limit=100_000)
         shown = [
-            (seq, event) for seq, event in log if isinstance(event, StatusUpdate | ArtifactUpdate) and seq <= cursor
+            (seq, event) for seq, event in store if isinstance(event, StatusUpdate | ArtifactUpdate) and seq <= cursor
         ]
         assert seen == shown
 
@@ -293,9 +293,9 @@ def _spoken(place: int, letter: str) -> str:
 class SqliteEngineLife(EngineLife):
     """The same on disk."""
 
-    def make_log(self) -> TaskLog:
+    def make_log(self) -> Store:
         self.folder = tempfile.TemporaryDirectory()
-        return SqliteTaskLog(Path(self.folder.name) / "parley.db")
+        return SqliteStore(Path(self.folder.name) / "parley.db")
 
     def teardown(self) -> None:
         super().teardown()
@@ -305,9 +305,9 @@ class SqliteEngineLife(EngineLife):
 class SuspendingEngineLife(EngineLife):
     """The same on a store whose every call suspends at random places."""
 
-    def make_log(self) -> TaskLog:
+    def make_log(self) -> Store:
         self.random = Random(0)
-        return suspending(MemoryTaskLog(), self.random)
+        return suspending(MemoryStore(), self.random)
 
     @initialize(seed=st.integers(0, 1_000_000))
     def suspend_at_other_places(self, seed: int) -> None:

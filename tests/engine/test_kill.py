@@ -66,14 +66,14 @@ def test_a_process_that_is_killed_again_and_again_loses_and_repeats_nothing(tmp_
         seen, is_done = watch(file, kill_after=None)
         lives.append(seen)
 
-    log = stored(file)
+    store = stored(file)
     assert is_done
     assert kills >= 5
     for seen in lives:
-        assert seen == log[: len(seen)]
-    chunks = [text for _, text in log if text.strip().isdigit()]
+        assert seen == store[: len(seen)]
+    chunks = [text for _, text in store if text.strip().isdigit()]
     assert chunks == [f"{number} " for number in range(CHUNKS)]
-    assert [text for _, text in log if text == "completed"] == ["completed"]
+    assert [text for _, text in store if text == "completed"] == ["completed"]
 
 
 def test_an_effect_that_the_process_died_of_has_a_task_and_is_repeated_under_the_same_key(tmp_path: Path) -> None:

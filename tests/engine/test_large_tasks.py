@@ -18,9 +18,9 @@ from parley.protocol.messages import DataPart, Message, RawPart, Role, TextPart,
 from parley.protocol.requests import GetTaskRequest, ListTasksRequest, SubscribeToTaskRequest, TaskPage
 from parley.protocol.tasks import Artifact, Task, TaskState, TaskStatus
 from parley.stores.interface import Owner, StoredTask, TaskFilter, TaskHeads, TaskKey
-from parley.stores.memory import MemoryTaskLog
-from parley.stores.sqlite import SqliteTaskLog
+from parley.stores.sqlite.store import SqliteStore
 from tests.bounded import bounded
+from tests.changed_store import ChangedStore
 
 pytestmark = pytest.mark.anyio
 
@@ -43,10 +43,12 @@ def verbose() -> Agent:
 
 @pytest.mark.parametrize("text", ["1 2000000", "200 10000"], ids=["in an event", "in a snapshot"])
 async def test_a_list_reads_no_artifacts_that_it_does_not_show(tmp_path: Path, text: str) -> None:
-    log = SqliteTaskLog(tmp_path / "tasks.db")
-    async with bounded(verbose(), log=log) as client:
+    store = SqliteStore(tmp_path / "tasks.db")
+    async with bounded(verbose(), store=store) as client:
         task = await client.send(text)
-        while text.startswith("200") and (await log.task(TaskKey(client.caller.owner, task.id))).snapshot is None:  # pyright: ignore[reportOptionalMemberAccess]
+        while (
+            text.startswith("200") and (await store.tasks.read(TaskKey(client.caller.owner, task.id))).snapshot is None
+        ):  # pyright: ignore[reportOptionalMemberAccess]
             await asyncio.sleep(0.01)
         del task
         gc.collect()
@@ -62,43 +64,43 @@ async def test_a_list_reads_no_artifacts_that_it_does_not_show(tmp_path: Path, t
 
 
 async def test_an_owners_lists_are_made_one_at_a_time_and_those_of_others_beside_them() -> None:
-    class Log(MemoryTaskLog):
+    class Log(ChangedStore):
         at_once = 0
         most = 0
 
-        async def list(self, owner: Owner, query: TaskFilter) -> TaskHeads:
+        async def tasks_list(self, owner: Owner, query: TaskFilter) -> TaskHeads:
             self.at_once += 1
             self.most = max(self.most, self.at_once)
             for _ in range(3):
                 await asyncio.sleep(0)
             self.at_once -= 1
-            return await super().list(owner, query)
+            return await super().tasks_list(owner, query)
 
-    log = Log()
-    async with bounded(verbose(), log=log) as client:
+    store = Log()
+    async with bounded(verbose(), store=store) as client:
         mallory, alice = Caller("mallory"), Caller("alice")
         lists = [client.engine.list_tasks(ListTasksRequest(), caller) for caller in (*[mallory] * 9, alice)]
         await asyncio.gather(*lists)
-        assert log.most == 2
+        assert store.most == 2
 
 
 async def test_a_large_task_that_many_want_at_once_is_loaded_once(tmp_path: Path) -> None:
-    class Log(SqliteTaskLog):
+    class Log(SqliteStore):
         loaded = 0
 
         async def tasks(self, keys: Sequence[TaskKey], **options: Any) -> Sequence[StoredTask | None]:
             self.loaded += 1
             return await super().tasks(keys, **options)
 
-    log = Log(tmp_path / "tasks.db")
-    async with bounded(verbose(), log=log) as client:
+    store = Log(tmp_path / "tasks.db")
+    async with bounded(verbose(), store=store) as client:
         task = await client.send("1 3000000")
-        log.loaded = 0
+        store.loaded = 0
         subscriptions = [client.engine.subscribe_to_task(SubscribeToTaskRequest(task.id)) for _ in range(20)]
         reads = [client.engine.get_task(GetTaskRequest(task.id), ANYBODY) for _ in range(20)]
         *openings, whole = await asyncio.gather(*[anext(batches) for batches in subscriptions], reads[0])
         assert all(opening[0][1] is whole for opening in openings)
-        assert log.loaded == 1
+        assert store.loaded == 1
         for batches, read in zip(subscriptions[1:], reads[1:], strict=True):
             await batches.aclose()
             read.close()

@@ -24,9 +24,9 @@ from parley.protocol.push import PushConfig
 from parley.protocol.requests import GetTaskRequest, ListTasksRequest, SendConfiguration, SendMessageRequest
 from parley.protocol.tasks import Artifact, Task, TaskState
 from parley.stores.interface import TaskKey
-from parley.stores.memory import MemoryTaskLog
 from parley.testing.clock import FakeClock
 from tests.bounded import bounded
+from tests.changed_store import ChangedStore
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("any_store")]
 
@@ -175,7 +175,7 @@ async def test_two_messages_that_begin_the_same_task_of_0_1_at_once_make_one_run
     assert first == second
 
 
-class Meeting(MemoryTaskLog):
+class Meeting(ChangedStore):
     """A store that lets two readers of a waiting task read the same: each waits for the other."""
 
     def __init__(self) -> None:
@@ -189,14 +189,14 @@ class Meeting(MemoryTaskLog):
             self._met[place] = asyncio.Event()
             await self._met[place].wait()
 
-    async def head(self, key: TaskKey) -> Any:
-        head = await super().head(key)
+    async def tasks_head(self, key: TaskKey) -> Any:
+        head = await super().tasks_head(key)
         if head is not None and head.state is TaskState.INPUT_REQUIRED:
             await self._meet("head")
         return head
 
-    async def events(self, key: TaskKey, **bounds: Any) -> Any:
-        events = await super().events(key, **bounds)
+    async def tasks_events(self, key: TaskKey, **bounds: Any) -> Any:
+        events = await super().tasks_events(key, **bounds)
         await self._meet("events")
         return events
 
@@ -213,7 +213,7 @@ async def test_of_two_answers_at_once_one_goes_on_with_the_task_and_the_other_jo
 
     agent = Agent("Ask")
     agent.on_message(handler)
-    async with bounded(agent, log=Meeting()) as client:
+    async with bounded(agent, store=Meeting()) as client:
         asked = await client.send("go")
         answers = [asyncio.create_task(client.send(text, task=asked)) for text in ("one", "two")]
         while (run := client.engine.runs.find(TaskKey(client.caller.owner, asked.id))) is None or (

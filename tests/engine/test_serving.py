@@ -30,9 +30,9 @@ from parley.protocol.tasks import Task, TaskState
 from parley.protocol.versions import Version
 from parley.stores.interface import StoreUnavailableError, TaskKey
 from parley.stores.locate import opened
-from parley.stores.memory import MemoryTaskLog
-from parley.stores.sqlite import SqliteTaskLog
+from parley.stores.sqlite.store import SqliteStore
 from tests.bounded import bounded, log_under_test
+from tests.changed_store import ChangedStore
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("any_store")]
 
@@ -67,21 +67,21 @@ async def test_engines_share_an_opened_store_and_take_up_only_their_own_tasks(tm
 
     later = SendConfiguration(return_immediately=True)
     with fail_after(5):
-        async with opened(SqliteTaskLog(tmp_path / "tasks.db")) as log:
-            engines = [Engine(agent_of(hang, id=name), log, drain_seconds=0) for name in "ab"]
+        async with opened(SqliteStore(tmp_path / "tasks.db")) as store:
+            engines = [Engine(agent_of(hang, id=name), store, drain_seconds=0) for name in "ab"]
             async with engines[0] as a, engines[1] as b:
                 mine: Any = await a.send_message(SendMessageRequest(message("a"), later))
                 theirs: Any = await b.send_message(SendMessageRequest(message("b"), later))
                 await begun["a"].wait()
                 await begun["b"].wait()
-            async with Engine(agent_of(echo, id="a"), log) as a:
+            async with Engine(agent_of(echo, id="a"), store) as a:
                 assert text_of(await finished(a, mine.id)) == "a"
                 with pytest.raises(TaskNotFoundError):
                     await a.get_task(GetTaskRequest(theirs.id))
-                head = await log.head(TaskKey(Caller().owner, theirs.id))
+                head = await store.tasks.head(TaskKey(Caller().owner, theirs.id))
                 assert head is not None
                 assert head.state is TaskState.WORKING
-                async with Engine(agent_of(echo, id="b"), log) as b:
+                async with Engine(agent_of(echo, id="b"), store) as b:
                     assert text_of(await finished(b, theirs.id)) == "b"
 
 
@@ -96,12 +96,12 @@ def text_of(task: Task) -> str:
 
 async def test_a_store_stays_open_when_an_engine_has_ended(tmp_path: Path) -> None:
     with fail_after(5):
-        async with opened(SqliteTaskLog(tmp_path / "tasks.db")) as log:
-            async with Engine(agent_of(echo), log) as engine:
+        async with opened(SqliteStore(tmp_path / "tasks.db")) as store:
+            async with Engine(agent_of(echo), store) as engine:
                 task: Any = await engine.send_message(SendMessageRequest(message()))
-            assert await log.head(TaskKey(Caller().owner, task.id)) is not None
+            assert await store.tasks.head(TaskKey(Caller().owner, task.id)) is not None
         with pytest.raises(StoreUnavailableError, match="not open"):
-            await log.head(TaskKey(Caller().owner, task.id))
+            await store.tasks.head(TaskKey(Caller().owner, task.id))
 
 
 # --- batches ----------------------------------------------------------------------------------------------------------
@@ -244,8 +244,8 @@ async def test_draining_lets_runs_finish_refuses_new_ones_and_cuts_readers_off_a
         yield "done"
 
     with fail_after(5):
-        log = log_under_test()
-        async with Engine(agent_of(handler), log) as engine:
+        store = log_under_test()
+        async with Engine(agent_of(handler), store) as engine:
             asked: Any = await engine.send_message(SendMessageRequest(message("ask", "m-2")))
             reader = asyncio.create_task(collect(engine.subscribe_to_task(SubscribeToTaskRequest(asked.id))))
             sender = asyncio.create_task(engine.send_message(SendMessageRequest(message())))
@@ -290,15 +290,15 @@ async def test_what_a_drain_cut_off_is_taken_up_by_the_next_engine(seconds: floa
         await asyncio.Event().wait()
 
     with fail_after(5):
-        log = log_under_test()
-        async with Engine(agent_of(hang), log, limits=limits, drain_seconds=0) as engine:
+        store = log_under_test()
+        async with Engine(agent_of(hang), store, limits=limits, drain_seconds=0) as engine:
             sender = asyncio.create_task(engine.send_message(SendMessageRequest(message())))
             await begun.wait()
             await engine.drain()
             with pytest.raises(UnavailableError) as cut:
                 await sender
         assert cut.value.message == text
-        async with Engine(agent_of(echo), log, limits=limits) as engine:
+        async with Engine(agent_of(echo), store, limits=limits) as engine:
             page = await engine.list_tasks(ListTasksRequest())
             assert cut.value.details == {"taskId": page.tasks[0].id}
             assert text_of(await finished(engine, page.tasks[0].id)) == "go"
@@ -309,7 +309,7 @@ async def test_what_a_drain_cut_off_is_taken_up_by_the_next_engine(seconds: floa
 # --- stores that refuse -----------------------------------------------------------------------------------------------
 
 
-class Unreadable(MemoryTaskLog):
+class Unreadable(ChangedStore):
     """A store that cannot be read any more."""
 
     is_broken = False
@@ -319,19 +319,19 @@ class Unreadable(MemoryTaskLog):
             raise StoreUnavailableError("/secret/path.db: the disk fails")
         return super()._find(key)
 
-    async def find_send(self, *_: Any, **__: Any) -> Any:
+    async def sends_find(self, *_: Any, **__: Any) -> Any:
         self._find(TaskKey(Caller().owner, ""))
 
-    async def list(self, *_: Any, **__: Any) -> Any:
+    async def tasks_list(self, *_: Any, **__: Any) -> Any:
         self._find(TaskKey(Caller().owner, ""))
 
 
 async def test_a_store_that_cannot_be_read_makes_the_agent_unavailable(caplog: pytest.LogCaptureFixture) -> None:
     """Its own words stay in the log."""
-    log = Unreadable()
-    async with bounded(agent_of(echo), log=log) as client:
+    store = Unreadable()
+    async with bounded(agent_of(echo), store=store) as client:
         task = await client.send("go")
-        log.is_broken = True
+        store.is_broken = True
         engine, hooks = client.engine, client.engine.webhooks
         for work in (
             engine.send_message(SendMessageRequest(message())),
@@ -353,18 +353,18 @@ async def test_a_store_that_cannot_be_read_makes_the_agent_unavailable(caplog: p
 
 
 async def test_half_a_character_in_an_id_is_the_callers_mistake(tmp_path: Path) -> None:
-    async with bounded(agent_of(echo), log=SqliteTaskLog(tmp_path / "tasks.db")) as client:
+    async with bounded(agent_of(echo), store=SqliteStore(tmp_path / "tasks.db")) as client:
         with pytest.raises(InvalidParamsError, match="not valid Unicode"):
             await client.get("\ud800")
 
 
 async def test_a_webhook_for_a_task_that_was_just_deleted_finds_no_task() -> None:
-    class Forgetful(MemoryTaskLog):
-        async def push_configs(self, key: TaskKey) -> Any:
-            await self.delete(key)
+    class Forgetful(ChangedStore):
+        async def outbox_configs(self, key: TaskKey) -> Any:
+            await self.tasks.delete(key)
             return ()
 
-    async with bounded(agent_of(echo), log=Forgetful()) as client:
+    async with bounded(agent_of(echo), store=Forgetful()) as client:
         task = await client.send("go")
         with pytest.raises(TaskNotFoundError):
             await client.engine.webhooks.create_push_config(

@@ -20,9 +20,9 @@ from parley.protocol.messages import Message, Role, TextPart
 from parley.protocol.requests import CancelTaskRequest, SendConfiguration, SendMessageRequest, SubscribeToTaskRequest
 from parley.protocol.tasks import Task, TaskState
 from parley.stores.interface import ConflictError, StoreUnavailableError, TaskHead, TaskKey, Write
-from parley.stores.memory import MemoryTaskLog
 from parley.testing.clock import FakeClock
 from tests.bounded import bounded
+from tests.changed_store import ChangedStore
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("any_store")]
 
@@ -43,7 +43,7 @@ async def echo(turn: Turn) -> str:
     return turn.text
 
 
-class SlowLog(MemoryTaskLog):
+class SlowLog(ChangedStore):
     """A store that keeps everything at once and says so only when it is let go."""
 
     def __init__(self) -> None:
@@ -51,9 +51,9 @@ class SlowLog(MemoryTaskLog):
         self.held: list[tuple[Write, asyncio.Future[None]]] = []
         self.is_holding = False
 
-    def write(self, write: Write) -> Any:
+    def tasks_write(self, write: Write) -> Any:
         if not self.is_holding:
-            return super().write(write)
+            return super().tasks_write(write)
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.held.append((write, future))
         return future
@@ -78,16 +78,16 @@ async def test_a_cancel_that_comes_after_the_last_word_is_too_late_although_that
         await gate.wait()
         return "done"
 
-    log = SlowLog()
-    async with bounded(agent_of(handler), log=log) as client:
+    store = SlowLog()
+    async with bounded(agent_of(handler), store=store) as client:
         task = await client.start("go")
-        log.is_holding = True
+        store.is_holding = True
         gate.set()
-        await until(lambda: log.held)
+        await until(lambda: store.held)
         canceling = asyncio.create_task(client.cancel(task))
         another = asyncio.create_task(client.send("more", task=task))
         await asyncio.sleep(0)
-        log.let_go()
+        store.let_go()
         with pytest.raises(TaskNotCancelableError):
             await canceling
         with pytest.raises(Exception, match="has ended"):
@@ -98,9 +98,9 @@ async def test_a_cancel_that_comes_after_the_last_word_is_too_late_although_that
 async def test_a_message_to_a_task_that_ends_while_it_is_looked_up_is_told_of_the_end() -> None:
     looked, answer, finish = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
-    class SlowHeads(MemoryTaskLog):
-        async def head(self, key: TaskKey) -> TaskHead | None:
-            found = await super().head(key)
+    class SlowHeads(ChangedStore):
+        async def tasks_head(self, key: TaskKey) -> TaskHead | None:
+            found = await super().tasks_head(key)
             looked.set()
             await answer.wait()
             return found
@@ -109,7 +109,7 @@ async def test_a_message_to_a_task_that_ends_while_it_is_looked_up_is_told_of_th
         await finish.wait()
         return "done"
 
-    async with bounded(agent_of(handler), log=SlowHeads()) as client:
+    async with bounded(agent_of(handler), store=SlowHeads()) as client:
         task = await client.start("go")
         sending = asyncio.create_task(client.send("more", task=task))
         await looked.wait()
@@ -129,17 +129,17 @@ async def test_a_task_that_is_canceled_in_the_queue_never_runs_although_its_turn
         await gate.wait()
         return "done"
 
-    log = SlowLog()
-    async with bounded(agent_of(handler), log=log, limits=Limits(runs_at_once=1)) as client:
+    store = SlowLog()
+    async with bounded(agent_of(handler), store=store, limits=Limits(runs_at_once=1)) as client:
         first = await client.start("first")
         queued = await client.start("queued")
-        log.is_holding = True
+        store.is_holding = True
         canceling = asyncio.create_task(client.cancel(queued))
-        await until(lambda: log.held)  # the cancel is being written
+        await until(lambda: store.held)  # the cancel is being written
         gate.set()
         for _ in range(10):
             await asyncio.sleep(0)  # and so is the end of the first run, unless this store takes one write at a time
-        log.let_go()
+        store.let_go()
         assert (await canceling).status.state is TaskState.CANCELED
         assert (await client.finished(first)).status.state is TaskState.COMPLETED
         await client.send("third")
@@ -147,57 +147,57 @@ async def test_a_task_that_is_canceled_in_the_queue_never_runs_although_its_turn
 
 
 async def test_nobody_sees_a_task_before_it_is_kept() -> None:
-    log = SlowLog()
-    log.is_holding = True
-    async with bounded(agent_of(echo), log=log) as client:
+    store = SlowLog()
+    store.is_holding = True
+    async with bounded(agent_of(echo), store=store) as client:
         sender = asyncio.create_task(client.send("go"))
-        await until(lambda: log.held)
+        await until(lambda: store.held)
         for _ in range(5):
             await asyncio.sleep(0)
         assert not sender.done()
         assert client.engine.runs.working == 1
-        assert len(log.held) == 1  # created, worked on and completed in one write
-        log.let_go()
+        assert len(store.held) == 1  # created, worked on and completed in one write
+        store.let_go()
         assert client.text(await sender) == "go"
         assert client.engine.runs.working == 0
 
 
 async def test_what_a_step_returned_is_kept_before_its_handler_goes_on() -> None:
-    log, paid = SlowLog(), asyncio.Event()
+    store, paid = SlowLog(), asyncio.Event()
     seen: list[int] = []
 
     async def handler(turn: Turn) -> None:
         async def pay() -> None:
-            log.is_holding = True
+            store.is_holding = True
             paid.set()
 
         await turn.step("pay", pay)
-        seen.append(len(log.held))
+        seen.append(len(store.held))
 
-    async with bounded(agent_of(handler), log=log) as client:
+    async with bounded(agent_of(handler), store=store) as client:
         sending = asyncio.create_task(client.send("go"))
         await paid.wait()
-        await until(lambda: log.held)
+        await until(lambda: store.held)
         for _ in range(20):
             await asyncio.sleep(0)
         assert seen == []
-        log.let_go()
+        store.let_go()
         assert (await sending).status.state is TaskState.COMPLETED
     assert seen == [0]
 
 
 async def test_draining_waits_for_what_is_still_being_written() -> None:
-    log = SlowLog()
-    log.is_holding = True
+    store = SlowLog()
+    store.is_holding = True
     with fail_after(5):
-        async with Engine(agent_of(echo), log) as engine:
+        async with Engine(agent_of(echo), store) as engine:
             sender = asyncio.create_task(engine.send_message(SendMessageRequest(message())))
-            await until(lambda: log.held)
+            await until(lambda: store.held)
             draining = asyncio.create_task(engine.drain())
             for _ in range(5):
                 await asyncio.sleep(0)
             assert not draining.done()
-            log.let_go()
+            store.let_go()
             await draining
             task = await sender
             assert isinstance(task, Task)
@@ -208,21 +208,21 @@ async def test_a_clean_stop_while_a_task_is_created_names_no_task_to_its_sender_
     async def hang(turn: Turn) -> None:
         await asyncio.Event().wait()
 
-    log = SlowLog()
-    log.is_holding = True
+    store = SlowLog()
+    store.is_holding = True
     with fail_after(5):
-        async with Engine(agent_of(hang), log, drain_seconds=0) as engine:
+        async with Engine(agent_of(hang), store, drain_seconds=0) as engine:
             sender = asyncio.create_task(engine.send_message(SendMessageRequest(message())))
-            await until(lambda: log.held)
+            await until(lambda: store.held)
             draining = asyncio.create_task(engine.drain())
             with pytest.raises(UnavailableError) as cut:
                 await sender
             for _ in range(5):
                 await asyncio.sleep(0)
-            log.let_go()
+            store.let_go()
             await draining
     assert (cut.value.message, cut.value.details) == (RESTARTING, {})
-    (head,) = await log.unfinished()
+    (head,) = await store.tasks.unfinished()
     assert head.attempts == 0
 
 
@@ -250,22 +250,22 @@ async def test_a_task_that_changes_while_it_is_canceled_is_looked_at_again() -> 
     async def handler(turn: Turn) -> str:
         return (await turn.ask("?")).text
 
-    class Contested(MemoryTaskLog):
+    class Contested(ChangedStore):
         conflicts = 0
 
-        def write(self, write: Write) -> Any:
+        def tasks_write(self, write: Write) -> Any:
             if write.state is TaskState.CANCELED and not self.conflicts:
                 self.conflicts += 1
                 refused: asyncio.Future[None] = asyncio.get_running_loop().create_future()
                 refused.set_exception(ConflictError())
                 return refused
-            return super().write(write)
+            return super().tasks_write(write)
 
-    log = Contested()
-    async with bounded(agent_of(handler), log=log) as client:
+    store = Contested()
+    async with bounded(agent_of(handler), store=store) as client:
         task = await client.send("go")
         canceled = await client.engine.cancel_task(CancelTaskRequest(task.id))
-        assert (canceled.status.state, log.conflicts) == (TaskState.CANCELED, 1)
+        assert (canceled.status.state, store.conflicts) == (TaskState.CANCELED, 1)
 
 
 async def test_an_answer_that_comes_while_a_cancel_is_being_written_is_refused_and_begins_nothing() -> None:
@@ -275,16 +275,16 @@ async def test_an_answer_that_comes_while_a_cancel_is_being_written_is_refused_a
         runs.append(turn.text)
         await turn.ask("?")
 
-    log = SlowLog()
-    async with bounded(agent_of(handler), log=log) as client:
+    store = SlowLog()
+    async with bounded(agent_of(handler), store=store) as client:
         asked = await client.send("go")
-        log.is_holding = True
+        store.is_holding = True
         canceling = asyncio.create_task(client.cancel(asked))
-        await until(lambda: log.held)
+        await until(lambda: store.held)
         answering = asyncio.create_task(client.send("yes", task=asked))
         for _ in range(20):
             await asyncio.sleep(0)
-        log.let_go()
+        store.let_go()
         with pytest.raises(TaskFinishedError):
             await answering
         assert (await canceling).status.state is TaskState.CANCELED
@@ -296,41 +296,41 @@ async def test_readers_of_a_waiting_task_hear_of_its_cancel_also_if_the_caller_o
     async def handler(turn: Turn) -> None:
         await turn.ask("?")
 
-    log = SlowLog()
-    async with bounded(agent_of(handler), log=log) as client:
+    store = SlowLog()
+    async with bounded(agent_of(handler), store=store) as client:
         asked = await client.send("go")
         reader = client.follow(asked)
         await anext(reader)
         reading = asyncio.ensure_future(anext(reader))
         for _ in range(20):
             await asyncio.sleep(0)
-        log.is_holding = True
+        store.is_holding = True
         canceling = asyncio.create_task(client.cancel(asked))
-        await until(lambda: log.held)
+        await until(lambda: store.held)
         canceling.cancel()
         await asyncio.wait({canceling})
-        log.let_go()
+        store.let_go()
         _, heard = await reading
         assert isinstance(heard, StatusUpdate)
         assert heard.status.state is TaskState.CANCELED
 
 
-class BrokenLog(MemoryTaskLog):
+class BrokenLog(ChangedStore):
     """A store that refuses everything while it is broken."""
 
     is_broken = False
 
-    def write(self, write: Write) -> Any:
+    def tasks_write(self, write: Write) -> Any:
         if self.is_broken:
             refused: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             refused.set_exception(StoreUnavailableError("the disk is full"))
             return refused
-        return super().write(write)
+        return super().tasks_write(write)
 
-    async def forget_sends(self, **members: Any) -> None:
+    async def sends_delete_before(self, **members: Any) -> None:
         if self.is_broken:
             raise StoreUnavailableError("the disk is full")
-        await super().forget_sends(**members)
+        await super().sends_delete_before(**members)
 
 
 async def test_a_task_that_cannot_be_recovered_now_is_failed_when_the_store_is_back(
@@ -342,18 +342,18 @@ async def test_a_task_that_cannot_be_recovered_now_is_failed_when_the_store_is_b
         begun.set()
         await asyncio.Event().wait()
 
-    log, clock = BrokenLog(), FakeClock()
-    async with bounded(agent_of(hang), log=log, clock=clock) as client:
+    store, clock = BrokenLog(), FakeClock()
+    async with bounded(agent_of(hang), store=store, clock=clock) as client:
         task = await client.start("go")
         await begun.wait()
         await client.crash()
-        log.is_broken = True
+        store.is_broken = True
         with caplog.at_level(logging.WARNING):
             await client.restart()
             while "could not be forgotten" not in caplog.text:
                 await clock.advance(60)  # maintenance comes round, too, and cannot work either
         assert "not recovered now" in caplog.text
-        log.is_broken = False
+        store.is_broken = False
         while (await client.get(task)).status.state is not TaskState.FAILED:
             await clock.advance(60)
 
@@ -369,8 +369,8 @@ async def test_a_reader_that_comes_after_a_refused_write_hears_of_the_end() -> N
         await gate.wait()
         yield "lost"
 
-    log, clock = BrokenLog(), FakeClock()
-    async with bounded(agent_of(handler), log=log, clock=clock) as client:
+    store, clock = BrokenLog(), FakeClock()
+    async with bounded(agent_of(handler), store=store, clock=clock) as client:
         task = await client.start("go")
         await begun.wait()
         cut_off = client.engine.subscribe_to_task(SubscribeToTaskRequest(task.id), client.caller)
@@ -378,7 +378,7 @@ async def test_a_reader_that_comes_after_a_refused_write_hears_of_the_end() -> N
         follows.set()
         while "kept" not in str(await anext(cut_off)):
             pass
-        log.is_broken = True
+        store.is_broken = True
         gate.set()
         await until(lambda: client.engine.runs.working == 0)
 
@@ -389,7 +389,7 @@ async def test_a_reader_that_comes_after_a_refused_write_hears_of_the_end() -> N
         for _ in range(20):
             await asyncio.sleep(0)
         await cut_off.aclose()
-        log.is_broken = False
+        store.is_broken = False
         while not reading.done():
             await clock.advance(60)
         assert (await reading)[-1] is TaskState.FAILED
@@ -402,26 +402,26 @@ async def test_a_snapshot_that_cannot_be_written_harms_nobody(caplog: pytest.Log
         for number in range(10):
             yield str(number)
 
-    class Snapless(MemoryTaskLog):
-        def write(self, write: Write) -> Any:
+    class Snapless(ChangedStore):
+        def tasks_write(self, write: Write) -> Any:
             if write.snapshot is not None:
                 refused: asyncio.Future[None] = asyncio.get_running_loop().create_future()
                 refused.set_exception(StoreUnavailableError("the disk is full"))
                 return refused
-            return super().write(write)
+            return super().tasks_write(write)
 
         is_forgetful = False
 
-        async def task(self, key: TaskKey) -> Any:
-            return None if self.is_forgetful else await super().task(key)
+        async def tasks_read(self, key: TaskKey) -> Any:
+            return None if self.is_forgetful else await super().tasks_read(key)
 
-    log = Snapless()
-    async with bounded(agent_of(handler), log=log, limits=Limits(snapshot_events=4)) as client:
+    store = Snapless()
+    async with bounded(agent_of(handler), store=store, limits=Limits(snapshot_events=4)) as client:
         with caplog.at_level(logging.WARNING):
             task = await client.send("go")
             await until_async(lambda: "no snapshot written" in caplog.text)
         assert client.text(task) == "0123456789"
-        log.is_forgetful = True
+        store.is_forgetful = True
         assert client.text(await client.send("go")) == "0123456789"
         await asyncio.sleep(0)
 

@@ -24,8 +24,8 @@ from parley.server.bindings.grpc import GrpcServer
 from parley.server.telemetry.metrics import Metrics
 from parley.server.telemetry.telemetry import Telemetry
 from parley.stores.interface import Write
-from parley.stores.memory import MemoryTaskLog
-from parley.stores.sqlite import SqliteTaskLog
+from parley.stores.sqlite.store import SqliteStore
+from tests.changed_store import ChangedStore
 from tests.server.serving import echo_agent, running, send
 
 pytestmark = pytest.mark.anyio
@@ -49,7 +49,7 @@ async def test_a_server_whose_store_refuses_writes_is_alive_and_not_ready_and_sa
 ) -> None:
     monkeypatch.setattr(store_health, "PROBE_PAUSE_SECONDS", 0.0)
     file = tmp_path / "tasks.db"
-    app = App(echo_agent(), store=SqliteTaskLog(file, busy_timeout=0.01))
+    app = App(echo_agent(), store=SqliteStore(file, busy_timeout=0.01))
     async with running(app) as client:
         server = GrpcServer(app)
         port = await server.start("127.0.0.1", 0)
@@ -81,10 +81,10 @@ async def test_a_server_whose_store_refuses_writes_is_alive_and_not_ready_and_sa
 
 async def test_an_idle_server_finds_out_by_itself_and_leaves_nothing_behind(tmp_path: Path) -> None:
     file = tmp_path / "tasks.db"
-    async with running(App(echo_agent(), store=SqliteTaskLog(file, busy_timeout=0.01))) as client:
+    async with running(App(echo_agent(), store=SqliteStore(file, busy_timeout=0.01))) as client:
         with locked(file):
             assert (await client.get("/readyz")).status_code == 503
-    async with running(App(echo_agent(), store=SqliteTaskLog(file))) as client:
+    async with running(App(echo_agent(), store=SqliteStore(file))) as client:
         assert (await client.get("/readyz")).status_code == 200
     with sqlite3.connect(file) as database:
         assert database.execute("SELECT count(*) FROM tasks").fetchone() == (0,)
@@ -92,25 +92,25 @@ async def test_an_idle_server_finds_out_by_itself_and_leaves_nothing_behind(tmp_
 
 
 async def test_a_server_that_writes_anyway_writes_nothing_to_answer() -> None:
-    class Counting(MemoryTaskLog):
+    class Counting(ChangedStore):
         writes = 0
 
-        def write(self, write: Write) -> Any:
+        def tasks_write(self, write: Write) -> Any:
             self.writes += 1
-            return super().write(write)
+            return super().tasks_write(write)
 
-    log = Counting()
-    async with running(App(echo_agent(), store=log)) as client:
+    store = Counting()
+    async with running(App(echo_agent(), store=store)) as client:
         await client.post("/", json=send("hello", message_id="m-1"))
-        before = log.writes
+        before = store.writes
         for _ in range(5):
             assert (await client.get("/readyz")).status_code == 200
-        assert log.writes == before
+        assert store.writes == before
 
 
 async def test_a_store_that_does_not_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Hanging(MemoryTaskLog):
-        def write(self, write: Write) -> Any:
+    class Hanging(ChangedStore):
+        def tasks_write(self, write: Write) -> Any:
             return asyncio.get_running_loop().create_future()
 
     monkeypatch.setattr(store_health, "PROBE_SECONDS", 0.01)

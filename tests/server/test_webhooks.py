@@ -47,9 +47,9 @@ from parley.server.webhooks.guard import (
 )
 from parley.server.webhooks.lookups import SharedLookups, looking_up_for
 from parley.server.webhooks.sender import WebhookSender
-from parley.stores.interface import Owner, TaskKey, TaskLog
-from parley.stores.memory import MemoryTaskLog
-from parley.stores.sqlite import SqliteTaskLog
+from parley.stores.interface import Owner, Store, TaskKey
+from parley.stores.memory import MemoryStore
+from parley.stores.sqlite.store import SqliteStore
 from parley.testing.stores import KEY, addition, chunk, created, creation, minute
 from tests.bounded import bounded
 from tests.network.wire import Names, Wire
@@ -730,12 +730,12 @@ class Outcomes:
         self.changed.set()
 
 
-async def register(log: TaskLog, owner: str, number: int, url: str) -> TaskKey:
+async def register(store: Store, owner: str, number: int, url: str) -> TaskKey:
     """A task with one event that its webhook has not been told of."""
     key = TaskKey(Owner("", owner), f"{owner}-{number}")
-    await log.write(creation(key))
-    await log.put_push_config(key, PushConfig(url, key.task_id, "hook"))
-    await log.write(addition(1, key))
+    await store.tasks.write(creation(key))
+    await store.outbox.put(key, PushConfig(url, key.task_id, "hook"))
+    await store.tasks.write(addition(1, key))
     return key
 
 
@@ -749,16 +749,16 @@ async def test_hanging_webhooks_of_one_owner_do_not_delay_those_of_another() -> 
         hanging.append(writer)
         some_hang.set()
 
-    log, outcomes = MemoryTaskLog(), Outcomes()
+    store, outcomes = MemoryStore(), Outcomes()
     server = await asyncio.start_server(hang, "0.0.0.0", 0)
     port = server.sockets[0].getsockname()[1]
     for number in range(320):
-        await register(log, "ada", number, f"http://127.1.{number // 200}.{number % 200 + 1}:{port}/")
+        await register(store, "ada", number, f"http://127.1.{number // 200}.{number % 200 + 1}:{port}/")
     async with receiving() as receiver, WebhookSender(ANYWHERE) as sender:
-        deliveries = Deliveries(log, sender, observer=cast("Observer", outcomes))
+        deliveries = Deliveries(store, sender, observer=cast("Observer", outcomes))
         await deliveries.start()
         await some_hang.wait()
-        deliveries.notify(await register(log, "grace", 0, receiver.url()))
+        deliveries.notify(await register(store, "grace", 0, receiver.url()))
         await outcomes.changed.wait()
         # It is the first of all calls to end: those that hang have not timed out yet.
         assert outcomes.seen == [("grace", "delivered")]
@@ -890,9 +890,9 @@ async def test_a_failing_webhook_gets_everything_in_order_once_it_recovers(caplo
 @pytest.mark.anyio
 async def test_a_crash_loses_no_notification(tmp_path: Path) -> None:
     """What was under way is told again; the receiver can tell by its id."""
-    log = SqliteTaskLog(tmp_path / "tasks.db")
+    store = SqliteStore(tmp_path / "tasks.db")
     async with receiving() as receiver, WebhookSender(ANYWHERE) as sender:
-        async with bounded(agent_of(counting), sender=sender, log=log) as client:
+        async with bounded(agent_of(counting), sender=sender, store=store) as client:
             receiver.gate.clear()
             await client.engine.send_message(request(client, receiver.url()))
             await receiver.until(1)

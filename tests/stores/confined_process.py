@@ -8,26 +8,26 @@ import resource
 import sys
 
 from parley.stores.interface import StoreError
-from parley.stores.sqlite import SqliteTaskLog
+from parley.stores.sqlite.store import SqliteStore
 from parley.testing.stores import KEY, addition, creation
 
 
 async def main(path: str) -> None:
-    log = SqliteTaskLog(path)
-    await log.open()
-    await log.write(creation())
+    store = SqliteStore(path)
+    await store.open()
+    await store.tasks.write(creation())
     print("written", flush=True)
     _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, most))
     try:
-        await log.write(addition(1))
+        await store.tasks.write(addition(1))
     except StoreError as error:
         print(type(error).__name__, error, flush=True)
     resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
-    await log.write(addition(1))
-    head = await log.head(KEY)
+    await store.tasks.write(addition(1))
+    head = await store.tasks.head(KEY)
     print("written", head and head.last_seq, flush=True)
-    await log.close()
+    await store.close()
 
 
 asyncio.run(main(sys.argv[1]))

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from anyio import fail_after
+from parley.stores.sqlite_care import Looking
 
 from parley.engine.caller import Caller
 from parley.protocol.messages import Message, Role, TextPart, text_of
@@ -18,7 +19,6 @@ from parley.protocol.tasks import Task, TaskState
 from parley.protocol.versions import Version
 from parley.stores.interface import ContextKey, Owner, TaskFilter, TaskKey
 from parley.stores.sqlite import SqliteTaskLog
-from parley.stores.sqlite_care import Looking
 from parley.testing.client import running
 from parley.testing.clock import FakeClock
 from tests.stores.golden_agents import Kitchen

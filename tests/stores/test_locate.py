@@ -6,13 +6,13 @@ import pytest
 
 from parley.stores.interface import StoreError
 from parley.stores.locate import open_store
-from parley.stores.memory import MemoryTaskLog
-from parley.stores.sqlite import SqliteTaskLog
+from parley.stores.memory import MemoryStore
+from parley.stores.sqlite.store import SqliteStore
 from parley.testing.stores import KEY, creation
 
 
 def test_memory_is_a_store() -> None:
-    assert isinstance(open_store("memory:"), MemoryTaskLog)
+    assert isinstance(open_store("memory:"), MemoryStore)
 
 
 @pytest.mark.anyio
@@ -20,7 +20,7 @@ async def test_a_file_is_named_by_its_path(tmp_path: Path, monkeypatch: pytest.M
     """Three slashes for a relative path, four for an absolute one: the same file here."""
     monkeypatch.chdir(tmp_path)
     relative, absolute = open_store("sqlite:///tasks.db"), open_store(f"sqlite:///{tmp_path}/tasks.db")
-    assert isinstance(relative, SqliteTaskLog)
+    assert isinstance(relative, SqliteStore)
     await relative.open()
     await relative.write(creation())
     await relative.close()

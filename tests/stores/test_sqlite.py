@@ -19,7 +19,6 @@ from parley.protocol.lifecycle import fold
 from parley.protocol.messages import Message, Role, TextPart
 from parley.protocol.push import PushConfig
 from parley.protocol.tasks import Artifact, TaskState
-from parley.stores import sqlite_file, sqlite_sends, sqlite_writer
 from parley.stores.encoding import encode
 from parley.stores.interface import (
     ConflictError,
@@ -33,7 +32,8 @@ from parley.stores.interface import (
     TaskKey,
     Write,
 )
-from parley.stores.sqlite import SqliteTaskLog
+from parley.stores.sqlite import file, recent_sends, writer
+from parley.stores.sqlite.store import SqliteStore
 from parley.testing.stores import (
     ADA,
     CONTEXT,
@@ -43,7 +43,7 @@ from parley.testing.stores import (
     NOON,
     SEND,
     MakeStore,
-    TaskLogSuite,
+    StoreSuite,
     addition,
     chunk,
     creation,
@@ -56,10 +56,10 @@ LONE_SURROGATE = "\ud800"
 pytestmark = pytest.mark.anyio
 
 
-class TestSqliteTaskLog(TaskLogSuite):
+class TestSqliteTaskLog(StoreSuite):
     @pytest.fixture
     def make_store(self, tmp_path: Path) -> MakeStore:
-        return lambda: SqliteTaskLog(tmp_path / "tasks.db")
+        return lambda: SqliteStore(tmp_path / "tasks.db")
 
 
 @pytest.fixture
@@ -68,20 +68,20 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def log(path: Path) -> AsyncGenerator[SqliteTaskLog]:
-    log = SqliteTaskLog(path, busy_timeout=0.05)
-    await log.open()
-    yield log
-    await log.close()
+async def store(path: Path) -> AsyncGenerator[SqliteStore]:
+    store = SqliteStore(path, busy_timeout=0.05)
+    await store.open()
+    yield store
+    await store.close()
 
 
 @pytest.fixture
-async def patient_log(path: Path) -> AsyncGenerator[SqliteTaskLog]:
+async def patient_log(path: Path) -> AsyncGenerator[SqliteStore]:
     """Waits for a lock as long as a test takes: what is written meanwhile gathers in one batch."""
-    log = SqliteTaskLog(path, busy_timeout=30)
-    await log.open()
-    yield log
-    await log.close()
+    store = SqliteStore(path, busy_timeout=30)
+    await store.open()
+    yield store
+    await store.close()
 
 
 @contextmanager
@@ -107,8 +107,8 @@ def read_line(child: subprocess.Popen[str]) -> str:
     return child.stdout.readline().strip()
 
 
-async def read_seqs(log: SqliteTaskLog) -> list[int]:
-    return [seq for seq, _ in await log.events(KEY, after=0, limit=1_000_000)]
+async def read_seqs(store: SqliteStore) -> list[int]:
+    return [seq for seq, _ in await store.tasks.events(KEY, after=0, limit=1_000_000)]
 
 
 # --- crashes ----------------------------------------------------------------------------------------------------------
@@ -125,11 +125,11 @@ async def test_what_was_acknowledged_survives_kill_9(path: Path) -> None:
             rest, _ = child.communicate()
             lines = rest.splitlines(keepends=True)
             promised = max([promised, *(int(line) for line in lines if line.endswith("\n"))])
-        log = SqliteTaskLog(path)
-        await log.open()
-        seqs = await read_seqs(log)
-        head = await log.head(KEY)
-        await log.close()
+        store = SqliteStore(path)
+        await store.open()
+        seqs = await read_seqs(store)
+        head = await store.tasks.head(KEY)
+        await store.close()
         assert head is not None
         assert seqs == list(range(1, head.last_seq + 1))
         assert head.last_seq >= promised
@@ -140,62 +140,62 @@ async def test_what_was_acknowledged_survives_kill_9(path: Path) -> None:
 
 async def test_two_processes_cannot_use_one_file(path: Path) -> None:
     """The second is told so; when the first is killed, the file is free at once."""
-    log = SqliteTaskLog(path)
+    store = SqliteStore(path)
     with process("writing_process.py", path) as child:
         assert read_line(child) == "open"
         with pytest.raises(StoreUnavailableError, match="another Parley process uses this file"):
-            await log.open()
+            await store.open()
         child.kill()
         child.communicate()
-    await log.open()
-    await log.close()
+    await store.open()
+    await store.close()
 
 
-async def test_two_logs_of_one_process_cannot_use_one_file(log: SqliteTaskLog, path: Path) -> None:
+async def test_two_logs_of_one_process_cannot_use_one_file(store: SqliteStore, path: Path) -> None:
     """Not even by another name."""
     link = path.with_name("link.db")
     link.symlink_to(path)
     for name in (path, link):
         with pytest.raises(StoreUnavailableError, match="another Parley process uses this file"):
-            await SqliteTaskLog(name).open()
-    await log.write(creation())
+            await SqliteStore(name).open()
+    await store.tasks.write(creation())
 
 
 async def test_a_file_that_cannot_be_read_is_let_go(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If the second connection fails, the first does not stay."""
-    log = SqliteTaskLog(path)
+    store = SqliteStore(path)
     with monkeypatch.context() as patch:
         patch.setattr("parley.stores.sqlite.connect_reader", lambda path: sqlite3.connect(path / "no directory"))
         with pytest.raises(StoreUnavailableError, match="cannot be opened"):
-            await log.open()
-    await log.open()
-    await log.close()
+            await store.open()
+    await store.open()
+    await store.close()
 
 
 # --- when the disk or others are in the way ---------------------------------------------------------------------------
 
 
-async def test_a_full_disk_refuses_writes_until_there_is_room(log: SqliteTaskLog) -> None:
+async def test_a_full_disk_refuses_writes_until_there_is_room(store: SqliteStore) -> None:
     """Everybody in the batch hears it; nothing of it is kept; afterwards the store works as before."""
-    await log.write(creation())
+    await store.tasks.write(creation())
 
     def allow_pages(number: int) -> Callable[[sqlite3.Connection], None]:
         return lambda writer: writer.execute(f"PRAGMA max_page_count = {number}").close()
 
-    await log._writer.submit(allow_pages(1))  # SQLite makes that: no more than there are
+    await store._writer.submit(allow_pages(1))  # SQLite makes that: no more than there are
     large = ArtifactUpdate("t-1", "c-1", Artifact("a-1", (TextPart("x" * 100_000),)))
     writes = [Write(KEY, 1, (large,), TaskState.WORKING, NOON), addition(2)]
-    outcomes = await asyncio.gather(*[log.write(write) for write in writes], return_exceptions=True)
+    outcomes = await asyncio.gather(*[store.tasks.write(write) for write in writes], return_exceptions=True)
     assert isinstance(outcomes[0], StoreUnavailableError)
     assert "the disk is full" in str(outcomes[0])
     assert isinstance(outcomes[1], StoreError)
-    assert await read_seqs(log) == [1]
-    assert log.trouble() == "The store could not be written: the disk is full."
+    assert await read_seqs(store) == [1]
+    assert store.trouble() == "The store could not be written: the disk is full."
 
-    await log._writer.submit(allow_pages(1_000_000))
-    assert log.trouble() is None
-    await asyncio.gather(*[log.write(write) for write in writes])
-    assert await read_seqs(log) == [1, 2, 3]
+    await store._writer.submit(allow_pages(1_000_000))
+    assert store.trouble() is None
+    await asyncio.gather(*[store.tasks.write(write) for write in writes])
+    assert await read_seqs(store) == [1, 2, 3]
 
 
 def test_a_failing_disk_refuses_writes_until_it_works(path: Path) -> None:
@@ -209,28 +209,28 @@ def test_a_failing_disk_refuses_writes_until_it_works(path: Path) -> None:
         assert child.wait() == 0
 
 
-async def test_a_lock_of_another_program_refuses_writes_until_it_goes(log: SqliteTaskLog, path: Path) -> None:
+async def test_a_lock_of_another_program_refuses_writes_until_it_goes(store: SqliteStore, path: Path) -> None:
     """Reads go on meanwhile."""
-    await log.write(creation())
+    await store.tasks.write(creation())
     with locked(path):
-        outcomes = await asyncio.gather(log.write(addition(1)), log.delete(KEY), return_exceptions=True)
+        outcomes = await asyncio.gather(store.tasks.write(addition(1)), store.tasks.delete(KEY), return_exceptions=True)
         for outcome in outcomes:
             assert isinstance(outcome, StoreUnavailableError)
             assert "another process holds the database" in str(outcome)
-        assert await read_seqs(log) == [1]
-        assert await log.head(KEY) is not None
-        assert log.trouble() == "The store could not be written: another process holds the database."
-    await log.write(addition(1))
-    assert log.trouble() is None
-    assert await read_seqs(log) == [1, 2]
+        assert await read_seqs(store) == [1]
+        assert await store.tasks.head(KEY) is not None
+        assert store.trouble() == "The store could not be written: another process holds the database."
+    await store.tasks.write(addition(1))
+    assert store.trouble() is None
+    assert await read_seqs(store) == [1, 2]
 
 
-async def test_a_value_that_sqlite_refuses_spoils_one_batch_only(log: SqliteTaskLog) -> None:
+async def test_a_value_that_sqlite_refuses_spoils_one_batch_only(store: SqliteStore) -> None:
     """Such as a number of more than 64 bits, which no engine counts to."""
     with pytest.raises(StoreUnavailableError, match="int too large"):
-        await log.write(structs.replace(creation(), attempts=2**70))
-    await log.write(creation())
-    assert await read_seqs(log) == [1]
+        await store.tasks.write(structs.replace(creation(), attempts=2**70))
+    await store.tasks.write(creation())
+    assert await read_seqs(store) == [1]
 
 
 # --- files that are not ours, or not whole ----------------------------------------------------------------------------
@@ -238,7 +238,7 @@ async def test_a_value_that_sqlite_refuses_spoils_one_batch_only(log: SqliteTask
 
 async def refuse(path: Path, reason: str) -> None:
     with pytest.raises(StoreUnavailableError, match=reason) as refusal:
-        await SqliteTaskLog(path).open()
+        await SqliteStore(path).open()
     assert str(path) in str(refusal.value)
 
 
@@ -261,7 +261,7 @@ async def test_another_programs_database_is_refused_and_left_alone(path: Path) -
         assert other.execute("SELECT name FROM sqlite_schema").fetchall() == [("diary",)]
 
 
-async def test_conversations_are_for_the_eyes_of_their_owner_alone(log: SqliteTaskLog, path: Path) -> None:
+async def test_conversations_are_for_the_eyes_of_their_owner_alone(store: SqliteStore, path: Path) -> None:
     files = list(path.parent.glob(f"{path.name}*"))
     assert len(files) >= 3  # the database, its log, and who owns it
     assert {file.stat().st_mode & 0o077 for file in files} == {0}
@@ -272,9 +272,9 @@ async def test_a_missing_directory_is_named(tmp_path: Path) -> None:
 
 
 async def test_a_file_of_a_newer_schema_is_refused(path: Path) -> None:
-    log = SqliteTaskLog(path)
-    await log.open()
-    await log.close()
+    store = SqliteStore(path)
+    await store.open()
+    await store.close()
     with closing(sqlite3.connect(path)) as newer:
         newer.execute("PRAGMA user_version = 999")
     await refuse(path, "a newer Parley wrote this file")
@@ -282,11 +282,11 @@ async def test_a_file_of_a_newer_schema_is_refused(path: Path) -> None:
 
 async def fill(path: Path, *, events: int = 2_000) -> None:
     """A closed file with one long task."""
-    log = SqliteTaskLog(path)
-    await log.open()
-    await log.write(creation())
-    await asyncio.gather(*[log.write(addition(number)) for number in range(1, events)])
-    await log.close()
+    store = SqliteStore(path)
+    await store.open()
+    await store.tasks.write(creation())
+    await asyncio.gather(*[store.tasks.write(addition(number)) for number in range(1, events)])
+    await store.close()
 
 
 def damage(path: Path) -> None:
@@ -308,21 +308,21 @@ async def test_damage_that_is_met_later_ends_all_writing(
     """In a file too large to be looked through at its opening. What can be read is read; the log tells it once."""
     await fill(path)
     damage(path)
-    monkeypatch.setattr(sqlite_file, "check_quickly", lambda *_: None)
-    log = SqliteTaskLog(path)
-    await log.open()
-    await log.write(creation(TaskKey(ADA, "t-2")))
-    assert log.trouble() is None
+    monkeypatch.setattr(file, "check_quickly", lambda *_: None)
+    store = SqliteStore(path)
+    await store.open()
+    await store.tasks.write(creation(TaskKey(ADA, "t-2")))
+    assert store.trouble() is None
     for _ in range(2):
         with pytest.raises(StoreUnavailableError, match="the file is damaged"):
-            await read_seqs(log)
+            await read_seqs(store)
         with pytest.raises(StoreUnavailableError, match=r"The database file is damaged\. Stop the server"):
-            await log.write(creation(TaskKey(ADA, "t-3")))
-    assert log.trouble() == "The database file is damaged."
-    assert await log.head(TaskKey(ADA, "t-2")) is not None
-    assert await log.head(TaskKey(ADA, "t-3")) is None
+            await store.tasks.write(creation(TaskKey(ADA, "t-3")))
+    assert store.trouble() == "The database file is damaged."
+    assert await store.tasks.head(TaskKey(ADA, "t-2")) is not None
+    assert await store.tasks.head(TaskKey(ADA, "t-3")) is None
     assert len([record for record in caplog.records if record.levelname == "CRITICAL"]) == 1
-    await log.close()
+    await store.close()
 
 
 @pytest.mark.parametrize(
@@ -341,27 +341,27 @@ async def test_a_file_that_is_no_longer_at_its_path_acknowledges_nothing(
     """Nothing would be left of what is written there. It is noticed without a write too, and told in the log once."""
     path = tmp_path / "store" / "tasks.db"
     path.parent.mkdir()
-    log = SqliteTaskLog(path)
-    await log.open()
-    await log.write(creation())
-    assert log.trouble() is None
+    store = SqliteStore(path)
+    await store.open()
+    await store.tasks.write(creation())
+    assert store.trouble() is None
     change(path)
     for number in (1, 2):
         with pytest.raises(StoreUnavailableError, match=f"{what}.+Stop the server, put the file back, or a backup"):
-            await log.write(addition(number))
+            await store.tasks.write(addition(number))
     with pytest.raises(StoreUnavailableError, match=what):
-        await read_seqs(log)  # in a connection of its own, which would read another file
-    assert str(log.trouble()).startswith(what)
-    assert str(path) not in str(log.trouble())
-    assert await log.head(KEY) is not None
+        await read_seqs(store)  # in a connection of its own, which would read another file
+    assert str(store.trouble()).startswith(what)
+    assert str(path) not in str(store.trouble())
+    assert await store.tasks.head(KEY) is not None
     assert len([record for record in caplog.records if record.levelname == "CRITICAL"]) == 1
-    await log.close()
+    await store.close()
 
 
-async def test_a_damaged_value_says_so(log: SqliteTaskLog) -> None:
-    await log.write(creation())
-    await log._writer.submit(lambda writer: writer.execute("UPDATE events SET events = '{'"))
-    for reading in (log.task(KEY), read_seqs(log)):
+async def test_a_damaged_value_says_so(store: SqliteStore) -> None:
+    await store.tasks.write(creation())
+    await store._writer.submit(lambda writer: writer.execute("UPDATE events SET events = '{'"))
+    for reading in (store.tasks.read(KEY), read_seqs(store)):
         with pytest.raises(StoreUnavailableError, match="the file is damaged"):
             await reading
 
@@ -369,12 +369,12 @@ async def test_a_damaged_value_says_so(log: SqliteTaskLog) -> None:
 async def test_an_empty_file_becomes_a_store(path: Path) -> None:
     path.touch()
     for is_there in (False, True):
-        log = SqliteTaskLog(path)
-        await log.open()
-        assert (await log.head(KEY) is not None) is is_there
+        store = SqliteStore(path)
+        await store.open()
+        assert (await store.tasks.head(KEY) is not None) is is_there
         if not is_there:
-            await log.write(creation())
-        await log.close()
+            await store.tasks.write(creation())
+        await store.close()
 
 
 # --- names that no database can hold ----------------------------------------------------------------------------------
@@ -383,74 +383,83 @@ async def test_an_empty_file_becomes_a_store(path: Path) -> None:
 @pytest.mark.parametrize(
     "call",
     [
-        lambda log: log.write(creation(TaskKey(ADA, LONE_SURROGATE))),
-        lambda log: log.write(creation(TaskKey(Owner(LONE_SURROGATE, "ada"), "t"))),
-        lambda log: log.write(creation(TaskKey(ADA, "t"), new=structs.replace(NEW, agent=LONE_SURROGATE))),
-        lambda log: log.write(Write(KEY, 1, (chunk(1, LONE_SURROGATE),), TaskState.WORKING, NOON)),
-        lambda log: log.write(creation(TaskKey(ADA, "t"), sends=((SendKey(LONE_SURROGATE, b""), SendRecord(NOON)),))),
-        lambda log: log.head(TaskKey(ADA, LONE_SURROGATE)),
-        lambda log: log.task(TaskKey(ADA, LONE_SURROGATE)),
-        lambda log: log.events(TaskKey(ADA, LONE_SURROGATE), after=0, limit=1),
-        lambda log: log.list(ADA, TaskFilter(context_id=LONE_SURROGATE)),
-        lambda log: log.delete(TaskKey(ADA, LONE_SURROGATE)),
-        lambda log: log.find_send(ADA, SendKey(LONE_SURROGATE, b""), since=NOON),
-        lambda log: log.remember_send(ADA, SEND, SendRecord(NOON, LONE_SURROGATE)),
-        lambda log: log.put_push_config(KEY, PushConfig("https://hook.example", id=LONE_SURROGATE)),
-        lambda log: log.push_configs(TaskKey(ADA, LONE_SURROGATE)),
-        lambda log: log.delete_push_config(KEY, LONE_SURROGATE),
-        lambda log: log.remember(ContextKey(ADA, "cook", LONE_SURROGATE), "name", 1, at=NOON),
-        lambda log: log.remember(CONTEXT, "name", LONE_SURROGATE, at=NOON),
-        lambda log: log.recall(ContextKey(ADA, LONE_SURROGATE, "c-1")),
+        lambda store: store.tasks.write(creation(TaskKey(ADA, LONE_SURROGATE))),
+        lambda store: store.tasks.write(creation(TaskKey(Owner(LONE_SURROGATE, "ada"), "t"))),
+        lambda store: store.tasks.write(creation(TaskKey(ADA, "t"), new=structs.replace(NEW, agent=LONE_SURROGATE))),
+        lambda store: store.tasks.write(Write(KEY, 1, (chunk(1, LONE_SURROGATE),), TaskState.WORKING, NOON)),
+        lambda store: store.tasks.write(
+            creation(TaskKey(ADA, "t"), sends=((SendKey(LONE_SURROGATE, b""), SendRecord(NOON)),))
+        ),
+        lambda store: store.tasks.head(TaskKey(ADA, LONE_SURROGATE)),
+        lambda store: store.tasks.read(TaskKey(ADA, LONE_SURROGATE)),
+        lambda store: store.tasks.events(TaskKey(ADA, LONE_SURROGATE), after=0, limit=1),
+        lambda store: store.tasks.list(ADA, TaskFilter(context_id=LONE_SURROGATE)),
+        lambda store: store.tasks.delete(TaskKey(ADA, LONE_SURROGATE)),
+        lambda store: store.sends.find(ADA, SendKey(LONE_SURROGATE, b""), since=NOON),
+        lambda store: store.sends.put(ADA, SEND, SendRecord(NOON, LONE_SURROGATE)),
+        lambda store: store.outbox.put(KEY, PushConfig("https://hook.example", id=LONE_SURROGATE)),
+        lambda store: store.outbox.configs(TaskKey(ADA, LONE_SURROGATE)),
+        lambda store: store.outbox.delete(KEY, LONE_SURROGATE),
+        lambda store: store.contexts.put(ContextKey(ADA, "cook", LONE_SURROGATE), "name", 1, at=NOON),
+        lambda store: store.contexts.put(CONTEXT, "name", LONE_SURROGATE, at=NOON),
+        lambda store: store.contexts.get(ContextKey(ADA, LONE_SURROGATE, "c-1")),
     ],
 )
-async def test_half_of_a_surrogate_pair_is_refused(log: SqliteTaskLog, call) -> None:
+async def test_half_of_a_surrogate_pair_is_refused(store: SqliteStore, call) -> None:
     """Alone: a write in the same batch is not touched, and later ones are none the worse."""
-    await log.write(creation())
-    good = log.write(addition(1))
+    await store.tasks.write(creation())
+    good = store.tasks.write(addition(1))
     with pytest.raises(StoreError, match=r"Unicode|cannot be kept"):
-        await call(log)
+        await call(store)
     await good
-    await log.write(addition(2))
-    assert await read_seqs(log) == [1, 2, 3]
+    await store.tasks.write(addition(2))
+    assert await read_seqs(store) == [1, 2, 3]
 
 
 # --- settings ---------------------------------------------------------------------------------------------------------
 
 
-async def test_every_commit_of_the_writer_is_synced_and_readers_cannot_write(log: SqliteTaskLog, path: Path) -> None:
+async def test_every_commit_of_the_writer_is_synced_and_readers_cannot_write(store: SqliteStore, path: Path) -> None:
     """As SQLite itself says: nothing else shows it before the power fails."""
-    with closing(sqlite_file.connect_reader(path)) as reader, pytest.raises(sqlite3.OperationalError, match="readonly"):
+    with closing(file.connect_reader(path)) as reader, pytest.raises(sqlite3.OperationalError, match="readonly"):
         reader.execute("DELETE FROM sends")
     for setting, value in (("synchronous", 2), ("journal_mode", "wal"), ("foreign_keys", 1)):
         question = f"PRAGMA {setting}"
-        assert await log._writer.submit(lambda writer, ask=question: writer.execute(ask).fetchone()) == (value,)
+        assert await store._writer.submit(lambda writer, ask=question: writer.execute(ask).fetchone()) == (value,)
 
 
 # --- batches ----------------------------------------------------------------------------------------------------------
 
 
 async def test_waiting_writes_are_shared_out_to_transactions(
-    patient_log: SqliteTaskLog, path: Path, monkeypatch: pytest.MonkeyPatch
+    patient_log: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many wait, all of them are written, in order."""
-    monkeypatch.setattr(sqlite_writer, "MAX_BATCH", 3)
+    monkeypatch.setattr(writer, "MAX_BATCH", 3)
     with locked(path):
-        waiting = [patient_log.write(creation()), *(patient_log.write(addition(number)) for number in range(1, 11))]
+        waiting = [
+            patient_log.tasks.write(creation()),
+            *(patient_log.tasks.write(addition(number)) for number in range(1, 11)),
+        ]
     await asyncio.gather(*waiting)
     assert await read_seqs(patient_log) == list(range(1, 12))
 
 
-async def test_a_task_is_deleted_and_created_again_in_one_transaction(patient_log: SqliteTaskLog, path: Path) -> None:
+async def test_a_task_is_deleted_and_created_again_in_one_transaction(patient_log: SqliteStore, path: Path) -> None:
     """Each change sees what those before it left."""
-    await patient_log.write(creation())
+    await patient_log.tasks.write(creation())
     with locked(path):
         waiting = [
-            patient_log.write(addition(1)),
-            asyncio.ensure_future(patient_log.delete(KEY)),
-            asyncio.ensure_future(patient_log.put_push_config(KEY, PushConfig("https://hook.example"))),
+            patient_log.tasks.write(addition(1)),
+            asyncio.ensure_future(patient_log.tasks.delete(KEY)),
+            asyncio.ensure_future(patient_log.outbox.put(KEY, PushConfig("https://hook.example"))),
         ]
         await asyncio.sleep(0)  # the latter two are in line when they have begun
-        waiting += [patient_log.write(creation()), patient_log.write(addition(1)), patient_log.write(addition(9))]
+        waiting += [
+            patient_log.tasks.write(creation()),
+            patient_log.tasks.write(addition(1)),
+            patient_log.tasks.write(addition(9)),
+        ]
     outcomes = await asyncio.gather(*waiting, return_exceptions=True)
     assert [outcome if outcome is None or outcome is True else type(outcome) for outcome in outcomes] == [
         None,
@@ -464,48 +473,48 @@ async def test_a_task_is_deleted_and_created_again_in_one_transaction(patient_lo
 
 
 async def test_tasks_are_created_before_and_after_another_change_in_one_transaction(
-    patient_log: SqliteTaskLog, path: Path
+    patient_log: SqliteStore, path: Path
 ) -> None:
     """Each gets a number of its own, also those that the table does not know yet."""
     keys = [TaskKey(ADA, f"t-{number}") for number in range(6)]
     with locked(path):
-        waiting = [patient_log.write(creation(keys[0]))]
+        waiting = [patient_log.tasks.write(creation(keys[0]))]
         while not patient_log._writer._jobs.empty():  # until the writer has it, and waits for the lock
             await asyncio.sleep(0)
-        waiting += [patient_log.write(creation(key)) for key in keys[1:3]]
-        changing = asyncio.ensure_future(patient_log.put_push_config(keys[1], PushConfig("https://hook.example")))
+        waiting += [patient_log.tasks.write(creation(key)) for key in keys[1:3]]
+        changing = asyncio.ensure_future(patient_log.outbox.put(keys[1], PushConfig("https://hook.example")))
         waiting.append(changing)
         await asyncio.sleep(0)
-        waiting += [patient_log.write(creation(key)) for key in keys[3:]]
-        waiting += [patient_log.write(addition(1, key)) for key in keys]
+        waiting += [patient_log.tasks.write(creation(key)) for key in keys[3:]]
+        waiting += [patient_log.tasks.write(addition(1, key)) for key in keys]
     await asyncio.gather(*waiting)
-    assert [len(await patient_log.events(key, after=0, limit=9)) for key in keys] == [2] * 6
-    assert len(await patient_log.push_configs(keys[1])) == 1
+    assert [len(await patient_log.tasks.events(key, after=0, limit=9)) for key in keys] == [2] * 6
+    assert len(await patient_log.outbox.configs(keys[1])) == 1
 
 
 async def test_closing_waits_for_what_was_written(path: Path) -> None:
     """Although another program is in the way; what comes after it is refused."""
-    log = SqliteTaskLog(path, busy_timeout=30)
-    await log.open()
+    store = SqliteStore(path, busy_timeout=30)
+    await store.open()
     with locked(path):
-        waiting = [log.write(creation())]
-        while not log._writer._jobs.empty():  # until the writer has it, and waits for the lock
+        waiting = [store.tasks.write(creation())]
+        while not store._writer._jobs.empty():  # until the writer has it, and waits for the lock
             await asyncio.sleep(0)
-        waiting += [log.write(addition(number)) for number in range(1, 5)]
-        closing_log = asyncio.ensure_future(log.close())
-        while log._writer._stopped is not None:  # until closing is under way
+        waiting += [store.tasks.write(addition(number)) for number in range(1, 5)]
+        closing_log = asyncio.ensure_future(store.close())
+        while store._writer._stopped is not None:  # until closing is under way
             await asyncio.sleep(0)
-        late = log.write(addition(5))
+        late = store.tasks.write(addition(5))
     await closing_log
     assert [done.done() for done in waiting] == [True] * 5
     with pytest.raises(StoreUnavailableError, match="not open"):
         await late
 
 
-async def test_a_write_whose_waiter_is_cancelled_happens_all_the_same(patient_log: SqliteTaskLog, path: Path) -> None:
+async def test_a_write_whose_waiter_is_cancelled_happens_all_the_same(patient_log: SqliteStore, path: Path) -> None:
     """Those behind it count on it."""
     with locked(path):
-        first, second = patient_log.write(creation()), patient_log.write(addition(1))
+        first, second = patient_log.tasks.write(creation()), patient_log.tasks.write(addition(1))
         first.cancel()
     await second
     assert await read_seqs(patient_log) == [1, 2]
@@ -513,55 +522,55 @@ async def test_a_write_whose_waiter_is_cancelled_happens_all_the_same(patient_lo
 
 def test_a_loop_that_is_gone_is_not_missed(path: Path) -> None:
     """A program that ends its loop without closing the log sees no traceback, and the write is there."""
-    log = SqliteTaskLog(path, busy_timeout=30)
+    store = SqliteStore(path, busy_timeout=30)
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
 
         async def forget_to_close() -> None:
-            await log.open()
+            await store.open()
             other.execute("BEGIN IMMEDIATE")
-            log.write(creation())
+            store.tasks.write(creation())
 
         asyncio.run(forget_to_close())
         other.execute("ROLLBACK")
 
-    log._writer._jobs.put(None)  # the end of the process would end the thread
+    store._writer._jobs.put(None)  # the end of the process would end the thread
     (writer,) = [thread for thread in threading.enumerate() if thread.name == "parley-sqlite-writer"]
     writer.join(5)
     assert not writer.is_alive()
-    asyncio.run(log._close_readers())
+    asyncio.run(store._close_readers())
     with closing(sqlite3.connect(path)) as shell:
         assert shell.execute("SELECT count(*) FROM events").fetchone() == (1,)
 
 
 async def test_a_log_that_is_not_open_says_so(path: Path) -> None:
-    log = SqliteTaskLog(path)
+    store = SqliteStore(path)
     calls: list[Callable[[], Awaitable[object]]] = [
-        lambda: log.write(creation()),
-        lambda: log.head(KEY),
-        lambda: read_seqs(log),
-        lambda: log.delete(KEY),
-        lambda: log.find_send(ADA, SEND, since=NOON),
-        lambda: log.remember_send(ADA, SEND, SendRecord(NOON)),
+        lambda: store.tasks.write(creation()),
+        lambda: store.tasks.head(KEY),
+        lambda: read_seqs(store),
+        lambda: store.tasks.delete(KEY),
+        lambda: store.sends.find(ADA, SEND, since=NOON),
+        lambda: store.sends.put(ADA, SEND, SendRecord(NOON)),
     ]
     for _ in range(2):
         for call in calls:
             with pytest.raises(StoreUnavailableError, match="not open"):
                 await call()
-        await log.close()
-        await log.open()  # and closed again it is as before
-        await log.close()
+        await store.close()
+        await store.open()  # and closed again it is as before
+        await store.close()
 
 
 # --- sends without a look into the file -------------------------------------------------------------------------------
 
 
-async def asks_the_file(log: SqliteTaskLog, send: SendKey, since: datetime) -> tuple[SendRecord | None, bool]:
+async def asks_the_file(store: SqliteStore, send: SendKey, since: datetime) -> tuple[SendRecord | None, bool]:
     """What became of a message, and whether that took a question."""
-    assert log._reader is not None
+    assert store._reader is not None
     statements: list[str] = []
-    log._reader.set_trace_callback(statements.append)
-    record = await log.find_send(ADA, send, since=since)
-    log._reader.set_trace_callback(None)
+    store._reader.set_trace_callback(statements.append)
+    record = await store.sends.find(ADA, send, since=since)
+    store._reader.set_trace_callback(None)
     return record, bool(statements)
 
 
@@ -569,70 +578,72 @@ async def test_a_message_that_was_not_sent_lately_is_known_to_be_new(path: Path)
     """Also after a restart. One that was sent is looked for, and one whose window is over is new again."""
     record = SendRecord(NOON, "t-1")
     reply = SendRecord(NOON, reply=Message("m-9", Role.AGENT, (TextPart("Hello"),)))
-    log = SqliteTaskLog(path)
-    await log.open()
-    assert await asks_the_file(log, SEND, NOON) == (None, False)
-    await log.write(creation(sends=((SEND, record),)))
-    await log.remember_send(ADA, SendKey("direct", b""), reply)
+    store = SqliteStore(path)
+    await store.open()
+    assert await asks_the_file(store, SEND, NOON) == (None, False)
+    await store.tasks.write(creation(sends=((SEND, record),)))
+    await store.sends.put(ADA, SendKey("direct", b""), reply)
     for _ in range(2):
-        assert await asks_the_file(log, SEND, NOON) == (record, True)
-        assert await asks_the_file(log, SendKey("direct", b""), NOON) == (reply, True)
-        assert await asks_the_file(log, SendKey("other", b""), NOON) == (None, False)
-        assert await asks_the_file(log, SEND, NOON + timedelta(seconds=1)) == (None, False)
-        await log.close()
-        await log.open()
-    await log.close()
+        assert await asks_the_file(store, SEND, NOON) == (record, True)
+        assert await asks_the_file(store, SendKey("direct", b""), NOON) == (reply, True)
+        assert await asks_the_file(store, SendKey("other", b""), NOON) == (None, False)
+        assert await asks_the_file(store, SEND, NOON + timedelta(seconds=1)) == (None, False)
+        await store.close()
+        await store.open()
+    await store.close()
 
 
 async def test_messages_that_share_a_place_are_looked_for(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody gets another's answer, and an earlier one does not hide a later one."""
-    monkeypatch.setattr(sqlite_sends, "PLACES", 1)
-    log = SqliteTaskLog(path)
-    await log.open()
-    await log.write(creation(sends=((SEND, SendRecord(minute(1), "t-1")), (SendKey("late", b""), SendRecord(NOON)))))
-    assert await asks_the_file(log, SEND, minute(1)) == (SendRecord(minute(1), "t-1"), True)
-    assert await asks_the_file(log, SendKey("other", b""), minute(1)) == (None, True)
-    await log.close()
+    monkeypatch.setattr(recent_sends, "PLACES", 1)
+    store = SqliteStore(path)
+    await store.open()
+    await store.tasks.write(
+        creation(sends=((SEND, SendRecord(minute(1), "t-1")), (SendKey("late", b""), SendRecord(NOON))))
+    )
+    assert await asks_the_file(store, SEND, minute(1)) == (SendRecord(minute(1), "t-1"), True)
+    assert await asks_the_file(store, SendKey("other", b""), minute(1)) == (None, True)
+    await store.close()
 
 
 async def test_messages_of_earlier_that_were_too_many_to_read_are_looked_for(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The latest are known, and so is what is sent from then on."""
-    log = SqliteTaskLog(path)
-    await log.open()
+    store = SqliteStore(path)
+    await store.open()
     for number in range(4):
-        await log.remember_send(ADA, SendKey(str(number), b""), SendRecord(minute(number)))
-    await log.close()
-    monkeypatch.setattr(sqlite_sends, "READ_AT_OPENING", 2)
-    await log.open()
+        await store.sends.put(ADA, SendKey(str(number), b""), SendRecord(minute(number)))
+    await store.close()
+    monkeypatch.setattr(recent_sends, "READ_AT_OPENING", 2)
+    await store.open()
     for number in range(4):
-        assert await log.find_send(ADA, SendKey(str(number), b""), since=NOON) == SendRecord(minute(number))
-    assert await asks_the_file(log, SendKey("new", b""), minute(2)) == (None, True)
-    assert await asks_the_file(log, SendKey("new", b""), minute(3)) == (None, False)
-    assert await asks_the_file(log, SendKey("3", b""), minute(3)) == (SendRecord(minute(3)), True)
-    await log.close()
+        assert await store.sends.find(ADA, SendKey(str(number), b""), since=NOON) == SendRecord(minute(number))
+    assert await asks_the_file(store, SendKey("new", b""), minute(2)) == (None, True)
+    assert await asks_the_file(store, SendKey("new", b""), minute(3)) == (None, False)
+    assert await asks_the_file(store, SendKey("3", b""), minute(3)) == (SendRecord(minute(3)), True)
+    await store.close()
 
 
 # --- what is in the file ----------------------------------------------------------------------------------------------
 
 
-async def test_a_deleted_task_leaves_no_row_in_any_table(log: SqliteTaskLog, path: Path) -> None:
+async def test_a_deleted_task_leaves_no_row_in_any_table(store: SqliteStore, path: Path) -> None:
     sends = ((SEND, SendRecord(NOON, "t-1")),)
-    await log.write(Write(KEY, 0, EVERYTHING, TaskState.COMPLETED, NOON, NEW, fold(None, EVERYTHING), sends))
-    await log.put_push_config(KEY, PushConfig("https://hook.example", id="h"))
+    await store.tasks.write(Write(KEY, 0, EVERYTHING, TaskState.COMPLETED, NOON, NEW, fold(None, EVERYTHING), sends))
+    await store.outbox.put(KEY, PushConfig("https://hook.example", id="h"))
     with closing(sqlite3.connect(path)) as shell:
         tables = [name for (name,) in shell.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
         kept = {name for name in tables if shell.execute(f"SELECT count(*) FROM {name}").fetchone() != (0,)}
         assert kept == {"tasks", "events", "snapshots", "sends", "push_configs"}
-        await log.delete(KEY)
+        await store.tasks.delete(KEY)
         assert {name for name in tables if shell.execute(f"SELECT count(*) FROM {name}").fetchone() != (0,)} == set()
 
 
-async def test_people_can_look_into_the_file(log: SqliteTaskLog, path: Path) -> None:
+async def test_people_can_look_into_the_file(store: SqliteStore, path: Path) -> None:
     """Values are JSON text, moments are numbers that SQLite's own functions understand."""
-    await log.write(creation())
-    await log.write(addition(1))
+    await store.tasks.write(creation())
+    await store.tasks.write(addition(1))
     with closing(sqlite3.connect(path)) as shell:
         texts = shell.execute(
             """
@@ -645,69 +656,71 @@ async def test_people_can_look_into_the_file(log: SqliteTaskLog, path: Path) -> 
         assert moment == "2026-03-01 12:00:00"
 
 
-async def test_an_event_costs_the_same_however_much_there_is(log: SqliteTaskLog, path: Path) -> None:
+async def test_an_event_costs_the_same_however_much_there_is(store: SqliteStore, path: Path) -> None:
     """Counted in pages written: neither earlier events nor a large snapshot are written again."""
     large = ArtifactUpdate("t-1", "c-1", Artifact("a-1", (TextPart("x" * 1_000_000),)))
     wal = path.with_name("tasks.db-wal")
-    await log._writer.submit(lambda writer: writer.execute("PRAGMA wal_autocheckpoint = 0").close())
-    await log.write(creation())
+    await store._writer.submit(lambda writer: writer.execute("PRAGMA wal_autocheckpoint = 0").close())
+    await store.tasks.write(creation())
     events = (large, *(chunk(number) for number in range(3_000)))
     snapshot = fold(None, (*EVERYTHING[:1], *events))
-    await log.write(structs.replace(addition(1), events=events, snapshot=snapshot))
+    await store.tasks.write(structs.replace(addition(1), events=events, snapshot=snapshot))
     before = wal.stat().st_size
     for number in range(10):
-        await log.write(addition(3_002 + number))
+        await store.tasks.write(addition(3_002 + number))
     assert wal.stat().st_size - before <= 10 * 4 * 4_200  # the task's row, the last page of events, at times a new one
 
 
 @pytest.mark.parametrize("text", ["a few words", "x" * 2_000], ids=["in rows of many", "each in a row of its own"])
-async def test_pages_begin_and_end_anywhere_in_a_write(log: SqliteTaskLog, text: str) -> None:
+async def test_pages_begin_and_end_anywhere_in_a_write(store: SqliteStore, text: str) -> None:
     """However its events are shared out to rows."""
-    await log.write(creation())
+    await store.tasks.write(creation())
     events = tuple(
         ArtifactUpdate("t-1", "c-1", Artifact("a-1", (TextPart(f"{number} {text}"),))) for number in range(200)
     )
-    await log.write(Write(KEY, 1, events, TaskState.WORKING, NOON))
-    await log.write(addition(201))
-    everything = await log.events(KEY, after=0, limit=1_000)
+    await store.tasks.write(Write(KEY, 1, events, TaskState.WORKING, NOON))
+    await store.tasks.write(addition(201))
+    everything = await store.tasks.events(KEY, after=0, limit=1_000)
     assert [seq for seq, _ in everything] == list(range(1, 203))
     assert tuple(event for _, event in everything[1:-1]) == events
     for after in (0, 1, 2, 63, 64, 65, 66, 200, 201, 202):
         for limit in (1, 2, 63, 64, 65, 130):
-            assert list(await log.events(KEY, after=after, limit=limit)) == list(everything[after : after + limit])
+            assert list(await store.tasks.events(KEY, after=after, limit=limit)) == list(
+                everything[after : after + limit]
+            )
     seen: list[tuple[int, TaskEvent]] = []
-    while page := await log.events(KEY, after=len(seen), limit=1_000, size=5_000):
+    while page := await store.tasks.events(KEY, after=len(seen), limit=1_000, size=5_000):
         assert len(page) <= 65  # rows are read whole: one of 64 that goes beyond the size, and one before it
         seen += page
     assert seen == list(everything)
-    stored = await log.task(KEY)
+    stored = await store.tasks.read(KEY)
     assert stored is not None
     assert stored.events == tuple(event for _, event in everything)
 
 
 async def test_a_task_of_an_earlier_version_is_listed_although_its_artifacts_are_within_its_snapshot(
-    log: SqliteTaskLog, path: Path
+    store: SqliteStore, path: Path
 ) -> None:
-    await log.write(creation())
+    await store.tasks.write(creation())
     snapshot = fold(None, (*creation().events, *addition(1).events))
-    await log.write(structs.replace(addition(1), snapshot=snapshot))
-    await log.write(addition(2))
+    await store.tasks.write(structs.replace(addition(1), snapshot=snapshot))
+    await store.tasks.write(addition(2))
     with closing(sqlite3.connect(path, isolation_level=None)) as file:
         file.execute("UPDATE snapshots SET snapshot = ?, artifacts = NULL", (encode(snapshot),))
         file.execute("UPDATE events SET is_unlisted = 0")
-    whole = await log.task(KEY)
+    whole = await store.tasks.read(KEY)
     assert whole is not None
     assert whole.snapshot == snapshot
-    assert list(await log.tasks([KEY], artifacts=False)) == [whole]
+    assert list(await store.tasks.read_many([KEY], artifacts=False)) == [whole]
 
 
-async def test_no_question_reads_a_whole_table(log: SqliteTaskLog) -> None:
+async def test_no_question_reads_a_whole_table(store: SqliteStore) -> None:
     """Each statement that runs is explained: SQLite searches, in an index that begins with tenant and owner or id."""
-    await log.write(creation(sends=((SEND, SendRecord(NOON, "t-1")),)))
-    assert log._reader is not None
+    await store.tasks.write(creation(sends=((SEND, SendRecord(NOON, "t-1")),)))
+    assert store._reader is not None
     statements: list[str] = []
-    log._reader.set_trace_callback(statements.append)
-    log._thread_readers.append(log._reader)  # nothing runs at the same time here
+    store._reader.set_trace_callback(statements.append)
+    store._thread_readers.append(store._reader)  # nothing runs at the same time here
     for query in (
         TaskFilter(),
         TaskFilter(agent="cook", after=(NOON, "t-1")),
@@ -715,21 +728,21 @@ async def test_no_question_reads_a_whole_table(log: SqliteTaskLog) -> None:
         TaskFilter(context_id="c-1", state=TaskState.WORKING, after=(NOON, "t-1")),
         TaskFilter(status_at_or_after=NOON),
     ):
-        await log.list(ADA, query)
-    await log.unfinished()
-    await log.task(KEY)
-    await log.events(KEY, after=0, limit=9)
-    await log.push_configs(KEY)
-    await log.find_send(ADA, SEND, since=NOON)
-    await log.recall(CONTEXT)
-    await log.forget_contexts(before=NOON, limit=9)
-    log._thread_readers.remove(log._reader)
-    log._reader.set_trace_callback(None)
+        await store.tasks.list(ADA, query)
+    await store.tasks.unfinished()
+    await store.tasks.read(KEY)
+    await store.tasks.events(KEY, after=0, limit=9)
+    await store.outbox.configs(KEY)
+    await store.sends.find(ADA, SEND, since=NOON)
+    await store.contexts.get(CONTEXT)
+    await store.contexts.delete_unused(before=NOON, limit=9)
+    store._thread_readers.remove(store._reader)
+    store._reader.set_trace_callback(None)
 
     questions = {statement for statement in statements if "SELECT" in statement}
     assert len(questions) >= 15
     for question in questions:
-        plan = [row[3] for row in log._reader.execute(f"EXPLAIN QUERY PLAN {question}")]
+        plan = [row[3] for row in store._reader.execute(f"EXPLAIN QUERY PLAN {question}")]
         assert not [step for step in plan if step.startswith("SCAN") and "tasks_unfinished" not in step], question
         assert not [step for step in plan if step.endswith("(tenant=?)")], question
         if "context = " not in question:  # the few tasks of a context are sorted

@@ -11,11 +11,11 @@ import pytest
 from parley.protocol.lifecycle import fold
 from parley.protocol.push import PushConfig
 from parley.protocol.tasks import TaskState
-from parley.stores import sqlite_care
 from parley.stores.interface import SendRecord, StoreUnavailableError, TaskKey, Write
-from parley.stores.sqlite import SqliteTaskLog
-from parley.stores.sqlite_care import Findings, Looking
-from parley.stores.sqlite_file import APPLICATION_ID
+from parley.stores.sqlite import care
+from parley.stores.sqlite.care import Findings, Looking
+from parley.stores.sqlite.file import APPLICATION_ID
+from parley.stores.sqlite.store import SqliteStore
 from parley.testing.stores import ADA, CONTEXT, EVERYTHING, KEY, NEW, NOON, SEND, addition, creation
 
 pytestmark = pytest.mark.anyio
@@ -31,20 +31,20 @@ def back_up(path: Path, target: Path) -> None:
 
 async def fill(path: Path) -> None:
     """A closed file with six tasks and one of everything else."""
-    log = SqliteTaskLog(path)
-    await log.open()
+    store = SqliteStore(path)
+    await store.open()
     whole = Write(
         KEY, 0, EVERYTHING, TaskState.WORKING, NOON, NEW, fold(None, EVERYTHING), ((SEND, SendRecord(NOON, "t-1")),)
     )
-    await log.write(whole)
-    await log.put_push_config(KEY, PushConfig("https://hook.example", id="h"))
-    await log.remember(CONTEXT, "name", "Ada", at=NOON)
+    await store.tasks.write(whole)
+    await store.outbox.put(KEY, PushConfig("https://hook.example", id="h"))
+    await store.contexts.put(CONTEXT, "name", "Ada", at=NOON)
     for number in range(2, 7):
         key = TaskKey(ADA, f"t-{number}")
-        await log.write(creation(key))
+        await store.tasks.write(creation(key))
         for after in range(1, 4):
-            await log.write(addition(after, key))
-    await log.close()
+            await store.tasks.write(addition(after, key))
+    await store.close()
 
 
 async def test_a_whole_file_has_nothing_wrong(tmp_path: Path) -> None:
@@ -100,11 +100,11 @@ async def test_what_breaks_the_rules_of_the_log_is_named(tmp_path: Path) -> None
 
 async def test_damaged_pages_are_found_and_not_copied(tmp_path: Path) -> None:
     path, target = tmp_path / "tasks.db", tmp_path / "copy.db"
-    log = SqliteTaskLog(path)
-    await log.open()
-    await log.write(creation())
-    await asyncio.gather(*[log.write(addition(number)) for number in range(1, 400)])
-    await log.close()
+    store = SqliteStore(path)
+    await store.open()
+    await store.tasks.write(creation())
+    await asyncio.gather(*[store.tasks.write(addition(number)) for number in range(1, 400)])
+    await store.close()
     content = path.read_bytes()
     begin = content.index(b"chunk 200") // 4096 * 4096
     path.write_bytes(content[:begin] + bytes(4096) + content[begin + 4096 :])
@@ -120,16 +120,16 @@ async def test_a_copy_is_of_one_moment_although_the_file_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A write after each page that is copied; and a check beside it. The copy is a store, for its owner's eyes only."""
-    monkeypatch.setattr(sqlite_care, "PAGES_AT_ONCE", 1)
+    monkeypatch.setattr(care, "PAGES_AT_ONCE", 1)
     path, target = tmp_path / "tasks.db", tmp_path / "copy.db"
-    log = SqliteTaskLog(path)
-    await log.open()
-    await log.write(creation())
-    await log.write(addition(1))
+    store = SqliteStore(path)
+    await store.open()
+    await store.tasks.write(creation())
+    await store.tasks.write(addition(1))
     loop, seq, told = asyncio.get_running_loop(), 2, list[str]()
 
     async def write() -> None:
-        await log.write(addition(seq))
+        await store.tasks.write(addition(seq))
 
     def tell(text: str) -> None:
         nonlocal seq
@@ -143,11 +143,11 @@ async def test_a_copy_is_of_one_moment_although_the_file_is_written(
     assert told[-2:] == ["Copying: 100 % …", "Looking at the copy …"]
     assert check(path).wrong == check(target).wrong == ()
     assert {file.name for file in tmp_path.glob("*copy*")} == {"copy.db"}
-    assert [head.last_seq for head in await log.unfinished()] == [seq]
-    await log.close()
+    assert [head.last_seq for head in await store.tasks.unfinished()] == [seq]
+    await store.close()
 
     assert target.stat().st_mode & 0o077 == 0
-    copy = SqliteTaskLog(target)
+    copy = SqliteStore(target)
     await copy.open()
     assert [number for number, _ in await copy.events(KEY, after=0, limit=9)] == [1, 2]
     await copy.write(addition(2))

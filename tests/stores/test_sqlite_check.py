@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from parley.stores.sqlite_check import check_quickly
+from parley.stores.sqlite.check import check_quickly
 
 
 def test_a_check_that_takes_too_long_is_given_up(caplog: pytest.LogCaptureFixture) -> None:

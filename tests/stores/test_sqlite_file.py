@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from parley.stores.interface import StoreUnavailableError
-from parley.stores.sqlite_file import APPLICATION_ID, explain, migrate, migrations
+from parley.stores.sqlite.file import APPLICATION_ID, explain, migrate, migrations
 
 PATH = Path("/somewhere/tasks.db")
 ADD_NOTES = "CREATE TABLE notes (note TEXT);"

@@ -4,13 +4,13 @@ from random import Random
 
 import pytest
 
-from parley.stores.memory import MemoryTaskLog
-from parley.testing.stores import MakeStore, TaskLogSuite
+from parley.stores.memory import MemoryStore
+from parley.testing.stores import MakeStore, StoreSuite
 from parley.testing.suspending import suspending
 
 
-class TestSuspendingTaskLog(TaskLogSuite):
+class TestSuspendingTaskLog(StoreSuite):
     @pytest.fixture
     def make_store(self) -> MakeStore:
-        log = suspending(MemoryTaskLog(), Random(1))
-        return lambda: log
+        store = suspending(MemoryStore(), Random(1))
+        return lambda: store

@@ -8,7 +8,7 @@ import sys
 from collections import deque
 from collections.abc import Awaitable
 
-from parley.stores.sqlite import SqliteTaskLog
+from parley.stores.sqlite.store import SqliteStore
 from parley.testing.stores import KEY, addition, creation
 
 AHEAD = 40
@@ -16,16 +16,16 @@ AHEAD = 40
 
 
 async def main(path: str) -> None:
-    log = SqliteTaskLog(path)
-    await log.open()
+    store = SqliteStore(path)
+    await store.open()
     print("open", flush=True)
-    head = await log.head(KEY)
+    head = await store.tasks.head(KEY)
     if head is None:
-        await log.write(creation())
+        await store.tasks.write(creation())
     seq = head.last_seq if head is not None else 1
     waiting: deque[tuple[int, Awaitable[None]]] = deque()
     while True:
-        waiting.append((seq + 1, log.write(addition(seq))))
+        waiting.append((seq + 1, store.tasks.write(addition(seq))))
         seq += 1
         if len(waiting) == AHEAD:
             written, done = waiting.popleft()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from parley.protocol.errors import LocalProtocolError
 from parley.protocol.jsonvalue import JsonValue
 from parley.stores.encoding import encode
-from parley.stores.interface import ContextKey, Owner, TaskFilter, TaskLog
+from parley.stores.interface import ContextKey, Owner, Store, TaskFilter
 
 if TYPE_CHECKING:
     from parley.engine.clock import Clock
@@ -25,7 +25,7 @@ class Contexts:
 
     def __init__(
         self,
-        log: TaskLog,
+        store: Store,
         views: Views,
         owner: Owner,
         *,
@@ -35,7 +35,7 @@ class Contexts:
         before_change: Callable[[], Awaitable[None]],
     ) -> None:
         """`before_change` returns when a change may be made: once the task that makes it is durable."""
-        self._log = log
+        self._store = store
         self._views = views
         self._owner = owner
         self._agent = agent
@@ -46,13 +46,13 @@ class Contexts:
     async def tasks_of_context(self, context_id: str) -> tuple[Task, ...]:
         """The latest tasks of a context, oldest first."""
         query = TaskFilter(agent=self._agent, context_id=context_id, limit=TASKS_OF_CONTEXT)
-        found = await self._log.list(self._owner, query)
+        found = await self._store.tasks.list(self._owner, query)
         heads = sorted(found.heads, key=lambda head: head.created_at)
         return tuple([await self._views.task(head.key) for head in heads])
 
     async def recall(self, context_id: str) -> dict[str, JsonValue]:
         """The values kept for a context."""
-        return await self._log.recall(self._key(context_id))
+        return await self._store.contexts.get(self._key(context_id))
 
     async def remember(self, context_id: str, name: str, value: JsonValue) -> None:
         """Keep a value for a context; None forgets it.
@@ -63,7 +63,7 @@ class Contexts:
         await self._before_change()
         if value is not None:
             self._check_room(await self.recall(context_id), name, value)
-        await self._log.remember(self._key(context_id), name, value, at=self._clock.now())
+        await self._store.contexts.put(self._key(context_id), name, value, at=self._clock.now())
 
     def _check_room(self, kept: dict[str, JsonValue], name: str, value: JsonValue) -> None:
         limits, size = self._limits, _size(name, value)

@@ -24,7 +24,7 @@ from parley.engine.delivery_turns import Outcome, Turn, Turns
 from parley.engine.notifications import Notification, notification_of
 from parley.engine.observer import DeliveryOutcome, Observer
 from parley.protocol.errors import ParleyError
-from parley.stores.interface import Owner, StoreError, TaskKey, TaskLog, Webhook
+from parley.stores.interface import Owner, Store, StoreError, TaskKey, Webhook
 
 logger = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ class Deliveries:
 
     def __init__(
         self,
-        log: TaskLog,
+        store: Store,
         sender: Sender,
         *,
         clock: Clock | None = None,
@@ -81,7 +81,7 @@ class Deliveries:
         observer: Observer | None = None,
         chance: Callable[[], float] = random.random,
     ) -> None:
-        self._log = log
+        self._store = store
         self._sender = sender
         self._clock: Clock = clock or SystemClock()
         self._limits = limits or DeliveryLimits()
@@ -182,7 +182,7 @@ class Deliveries:
     async def _undelivered(self, after: Webhook | Owner | None, owner: Owner | None = None) -> Sequence[Webhook]:
         while True:
             try:
-                return await self._log.undelivered(after=after, owner=owner, limit=LOADED_AT_ONCE)
+                return await self._store.outbox.undelivered(after=after, owner=owner, limit=LOADED_AT_ONCE)
             except StoreError as error:
                 logger.warning("Webhooks could not be looked up: %s", error)
                 await self._clock.sleep(STORE_PAUSE)
@@ -200,7 +200,7 @@ class Deliveries:
         """Find out which webhooks of the tasks that have news are behind."""
         for key in self._news:
             try:
-                webhooks = await self._log.webhooks(key)
+                webhooks = await self._store.outbox.webhooks(key)
             except StoreError as error:
                 fields = {"task": key.task_id}
                 logger.warning("Task %s: its webhooks could not be looked up: %s", key.task_id, error, extra=fields)
@@ -287,7 +287,9 @@ class Deliveries:
         pending = turn.pending
         key, config_id = pending.key, pending.config_id
         pending.has_news = pending.was_corrected = False
-        webhooks = [webhook for webhook in await self._log.webhooks(key) if (webhook.config.id or "") == config_id]
+        webhooks = [
+            webhook for webhook in await self._store.outbox.webhooks(key) if (webhook.config.id or "") == config_id
+        ]
         if not webhooks:
             return None
         webhook = webhooks[0]
@@ -297,11 +299,11 @@ class Deliveries:
             return await self._give_up_waiting(turn, webhook)
         seq = max(webhook.delivered_seq, pending.unmarked_seq)
         marked = webhook.delivered_seq
-        events = await self._log.events(key, after=seq, limit=self._limits.turn_events)
+        events = await self._store.tasks.events(key, after=seq, limit=self._limits.turn_events)
         for seq, event in events:
             if not self._is_running:
                 return 0.0
-            notification = await notification_of(self._log, webhook, seq, event)
+            notification = await notification_of(self._store, webhook, seq, event)
             if notification is None:
                 continue
             if self._is_long_enough(turn):
@@ -310,11 +312,11 @@ class Deliveries:
             if pause is not None:
                 return pause
             pending.unmarked_seq = seq
-            if not await self._log.mark_delivered(key, config_id, seq):
+            if not await self._store.outbox.mark_delivered(key, config_id, seq):
                 return None
             marked, pending.unmarked_seq = seq, 0
         if seq > marked:
-            await self._log.mark_delivered(key, config_id, seq)
+            await self._store.outbox.mark_delivered(key, config_id, seq)
         return 0.0 if len(events) == self._limits.turn_events else None
 
     def _is_long_enough(self, turn: Turn) -> bool:
@@ -366,10 +368,10 @@ class Deliveries:
         Each further event would take as long as this one, and a receiver that was gone for so long must read the task
         anyway. The last event says where the task stands.
         """
-        head = await self._log.head(pending.key)
+        head = await self._store.tasks.head(pending.key)
         if head is None or head.last_seq == notification.seq:
             return None
-        await self._log.mark_delivered(pending.key, pending.config_id, head.last_seq - 1)
+        await self._store.outbox.mark_delivered(pending.key, pending.config_id, head.last_seq - 1)
         logger.error(
             "%s: events up to %d are not delivered",
             _name(notification),
@@ -381,7 +383,7 @@ class Deliveries:
     async def _give_up_waiting(self, turn: Turn, webhook: Webhook) -> None:
         """Drop what a webhook should have been told while its host gave no answer to all attempts of others."""
         key, config_id = turn.pending.key, turn.pending.config_id
-        await self._log.mark_delivered(key, config_id, webhook.last_seq)
+        await self._store.outbox.mark_delivered(key, config_id, webhook.last_seq)
         text = "Task %s, webhook %r: events up to %d are not delivered: %s gave no answer to %d calls"
         fields = {"task": key.task_id, "webhook": config_id}
         logger.error(text, key.task_id, config_id, webhook.last_seq, turn.route.host, turn.route.failures, extra=fields)

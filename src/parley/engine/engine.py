@@ -55,10 +55,10 @@ from parley.protocol.tasks import Task, TaskState, TaskStatus
 from parley.protocol.versions import Version
 from parley.stores.interface import (
     ConflictError,
+    Store,
     StoreError,
     TaskHead,
     TaskKey,
-    TaskLog,
     Write,
 )
 
@@ -77,7 +77,7 @@ class Engine:
     def __init__(
         self,
         program: Program,
-        log: TaskLog,
+        store: Store,
         *,
         limits: Limits | None = None,
         clock: Clock | None = None,
@@ -90,23 +90,23 @@ class Engine:
     ) -> None:
         self.program = program
         self.limits = limits or Limits()
-        self._log = log
+        self._store = store
         self._clock: Clock = clock or SystemClock()
         self._new_id = new_id
         self._retention = Retention(retention, self._clock) if retention is not None else None
         self._drain_seconds = drain_seconds
         self._observer = observer
         self._draining: asyncio.Task[None] | None = None
-        self._feeds = Feeds(log, self.limits)
-        self._views = Views(log, self._feeds, self.limits, agent=program.id)
-        self._sends = Sends(log, self._clock, agent=program.id, seconds=self.limits.idempotency_seconds)
+        self._feeds = Feeds(store, self.limits)
+        self._views = Views(store, self._feeds, self.limits, agent=program.id)
+        self._sends = Sends(store, self._clock, agent=program.id, seconds=self.limits.idempotency_seconds)
         self._supervisor = Supervisor(
             limits=self.limits, clock=self._clock, new_id=new_id, on_end=self._run_ended, observer=observer
         )
         self._background: set[asyncio.Task[None]] = set()
         self._watchdog = Watchdog(self.limits.blocked_seconds, self._supervisor.run_of, self._loop_was_blocked)
         self.webhooks = Webhooks(
-            log,
+            store,
             self._views,
             self.limits,
             agent=program.id,
@@ -116,7 +116,7 @@ class Engine:
         )
         self._reception = Reception(
             program=program,
-            log=log,
+            store=store,
             feeds=self._feeds,
             views=self._views,
             sends=self._sends,
@@ -125,7 +125,7 @@ class Engine:
             clock=self._clock,
             new_id=new_id,
             limits=self.limits,
-            store_health=store_health or StoreHealth(log, self._clock),
+            store_health=store_health or StoreHealth(store, self._clock),
             observer=observer,
         )
 
@@ -133,7 +133,7 @@ class Engine:
 
     async def __aenter__(self) -> Engine:
         """Take up what a crash left behind."""
-        for head in await self._log.unfinished():
+        for head in await self._store.tasks.unfinished():
             if head.agent == self.program.id:
                 try:
                     await self._recover(head)
@@ -287,7 +287,7 @@ class Engine:
         try:
             reply = await self._answer(message)
             record = self._sends.record(reply=reply)
-            await self._log.remember_send(caller.owner, send, record)
+            await self._store.sends.put(caller.owner, send, record)
             return reply
         finally:
             self._sends.resolve(caller.owner, send, record)
@@ -322,7 +322,7 @@ class Engine:
     async def created_in(self, task_id: str, caller: Caller = ANYBODY) -> Version | None:
         """The dialect in which a task was created, or None if the caller has no such task."""
         with translated:
-            head = await self._log.head(TaskKey(caller.owner, task_id))
+            head = await self._store.tasks.head(TaskKey(caller.owner, task_id))
         return head.created_in if head is not None and head.agent == self.program.id else None
 
     async def list_tasks(self, request: ListTasksRequest, caller: Caller = ANYBODY) -> TaskPage:
@@ -398,7 +398,7 @@ class Engine:
         message = text and Message(self._new_id(), Role.AGENT, (TextPart(text),), context_id, task_id)
         event = StatusUpdate(task_id, context_id, TaskStatus(state, message or None, now))
         begun = perf_counter()
-        await self._log.write(Write(head.key, head.last_seq, (event,), state, now))
+        await self._store.tasks.write(Write(head.key, head.last_seq, (event,), state, now))
         if self._observer is not None:
             self._observer.committed(head.key, self.program.id, (event,), perf_counter() - begun)
         feed = self._feeds.get(head.key)
@@ -437,12 +437,12 @@ class Engine:
     async def _write_snapshot(self, key: TaskKey) -> None:
         """Spare readers of a long task the folding of all its events."""
         try:
-            stored = await self._log.task(key)
+            stored = await self._store.tasks.read(key)
             if stored is None:
                 return
             head = stored.head
             snapshot = await asyncio.to_thread(fold_stored, stored)  # tens of milliseconds for a long task
-            await self._log.write(Write(key, head.last_seq, (), head.state, head.status_at, snapshot=snapshot))
+            await self._store.tasks.write(Write(key, head.last_seq, (), head.state, head.status_at, snapshot=snapshot))
         except StoreError as error:
             logger.warning("Task %s: no snapshot written: %s", key.task_id, error, extra={"task": key.task_id})
 
@@ -451,7 +451,7 @@ class Engine:
         pause = 1.0
         while True:
             try:
-                head = await self._log.head(key)
+                head = await self._store.tasks.head(key)
                 if head is None or is_terminal(head.state) or is_interrupted(head.state):
                     return
                 await self._settle(head, TaskState.FAILED, "The agent could not store its progress on this task.")
@@ -468,7 +468,7 @@ class Engine:
             try:
                 await self._sends.forget()
                 if self._retention is not None and (before := self._retention.forgotten_before()) is not None:
-                    for forget in (self._log.delete_finished, self._log.forget_contexts):
+                    for forget in (self._store.tasks.delete_finished, self._store.contexts.delete_unused):
                         while await forget(before=before, limit=FORGOTTEN_AT_ONCE) == FORGOTTEN_AT_ONCE:
                             pass
             except StoreError as error:

@@ -19,7 +19,7 @@ from parley.protocol.errors import ParleyError, TaskNotFoundError, UnavailableEr
 from parley.protocol.events import StatusUpdate, TaskEvent
 from parley.protocol.lifecycle import ends_stream, fold
 from parley.protocol.tasks import Task
-from parley.stores.interface import TaskKey, TaskLog
+from parley.stores.interface import Store, TaskKey
 
 NumberedEvent: TypeAlias = tuple[int, TaskEvent]
 """An event with its number in the task's log."""
@@ -156,8 +156,8 @@ class Feed:
 class Feeds:
     """The feeds of all tasks that have a run or a reader. A task that has neither costs nothing here."""
 
-    def __init__(self, log: TaskLog, limits: Limits) -> None:
-        self._log = log
+    def __init__(self, store: Store, limits: Limits) -> None:
+        self._store = store
         self._limits = limits
         self._feeds: dict[TaskKey, Feed] = {}
         self._failure: ParleyError | None = None
@@ -235,7 +235,9 @@ class Feeds:
 
     async def _page(self, key: TaskKey, after: int) -> list[NumberedEvent]:
         limits = self._limits
-        return list(await self._log.events(key, after=after, limit=limits.page_events, size=limits.page_characters))
+        return list(
+            await self._store.tasks.events(key, after=after, limit=limits.page_events, size=limits.page_characters)
+        )
 
 
 def _cut_at_end(batch: list[NumberedEvent], until: int) -> bool:

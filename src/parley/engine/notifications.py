@@ -11,7 +11,7 @@ from parley.protocol.lifecycle import fold
 from parley.protocol.push import PushConfig
 from parley.protocol.tasks import Task, TaskState
 from parley.protocol.versions import Version
-from parley.stores.interface import TaskKey, TaskLog, Webhook
+from parley.stores.interface import Store, TaskKey, Webhook
 
 EVENTS_AT_ONCE = 500
 """Events read from the store in one page."""
@@ -28,14 +28,14 @@ class Notification(Struct, frozen=True):
     event: StreamEvent
 
 
-async def notification_of(log: TaskLog, webhook: Webhook, seq: int, event: TaskEvent) -> Notification | None:
+async def notification_of(store: Store, webhook: Webhook, seq: int, event: TaskEvent) -> Notification | None:
     """What a webhook is told of an event, or None if that is nothing."""
     told: StreamEvent | None = None
     if webhook.version is Version.V1_0:
         if isinstance(event, StatusUpdate | ArtifactUpdate):
             told = event
     elif isinstance(event, StatusUpdate) and _is_change(event):
-        told = await _task_at(log, webhook.key, seq)
+        told = await _task_at(store, webhook.key, seq)
     if told is None:
         return None
     return Notification(webhook.key, webhook.agent, webhook.config, webhook.version, seq, told)
@@ -46,16 +46,16 @@ def _is_change(event: StatusUpdate) -> bool:
     return event.status.state is not TaskState.WORKING or event.status.message is None
 
 
-async def _task_at(log: TaskLog, key: TaskKey, seq: int) -> Task | None:
+async def _task_at(store: Store, key: TaskKey, seq: int) -> Task | None:
     """A task as it stood right after an event, or None if it is there no longer."""
-    stored = await log.task(key)
+    stored = await store.tasks.read(key)
     if stored is None:
         return None
     if stored.snapshot_seq <= seq:
         return await asyncio.to_thread(fold, stored.snapshot, stored.events[: seq - stored.snapshot_seq])
     events: list[TaskEvent] = []
     while len(events) < seq:
-        page = await log.events(key, after=len(events), limit=min(EVENTS_AT_ONCE, seq - len(events)))
+        page = await store.tasks.events(key, after=len(events), limit=min(EVENTS_AT_ONCE, seq - len(events)))
         if not page:
             return None
         events += [event for _, event in page]

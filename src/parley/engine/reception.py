@@ -30,7 +30,7 @@ from parley.protocol.lifecycle import admit_message, is_interrupted, is_terminal
 from parley.protocol.messages import Message
 from parley.protocol.requests import SendConfiguration, SendMessageRequest
 from parley.protocol.tasks import TaskState, TaskStatus
-from parley.stores.interface import NewTask, SendKey, SendRecord, TaskHead, TaskKey, TaskLog, Write
+from parley.stores.interface import NewTask, SendKey, SendRecord, Store, TaskHead, TaskKey, Write
 
 
 class Accepted(Struct, frozen=True):
@@ -49,7 +49,7 @@ class Reception:
         self,
         *,
         program: Program,
-        log: TaskLog,
+        store: Store,
         feeds: Feeds,
         views: Views,
         sends: Sends,
@@ -62,7 +62,7 @@ class Reception:
         observer: Observer | None = None,
     ) -> None:
         self._program = program
-        self._log = log
+        self._store = store
         self._feeds = feeds
         self._views = views
         self._sends = sends
@@ -73,7 +73,7 @@ class Reception:
         self._limits = limits
         self._workplace = Workplace(
             program=program,
-            log=log,
+            store=store,
             views=views,
             sends=sends,
             clock=clock,
@@ -123,7 +123,7 @@ class Reception:
         key = TaskKey(caller.owner, task_id)
         while True:
             await self._supervisor.wait_for_reserved(key)
-            head = await self._log.head(key)
+            head = await self._store.tasks.head(key)
             if head is not None and head.agent != self._program.id:
                 raise TaskNotFoundError.for_task(task_id)
             run = self._supervisor.find(key)
@@ -188,7 +188,7 @@ class Reception:
             self._sends.announce(key.owner, *remembered)
             return Accepted(key, run)
         if not (is_terminal(head.state) or is_interrupted(head.state)):
-            if await self._log.head(key) != head:
+            if await self._store.tasks.head(key) != head:
                 return None  # its run ended after the first look
             raise UnavailableError("The task is being recovered; try again in a moment")
         admit_message(key.task_id, head.state, may_reopen=request.caller_names_task)
@@ -252,7 +252,7 @@ class Reception:
     async def begin_again(self, head: TaskHead) -> None:
         """Begin another run of a task that was at work when the process died, and count it before it can die again."""
         attempt = Write(head.key, head.last_seq, (), head.state, head.status_at, attempts=head.attempts + 1)
-        await self._log.write(attempt)
+        await self._store.tasks.write(attempt)
         journal = Journal(await self._views.events(head.key))
         caller = Caller(head.key.owner.name, head.key.owner.tenant, version=head.created_in)
         run = Run(

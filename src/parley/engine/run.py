@@ -43,7 +43,7 @@ from parley.protocol.push import PushConfig
 from parley.protocol.requests import SendConfiguration
 from parley.protocol.tasks import Artifact, TaskState, TaskStatus
 from parley.protocol.versions import Version
-from parley.stores.interface import ConflictError, NewTask, SendKey, SendRecord, StoreError, TaskKey, TaskLog, Write
+from parley.stores.interface import ConflictError, NewTask, SendKey, SendRecord, Store, StoreError, TaskKey, Write
 
 logger = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class Workplace:
     """What all runs of an engine share."""
 
     program: Program
-    log: TaskLog
+    store: Store
     views: Views
     sends: Sends
     clock: Clock
@@ -210,7 +210,7 @@ class Run:
         """The conversations of the task's owner with its agent."""
         place = self._place
         return Contexts(
-            place.log,
+            place.store,
             place.views,
             self.key.owner,
             agent=place.program.id,
@@ -334,7 +334,9 @@ class Run:
             return
         state, status_at = self._handed_over
         with suppress(StoreError):  # it counts then, as after a crash
-            await self._place.log.write(Write(self.key, self.seq, (), state, status_at, attempts=self.attempts - 1))
+            await self._place.store.tasks.write(
+                Write(self.key, self.seq, (), state, status_at, attempts=self.attempts - 1)
+            )
 
     def abort(self, error: ParleyError) -> None:
         """Give up without an end: nothing more is written, and whoever waits gets the error."""
@@ -471,7 +473,7 @@ class Run:
         self._new = None
         self._sends.clear()
         begun = perf_counter() if self._place.observer is not None else 0.0
-        writing = self._place.log.write(write)
+        writing = self._place.store.tasks.write(write)
         if not isinstance(writing, asyncio.Future):
             writing = asyncio.ensure_future(writing)
         if writing.done():  # as a store in memory has it

@@ -17,7 +17,7 @@ from parley.engine.clock import Clock
 from parley.engine.retention import Retention
 from parley.protocol.errors import InvalidParamsError
 from parley.protocol.messages import Message
-from parley.stores.interface import Owner, SendKey, SendRecord, TaskLog
+from parley.stores.interface import Owner, SendKey, SendRecord, Store
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 
@@ -42,10 +42,10 @@ class _Pending:
 class Sends:
     """What was sent lately: in the store, and on its way there."""
 
-    def __init__(self, log: TaskLog, clock: Clock, *, agent: str, seconds: float) -> None:
+    def __init__(self, store: Store, clock: Clock, *, agent: str, seconds: float) -> None:
         person = hashlib.blake2b(agent.encode(), digest_size=16).digest()
         self._empty_digest = hashlib.blake2b(digest_size=16, person=person)
-        self._log = log
+        self._store = store
         self._clock = clock
         self._window = timedelta(seconds=seconds)
         self._retention = Retention(self._window, clock)
@@ -83,7 +83,7 @@ class Sends:
         self._pending[owner, send] = _Pending()
         try:
             since = min(self._clock.now(), self._clock.steady()) - self._window
-            record = await self._log.find_send(owner, send, since=since)
+            record = await self._store.sends.find(owner, send, since=since)
         except BaseException:
             self.resolve(owner, send, None)
             raise
@@ -121,4 +121,4 @@ class Sends:
         """Forget what nobody may repeat any more."""
         before = self._retention.forgotten_before()
         if before is not None:
-            await self._log.forget_sends(before=before)
+            await self._store.sends.delete_before(before)

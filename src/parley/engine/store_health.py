@@ -18,7 +18,7 @@ from parley.engine.clock import Clock, SystemClock
 from parley.protocol.events import TaskCreated
 from parley.protocol.tasks import TaskState, TaskStatus
 from parley.protocol.versions import Version
-from parley.stores.interface import ConflictError, NewTask, Owner, TaskKey, TaskLog, Write
+from parley.stores.interface import ConflictError, NewTask, Owner, Store, TaskKey, Write
 
 FRESH_SECONDS = 10.0
 """How long a write that went well proves that the next one would. Load balancers ask about as often."""
@@ -44,8 +44,8 @@ class StoreTrouble(Struct, frozen=True):
 class StoreHealth:
     """What is known of a store's willingness to write."""
 
-    def __init__(self, log: TaskLog, clock: Clock | None = None) -> None:
-        self._log = log
+    def __init__(self, store: Store, clock: Clock | None = None) -> None:
+        self._store = store
         self._clock: Clock = clock or SystemClock()
         self._accepted_at = float("-inf")
         self._probed_at = float("-inf")
@@ -71,7 +71,7 @@ class StoreHealth:
             await asyncio.wait({self._probing}, timeout=PROBE_SECONDS)
             if not self._probing.done():
                 self.refused()
-        text = self._log.trouble()
+        text = self._store.trouble()
         if text is not None:
             self.refused()
         if self._refused_since is None:
@@ -97,8 +97,8 @@ class StoreHealth:
         new = NewTask(agent="", context_id="", created_in=Version.V1_0, created_at=now)
         try:
             with suppress(ConflictError):  # a process may have ended before it could delete it
-                await self._log.write(Write(_KEY, 0, (created,), TaskState.COMPLETED, now, new=new))
-            await self._log.delete(_KEY)
+                await self._store.tasks.write(Write(_KEY, 0, (created,), TaskState.COMPLETED, now, new=new))
+            await self._store.tasks.delete(_KEY)
         except Exception as error:  # of whatever kind: a store that fails takes no writes
             if self._refused_since is None:
                 logger.error("The store refused a write: %s", error)

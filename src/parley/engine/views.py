@@ -19,7 +19,7 @@ from parley.protocol.lifecycle import fold, is_terminal
 from parley.protocol.requests import ListTasksRequest, TaskPage
 from parley.protocol.tasks import Task
 from parley.protocol.versions import Version
-from parley.stores.interface import Owner, StoredTask, TaskFilter, TaskHead, TaskKey, TaskLog
+from parley.stores.interface import Owner, Store, StoredTask, TaskFilter, TaskHead, TaskKey
 
 DEFAULT_PAGE_SIZE = 50
 MAX_PAGE_SIZE = 100
@@ -38,9 +38,9 @@ _SHOWN = (StatusUpdate, ArtifactUpdate)
 class Views:
     """What callers may see of their tasks."""
 
-    def __init__(self, log: TaskLog, feeds: Feeds, limits: Limits, *, agent: str) -> None:
+    def __init__(self, store: Store, feeds: Feeds, limits: Limits, *, agent: str) -> None:
         self._agent = agent
-        self._log = log
+        self._store = store
         self._feeds = feeds
         self._limits = limits
         self._lists: Turns[Owner] = Turns()
@@ -52,14 +52,14 @@ class Views:
         Raises:
             TaskNotFoundError: this owner has no such task.
         """
-        stored = await self._log.task(key)
+        stored = await self._store.tasks.read(key)
         if stored is None or stored.head.agent != self._agent:
             raise TaskNotFoundError.for_task(key.task_id)
         return stored
 
     async def head(self, key: TaskKey) -> TaskHead:
         """What is known of a task without its events. Raises as `stored` does."""
-        head = await self._log.head(key)
+        head = await self._store.tasks.head(key)
         if head is None or head.agent != self._agent:
             raise TaskNotFoundError.for_task(key.task_id)
         return head
@@ -73,7 +73,7 @@ class Views:
     async def events(self, key: TaskKey) -> list[TaskEvent]:
         """All events of a task from the first on."""
         events: list[TaskEvent] = []
-        while page := await self._log.events(key, after=len(events), limit=self._limits.page_events):
+        while page := await self._store.tasks.events(key, after=len(events), limit=self._limits.page_events):
             events.extend(event for _, event in page)
         return events
 
@@ -98,9 +98,11 @@ class Views:
             return await self._page(request, query, caller.owner, size)
 
     async def _page(self, request: ListTasksRequest, query: TaskFilter, owner: Owner, size: int) -> TaskPage:
-        found = await self._log.list(owner, query)
+        found = await self._store.tasks.list(owner, query)
         keys = [head.key for head in found.heads[:size]]
-        stored = await self._log.tasks(keys, artifacts=request.include_artifacts, size=self._limits.page_bytes)
+        stored = await self._store.tasks.read_many(
+            keys, artifacts=request.include_artifacts, size=self._limits.page_bytes
+        )
         if request.include_artifacts or is_long(sum([len(each.events) for each in stored if each is not None])):
             tasks = await run_beside_loop(_listed, stored, request, self._limits.page_bytes)
         else:

@@ -25,7 +25,7 @@ from parley.protocol.requests import (
     ListPushConfigsRequest,
     PushConfigPage,
 )
-from parley.stores.interface import ConflictError, StoreError, TaskKey, TaskLog
+from parley.stores.interface import ConflictError, Store, StoreError, TaskKey
 
 DEFAULT_ID = "default"
 """What some peers call the webhook that was registered without an id."""
@@ -36,7 +36,7 @@ class Webhooks:
 
     def __init__(
         self,
-        log: TaskLog,
+        store: Store,
         views: Views,
         limits: Limits,
         *,
@@ -45,7 +45,7 @@ class Webhooks:
         deliveries: Deliveries | None = None,
         observer: Observer | None = None,
     ) -> None:
-        self._log = log
+        self._store = store
         self._views = views
         self._limits = limits
         self._agent = agent
@@ -79,7 +79,7 @@ class Webhooks:
         return config
 
     async def _keep(self, key: TaskKey, config: PushConfig, caller: Caller, after: int | None) -> None:
-        await self._log.put_push_config(key, config, version=caller.version, after=after)
+        await self._store.outbox.put(key, config, version=caller.version, after=after)
         self.kept(key, config, caller)
 
     def kept(self, key: TaskKey, config: PushConfig, caller: Caller) -> None:
@@ -95,7 +95,7 @@ class Webhooks:
 
     async def _watch_if_wanted(self, key: TaskKey) -> None:
         try:
-            is_wanted = len(await self._log.push_configs(key)) > 0
+            is_wanted = len(await self._store.outbox.configs(key)) > 0
         except StoreError:
             is_wanted = True  # they will look again
         if is_wanted:
@@ -124,7 +124,7 @@ class Webhooks:
         """Make sure that a task may have one more webhook. Raises InvalidParamsError if not."""
         if config is None:
             return
-        others = [other for other in await self._log.push_configs(key) if other.id != (config.id or key.task_id)]
+        others = [other for other in await self._store.outbox.configs(key) if other.id != (config.id or key.task_id)]
         self.check_number(len(others) + 1)
 
     def check_number(self, number: int) -> None:
@@ -150,7 +150,7 @@ class Webhooks:
         """All webhooks of a task; there are few enough for one page. Raises TaskNotFoundError."""
         with translated:
             key = await self._known(request.task_id, caller)
-            return PushConfigPage(tuple(await self._log.push_configs(key)))
+            return PushConfigPage(tuple(await self._store.outbox.configs(key)))
 
     async def delete_push_config(self, request: DeletePushConfigRequest, caller: Caller = ANYBODY) -> None:
         """Remove the webhook that `get_push_config` shows; without one, nothing happens.
@@ -162,13 +162,13 @@ class Webhooks:
             key = await self._known(request.task_id, caller)
             found = await self._find(key, request.id)
             config_id = (found and found.id) or request.id
-            await self._log.delete_push_config(key, config_id)
+            await self._store.outbox.delete(key, config_id)
         if self._observer is not None:
             self._observer.push_config_changed(key, self._agent, caller, "deleted", config_id)
 
     async def _find(self, key: TaskKey, config_id: str) -> PushConfig | None:
         """The webhook of this id; `default` is also the one registered without an id, unless another has that id."""
-        configs = {config.id: config for config in await self._log.push_configs(key)}
+        configs = {config.id: config for config in await self._store.outbox.configs(key)}
         return configs.get(config_id) or (configs.get(key.task_id) if config_id == DEFAULT_ID else None)
 
     async def _known(self, task_id: str, caller: Caller) -> TaskKey:

@@ -29,7 +29,7 @@ from parley.protocol.messages import Message
 from parley.protocol.push import PushConfig
 from parley.protocol.tasks import Task, TaskState, TaskStatus
 from parley.proxy.translating import View
-from parley.stores.interface import NewTask, Owner, TaskKey, TaskLog, Write
+from parley.stores.interface import NewTask, Owner, Store, TaskKey, Write
 
 logger = logging.getLogger(__name__)
 
@@ -72,8 +72,8 @@ class Inbox:
 class Inboxes:
     """All inboxes. `url` is where they are for the agent: each is below it, by a name that nobody can guess."""
 
-    def __init__(self, log: TaskLog, deliveries: Deliveries, *, agent: str, url: str) -> None:
-        self._log = log
+    def __init__(self, store: Store, deliveries: Deliveries, *, agent: str, url: str) -> None:
+        self._store = store
         self._deliveries = deliveries
         self._agent = agent
         self._url = url
@@ -106,7 +106,7 @@ class Inboxes:
         created = TaskCreated(task.id, task.context_id, TaskStatus(TaskState.SUBMITTED), task.metadata)
         events = (created, *_news(fold(None, [created]), task))
         new = NewTask(self._agent, task.context_id or "", inbox.view.caller.version, now)
-        await self._log.write(Write(key, 0, events, task.status.state, now, new=new))
+        await self._store.tasks.write(Write(key, 0, events, task.status.state, now, new=new))
         inbox.key, self._by_key[key] = key, inbox
         await self._grow(inbox, events)
 
@@ -119,7 +119,7 @@ class Inboxes:
         remote_id = event.id if isinstance(event, Task) else event.task_id
         if remote_id not in (None, inbox.remote_id):
             raise PeerProtocolError("The notification is about another task")
-        stored = await self._log.task(inbox.key) if inbox.key is not None else None
+        stored = await self._store.tasks.read(inbox.key) if inbox.key is not None else None
         if inbox.key is None or stored is None:
             return
         before = fold_stored(stored)
@@ -131,7 +131,7 @@ class Inboxes:
         except LocalProtocolError as error:
             raise PeerProtocolError(f"The notification does not follow from those before: {error}") from error
         seq, now = stored.head.last_seq, datetime.now(UTC)
-        await self._log.write(Write(inbox.key, seq, events, task.status.state, now, snapshot=task))
+        await self._store.tasks.write(Write(inbox.key, seq, events, task.status.state, now, snapshot=task))
         self._deliveries.notify(inbox.key)
         await self._grow(inbox, events)
 
@@ -142,7 +142,7 @@ class Inboxes:
         self._bytes -= inbox.size
         if inbox.key is not None and self._by_key.get(inbox.key) is inbox:
             del self._by_key[inbox.key]
-            await self._log.delete(inbox.key)
+            await self._store.tasks.delete(inbox.key)
 
     async def _grow(self, inbox: Inbox, events: Sequence[TaskEvent]) -> None:
         """Count what was written; where it is too much, forget the oldest of whoever takes most of it, or of all."""

@@ -33,7 +33,7 @@ from parley.server.pages.cards import Signer
 from parley.server.telemetry.telemetry import Telemetry
 from parley.server.webhooks.guard import PUBLIC_ONLY, WebhookPolicy
 from parley.server.webhooks.sender import WebhookSender
-from parley.stores.memory import MemoryTaskLog
+from parley.stores.memory import MemoryStore
 
 
 @asynccontextmanager
@@ -95,9 +95,9 @@ async def proxied(
             webhooks = None
         relay = None
         if webhook_url is not None and webhooks is not None:
-            log, sender = MemoryTaskLog(), await stack.enter_async_context(WebhookSender(webhooks))
+            store, sender = MemoryStore(), await stack.enter_async_context(WebhookSender(webhooks))
             heard = sender if trace is None else TracedSender(sender, trace)
-            deliveries = await stack.enter_async_context(Deliveries(log, heard, observer=telemetry))
+            deliveries = await stack.enter_async_context(Deliveries(store, heard, observer=telemetry))
             if telemetry is not None:
                 telemetry.watch_deliveries(deliveries)
             relay = Relay(
@@ -105,7 +105,7 @@ async def proxied(
                 addressing,
                 agent=agent.id,
                 url=webhook_url,
-                log=log,
+                store=store,
                 deliveries=deliveries,
                 limits=limits,
                 trace=trace,

@@ -41,7 +41,7 @@ from parley.proxy.upstream import Upstream
 from parley.server.bindings.body_budget import BodyBudget
 from parley.server.bindings.http import AsgiRequest, reply_error
 from parley.server.limits import ServerLimits
-from parley.stores.interface import TaskKey, TaskLog
+from parley.stores.interface import Store, TaskKey
 
 logger = logging.getLogger(__name__)
 
@@ -61,22 +61,22 @@ class Relay:
         *,
         agent: str,
         url: str,
-        log: TaskLog,
+        store: Store,
         deliveries: Deliveries,
         limits: ServerLimits | None = None,
         trace: Trace | None = None,
     ) -> None:
         self._upstream = upstream
         self._addressing = addressing
-        self._log = log
+        self._store = store
         self.url = f"{url.rstrip('/')}{PATH}"
-        self._inboxes = Inboxes(log, deliveries, agent=agent, url=self.url)
+        self._inboxes = Inboxes(store, deliveries, agent=agent, url=self.url)
         self._limits = limits or ServerLimits()
         self._trace = trace
         self._bodies = BodyBudget(self._limits.bodies_bytes)
-        feeds = Feeds(log, Limits())
+        feeds = Feeds(store, Limits())
         self._webhooks = Webhooks(
-            log, Views(log, feeds, Limits(), agent=agent), Limits(), agent=agent, feeds=feeds, deliveries=deliveries
+            store, Views(store, feeds, Limits(), agent=agent), Limits(), agent=agent, feeds=feeds, deliveries=deliveries
         )
         self._opening: WeakValueDictionary[TaskKey, asyncio.Lock] = WeakValueDictionary()
 
@@ -112,7 +112,7 @@ class Relay:
                 return
             await self._webhooks.delete_push_config(request, scoped(caller))
             inbox = self._inboxes.of(key_of(caller, request.task_id))
-            if inbox is None or inbox.key is None or await self._log.push_configs(inbox.key):
+            if inbox is None or inbox.key is None or await self._store.outbox.configs(inbox.key):
                 return
             await self._inboxes.forget(inbox)
             wanted = r.DeletePushConfigRequest(inbox.remote_id or "", inbox.config.id or "", tenant=inbox.tenant)

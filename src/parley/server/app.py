@@ -43,7 +43,7 @@ from parley.server.telemetry.metrics import Metrics
 from parley.server.telemetry.telemetry import Telemetry
 from parley.server.webhooks.guard import PUBLIC_ONLY, WebhookPolicy, check_webhook
 from parley.server.webhooks.sender import WebhookSender
-from parley.stores.interface import TaskLog
+from parley.stores.interface import Store
 from parley.stores.locate import open_store, opened
 
 logger = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ class App:
     def __init__(
         self,
         *agents: Agent,
-        store: str | TaskLog = "memory:",
+        store: str | Store = "memory:",
         security: CallerAuthenticator | None = None,
         limits: ServerLimits | None = None,
         engine_limits: Limits | None = None,
@@ -98,7 +98,7 @@ class App:
         self.agents = agents
         self.is_unauthenticated = security is None
         self.limits = limits or ServerLimits()
-        self.log = open_store(store) if isinstance(store, str) else store
+        self.store = open_store(store) if isinstance(store, str) else store
         self.monitor = StreamMonitor(self.limits)
         self.bodies = BodyBudget(self.limits.bodies_bytes)
         self._security = security
@@ -113,9 +113,9 @@ class App:
         self._was_started = False
         self._has_logged_not_started = False
         self._throttle = Throttle(self.limits.rates)
-        self.health = Health(StoreHealth(self.log))
+        self.health = Health(StoreHealth(self.store))
         self._sender = WebhookSender(webhooks or PUBLIC_ONLY, extra_headers=self._trace_headers)
-        self._deliveries = Deliveries(self.log, self._sender, limits=delivery_limits, observer=telemetry)
+        self._deliveries = Deliveries(self.store, self._sender, limits=delivery_limits, observer=telemetry)
         if telemetry is not None and remote is None:  # the proxy calls the webhooks of a remote agent itself
             telemetry.watch_deliveries(self._deliveries)
         self.services: dict[str, Service] = {}
@@ -133,7 +133,7 @@ class App:
             )
             engine = remote or Engine(
                 agent,
-                self.log,
+                self.store,
                 limits=engine_limits,
                 retention=retention,
                 drain_seconds=drain_seconds,
@@ -189,7 +189,7 @@ class App:
             if self._telemetry is not None:
                 self._telemetry.open()
                 stack.push_async_callback(self._telemetry.close)
-            await stack.enter_async_context(opened(self.log))
+            await stack.enter_async_context(opened(self.store))
             stack.callback(self.health.store.close)
             await stack.enter_async_context(self._sender)
             await stack.enter_async_context(self._deliveries)

@@ -7,14 +7,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from parley.stores.interface import StoreError, TaskLog
-from parley.stores.memory import MemoryTaskLog
-from parley.stores.sqlite import SqliteTaskLog
+from parley.stores.interface import Store, StoreError
+from parley.stores.memory import MemoryStore
+from parley.stores.sqlite.store import SqliteStore
 
-Log = TypeVar("Log", bound=TaskLog)
+Log = TypeVar("Log", bound=Store)
 
 
-def open_store(url: str) -> TaskLog:
+def open_store(url: str) -> Store:
     """The store that a URL names, not opened yet.
 
     `memory:` keeps nothing, `sqlite:///tasks.db` is a file in the working directory, `sqlite:////var/lib/tasks.db` one
@@ -24,8 +24,8 @@ def open_store(url: str) -> TaskLog:
         StoreError: the URL names no store.
     """
     if url == "memory:":
-        return MemoryTaskLog()
-    return SqliteTaskLog(sqlite_path(url))
+        return MemoryStore()
+    return SqliteStore(sqlite_path(url))
 
 
 def sqlite_path(url: str) -> Path:
@@ -43,7 +43,7 @@ def sqlite_path(url: str) -> Path:
 
 
 @asynccontextmanager
-async def opened(log: Log) -> AsyncGenerator[Log]:
+async def opened(store: Log) -> AsyncGenerator[Log]:
     """The log, open until the block ends: `async with opened(open_store(url)) as log: …`.
 
     Engines neither open nor close their log, so that several may share one.
@@ -51,8 +51,8 @@ async def opened(log: Log) -> AsyncGenerator[Log]:
     Raises:
         StoreUnavailableError: it cannot be opened; the message says why and what to do.
     """
-    await log.open()
+    await store.open()
     try:
-        yield log
+        yield store
     finally:
-        await log.close()
+        await store.close()

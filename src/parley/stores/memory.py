@@ -1,8 +1,8 @@
-"""The task log in memory: the twin of the durable stores, for tests, demos and agents that may forget.
+"""The store in memory: the twin of the durable stores, for tests, demos and agents that may forget.
 
 It behaves as they do and lives as long as its object: close it, open it again, and everything is still there. Nothing
 here waits, so every call is one step of the event loop and needs no lock. Values are shared with readers, who cannot
-change them: structs are frozen, and what is not frozen (a context's memory) is kept encoded.
+change them: structs are frozen, and what is not frozen (the values of contexts) is kept encoded.
 """
 
 from __future__ import annotations
@@ -84,14 +84,32 @@ class _Record:
         )
 
 
-class MemoryTaskLog:
-    """A store of tasks that forgets them with the process."""
+class MemoryDatabase:
+    """What a store in memory holds."""
 
     def __init__(self) -> None:
-        self._tasks: dict[_TaskId, _Record] = {}
-        self._owned: dict[Owner, dict[str, _Record]] = {}
-        self._sends: dict[_SendId, SendRecord] = {}
-        self._memory: dict[ContextKey, dict[str, tuple[str, datetime]]] = {}
+        self.tasks: dict[_TaskId, _Record] = {}
+        self.owned: dict[Owner, dict[str, _Record]] = {}
+        self.sends: dict[_SendId, SendRecord] = {}
+        self.contexts: dict[ContextKey, dict[str, tuple[str, datetime]]] = {}
+
+    def find(self, key: TaskKey) -> _Record | None:
+        """A task, if this owner has it."""
+        record = self.tasks.get((key.owner.tenant, key.task_id))
+        return record if record is not None and record.key.owner == key.owner else None
+
+
+class MemoryStore:
+    """A store that forgets everything with the process."""
+
+    is_shared = False
+
+    def __init__(self) -> None:
+        self.database = MemoryDatabase()
+        self.tasks = MemoryTasks(self.database)
+        self.sends = MemorySends(self.database)
+        self.outbox = MemoryOutbox(self.database)
+        self.contexts = MemoryContexts(self.database)
 
     async def open(self) -> None:
         """Nothing to do."""
@@ -102,6 +120,13 @@ class MemoryTaskLog:
     def trouble(self) -> str | None:
         """None: memory can always be written."""
         return None
+
+
+class MemoryTasks:
+    """Tasks and their events."""
+
+    def __init__(self, database: MemoryDatabase) -> None:
+        self._data = database
 
     def write(self, write: Write) -> asyncio.Future[None]:
         """Append events to a task, or create it, at once. The future is done when this returns."""
@@ -119,7 +144,7 @@ class MemoryTaskLog:
         if write.new is not None:
             record = self._create(key, write.new, write.expected_seq)
         else:
-            record = self._find(key)
+            record = self._data.find(key)
             if record is None or len(record.events) != write.expected_seq:
                 raise ConflictError
         record.events.extend(write.events)
@@ -131,53 +156,49 @@ class MemoryTaskLog:
             record.snapshot_seq = len(record.events)
         for send, sent in write.sends:
             send_id = (key.owner, send)
-            self._sends[send_id] = sent
+            self._data.sends[send_id] = sent
             record.sends.append(send_id)
         for config, version in write.webhooks:
-            self._put_push_config(record, config, version, write.expected_seq)
+            _put_webhook(record, config, version, write.expected_seq)
 
     def _create(self, key: TaskKey, new: NewTask, expected_seq: int) -> _Record:
         task_id = (key.owner.tenant, key.task_id)
-        if expected_seq != 0 or task_id in self._tasks:
+        if expected_seq != 0 or task_id in self._data.tasks:
             raise ConflictError
-        record = self._tasks[task_id] = _Record(key, new)
-        self._owned.setdefault(key.owner, {})[key.task_id] = record
+        record = self._data.tasks[task_id] = _Record(key, new)
+        self._data.owned.setdefault(key.owner, {})[key.task_id] = record
         return record
-
-    def _find(self, key: TaskKey) -> _Record | None:
-        record = self._tasks.get((key.owner.tenant, key.task_id))
-        return record if record is not None and record.key.owner == key.owner else None
 
     async def head(self, key: TaskKey) -> TaskHead | None:
         """A task's head, or None if this owner has no such task."""
-        record = self._find(key)
+        record = self._data.find(key)
         return record.head() if record else None
 
-    async def task(self, key: TaskKey) -> StoredTask | None:
+    async def read(self, key: TaskKey) -> StoredTask | None:
         """A task as of one moment, or None if this owner has no such task."""
-        record = self._find(key)
+        record = self._data.find(key)
         if record is None:
             return None
         seq = record.snapshot_seq
         return StoredTask(record.head(), record.snapshot, seq, tuple(record.events[seq:]))
 
-    async def tasks(
+    async def read_many(
         self, keys: Sequence[TaskKey], *, artifacts: bool = True, size: int | None = None
     ) -> Sequence[StoredTask | None]:
         """Tasks, each as of one moment. They are in memory, with all that belongs to them."""
-        return [await self.task(key) for key in keys]
+        return [await self.read(key) for key in keys]
 
     async def events(
         self, key: TaskKey, *, after: int, limit: int, size: int | None = None
     ) -> Sequence[tuple[int, TaskEvent]]:
         """A task's events after a number, oldest first, at most `limit`. They are in memory, whatever their size."""
-        record = self._find(key)
+        record = self._data.find(key)
         after = max(after, 0)
         return tuple(enumerate(record.events[after : after + limit], after + 1)) if record else ()
 
     async def list(self, owner: Owner, query: TaskFilter) -> TaskHeads:
         """An owner's tasks."""
-        found = [record for record in self._owned.get(owner, {}).values() if _matches(record, query)]
+        found = [record for record in self._data.owned.get(owner, {}).values() if _matches(record, query)]
         found.sort(key=lambda record: record.key.task_id)
         found.sort(key=lambda record: record.status_at, reverse=True)
         page: Iterable[_Record] = found
@@ -189,82 +210,92 @@ class MemoryTaskLog:
 
     async def delete(self, key: TaskKey) -> bool:
         """Forget a task with its events, sends and webhooks; whether there was one."""
-        record = self._find(key)
+        record = self._data.find(key)
         if record is None:
             return False
-        self._forget(record)
+        self._delete(record)
         return True
 
     async def delete_finished(self, *, before: datetime, limit: int) -> int:
         """Forget tasks of all owners that ended before a moment, the oldest first; how many, at most `limit`."""
-        ended = [r for r in self._tasks.values() if r.state in TERMINAL and r.status_at < before]
+        ended = [r for r in self._data.tasks.values() if r.state in TERMINAL and r.status_at < before]
         ended.sort(key=lambda record: record.status_at)
         for record in ended[:limit]:
-            self._forget(record)
+            self._delete(record)
         return len(ended[:limit])
 
-    def _forget(self, record: _Record) -> None:
+    def _delete(self, record: _Record) -> None:
         owner = record.key.owner
-        del self._tasks[owner.tenant, record.key.task_id]
-        del self._owned[owner][record.key.task_id]
-        if not self._owned[owner]:
-            del self._owned[owner]
+        del self._data.tasks[owner.tenant, record.key.task_id]
+        del self._data.owned[owner][record.key.task_id]
+        if not self._data.owned[owner]:
+            del self._data.owned[owner]
         for send_id in record.sends:
-            sent = self._sends.get(send_id)
+            sent = self._data.sends.get(send_id)
             if sent is not None and sent.task_id == record.key.task_id:
-                del self._sends[send_id]
+                del self._data.sends[send_id]
 
     async def unfinished(self) -> Sequence[TaskHead]:
         """Tasks of all owners that are submitted or working."""
         active = (TaskState.SUBMITTED, TaskState.WORKING)
-        return tuple(record.head() for record in self._tasks.values() if record.state in active)
+        return tuple(record.head() for record in self._data.tasks.values() if record.state in active)
 
-    async def find_send(self, owner: Owner, send: SendKey, *, since: datetime) -> SendRecord | None:
+
+class MemorySends:
+    """What became of messages."""
+
+    def __init__(self, database: MemoryDatabase) -> None:
+        self._data = database
+
+    async def find(self, owner: Owner, send: SendKey, *, since: datetime) -> SendRecord | None:
         """What became of a message that was sent at or after a moment."""
-        record = self._sends.get((owner, send))
+        record = self._data.sends.get((owner, send))
         return record if record is not None and record.sent_at >= since else None
 
-    async def remember_send(self, owner: Owner, send: SendKey, record: SendRecord) -> None:
+    async def put(self, owner: Owner, send: SendKey, record: SendRecord) -> None:
         """Remember a message that created no task."""
-        self._sends[owner, send] = record
+        self._data.sends[owner, send] = record
 
-    async def forget_sends(self, *, before: datetime) -> None:
+    async def delete_before(self, moment: datetime) -> None:
         """Forget messages that nobody may repeat any more."""
-        for send_id in [send_id for send_id, record in self._sends.items() if record.sent_at < before]:
-            del self._sends[send_id]
+        for send_id in [send_id for send_id, record in self._data.sends.items() if record.sent_at < moment]:
+            del self._data.sends[send_id]
 
-    async def put_push_config(
+
+class MemoryOutbox:
+    """Webhooks, and which of them are behind."""
+
+    def __init__(self, database: MemoryDatabase) -> None:
+        self._data = database
+
+    async def put(
         self, key: TaskKey, config: PushConfig, *, version: Version = Version.V1_0, after: int | None = None
     ) -> None:
         """Keep a webhook of a task, in place of an earlier one with its id, and in its place."""
-        record = self._find(key)
+        record = self._data.find(key)
         if record is None:
             raise ConflictError
         last = len(record.events)
-        self._put_push_config(record, config, version, last if after is None else min(after, last))
+        _put_webhook(record, config, version, last if after is None else min(after, last))
 
-    def _put_push_config(self, record: _Record, config: PushConfig, version: Version, after: int) -> None:
-        earlier = record.push_configs.get(config.id or "")
-        record.push_configs[config.id or ""] = (config, version, earlier[2] if earlier else after)
-
-    async def push_configs(self, key: TaskKey) -> Sequence[PushConfig]:
+    async def configs(self, key: TaskKey) -> Sequence[PushConfig]:
         """A task's webhooks, by id."""
-        record = self._find(key)
+        record = self._data.find(key)
         return tuple(kept[0] for _, kept in sorted(record.push_configs.items())) if record else ()
 
-    async def delete_push_config(self, key: TaskKey, config_id: str) -> None:
+    async def delete(self, key: TaskKey, config_id: str) -> None:
         """Forget a webhook, if there is one."""
-        if record := self._find(key):
+        if record := self._data.find(key):
             record.push_configs.pop(config_id, None)
 
     async def webhooks(self, key: TaskKey) -> Sequence[Webhook]:
         """A task's webhooks with their places, by id."""
-        record = self._find(key)
+        record = self._data.find(key)
         return _webhooks(record) if record else ()
 
     async def mark_delivered(self, key: TaskKey, config_id: str, seq: int) -> bool:
         """Note that a webhook has been told of everything up to a number; whether it is still there."""
-        record = self._find(key)
+        record = self._data.find(key)
         if record is None or config_id not in record.push_configs:
             return False
         config, version, place = record.push_configs[config_id]
@@ -277,7 +308,7 @@ class MemoryTaskLog:
         """Webhooks of one owner or of all that are behind their tasks, by tenant, owner, task and id."""
         records = [
             record
-            for record in self._tasks.values()
+            for record in self._data.tasks.values()
             if record.push_configs and owner in (None, record.key.owner) and _may_follow(record.key, after)
         ]
         records.sort(key=lambda record: _position(record.key.owner, record.key.task_id))
@@ -291,32 +322,44 @@ class MemoryTaskLog:
         )
         return tuple(islice(behind, limit))
 
-    async def remember(self, context: ContextKey, name: str, value: JsonValue, *, at: datetime) -> None:
+
+class MemoryContexts:
+    """What agents keep for conversations."""
+
+    def __init__(self, database: MemoryDatabase) -> None:
+        self._data = database
+
+    async def put(self, context: ContextKey, name: str, value: JsonValue, *, at: datetime) -> None:
         """Keep a value for a context; None forgets it."""
         if value is not None:
             text = encode(value)
-            self._memory.setdefault(context, {})[name] = (text, at)
-        elif values := self._memory.get(context):
+            self._data.contexts.setdefault(context, {})[name] = (text, at)
+        elif values := self._data.contexts.get(context):
             values.pop(name, None)
             if not values:
-                del self._memory[context]
+                del self._data.contexts[context]
 
-    async def recall(self, context: ContextKey) -> dict[str, JsonValue]:
+    async def get(self, context: ContextKey) -> dict[str, JsonValue]:
         """All values kept for a context."""
-        return {name: decode_value(text) for name, (text, _) in self._memory.get(context, {}).items()}
+        return {name: decode_value(text) for name, (text, _) in self._data.contexts.get(context, {}).items()}
 
-    async def forget_contexts(self, *, before: datetime, limit: int) -> int:
+    async def delete_unused(self, *, before: datetime, limit: int) -> int:
         """Forget the values of contexts that have no task left and were last written before a moment."""
-        in_use = {ContextKey(r.key.owner, r.new.agent, r.new.context_id) for r in self._tasks.values()}
+        in_use = {ContextKey(r.key.owner, r.new.agent, r.new.context_id) for r in self._data.tasks.values()}
         old = (
             context
-            for context, values in self._memory.items()
+            for context, values in self._data.contexts.items()
             if context not in in_use and all(at < before for _, at in values.values())
         )
         forgotten = list(islice(old, limit))
         for context in forgotten:
-            del self._memory[context]
+            del self._data.contexts[context]
         return len(forgotten)
+
+
+def _put_webhook(record: _Record, config: PushConfig, version: Version, after: int) -> None:
+    earlier = record.push_configs.get(config.id or "")
+    record.push_configs[config.id or ""] = (config, version, earlier[2] if earlier else after)
 
 
 def _webhooks(record: _Record) -> tuple[Webhook, ...]:

@@ -39,8 +39,8 @@ from parley.protocol.requests import (
     SubscribeToTaskRequest,
 )
 from parley.protocol.tasks import Task
-from parley.stores.interface import TaskLog, Write
-from parley.stores.memory import MemoryTaskLog
+from parley.stores.interface import Store, TaskLog, Write
+from parley.stores.memory import MemoryStore
 from parley.testing.clock import FakeClock
 
 
@@ -50,7 +50,7 @@ class Client:
     def __init__(
         self,
         program: Program,
-        log: TaskLog,
+        store: Store,
         clock: Clock,
         limits: Limits,
         caller: Caller,
@@ -59,7 +59,7 @@ class Client:
         sender: Sender | None = None,
     ) -> None:
         self.program = program
-        self.log = log
+        self.store = store
         self.clock = clock
         self.limits = limits
         self.caller = caller
@@ -127,8 +127,7 @@ class Client:
 
     async def finished(self, task: Task | str) -> Task:
         """The task when it has ended or waits for its caller."""
-        log = await self.engine.get_task(GetTaskRequest(_id(task)), self.caller)
-        async for _ in self.follow(log.id, after=0):
+        async for _ in self.follow(task, after=0):
             pass
         return await self.get(task)
 
@@ -142,14 +141,14 @@ class Client:
 
     async def restart(self) -> None:
         """Start the agent: for the first time, or again on the same store after a crash."""
-        await self.log.open()
-        self._fuse = Fuse(self.log)
+        await self.store.open()
+        self._fuse = Fuse(self.store)
         if self.sender is not None:
-            self.deliveries = Deliveries(self.log, self.sender, clock=self.clock, observer=self.observer)
+            self.deliveries = Deliveries(self.store, self.sender, clock=self.clock, observer=self.observer)
             await self.deliveries.start()
         engine = Engine(
             self.program,
-            cast("TaskLog", self._fuse),
+            cast("Store", self._fuse),
             limits=self.limits,
             clock=self.clock,
             new_id=self._new_id,
@@ -166,7 +165,7 @@ class Client:
             self._fuse.blow()
             await engine.__aexit__()
             await self._stop_deliveries()
-            await self.log.close()
+            await self.store.close()
 
     async def crash_when(self, is_there: Callable[[TaskEvent], bool]) -> None:
         """Crash right after the first event that is the one meant has been written, before anybody hears of it.
@@ -183,7 +182,7 @@ class Client:
             engine, self._engine = self._engine, None
             await engine.__aexit__()
             await self._stop_deliveries()
-            await self.log.close()
+            await self.store.close()
 
     async def _stop_deliveries(self) -> None:
         if self.deliveries is not None:
@@ -194,7 +193,7 @@ class Client:
 
     def as_caller(self, **members: Any) -> Client:
         """The same agent, called by somebody else."""
-        other = Client(self.program, self.log, self.clock, self.limits, structs.replace(self.caller, **members))
+        other = Client(self.program, self.store, self.clock, self.limits, structs.replace(self.caller, **members))
         other._engine, other._fuse, other._ids = self._engine, self._fuse, self._ids  # pyright: ignore[reportPrivateUsage]
         other._messages = count(1_000_000)  # pyright: ignore[reportPrivateUsage]
         return other
@@ -203,15 +202,30 @@ class Client:
 class Fuse:
     """A store that stops taking writes when the process around it is to have crashed."""
 
-    def __init__(self, log: TaskLog) -> None:
-        self._log = log
-        self._is_blown = False
-        self._is_there: Callable[[TaskEvent], bool] = lambda event: False
-        self._reached = asyncio.Event()
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.tasks = FusedTasks(store.tasks)
 
     def blow(self) -> None:
         """From now on nothing is written."""
-        self._is_blown = True
+        self.tasks.is_blown = True
+
+    async def blow_when(self, is_there: Callable[[TaskEvent], bool]) -> None:
+        """Blow after the first write that holds such an event, and return then."""
+        await self.tasks.blow_when(is_there)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+
+class FusedTasks:
+    """The tasks of such a store."""
+
+    def __init__(self, tasks: TaskLog) -> None:
+        self._tasks = tasks
+        self.is_blown = False
+        self._is_there: Callable[[TaskEvent], bool] = lambda event: False
+        self._reached = asyncio.Event()
 
     async def blow_when(self, is_there: Callable[[TaskEvent], bool]) -> None:
         """Blow after the first write that holds such an event, and return then."""
@@ -221,12 +235,12 @@ class Fuse:
     def write(self, write: Write) -> asyncio.Future[None]:
         """Write, unless the process is to have died before; if it died meanwhile, nobody hears of the outcome."""
         outcome: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        if self._is_blown:
+        if self.is_blown:
             outcome.cancel()
             return outcome
-        writing = asyncio.ensure_future(self._log.write(write))
+        writing = asyncio.ensure_future(self._tasks.write(write))
         if any(map(self._is_there, write.events)):
-            self._is_blown = True
+            self.is_blown = True
             self._reached.set()
         writing.add_done_callback(lambda done: self._pass_on(done, outcome))
         return outcome
@@ -235,7 +249,7 @@ class Fuse:
         error = done.exception()
         if outcome.done():
             return
-        if self._is_blown:
+        if self.is_blown:
             outcome.cancel()
         elif error is not None:
             outcome.set_exception(error)
@@ -243,14 +257,14 @@ class Fuse:
             outcome.set_result(None)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._log, name)
+        return getattr(self._tasks, name)
 
 
 @asynccontextmanager
 async def running(
     program: Program,
     *,
-    log: TaskLog | None = None,
+    store: Store | None = None,
     clock: Clock | None = None,
     limits: Limits | None = None,
     caller: Caller = ANYBODY,
@@ -263,7 +277,7 @@ async def running(
     """
     client = Client(
         program,
-        log or MemoryTaskLog(),
+        store or MemoryStore(),
         clock or FakeClock(),
         limits or Limits(),
         caller,

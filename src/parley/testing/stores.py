@@ -3,7 +3,7 @@
 A store's own tests derive from it and say how the store is made. Calling the function again must give a log over the
 same data: for a durable store another object on the same file or server, for one in memory the same object.
 
-    class TestMyTaskLog(TaskLogSuite):
+    class TestMyTaskLog(StoreSuite):
         @pytest.fixture
         def make_store(self, tmp_path):
             return lambda: MyTaskLog(tmp_path / "tasks.db")
@@ -34,16 +34,16 @@ from parley.stores.interface import (
     Owner,
     SendKey,
     SendRecord,
+    Store,
     StoredTask,
     TaskFilter,
     TaskHead,
-    TaskLog,
     Webhook,
     Write,
 )
 from parley.stores.interface import TaskKey as Key
 
-MakeStore: TypeAlias = Callable[[], TaskLog]
+MakeStore: TypeAlias = Callable[[], Store]
 
 NOON = datetime(2026, 3, 1, 12, 0, 0, 250_001, tzinfo=UTC)
 ADA = Owner("acme", "ada")
@@ -116,13 +116,13 @@ EVERYTHING: tuple[TaskEvent, ...] = (
 """One event of each kind, with everything an event can hold."""
 
 
-class TaskLogSuite:
+class StoreSuite:
     """What holds for every store. Derive from it and define the fixture `make_store`."""
 
     pytestmark = [pytest.mark.anyio]
 
     @pytest.fixture
-    async def store(self, make_store: MakeStore) -> AsyncGenerator[TaskLog]:
+    async def store(self, make_store: MakeStore) -> AsyncGenerator[Store]:
         """An open, empty store."""
         store = make_store()
         await store.open()
@@ -131,57 +131,59 @@ class TaskLogSuite:
 
     # --- writing and reading ------------------------------------------------------------------------------------------
 
-    async def test_a_task_is_read_as_it_was_written(self, store: TaskLog) -> None:
+    async def test_a_task_is_read_as_it_was_written(self, store: Store) -> None:
         """Every kind of event, part and value comes back the same."""
-        await store.write(Write(KEY, 0, EVERYTHING, TaskState.WORKING, minute(1), NEW, attempts=2))
-        head = await store.head(KEY)
+        await store.tasks.write(Write(KEY, 0, EVERYTHING, TaskState.WORKING, minute(1), NEW, attempts=2))
+        head = await store.tasks.head(KEY)
         assert head is not None
         written = TaskHead(KEY, "cook", "c-1", TaskState.WORKING, minute(1), NOON, 5, Version.V0_3, 2, head.size)
         assert head == written
-        assert await store.task(KEY) == StoredTask(head, None, 0, EVERYTHING)
-        assert tuple(await store.events(KEY, after=0, limit=10)) == tuple(enumerate(EVERYTHING, 1))
+        assert await store.tasks.read(KEY) == StoredTask(head, None, 0, EVERYTHING)
+        assert tuple(await store.tasks.events(KEY, after=0, limit=10)) == tuple(enumerate(EVERYTHING, 1))
 
-    async def test_an_absent_task_is_none(self, store: TaskLog) -> None:
+    async def test_an_absent_task_is_none(self, store: Store) -> None:
         """Nothing is made up."""
-        assert await store.head(KEY) is None
-        assert await store.task(KEY) is None
-        assert list(await store.events(KEY, after=0, limit=10)) == []
-        assert list(await store.push_configs(KEY)) == []
+        assert await store.tasks.head(KEY) is None
+        assert await store.tasks.read(KEY) is None
+        assert list(await store.tasks.events(KEY, after=0, limit=10)) == []
+        assert list(await store.outbox.configs(KEY)) == []
 
-    async def test_names_may_hold_any_character(self, store: TaskLog) -> None:
+    async def test_names_may_hold_any_character(self, store: Store) -> None:
         """NUL, quotes, emoji and nothing at all are names like others."""
         names = ("", "\x00", "a\x00b", "a\x00c", "'; DROP TABLE tasks; --", "ü🥚", "a/b%00")
         for name in names:
             new = structs.replace(NEW, agent=name, context_id=name)
             key = Key(Owner(name, name), name)
-            await store.write(creation(key, new=new, sends=((SendKey(name, b"d"), SendRecord(NOON, name)),)))
-            await store.write(addition(1, key))
-            await store.put_push_config(key, PushConfig("https://hook.example", id=name))
-            await store.remember(ContextKey(key.owner, name, name), name, name, at=NOON)
+            await store.tasks.write(creation(key, new=new, sends=((SendKey(name, b"d"), SendRecord(NOON, name)),)))
+            await store.tasks.write(addition(1, key))
+            await store.outbox.put(key, PushConfig("https://hook.example", id=name))
+            await store.contexts.put(ContextKey(key.owner, name, name), name, name, at=NOON)
         for name in names:
             owner = Owner(name, name)
-            head = await store.head(Key(owner, name))
+            head = await store.tasks.head(Key(owner, name))
             assert head is not None
             assert (head.key, head.agent, head.context_id) == (Key(owner, name), name, name)
-            assert [seq for seq, _ in await store.events(head.key, after=0, limit=9)] == [1, 2]
-            assert (await store.list(owner, TaskFilter(agent=name, context_id=name))).heads == (head,)
-            assert await store.find_send(owner, SendKey(name, b"d"), since=NOON) == SendRecord(NOON, name)
-            assert [config.id for config in await store.push_configs(head.key)] == [name]
-            assert await store.recall(ContextKey(owner, name, name)) == {name: name}
+            assert [seq for seq, _ in await store.tasks.events(head.key, after=0, limit=9)] == [1, 2]
+            assert (await store.tasks.list(owner, TaskFilter(agent=name, context_id=name))).heads == (head,)
+            assert await store.sends.find(owner, SendKey(name, b"d"), since=NOON) == SendRecord(NOON, name)
+            assert [config.id for config in await store.outbox.configs(head.key)] == [name]
+            assert await store.contexts.get(ContextKey(owner, name, name)) == {name: name}
 
-    async def test_tasks_are_read_together_with_and_without_their_artifacts(self, store: TaskLog) -> None:
+    async def test_tasks_are_read_together_with_and_without_their_artifacts(self, store: Store) -> None:
         """With a snapshot and without, in the order of their keys, and None where there is none."""
         short, absent = Key(ADA, "t-2"), Key(ADA, "absent")
         for key in (KEY, short):
-            await store.write(creation(key))
+            await store.tasks.write(creation(key))
             for number in range(1, 5):
-                await store.write(addition(number, key))
-        snapshot = fold(None, [event for _, event in await store.events(KEY, after=0, limit=9)])
-        await store.write(structs.replace(addition(5), snapshot=fold(snapshot, addition(5).events)))
-        await store.write(addition(6))
-        whole = [await store.task(KEY), None, await store.task(short)]
-        assert list(await store.tasks([KEY, absent, short])) == whole
-        outlines = [task for task in await store.tasks([KEY, absent, short], artifacts=False) if task is not None]
+                await store.tasks.write(addition(number, key))
+        snapshot = fold(None, [event for _, event in await store.tasks.events(KEY, after=0, limit=9)])
+        await store.tasks.write(structs.replace(addition(5), snapshot=fold(snapshot, addition(5).events)))
+        await store.tasks.write(addition(6))
+        whole = [await store.tasks.read(KEY), None, await store.tasks.read(short)]
+        assert list(await store.tasks.read_many([KEY, absent, short])) == whole
+        outlines = [
+            task for task in await store.tasks.read_many([KEY, absent, short], artifacts=False) if task is not None
+        ]
         for task, outline in zip((whole[0], whole[2]), outlines, strict=True):
             assert task is not None
             shown = fold(task.snapshot, task.events)
@@ -191,44 +193,44 @@ class TaskLogSuite:
             )
             assert shown.artifacts
 
-    async def test_events_are_read_in_pages(self, store: TaskLog) -> None:
+    async def test_events_are_read_in_pages(self, store: Store) -> None:
         """After a number, oldest first, at most so many."""
-        await store.write(creation())
-        await asyncio.gather(*[store.write(addition(number)) for number in range(1, 10)])
-        assert [seq for seq, _ in await store.events(KEY, after=0, limit=3)] == [1, 2, 3]
-        assert list(await store.events(KEY, after=8, limit=3)) == [(9, chunk(9)), (10, chunk(10))]
-        assert list(await store.events(KEY, after=10, limit=3)) == []
-        assert list(await store.events(KEY, after=10**30, limit=3)) == []
-        assert [seq for seq, _ in await store.events(KEY, after=-5, limit=2)] == [1, 2]
+        await store.tasks.write(creation())
+        await asyncio.gather(*[store.tasks.write(addition(number)) for number in range(1, 10)])
+        assert [seq for seq, _ in await store.tasks.events(KEY, after=0, limit=3)] == [1, 2, 3]
+        assert list(await store.tasks.events(KEY, after=8, limit=3)) == [(9, chunk(9)), (10, chunk(10))]
+        assert list(await store.tasks.events(KEY, after=10, limit=3)) == []
+        assert list(await store.tasks.events(KEY, after=10**30, limit=3)) == []
+        assert [seq for seq, _ in await store.tasks.events(KEY, after=-5, limit=2)] == [1, 2]
 
-    async def test_many_large_events_come_back(self, store: TaskLog) -> None:
+    async def test_many_large_events_come_back(self, store: Store) -> None:
         """Size changes nothing but time."""
         texts = [f"{number}: " + "wide – " * 1_000 for number in range(300)]
         events = tuple(ArtifactUpdate("t-1", "c-1", Artifact("a-1", (TextPart(text),))) for text in texts)
-        await store.write(creation())
-        await store.write(Write(KEY, 1, events, TaskState.WORKING, NOON))
-        stored = await store.task(KEY)
+        await store.tasks.write(creation())
+        await store.tasks.write(Write(KEY, 1, events, TaskState.WORKING, NOON))
+        stored = await store.tasks.read(KEY)
         assert stored is not None
         assert stored.events[1:] == events
 
     # --- compare and set ----------------------------------------------------------------------------------------------
 
-    async def test_a_task_is_created_once(self, store: TaskLog) -> None:
+    async def test_a_task_is_created_once(self, store: Store) -> None:
         """The second creation conflicts and changes nothing."""
-        await store.write(creation())
+        await store.tasks.write(creation())
         with pytest.raises(ConflictError):
-            await store.write(creation(at=minute(5)))
-        assert [seq for seq, _ in await store.events(KEY, after=0, limit=9)] == [1]
-        head = await store.head(KEY)
+            await store.tasks.write(creation(at=minute(5)))
+        assert [seq for seq, _ in await store.tasks.events(KEY, after=0, limit=9)] == [1]
+        head = await store.tasks.head(KEY)
         assert head is not None
         assert head.status_at == NOON
 
     @pytest.mark.parametrize("expected", [0, 1, 3, -1])
-    async def test_a_write_that_expects_another_number_conflicts(self, store: TaskLog, expected: int) -> None:
+    async def test_a_write_that_expects_another_number_conflicts(self, store: Store, expected: int) -> None:
         """Whether it has seen less or claims to have seen more, nothing of it is kept."""
-        await store.write(creation())
-        await store.write(addition(1))
-        before = await store.task(KEY)
+        await store.tasks.write(creation())
+        await store.tasks.write(addition(1))
+        before = await store.tasks.read(KEY)
         late = Write(
             KEY,
             expected,
@@ -240,66 +242,66 @@ class TaskLogSuite:
             attempts=9,
         )
         with pytest.raises(ConflictError):
-            await store.write(late)
-        assert await store.task(KEY) == before
-        assert await store.find_send(ADA, SEND, since=NOON) is None
+            await store.tasks.write(late)
+        assert await store.tasks.read(KEY) == before
+        assert await store.sends.find(ADA, SEND, since=NOON) is None
 
-    async def test_a_write_to_no_task_conflicts(self, store: TaskLog) -> None:
+    async def test_a_write_to_no_task_conflicts(self, store: Store) -> None:
         """Only `new` with number 0 creates."""
         for write in (addition(0), addition(4), structs.replace(creation(), expected_seq=1)):
             with pytest.raises(ConflictError):
-                await store.write(write)
-        assert await store.head(KEY) is None
+                await store.tasks.write(write)
+        assert await store.tasks.head(KEY) is None
 
-    async def test_a_task_may_begin_without_events(self, store: TaskLog) -> None:
+    async def test_a_task_may_begin_without_events(self, store: Store) -> None:
         """Then its last number is 0, and the next write expects that."""
-        await store.write(structs.replace(creation(), events=()))
-        await store.write(addition(0))
-        assert list(await store.events(KEY, after=0, limit=9)) == [(1, chunk(1))]
+        await store.tasks.write(structs.replace(creation(), events=()))
+        await store.tasks.write(addition(0))
+        assert list(await store.tasks.events(KEY, after=0, limit=9)) == [(1, chunk(1))]
 
-    async def test_a_write_without_events_changes_the_head(self, store: TaskLog) -> None:
+    async def test_a_write_without_events_changes_the_head(self, store: Store) -> None:
         """Such as a run that begins again."""
-        await store.write(creation())
-        await store.write(Write(KEY, 1, (), TaskState.WORKING, minute(2), attempts=3))
-        head = await store.head(KEY)
+        await store.tasks.write(creation())
+        await store.tasks.write(Write(KEY, 1, (), TaskState.WORKING, minute(2), attempts=3))
+        head = await store.tasks.head(KEY)
         assert head is not None
         assert (head.state, head.status_at, head.last_seq, head.attempts) == (TaskState.WORKING, minute(2), 1, 3)
 
     # --- order --------------------------------------------------------------------------------------------------------
 
-    async def test_writes_take_effect_in_the_order_of_the_calls(self, store: TaskLog) -> None:
+    async def test_writes_take_effect_in_the_order_of_the_calls(self, store: Store) -> None:
         """Although nobody waited in between, also where other tasks are written to."""
         other = Key(ADA, "t-2")
-        waiting = [store.write(creation()), store.write(creation(other))]
+        waiting = [store.tasks.write(creation()), store.tasks.write(creation(other))]
         for number in range(1, 500):
-            waiting += [store.write(addition(number)), store.write(addition(number, other))]
+            waiting += [store.tasks.write(addition(number)), store.tasks.write(addition(number, other))]
         await waiting[-1]
         for key in (KEY, other):
-            events = await store.events(key, after=0, limit=1_000)
+            events = await store.tasks.events(key, after=0, limit=1_000)
             assert list(events) == list(
                 enumerate([created(key.task_id), *(chunk(n, key.task_id) for n in range(2, 501))], 1)
             )
         await asyncio.gather(*waiting)
 
-    async def test_a_write_happens_although_nobody_awaits_it(self, store: TaskLog) -> None:
+    async def test_a_write_happens_although_nobody_awaits_it(self, store: Store) -> None:
         """The call counts, and a later write that is awaited comes after it."""
-        ahead = asyncio.ensure_future(store.write(creation()))
-        await store.write(addition(1))
+        ahead = asyncio.ensure_future(store.tasks.write(creation()))
+        await store.tasks.write(addition(1))
         assert ahead.done()
-        head = await store.head(KEY)
+        head = await store.tasks.head(KEY)
         assert head is not None
         assert head.last_seq == 2
 
-    async def test_what_follows_a_failed_write_fails_too(self, store: TaskLog) -> None:
+    async def test_what_follows_a_failed_write_fails_too(self, store: Store) -> None:
         """It expects a number that never came; writes to other tasks are not touched."""
         other = Key(ADA, "t-2")
-        await store.write(creation())
+        await store.tasks.write(creation())
         outcomes = await asyncio.gather(
-            store.write(addition(1)),
-            store.write(addition(7)),
-            store.write(addition(8)),
-            store.write(creation(other)),
-            store.write(addition(1, other)),
+            store.tasks.write(addition(1)),
+            store.tasks.write(addition(7)),
+            store.tasks.write(addition(8)),
+            store.tasks.write(creation(other)),
+            store.tasks.write(addition(1, other)),
             return_exceptions=True,
         )
         assert [type(outcome) for outcome in outcomes] == [
@@ -309,108 +311,110 @@ class TaskLogSuite:
             type(None),
             type(None),
         ]
-        assert [seq for seq, _ in await store.events(KEY, after=0, limit=9)] == [1, 2]
+        assert [seq for seq, _ in await store.tasks.events(KEY, after=0, limit=9)] == [1, 2]
 
-    async def test_of_two_who_race_one_wins(self, store: TaskLog) -> None:
+    async def test_of_two_who_race_one_wins(self, store: Store) -> None:
         """Both expect the same number."""
-        await store.write(creation())
+        await store.tasks.write(creation())
         outcomes = await asyncio.gather(
-            *[store.write(structs.replace(addition(1), attempts=n)) for n in range(8)], return_exceptions=True
+            *[store.tasks.write(structs.replace(addition(1), attempts=n)) for n in range(8)], return_exceptions=True
         )
         assert [outcome for outcome in outcomes if outcome is None] == [None]
-        assert len(await store.events(KEY, after=0, limit=9)) == 2
+        assert len(await store.tasks.events(KEY, after=0, limit=9)) == 2
 
     # --- snapshots ----------------------------------------------------------------------------------------------------
 
-    async def test_a_snapshot_stands_for_the_events_before_it(self, store: TaskLog) -> None:
+    async def test_a_snapshot_stands_for_the_events_before_it(self, store: Store) -> None:
         """Those after it come with it; all of them can still be read; a write without one keeps it."""
         snapshot = fold(None, EVERYTHING)
-        await store.write(Write(KEY, 0, EVERYTHING, TaskState.WORKING, minute(1), NEW, snapshot))
-        stored = await store.task(KEY)
+        await store.tasks.write(Write(KEY, 0, EVERYTHING, TaskState.WORKING, minute(1), NEW, snapshot))
+        stored = await store.tasks.read(KEY)
         assert stored is not None
         assert (stored.snapshot, stored.snapshot_seq, stored.events) == (snapshot, 5, ())
 
-        await store.write(addition(5))
-        await store.write(addition(6))
-        stored = await store.task(KEY)
+        await store.tasks.write(addition(5))
+        await store.tasks.write(addition(6))
+        stored = await store.tasks.read(KEY)
         assert stored is not None
         assert (stored.snapshot, stored.snapshot_seq, stored.events) == (snapshot, 5, (chunk(6), chunk(7)))
         assert stored.head.last_seq == 7
-        assert len(await store.events(KEY, after=0, limit=99)) == 7
+        assert len(await store.tasks.events(KEY, after=0, limit=99)) == 7
 
-    async def test_a_later_snapshot_takes_the_place_of_an_earlier(self, store: TaskLog) -> None:
+    async def test_a_later_snapshot_takes_the_place_of_an_earlier(self, store: Store) -> None:
         """Also where both are on their way at once."""
         first, second = fold(None, EVERYTHING[:1]), fold(None, (*EVERYTHING[:1], chunk(2)))
         store_first = structs.replace(creation(), snapshot=first)
         store_second = structs.replace(addition(1), snapshot=second)
-        await asyncio.gather(store.write(store_first), store.write(store_second), store.write(addition(2)))
-        stored = await store.task(KEY)
+        await asyncio.gather(
+            store.tasks.write(store_first), store.tasks.write(store_second), store.tasks.write(addition(2))
+        )
+        stored = await store.tasks.read(KEY)
         assert stored is not None
         assert (stored.snapshot, stored.snapshot_seq, stored.events) == (second, 2, (chunk(3),))
 
     # --- ownership ----------------------------------------------------------------------------------------------------
 
     @pytest.mark.parametrize("stranger", STRANGERS)
-    async def test_what_belongs_to_somebody_else_does_not_exist(self, store: TaskLog, stranger: Owner) -> None:
+    async def test_what_belongs_to_somebody_else_does_not_exist(self, store: Store, stranger: Owner) -> None:
         """Neither for another caller of the tenant, nor for one of the same name elsewhere."""
-        await store.write(creation(sends=((SEND, SendRecord(NOON, "t-1")),)))
-        await store.put_push_config(KEY, PushConfig("https://hook.example", id="h"))
-        await store.remember(CONTEXT, "name", "value", at=NOON)
+        await store.tasks.write(creation(sends=((SEND, SendRecord(NOON, "t-1")),)))
+        await store.outbox.put(KEY, PushConfig("https://hook.example", id="h"))
+        await store.contexts.put(CONTEXT, "name", "value", at=NOON)
         theirs = Key(stranger, KEY.task_id)
 
-        assert await store.head(theirs) is None
-        assert await store.task(theirs) is None
-        assert list(await store.events(theirs, after=0, limit=9)) == []
-        assert (await store.list(stranger, TaskFilter())).total == 0
-        assert await store.find_send(stranger, SEND, since=NOON) is None
-        assert list(await store.push_configs(theirs)) == []
-        assert await store.recall(ContextKey(stranger, "cook", "c-1")) == {}
+        assert await store.tasks.head(theirs) is None
+        assert await store.tasks.read(theirs) is None
+        assert list(await store.tasks.events(theirs, after=0, limit=9)) == []
+        assert (await store.tasks.list(stranger, TaskFilter())).total == 0
+        assert await store.sends.find(stranger, SEND, since=NOON) is None
+        assert list(await store.outbox.configs(theirs)) == []
+        assert await store.contexts.get(ContextKey(stranger, "cook", "c-1")) == {}
 
         with pytest.raises(ConflictError):
-            await store.write(addition(1, theirs))
+            await store.tasks.write(addition(1, theirs))
         with pytest.raises(ConflictError):
-            await store.put_push_config(theirs, PushConfig("https://evil.example", id="h"))
-        await store.delete_push_config(theirs, "h")
-        await store.remember(ContextKey(stranger, "cook", "c-1"), "name", None, at=NOON)
-        assert await store.delete(theirs) is False
+            await store.outbox.put(theirs, PushConfig("https://evil.example", id="h"))
+        await store.outbox.delete(theirs, "h")
+        await store.contexts.put(ContextKey(stranger, "cook", "c-1"), "name", None, at=NOON)
+        assert await store.tasks.delete(theirs) is False
 
-        assert [seq for seq, _ in await store.events(KEY, after=0, limit=9)] == [1]
-        assert list(await store.push_configs(KEY)) == [PushConfig("https://hook.example", id="h")]
-        assert await store.find_send(ADA, SEND, since=NOON) == SendRecord(NOON, "t-1")
-        assert await store.recall(CONTEXT) == {"name": "value"}
+        assert [seq for seq, _ in await store.tasks.events(KEY, after=0, limit=9)] == [1]
+        assert list(await store.outbox.configs(KEY)) == [PushConfig("https://hook.example", id="h")]
+        assert await store.sends.find(ADA, SEND, since=NOON) == SendRecord(NOON, "t-1")
+        assert await store.contexts.get(CONTEXT) == {"name": "value"}
 
-    async def test_a_task_id_is_unique_within_a_tenant(self, store: TaskLog) -> None:
+    async def test_a_task_id_is_unique_within_a_tenant(self, store: Store) -> None:
         """Another caller cannot take it; another tenant may."""
-        await store.write(creation())
+        await store.tasks.write(creation())
         with pytest.raises(ConflictError):
-            await store.write(creation(Key(BOB, "t-1")))
-        await store.write(creation(Key(ADA_ELSEWHERE, "t-1")))
-        assert await store.head(Key(BOB, "t-1")) is None
-        assert await store.head(Key(ADA_ELSEWHERE, "t-1")) is not None
+            await store.tasks.write(creation(Key(BOB, "t-1")))
+        await store.tasks.write(creation(Key(ADA_ELSEWHERE, "t-1")))
+        assert await store.tasks.head(Key(BOB, "t-1")) is None
+        assert await store.tasks.head(Key(ADA_ELSEWHERE, "t-1")) is not None
 
     # --- lists --------------------------------------------------------------------------------------------------------
 
-    async def test_a_list_shows_the_newest_status_first_then_by_id(self, store: TaskLog) -> None:
+    async def test_a_list_shows_the_newest_status_first_then_by_id(self, store: Store) -> None:
         """And only the owner's tasks."""
         moments = {"b": 1, "a": 1, "ä": 1, "B": 1, "new": 2, "old": 0}
         for task_id, number in moments.items():
-            await store.write(creation(Key(ADA, task_id), at=minute(number)))
+            await store.tasks.write(creation(Key(ADA, task_id), at=minute(number)))
         for stranger in STRANGERS:
-            await store.write(creation(Key(stranger, f"of {stranger.tenant} {stranger.name}")))
-        found = await store.list(ADA, TaskFilter())
+            await store.tasks.write(creation(Key(stranger, f"of {stranger.tenant} {stranger.name}")))
+        found = await store.tasks.list(ADA, TaskFilter())
         assert [head.key.task_id for head in found.heads] == ["new", "B", "a", "b", "ä", "old"]
         assert found.total == 6
-        assert found.heads[0] == await store.head(Key(ADA, "new"))
+        assert found.heads[0] == await store.tasks.head(Key(ADA, "new"))
 
     @pytest.mark.parametrize("limit", [1, 2, 3, 7, 8])
-    async def test_pages_join_without_gap_or_repetition(self, store: TaskLog, limit: int) -> None:
+    async def test_pages_join_without_gap_or_repetition(self, store: Store, limit: int) -> None:
         """Ties included; the total is that of all pages."""
         for number in range(7):
-            await store.write(creation(Key(ADA, f"t-{number}"), at=minute(number // 3)))
-        whole = (await store.list(ADA, TaskFilter())).heads
+            await store.tasks.write(creation(Key(ADA, f"t-{number}"), at=minute(number // 3)))
+        whole = (await store.tasks.list(ADA, TaskFilter())).heads
         heads: list[TaskHead] = []
         query = TaskFilter(limit=limit)
-        while (page := await store.list(ADA, query)).heads:
+        while (page := await store.tasks.list(ADA, query)).heads:
             assert page.total == 7
             assert len(page.heads) <= limit
             heads += page.heads
@@ -418,14 +422,14 @@ class TaskLogSuite:
             query = structs.replace(query, after=(heads[-1].status_at, heads[-1].key.task_id))
         assert tuple(heads) == whole
 
-    async def test_a_task_moves_up_when_its_status_changes(self, store: TaskLog) -> None:
+    async def test_a_task_moves_up_when_its_status_changes(self, store: Store) -> None:
         """A list follows the heads, also where only the time of the status is new."""
         for task_id in ("t-1", "t-2"):
-            await store.write(creation(Key(ADA, task_id)))
+            await store.tasks.write(creation(Key(ADA, task_id)))
         for number, (task_id, other) in enumerate((("t-2", "t-1"), ("t-1", "t-2"), ("t-2", "t-1")), start=1):
-            await store.write(Write(Key(ADA, task_id), 1, (), TaskState.WORKING, minute(number)))
-            assert [head.key.task_id for head in (await store.list(ADA, TaskFilter())).heads] == [task_id, other]
-        assert (await store.list(ADA, TaskFilter(state=TaskState.SUBMITTED))).total == 0
+            await store.tasks.write(Write(Key(ADA, task_id), 1, (), TaskState.WORKING, minute(number)))
+            assert [head.key.task_id for head in (await store.tasks.list(ADA, TaskFilter())).heads] == [task_id, other]
+        assert (await store.tasks.list(ADA, TaskFilter(state=TaskState.SUBMITTED))).total == 0
 
     @pytest.mark.parametrize(
         ("query", "expected"),
@@ -440,7 +444,7 @@ class TaskLogSuite:
             (TaskFilter(limit=0), []),
         ],
     )
-    async def test_a_list_can_be_narrowed(self, store: TaskLog, query: TaskFilter, expected: list[str]) -> None:
+    async def test_a_list_can_be_narrowed(self, store: Store, query: TaskFilter, expected: list[str]) -> None:
         """By agent, context, state and time, all at once; the total counts what matches, whatever the page."""
         for task_id, agent, context, state, number in (
             ("t-1", "cook", "c-1", TaskState.WORKING, 1),
@@ -448,59 +452,59 @@ class TaskLogSuite:
             ("t-3", "cook", "c-2", TaskState.COMPLETED, 3),
         ):
             new = NewTask(agent, context, Version.V1_0, NOON)
-            await store.write(creation(Key(ADA, task_id), new=new, state=state, at=minute(number)))
-        found = await store.list(ADA, query)
+            await store.tasks.write(creation(Key(ADA, task_id), new=new, state=state, at=minute(number)))
+        found = await store.tasks.list(ADA, query)
         assert [head.key.task_id for head in found.heads] == expected
-        unpaged = await store.list(ADA, structs.replace(query, after=None, limit=50))
+        unpaged = await store.tasks.list(ADA, structs.replace(query, after=None, limit=50))
         assert found.total == len(unpaged.heads)
 
-    async def test_unfinished_tasks_are_found_whoever_owns_them(self, store: TaskLog) -> None:
+    async def test_unfinished_tasks_are_found_whoever_owns_them(self, store: Store) -> None:
         """Submitted and working ones; those that wait for their caller have not been left behind."""
         for state in TaskState:
             for owner in (ADA, ADA_ELSEWHERE):
-                await store.write(creation(Key(owner, state), state=state))
-        await store.write(Write(Key(ADA, "submitted"), 1, (), TaskState.CANCELED, NOON))
-        found = await store.unfinished()
+                await store.tasks.write(creation(Key(owner, state), state=state))
+        await store.tasks.write(Write(Key(ADA, "submitted"), 1, (), TaskState.CANCELED, NOON))
+        found = await store.tasks.unfinished()
         assert {head.key for head in found} == {
             Key(ADA, "working"),
             Key(ADA_ELSEWHERE, "submitted"),
             Key(ADA_ELSEWHERE, "working"),
         }
-        assert all([head == await store.head(head.key) for head in found])
+        assert all([head == await store.tasks.head(head.key) for head in found])
 
     # --- sends --------------------------------------------------------------------------------------------------------
 
-    async def test_a_send_is_found_within_its_window(self, store: TaskLog) -> None:
+    async def test_a_send_is_found_within_its_window(self, store: Store) -> None:
         """At or after the moment, not before."""
         record = SendRecord(NOON, "t-1")
-        await store.write(creation(sends=((SEND, record),)))
-        assert await store.find_send(ADA, SEND, since=NOON) == record
-        assert await store.find_send(ADA, SEND, since=minute(-1)) == record
-        assert await store.find_send(ADA, SEND, since=NOON + timedelta(microseconds=1)) is None
+        await store.tasks.write(creation(sends=((SEND, record),)))
+        assert await store.sends.find(ADA, SEND, since=NOON) == record
+        assert await store.sends.find(ADA, SEND, since=minute(-1)) == record
+        assert await store.sends.find(ADA, SEND, since=NOON + timedelta(microseconds=1)) is None
 
-    async def test_the_same_id_with_other_content_is_another_message(self, store: TaskLog) -> None:
+    async def test_the_same_id_with_other_content_is_another_message(self, store: Store) -> None:
         """Both are remembered."""
         other = SendKey(SEND.message_id, b"other")
-        await store.write(creation(sends=((SEND, SendRecord(NOON, "t-1")),)))
-        assert await store.find_send(ADA, other, since=NOON) is None
-        await store.remember_send(ADA, other, SendRecord(minute(1), "t-2"))
-        assert await store.find_send(ADA, SEND, since=NOON) == SendRecord(NOON, "t-1")
-        assert await store.find_send(ADA, other, since=NOON) == SendRecord(minute(1), "t-2")
+        await store.tasks.write(creation(sends=((SEND, SendRecord(NOON, "t-1")),)))
+        assert await store.sends.find(ADA, other, since=NOON) is None
+        await store.sends.put(ADA, other, SendRecord(minute(1), "t-2"))
+        assert await store.sends.find(ADA, SEND, since=NOON) == SendRecord(NOON, "t-1")
+        assert await store.sends.find(ADA, other, since=NOON) == SendRecord(minute(1), "t-2")
 
-    async def test_a_send_can_be_remembered_with_its_reply(self, store: TaskLog) -> None:
+    async def test_a_send_can_be_remembered_with_its_reply(self, store: Store) -> None:
         """For a message that created no task; sent again after its window, the new record counts."""
         reply = Message("m-2", Role.AGENT, (TextPart("Sept dîners."),))
-        await store.remember_send(ADA, SEND, SendRecord(NOON, reply=reply))
-        assert await store.find_send(ADA, SEND, since=NOON) == SendRecord(NOON, reply=reply)
-        await store.remember_send(ADA, SEND, SendRecord(minute(20), "t-1"))
-        assert await store.find_send(ADA, SEND, since=NOON) == SendRecord(minute(20), "t-1")
+        await store.sends.put(ADA, SEND, SendRecord(NOON, reply=reply))
+        assert await store.sends.find(ADA, SEND, since=NOON) == SendRecord(NOON, reply=reply)
+        await store.sends.put(ADA, SEND, SendRecord(minute(20), "t-1"))
+        assert await store.sends.find(ADA, SEND, since=NOON) == SendRecord(minute(20), "t-1")
 
-    async def test_old_sends_are_forgotten(self, store: TaskLog) -> None:
+    async def test_old_sends_are_forgotten(self, store: Store) -> None:
         """Of all owners; those at the moment itself stay, and so do the tasks."""
         for number, owner in enumerate((ADA, BOB, ADA_ELSEWHERE)):
             key = Key(owner, f"t-{number}")
-            await store.write(creation(key, sends=((SEND, SendRecord(minute(number), key.task_id)),)))
-        await store.write(
+            await store.tasks.write(creation(key, sends=((SEND, SendRecord(minute(number), key.task_id)),)))
+        await store.tasks.write(
             Write(
                 Key(ADA, "t-0"),
                 1,
@@ -510,222 +514,227 @@ class TaskLogSuite:
                 sends=((SendKey("2", b""), SendRecord(minute(5), "t-0")),),
             )
         )
-        await store.forget_sends(before=minute(1))
-        assert await store.find_send(ADA, SEND, since=NOON) is None
-        assert await store.find_send(ADA, SendKey("2", b""), since=NOON) is not None
-        assert await store.find_send(BOB, SEND, since=NOON) is not None
-        assert await store.find_send(ADA_ELSEWHERE, SEND, since=NOON) is not None
-        assert await store.head(Key(ADA, "t-0")) is not None
+        await store.sends.delete_before(minute(1))
+        assert await store.sends.find(ADA, SEND, since=NOON) is None
+        assert await store.sends.find(ADA, SendKey("2", b""), since=NOON) is not None
+        assert await store.sends.find(BOB, SEND, since=NOON) is not None
+        assert await store.sends.find(ADA_ELSEWHERE, SEND, since=NOON) is not None
+        assert await store.tasks.head(Key(ADA, "t-0")) is not None
 
     # --- webhooks -----------------------------------------------------------------------------------------------------
 
-    async def test_webhooks_are_kept_by_id(self, store: TaskLog) -> None:
+    async def test_webhooks_are_kept_by_id(self, store: Store) -> None:
         """A later one of the same id takes the place of the earlier; deleting twice is no error."""
-        await store.write(creation())
+        await store.tasks.write(creation())
         full = PushConfig(
             "https://b.example", "t-1", "b", "token", PushAuthentication(("Bearer",), "s", {"x": 1}), "acme"
         )
-        await store.put_push_config(KEY, full)
-        await store.put_push_config(KEY, PushConfig("https://a.example", id="a"))
-        await store.put_push_config(KEY, PushConfig("https://none.example"))
-        await store.put_push_config(KEY, PushConfig("https://a2.example", id="a"))
+        await store.outbox.put(KEY, full)
+        await store.outbox.put(KEY, PushConfig("https://a.example", id="a"))
+        await store.outbox.put(KEY, PushConfig("https://none.example"))
+        await store.outbox.put(KEY, PushConfig("https://a2.example", id="a"))
         none, a = PushConfig("https://none.example"), PushConfig("https://a2.example", id="a")
-        assert list(await store.push_configs(KEY)) == [none, a, full]
-        await store.delete_push_config(KEY, "a")
-        await store.delete_push_config(KEY, "a")
-        assert list(await store.push_configs(KEY)) == [none, full]
+        assert list(await store.outbox.configs(KEY)) == [none, a, full]
+        await store.outbox.delete(KEY, "a")
+        await store.outbox.delete(KEY, "a")
+        assert list(await store.outbox.configs(KEY)) == [none, full]
 
-    async def test_no_webhook_without_a_task(self, store: TaskLog) -> None:
+    async def test_no_webhook_without_a_task(self, store: Store) -> None:
         """It would be left behind."""
         with pytest.raises(ConflictError):
-            await store.put_push_config(KEY, PushConfig("https://hook.example", id="h"))
-        await store.delete_push_config(KEY, "h")
-        await store.write(creation())
-        assert list(await store.push_configs(KEY)) == []
+            await store.outbox.put(KEY, PushConfig("https://hook.example", id="h"))
+        await store.outbox.delete(KEY, "h")
+        await store.tasks.write(creation())
+        assert list(await store.outbox.configs(KEY)) == []
 
     # --- deliveries ---------------------------------------------------------------------------------------------------
 
-    async def test_a_webhook_begins_with_what_comes_next(self, store: TaskLog) -> None:
+    async def test_a_webhook_begins_with_what_comes_next(self, store: Store) -> None:
         """Or after a number that it names, and never beyond the task's last event."""
-        await store.write(creation())
-        await store.write(addition(1))
+        await store.tasks.write(creation())
+        await store.tasks.write(addition(1))
         now, past, future = (PushConfig("https://hook.example", "t-1", name) for name in ("a", "b", "c"))
-        await store.put_push_config(KEY, now)
-        await store.put_push_config(KEY, past, version=Version.V0_2, after=1)
-        await store.put_push_config(KEY, future, after=7)
-        assert list(await store.webhooks(KEY)) == [
+        await store.outbox.put(KEY, now)
+        await store.outbox.put(KEY, past, version=Version.V0_2, after=1)
+        await store.outbox.put(KEY, future, after=7)
+        assert list(await store.outbox.webhooks(KEY)) == [
             Webhook(KEY, "cook", now, Version.V1_0, 2, 2),
             Webhook(KEY, "cook", past, Version.V0_2, 1, 2),
             Webhook(KEY, "cook", future, Version.V1_0, 2, 2),
         ]
-        assert list(await store.undelivered(after=None, limit=9)) == [Webhook(KEY, "cook", past, Version.V0_2, 1, 2)]
+        assert list(await store.outbox.undelivered(after=None, limit=9)) == [
+            Webhook(KEY, "cook", past, Version.V0_2, 1, 2)
+        ]
 
-    async def test_a_webhook_registered_again_keeps_its_place(self, store: TaskLog) -> None:
+    async def test_a_webhook_registered_again_keeps_its_place(self, store: Store) -> None:
         """Wherever the second registration would have begun."""
-        await store.write(creation())
-        await store.write(addition(1))
-        await store.put_push_config(KEY, PushConfig("https://old.example", "t-1", "a"), after=1)
+        await store.tasks.write(creation())
+        await store.tasks.write(addition(1))
+        await store.outbox.put(KEY, PushConfig("https://old.example", "t-1", "a"), after=1)
         for after in (None, 0, 2):
             new = PushConfig(f"https://new.example/{after}", "t-1", "a")
-            await store.put_push_config(KEY, new, version=Version.V0_3, after=after)
-            assert list(await store.webhooks(KEY)) == [Webhook(KEY, "cook", new, Version.V0_3, 1, 2)]
+            await store.outbox.put(KEY, new, version=Version.V0_3, after=after)
+            assert list(await store.outbox.webhooks(KEY)) == [Webhook(KEY, "cook", new, Version.V0_3, 1, 2)]
 
-    async def test_a_place_moves_forward_only(self, store: TaskLog) -> None:
+    async def test_a_place_moves_forward_only(self, store: Store) -> None:
         """And only that of a webhook that is there, for its owner."""
-        await store.write(creation())
-        await store.put_push_config(KEY, PushConfig("https://hook.example"), after=0)
-        assert await store.mark_delivered(KEY, "", 1) is True
-        assert await store.mark_delivered(KEY, "", 0) is True
-        assert [webhook.delivered_seq for webhook in await store.webhooks(KEY)] == [1]
-        assert await store.mark_delivered(KEY, "other", 1) is False
+        await store.tasks.write(creation())
+        await store.outbox.put(KEY, PushConfig("https://hook.example"), after=0)
+        assert await store.outbox.mark_delivered(KEY, "", 1) is True
+        assert await store.outbox.mark_delivered(KEY, "", 0) is True
+        assert [webhook.delivered_seq for webhook in await store.outbox.webhooks(KEY)] == [1]
+        assert await store.outbox.mark_delivered(KEY, "other", 1) is False
         for stranger in STRANGERS:
-            assert await store.mark_delivered(Key(stranger, "t-1"), "", 1) is False
-            assert list(await store.webhooks(Key(stranger, "t-1"))) == []
+            assert await store.outbox.mark_delivered(Key(stranger, "t-1"), "", 1) is False
+            assert list(await store.outbox.webhooks(Key(stranger, "t-1"))) == []
 
-    async def test_webhooks_that_are_behind_are_found_whoever_owns_them(self, store: TaskLog) -> None:
+    async def test_webhooks_that_are_behind_are_found_whoever_owns_them(self, store: Store) -> None:
         """In pages that join, until everything is delivered or the task is deleted."""
         keys = [Key(owner, f"t-{number}") for owner in (ADA, ADA_ELSEWHERE) for number in range(3)]
         for key in keys:
-            await store.write(creation(key))
+            await store.tasks.write(creation(key))
             for name in ("a", "b"):
-                await store.put_push_config(key, PushConfig("https://hook.example", id=name), after=0)
-        await store.mark_delivered(keys[0], "a", 1)
-        await store.delete(keys[5])
+                await store.outbox.put(key, PushConfig("https://hook.example", id=name), after=0)
+        await store.outbox.mark_delivered(keys[0], "a", 1)
+        await store.tasks.delete(keys[5])
         found: list[Webhook] = []
-        while page := await store.undelivered(after=found[-1] if found else None, limit=2):
+        while page := await store.outbox.undelivered(after=found[-1] if found else None, limit=2):
             assert len(page) <= 2
             found += page
         expected = [(key, name) for key in keys[:5] for name in ("a", "b")][1:]
         assert [(webhook.key, webhook.config.id) for webhook in found] == expected
-        assert list(await store.undelivered(after=None, limit=9, owner=ADA)) == found[:5]
-        assert list(await store.undelivered(after=found[1], limit=2, owner=ADA)) == found[2:4]
-        assert list(await store.undelivered(after=ADA, limit=9)) == found[5:]
+        assert list(await store.outbox.undelivered(after=None, limit=9, owner=ADA)) == found[:5]
+        assert list(await store.outbox.undelivered(after=found[1], limit=2, owner=ADA)) == found[2:4]
+        assert list(await store.outbox.undelivered(after=ADA, limit=9)) == found[5:]
         for key, name in expected:
-            await store.mark_delivered(key, name, 1)
-        assert list(await store.undelivered(after=None, limit=9)) == []
-        await store.write(addition(1, keys[0]))
-        assert [webhook.config.id for webhook in await store.undelivered(after=None, limit=9)] == ["a", "b"]
+            await store.outbox.mark_delivered(key, name, 1)
+        assert list(await store.outbox.undelivered(after=None, limit=9)) == []
+        await store.tasks.write(addition(1, keys[0]))
+        assert [webhook.config.id for webhook in await store.outbox.undelivered(after=None, limit=9)] == ["a", "b"]
 
     # --- the memory of contexts ---------------------------------------------------------------------------------------
 
-    async def test_a_context_remembers_values(self, store: TaskLog) -> None:
+    async def test_a_context_remembers_values(self, store: Store) -> None:
         """By name, until they are replaced or forgotten; contexts, agents and owners do not share them."""
-        await store.remember(CONTEXT, "name", "Ada", at=NOON)
-        await store.remember(CONTEXT, "diet", {"vegan": True, "not": ["eggs", None, 0.5]}, at=NOON)
-        await store.remember(CONTEXT, "zero", 0, at=NOON)
+        await store.contexts.put(CONTEXT, "name", "Ada", at=NOON)
+        await store.contexts.put(CONTEXT, "diet", {"vegan": True, "not": ["eggs", None, 0.5]}, at=NOON)
+        await store.contexts.put(CONTEXT, "zero", 0, at=NOON)
         others = [
             ContextKey(ADA, "cook", "c-2"),
             ContextKey(ADA, "waiter", "c-1"),
             *(ContextKey(stranger, "cook", "c-1") for stranger in STRANGERS),
         ]
         for other in others:
-            assert await store.recall(other) == {}
-            await store.remember(other, "name", "Other", at=NOON)
-        await store.remember(CONTEXT, "name", "Ada L.", at=NOON)
-        await store.remember(CONTEXT, "zero", None, at=NOON)
-        await store.remember(CONTEXT, "never", None, at=NOON)
-        await store.remember(ContextKey(ADA, "cook", "c-3"), "never", None, at=NOON)
-        assert await store.recall(CONTEXT) == {"name": "Ada L.", "diet": {"vegan": True, "not": ["eggs", None, 0.5]}}
+            assert await store.contexts.get(other) == {}
+            await store.contexts.put(other, "name", "Other", at=NOON)
+        await store.contexts.put(CONTEXT, "name", "Ada L.", at=NOON)
+        await store.contexts.put(CONTEXT, "zero", None, at=NOON)
+        await store.contexts.put(CONTEXT, "never", None, at=NOON)
+        await store.contexts.put(ContextKey(ADA, "cook", "c-3"), "never", None, at=NOON)
+        assert await store.contexts.get(CONTEXT) == {
+            "name": "Ada L.",
+            "diet": {"vegan": True, "not": ["eggs", None, 0.5]},
+        }
         for other in others:
-            assert await store.recall(other) == {"name": "Other"}
-            await store.remember(other, "name", None, at=NOON)
-            assert await store.recall(other) == {}
+            assert await store.contexts.get(other) == {"name": "Other"}
+            await store.contexts.put(other, "name", None, at=NOON)
+            assert await store.contexts.get(other) == {}
 
-    async def test_readers_cannot_change_what_is_remembered(self, store: TaskLog) -> None:
+    async def test_readers_cannot_change_what_is_remembered(self, store: Store) -> None:
         """Neither by what they were given nor by what they gave."""
         value: list[str] = ["eggs"]
-        await store.remember(CONTEXT, "list", [*value], at=NOON)
-        recalled = await store.recall(CONTEXT)
+        await store.contexts.put(CONTEXT, "list", [*value], at=NOON)
+        recalled = await store.contexts.get(CONTEXT)
         recalled["list"] = ["mine"]
-        (await store.recall(CONTEXT)).clear()
-        assert await store.recall(CONTEXT) == {"list": ["eggs"]}
+        (await store.contexts.get(CONTEXT)).clear()
+        assert await store.contexts.get(CONTEXT) == {"list": ["eggs"]}
 
-    async def test_contexts_are_forgotten_when_their_tasks_are_and_their_time_has_come(self, store: TaskLog) -> None:
+    async def test_contexts_are_forgotten_when_their_tasks_are_and_their_time_has_come(self, store: Store) -> None:
         """Those of every owner that were last written before the moment, at most so many at a time."""
         old = [ContextKey(owner, "cook", f"old-{number}") for owner in (ADA, BOB) for number in range(3)]
         for context in old:
             for name in ("a", "b"):
-                await store.remember(context, name, "x", at=minute(-1))
+                await store.contexts.put(context, name, "x", at=minute(-1))
         written = ContextKey(ADA, "cook", "written")
-        await store.remember(written, "a", "x", at=minute(-9))
-        await store.remember(written, "b", "x", at=NOON)
-        await store.remember(CONTEXT, "a", "x", at=minute(-9))
+        await store.contexts.put(written, "a", "x", at=minute(-9))
+        await store.contexts.put(written, "b", "x", at=NOON)
+        await store.contexts.put(CONTEXT, "a", "x", at=minute(-9))
         of_another = ContextKey(ADA, "waiter", "c-1")
-        await store.remember(of_another, "a", "x", at=minute(-9))
-        await store.write(creation())
+        await store.contexts.put(of_another, "a", "x", at=minute(-9))
+        await store.tasks.write(creation())
 
-        assert await store.forget_contexts(before=minute(-10), limit=9) == 0
-        assert await store.forget_contexts(before=NOON, limit=4) == 4
-        assert await store.forget_contexts(before=NOON, limit=9) == 3
+        assert await store.contexts.delete_unused(before=minute(-10), limit=9) == 0
+        assert await store.contexts.delete_unused(before=NOON, limit=4) == 4
+        assert await store.contexts.delete_unused(before=NOON, limit=9) == 3
         for context in (*old, of_another):
-            assert await store.recall(context) == {}
-        assert await store.recall(written) == {"a": "x", "b": "x"}
-        assert await store.recall(CONTEXT) == {"a": "x"}
-        await store.delete(KEY)
-        assert await store.forget_contexts(before=NOON, limit=9) == 1
-        assert await store.recall(CONTEXT) == {}
+            assert await store.contexts.get(context) == {}
+        assert await store.contexts.get(written) == {"a": "x", "b": "x"}
+        assert await store.contexts.get(CONTEXT) == {"a": "x"}
+        await store.tasks.delete(KEY)
+        assert await store.contexts.delete_unused(before=NOON, limit=9) == 1
+        assert await store.contexts.get(CONTEXT) == {}
 
     # --- deletion -----------------------------------------------------------------------------------------------------
 
-    async def test_a_deleted_task_leaves_nothing(self, store: TaskLog) -> None:
+    async def test_a_deleted_task_leaves_nothing(self, store: Store) -> None:
         """Its id can be used again, and nothing of the old one shows. A context's memory is no part of a task."""
         snapshot = fold(None, EVERYTHING)
         sends = ((SEND, SendRecord(NOON, "t-1")),)
-        await store.write(Write(KEY, 0, EVERYTHING, TaskState.WORKING, NOON, NEW, snapshot, sends))
-        await store.put_push_config(KEY, PushConfig("https://hook.example", id="h"))
-        await store.remember(CONTEXT, "name", "Ada", at=NOON)
-        await store.write(creation(Key(ADA, "t-2"), sends=((SendKey("m-2", b""), SendRecord(NOON, "t-2")),)))
+        await store.tasks.write(Write(KEY, 0, EVERYTHING, TaskState.WORKING, NOON, NEW, snapshot, sends))
+        await store.outbox.put(KEY, PushConfig("https://hook.example", id="h"))
+        await store.contexts.put(CONTEXT, "name", "Ada", at=NOON)
+        await store.tasks.write(creation(Key(ADA, "t-2"), sends=((SendKey("m-2", b""), SendRecord(NOON, "t-2")),)))
 
-        assert await store.delete(KEY) is True
-        assert await store.delete(KEY) is False
-        assert await store.head(KEY) is None
-        assert list(await store.events(KEY, after=0, limit=9)) == []
-        assert list(await store.push_configs(KEY)) == []
-        assert await store.find_send(ADA, SEND, since=NOON) is None
-        assert (await store.list(ADA, TaskFilter())).total == 1
-        assert await store.find_send(ADA, SendKey("m-2", b""), since=NOON) is not None
-        assert await store.recall(CONTEXT) == {"name": "Ada"}
+        assert await store.tasks.delete(KEY) is True
+        assert await store.tasks.delete(KEY) is False
+        assert await store.tasks.head(KEY) is None
+        assert list(await store.tasks.events(KEY, after=0, limit=9)) == []
+        assert list(await store.outbox.configs(KEY)) == []
+        assert await store.sends.find(ADA, SEND, since=NOON) is None
+        assert (await store.tasks.list(ADA, TaskFilter())).total == 1
+        assert await store.sends.find(ADA, SendKey("m-2", b""), since=NOON) is not None
+        assert await store.contexts.get(CONTEXT) == {"name": "Ada"}
         with pytest.raises(ConflictError):
-            await store.write(addition(5))
+            await store.tasks.write(addition(5))
 
-        await store.write(creation())
-        stored = await store.task(KEY)
+        await store.tasks.write(creation())
+        stored = await store.tasks.read(KEY)
         assert stored is not None
         assert (stored.snapshot, stored.snapshot_seq, stored.events) == (None, 0, (created("t-1"),))
-        assert list(await store.push_configs(KEY)) == []
+        assert list(await store.outbox.configs(KEY)) == []
 
-    async def test_a_send_stays_with_the_newest_task_it_went_to(self, store: TaskLog) -> None:
+    async def test_a_send_stays_with_the_newest_task_it_went_to(self, store: Store) -> None:
         """Sent again after its window, it belongs to another task; deleting the first takes nothing of that."""
-        await store.write(creation(sends=((SEND, SendRecord(NOON, "t-1")),)))
+        await store.tasks.write(creation(sends=((SEND, SendRecord(NOON, "t-1")),)))
         newer = SendRecord(minute(20), "t-2")
-        await store.write(creation(Key(ADA, "t-2"), sends=((SEND, newer),)))
-        await store.delete(KEY)
-        assert await store.find_send(ADA, SEND, since=NOON) == newer
+        await store.tasks.write(creation(Key(ADA, "t-2"), sends=((SEND, newer),)))
+        await store.tasks.delete(KEY)
+        assert await store.sends.find(ADA, SEND, since=NOON) == newer
 
-    async def test_a_deletion_takes_its_place_among_the_writes(self, store: TaskLog) -> None:
+    async def test_a_deletion_takes_its_place_among_the_writes(self, store: Store) -> None:
         """What was called before it goes, what was called after it stays."""
-        first, deletion = store.write(creation()), asyncio.ensure_future(store.delete(KEY))
+        first, deletion = store.tasks.write(creation()), asyncio.ensure_future(store.tasks.delete(KEY))
         assert await deletion is True
         await first
-        await asyncio.gather(store.write(creation()), store.write(addition(1)))
-        assert len(await store.events(KEY, after=0, limit=9)) == 2
+        await asyncio.gather(store.tasks.write(creation()), store.tasks.write(addition(1)))
+        assert len(await store.tasks.events(KEY, after=0, limit=9)) == 2
 
-    async def test_finished_tasks_are_deleted_when_their_time_has_come(self, store: TaskLog) -> None:
+    async def test_finished_tasks_are_deleted_when_their_time_has_come(self, store: Store) -> None:
         """Those of every owner that ended before the moment, the oldest first, at most so many at a time."""
         for number, state in enumerate(TaskState):
-            await store.write(creation(Key(ADA, state), state=state, at=minute(number)))
+            await store.tasks.write(creation(Key(ADA, state), state=state, at=minute(number)))
         for number in range(120):
             key = Key(BOB, f"old-{number}")
-            await store.write(creation(key, state=TaskState.COMPLETED, at=minute(-number - 1)))
-        assert await store.delete_finished(before=minute(-200), limit=10) == 0
-        assert await store.delete_finished(before=NOON, limit=0) == 0
-        assert await store.delete_finished(before=NOON, limit=70) == 70
-        left = await store.list(BOB, TaskFilter(limit=100))
+            await store.tasks.write(creation(key, state=TaskState.COMPLETED, at=minute(-number - 1)))
+        assert await store.tasks.delete_finished(before=minute(-200), limit=10) == 0
+        assert await store.tasks.delete_finished(before=NOON, limit=0) == 0
+        assert await store.tasks.delete_finished(before=NOON, limit=70) == 70
+        left = await store.tasks.list(BOB, TaskFilter(limit=100))
         assert [head.key.task_id for head in left.heads] == [f"old-{number}" for number in range(50)]
-        assert await store.delete_finished(before=minute(4), limit=1_000) == 52
-        kept = {head.key.task_id for head in (await store.list(ADA, TaskFilter())).heads}
+        assert await store.tasks.delete_finished(before=minute(4), limit=1_000) == 52
+        kept = {head.key.task_id for head in (await store.tasks.list(ADA, TaskFilter())).heads}
         assert kept == {state.value for state in TaskState} - {"completed", "failed"}
-        assert (await store.list(BOB, TaskFilter())).total == 0
+        assert (await store.tasks.list(BOB, TaskFilter())).total == 0
 
     # --- opening and closing ------------------------------------------------------------------------------------------
 
@@ -733,25 +742,25 @@ class TaskLogSuite:
         """Also what was called but not awaited before it was closed. Closing twice is no error."""
         store = make_store()
         await store.open()
-        await store.write(creation(sends=((SEND, SendRecord(NOON, "t-1")),)))
-        await store.write(structs.replace(addition(1), snapshot=fold(None, EVERYTHING)))
-        await store.put_push_config(KEY, PushConfig("https://hook.example", id="h"))
-        await store.remember(CONTEXT, "name", "Ada", at=NOON)
-        ahead = [store.write(addition(number)) for number in range(2, 50)]
+        await store.tasks.write(creation(sends=((SEND, SendRecord(NOON, "t-1")),)))
+        await store.tasks.write(structs.replace(addition(1), snapshot=fold(None, EVERYTHING)))
+        await store.outbox.put(KEY, PushConfig("https://hook.example", id="h"))
+        await store.contexts.put(CONTEXT, "name", "Ada", at=NOON)
+        ahead = [store.tasks.write(addition(number)) for number in range(2, 50)]
         await store.close()
         await store.close()
         await asyncio.gather(*ahead)
 
         store = make_store()
         await store.open()
-        stored = await store.task(KEY)
+        stored = await store.tasks.read(KEY)
         assert stored is not None
         assert stored.head.last_seq == 50
         assert (stored.snapshot, stored.snapshot_seq) == (fold(None, EVERYTHING), 2)
         assert stored.events == tuple(chunk(number) for number in range(3, 51))
-        assert await store.find_send(ADA, SEND, since=NOON) == SendRecord(NOON, "t-1")
-        assert [config.id for config in await store.push_configs(KEY)] == ["h"]
-        assert await store.recall(CONTEXT) == {"name": "Ada"}
-        assert [head.key for head in await store.unfinished()] == [KEY]
-        await store.write(addition(50))
+        assert await store.sends.find(ADA, SEND, since=NOON) == SendRecord(NOON, "t-1")
+        assert [config.id for config in await store.outbox.configs(KEY)] == ["h"]
+        assert await store.contexts.get(CONTEXT) == {"name": "Ada"}
+        assert [head.key for head in await store.tasks.unfinished()] == [KEY]
+        await store.tasks.write(addition(50))
         await store.close()

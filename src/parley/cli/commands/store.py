@@ -18,7 +18,7 @@ from parley.cli.output.terminal_text import harmless_line
 from parley.cli.output.transcript import console, size_of
 from parley.stores.interface import StoreError
 from parley.stores.locate import sqlite_path
-from parley.stores.sqlite_care import MOST_FINDINGS, Looking
+from parley.stores.sqlite.care import MOST_FINDINGS, Looking
 
 T = TypeVar("T")
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from parley.stores.interface import StoreError, StoreUnavailableError
-from parley.stores.sqlite_check import check_quickly
+from parley.stores.sqlite.check import check_quickly
 
 APPLICATION_ID = 0x50726C79
 """"Prly" in a file's header: the file is ours, and not another program's database."""
@@ -144,7 +144,7 @@ def check_application(connection: sqlite3.Connection, path: Path) -> None:
 
 def migrations() -> Sequence[str]:
     """The scripts that build the schema, oldest first; the n-th leads to version n."""
-    folder = resources.files("parley.stores") / "sql" / "sqlite"
+    folder = resources.files("parley.stores.sqlite") / "migrations"
     return [script.read_text("utf-8") for script in sorted(folder.iterdir(), key=lambda script: script.name)]
 
 

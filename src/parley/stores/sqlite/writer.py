@@ -5,7 +5,7 @@ runs it between BEGIN and COMMIT, syncs the disk once, and wakes the event loop 
 writes share a sync, and the two threads disturb each other twice per transaction, not twice per write. A change that
 conflicts fails alone; an error of the database takes back the whole transaction, fails everybody in it, and leaves the
 writer ready for the next. Only a file that is damaged, or no longer at its path, is not written to again
-(`sqlite_watch`).
+(`file_watch`).
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from typing import Any, TypeAlias, TypeVar
 from msgspec import Struct
 
 from parley.stores.interface import StoreError, StoreUnavailableError
-from parley.stores.sqlite_file import explain, meaning_of, open_owned
-from parley.stores.sqlite_transaction import Append, Transaction
-from parley.stores.sqlite_watch import FileWatch
+from parley.stores.sqlite.file import explain, meaning_of, open_owned
+from parley.stores.sqlite.file_watch import FileWatch
+from parley.stores.sqlite.transaction import Append, Transaction
 
 T = TypeVar("T")
 

@@ -18,10 +18,10 @@ from pathlib import Path
 from msgspec import Struct
 
 from parley.stores.interface import StoreUnavailableError
-from parley.stores.sqlite_check import Contents, check_pages, count_contents
-from parley.stores.sqlite_file import check_application, explained, migrations
-from parley.stores.sqlite_rules import check_rules
-from parley.stores.sqlite_watch import DAMAGE
+from parley.stores.sqlite.check import Contents, check_pages, count_contents
+from parley.stores.sqlite.file import check_application, explained, migrations
+from parley.stores.sqlite.file_watch import DAMAGE
+from parley.stores.sqlite.rules import check_rules
 
 Tell = Callable[[str], None]
 """Hears how far the work is."""

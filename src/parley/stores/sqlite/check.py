@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from parley.stores.interface import StoreUnavailableError
-from parley.stores.sqlite_watch import DAMAGE_CURE
+from parley.stores.sqlite.file_watch import DAMAGE_CURE
 
 logger = logging.getLogger(__name__)
 

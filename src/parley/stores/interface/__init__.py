@@ -1,0 +1,25 @@
+"""What a store must do, in parts: one module for each, and `store` for the whole.
+
+`parley.testing.stores` holds the suite that every store must pass.
+"""
+
+from parley.stores.interface.contexts import ContextKey as ContextKey
+from parley.stores.interface.contexts import ContextValues as ContextValues
+from parley.stores.interface.errors import ConflictError as ConflictError
+from parley.stores.interface.errors import StoreError as StoreError
+from parley.stores.interface.errors import StoreUnavailableError as StoreUnavailableError
+from parley.stores.interface.keys import Owner as Owner
+from parley.stores.interface.keys import TaskKey as TaskKey
+from parley.stores.interface.outbox import Outbox as Outbox
+from parley.stores.interface.outbox import Webhook as Webhook
+from parley.stores.interface.sends import SendKey as SendKey
+from parley.stores.interface.sends import SendRecord as SendRecord
+from parley.stores.interface.sends import SendRecords as SendRecords
+from parley.stores.interface.store import Store as Store
+from parley.stores.interface.tasks import NewTask as NewTask
+from parley.stores.interface.tasks import StoredTask as StoredTask
+from parley.stores.interface.tasks import TaskFilter as TaskFilter
+from parley.stores.interface.tasks import TaskHead as TaskHead
+from parley.stores.interface.tasks import TaskHeads as TaskHeads
+from parley.stores.interface.tasks import TaskLog as TaskLog
+from parley.stores.interface.tasks import Write as Write

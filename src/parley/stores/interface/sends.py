@@ -1,0 +1,42 @@
+"""Sends: what became of each message, for senders that repeat one."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Protocol
+
+from msgspec import Struct
+
+from parley.protocol.messages import Message
+from parley.stores.interface.keys import Owner
+
+
+class SendKey(Struct, frozen=True, gc=False):
+    """A message as a sender may repeat it: the same id with the same content."""
+
+    message_id: str
+    digest: bytes
+
+
+class SendRecord(Struct, frozen=True, gc=False):
+    """What became of a message: the task it went to, or the direct reply it got."""
+
+    sent_at: datetime
+    task_id: str | None = None
+    reply: Message | None = None
+
+
+class SendRecords(Protocol):
+    """The messages that were sent lately. Those that made or reached a task are written with it (`Write.sends`)."""
+
+    async def find(self, owner: Owner, send: SendKey, *, since: datetime) -> SendRecord | None:
+        """What became of a message that was sent at or after a moment."""
+        ...
+
+    async def put(self, owner: Owner, send: SendKey, record: SendRecord) -> None:
+        """Keep the record of a message that created no task."""
+        ...
+
+    async def delete_before(self, moment: datetime) -> None:
+        """Delete the records of messages that were sent before a moment."""
+        ...

@@ -1,0 +1,58 @@
+"""A whole store: its parts, and how it is opened.
+
+- A write returns when it is durable: a crash at any later moment loses none of it, and a write that raised left nothing
+  behind. A write is one transaction, whatever it holds.
+- Writes of one caller take effect in the order in which they were called, awaited or not.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from parley.stores.interface.contexts import ContextValues
+from parley.stores.interface.outbox import Outbox
+from parley.stores.interface.sends import SendRecords
+from parley.stores.interface.tasks import TaskLog
+
+
+class Store(Protocol):
+    """Where an engine keeps everything."""
+
+    @property
+    def tasks(self) -> TaskLog:
+        """Tasks and their events."""
+        ...
+
+    @property
+    def sends(self) -> SendRecords:
+        """What became of messages."""
+        ...
+
+    @property
+    def outbox(self) -> Outbox:
+        """Webhooks, and which of them are behind."""
+        ...
+
+    @property
+    def contexts(self) -> ContextValues:
+        """What agents keep for conversations."""
+        ...
+
+    async def open(self) -> None:
+        """Make the store ready; bring its schema up to date.
+
+        Raises:
+            StoreUnavailableError: it cannot be opened; the message says why and what to do.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Finish what was begun and let go."""
+        ...
+
+    def trouble(self) -> str | None:
+        """Why nothing can be written, as far as the last write and a look tell; None while all is well.
+
+        One sentence for health checks: it names no paths and no contents.
+        """
+        ...

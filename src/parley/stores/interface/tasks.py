@@ -1,0 +1,158 @@
+"""The task log: tasks as append-only sequences of events.
+
+Events are numbered from 1 without gaps. `write` is compare-and-set on the last number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from datetime import datetime
+from typing import Protocol
+
+from msgspec import Struct
+
+from parley.protocol.events import TaskEvent
+from parley.protocol.push import PushConfig
+from parley.protocol.tasks import Task, TaskState
+from parley.protocol.versions import Version
+from parley.stores.interface.keys import Owner, TaskKey
+from parley.stores.interface.sends import SendKey, SendRecord
+
+
+class TaskHead(Struct, frozen=True, gc=False):
+    """What a store knows of a task without looking at its events."""
+
+    key: TaskKey
+    agent: str
+    context_id: str
+    state: TaskState
+    status_at: datetime
+    created_at: datetime
+    last_seq: int
+    created_in: Version
+    attempts: int = 0
+    """How often a run of it was begun since it last made progress; recovery counts here."""
+    size: int = 0
+    """How many characters must be loaded to read the task, about; 0 in a store that has nothing to load."""
+
+
+class StoredTask(Struct, frozen=True, gc=False):
+    """A task's head, its latest snapshot, and the events after it, up to `head.last_seq`.
+
+    `snapshot` is None and `snapshot_seq` 0 where none was written: the events then begin with the first.
+    """
+
+    head: TaskHead
+    snapshot: Task | None
+    snapshot_seq: int
+    events: tuple[TaskEvent, ...]
+
+
+class NewTask(Struct, frozen=True, gc=False):
+    """What a store keeps of a task besides its events."""
+
+    agent: str
+    context_id: str
+    created_in: Version
+    created_at: datetime
+
+
+class Write(Struct, frozen=True, gc=False):
+    """One transaction on one task.
+
+    `expected_seq` is the last number the writer has seen: 0 together with `new` creates the task, anything else must be
+    its `last_seq`. `state` and `status_at` are what the head says afterwards. `snapshot`, if given, is the task after
+    these events. `sends` are remembered with it. `webhooks`, each with the dialect it was registered in, are kept as
+    `Outbox.put` keeps them, and are to be told of these events and all later ones.
+    """
+
+    key: TaskKey
+    expected_seq: int
+    events: tuple[TaskEvent, ...]
+    state: TaskState
+    status_at: datetime
+    new: NewTask | None = None
+    snapshot: Task | None = None
+    sends: tuple[tuple[SendKey, SendRecord], ...] = ()
+    attempts: int = 0
+    webhooks: tuple[tuple[PushConfig, Version], ...] = ()
+
+
+class TaskFilter(Struct, frozen=True, gc=False):
+    """Which tasks a list shows, and from where on.
+
+    `after` is the (status_at, task_id) of the last task of the page before: tasks come newest status first, then by id.
+    """
+
+    agent: str | None = None
+    context_id: str | None = None
+    state: TaskState | None = None
+    status_at_or_after: datetime | None = None
+    after: tuple[datetime, str] | None = None
+    limit: int = 50
+
+
+class TaskHeads(Struct, frozen=True, gc=False):
+    """One page of a list, and how many tasks match in all, before paging."""
+
+    heads: tuple[TaskHead, ...]
+    total: int
+
+
+class TaskLog(Protocol):
+    """Tasks and their events."""
+
+    def write(self, write: Write) -> Awaitable[None]:
+        """Append events to a task, or create it.
+
+        The call itself puts the write in line, not the waiting for it: this is not a coroutine, and what it returns
+        need not be awaited for the write to happen. Errors come when it is awaited.
+
+        Raises:
+            ConflictError: `expected_seq` is not the task's last number, or the task exists already.
+            StoreUnavailableError: nothing was written.
+        """
+        ...
+
+    async def head(self, key: TaskKey) -> TaskHead | None:
+        """A task's head, or None if this owner has no such task."""
+        ...
+
+    async def read(self, key: TaskKey) -> StoredTask | None:
+        """A task as of one moment, or None if this owner has no such task."""
+        ...
+
+    async def read_many(
+        self, keys: Sequence[TaskKey], *, artifacts: bool = True, size: int | None = None
+    ) -> Sequence[StoredTask | None]:
+        """Tasks, each as of one moment, in the order of their keys; None for those that are not there.
+
+        Without `artifacts` neither they nor the events that made them are read, and may be missing. With a `size`, a
+        store that has to load them ends with the task that goes beyond so many characters.
+        """
+        ...
+
+    async def events(
+        self, key: TaskKey, *, after: int, limit: int, size: int | None = None
+    ) -> Sequence[tuple[int, TaskEvent]]:
+        """A task's events after a number, oldest first, at most `limit`; empty if there are none or no such task.
+
+        With a `size`, a store that has to load them ends with those that go beyond so many characters.
+        """
+        ...
+
+    async def list(self, owner: Owner, query: TaskFilter) -> TaskHeads:
+        """An owner's tasks."""
+        ...
+
+    async def unfinished(self) -> Sequence[TaskHead]:
+        """Tasks of all owners that are submitted or working: those that a crash may have left behind."""
+        ...
+
+    async def delete(self, key: TaskKey) -> bool:
+        """Delete a task with its events, sends and webhooks; whether there was one. Leaves no rows."""
+        ...
+
+    async def delete_finished(self, *, before: datetime, limit: int) -> int:
+        """Delete tasks of all owners that ended before a moment; how many, at most `limit`."""
+        ...
