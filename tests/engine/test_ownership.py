@@ -14,7 +14,7 @@ from parley.protocol.events import StatusUpdate, TaskClaimed, TaskCreated, TaskE
 from parley.protocol.tasks import TaskState, TaskStatus
 from parley.protocol.versions import Version
 from parley.stores.interface import NewTask, Owner, TaskKey, Write
-from parley.stores.memory import MemoryTaskLog
+from parley.stores.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
 
@@ -31,7 +31,7 @@ def events_of_a_life(claims: int) -> list[TaskEvent]:
 @pytest.mark.parametrize("seed", range(20))
 async def test_a_reader_sees_every_event_once_whichever_worker_wrote_it(seed: int) -> None:
     """Events of this worker are published; of others there is a hint, perhaps late, or none until the poller looks."""
-    chance, log, seen = Random(seed), MemoryTaskLog(), list[list[int]]()
+    chance, log, seen = Random(seed), MemoryStore(), list[list[int]]()
     feeds = Feeds(log, Limits(events_in_memory=2, page_events=3))
     events = events_of_a_life(30)
 
@@ -46,7 +46,7 @@ async def test_a_reader_sees_every_event_once_whichever_worker_wrote_it(seed: in
                 some = tuple(events[seq : seq + chance.randint(1, 3)])
                 state = TaskState.COMPLETED if seq + len(some) == len(events) else TaskState.WORKING
                 new = NewTask("a", "c", Version.V1_0, NOW) if seq == 0 else None
-                await log.write(Write(KEY, seq, some, state, NOW, new=new))
+                await log.tasks.write(Write(KEY, seq, some, state, NOW, new=new))
                 match chance.randrange(4):
                     case 0 | 1:
                         kept.publish(seq + 1, some)
@@ -68,9 +68,9 @@ async def test_a_reader_sees_every_event_once_whichever_worker_wrote_it(seed: in
 
 
 async def test_a_reader_of_a_task_that_another_worker_deleted_is_told() -> None:
-    log = MemoryTaskLog()
+    log = MemoryStore()
     feeds = Feeds(log, Limits())
-    await log.write(
+    await log.tasks.write(
         Write(
             KEY, 0, tuple(events_of_a_life(0)[:1]), TaskState.SUBMITTED, NOW, new=NewTask("a", "c", Version.V1_0, NOW)
         )
@@ -85,7 +85,7 @@ async def test_a_reader_of_a_task_that_another_worker_deleted_is_told() -> None:
         async with create_task_group() as readers:
             readers.start_soon(read)
             await lowlevel.checkpoint()
-            await log.delete(KEY)
+            await log.tasks.delete(KEY)
             await feeds.poll(lambda key: False)
 
 

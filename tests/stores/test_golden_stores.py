@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from anyio import fail_after
-from parley.stores.sqlite_care import Looking
 
 from parley.engine.caller import Caller
 from parley.protocol.messages import Message, Role, TextPart, text_of
@@ -18,7 +17,8 @@ from parley.protocol.requests import GetTaskRequest, SendMessageRequest
 from parley.protocol.tasks import Task, TaskState
 from parley.protocol.versions import Version
 from parley.stores.interface import ContextKey, Owner, TaskFilter, TaskKey
-from parley.stores.sqlite import SqliteTaskLog
+from parley.stores.sqlite.care import Looking
+from parley.stores.sqlite.store import SqliteStore
 from parley.testing.client import running
 from parley.testing.clock import FakeClock
 from tests.stores.golden_agents import Kitchen
@@ -62,28 +62,32 @@ async def test_a_store_of_an_earlier_version_holds_everything_that_it_held(path:
     with closing(sqlite3.connect(path)) as file:
         tables = ("tasks", "events", "snapshots", "sends", "push_configs", "context_values")
         before = {table: file.execute(f"SELECT count(*) FROM {table}").fetchone() for table in tables}
-    log = SqliteTaskLog(path)
+    log = SqliteStore(path)
     await log.open()
     states = [TaskState.COMPLETED, TaskState.WORKING, TaskState.INPUT_REQUIRED, TaskState.REJECTED, TaskState.COMPLETED]
     for caller, first in CALLERS:
-        heads = (await log.list(caller.owner, TaskFilter())).heads
+        heads = (await log.tasks.list(caller.owner, TaskFilter())).heads
         ids = [f"id-{first + dish}" for dish in (BREAD, SOUP, CAKE, STONE, EGGS)]
         assert {head.key.task_id: (head.state, head.created_in) for head in heads} == {
             name: (state, caller.version) for name, state in zip(ids, states, strict=True)
         }
-        assert await log.recall(ContextKey(caller.owner, "cook", f"id-{first + 1}")) == {"dish": "bread"}
-        hooks = {name: [w.delivered_seq for w in await log.webhooks(TaskKey(caller.owner, name))] for name in ids}
+        assert await log.contexts.get(ContextKey(caller.owner, "cook", f"id-{first + 1}")) == {"dish": "bread"}
+        hooks = {
+            name: [w.delivered_seq for w in await log.outbox.webhooks(TaskKey(caller.owner, name))] for name in ids
+        }
         flaky = 4 if caller.version is Version.V1_0 else 6
         assert list(hooks.values()) == [[7], [flaky], [6], [], [0]]
     bob = Owner("umbrella", "bob")
-    banquet, failed, canceled = sorted((await log.list(bob, TaskFilter())).heads, key=lambda head: head.key.task_id)
+    banquet, failed, canceled = sorted(
+        (await log.tasks.list(bob, TaskFilter())).heads, key=lambda head: head.key.task_id
+    )
     assert (failed.state, canceled.state) == (TaskState.FAILED, TaskState.CANCELED)
-    stored = await log.task(banquet.key)
+    stored = await log.tasks.read(banquet.key)
     assert stored is not None
     assert stored.snapshot_seq == 157
     assert stored.snapshot is not None
     assert text(stored.snapshot).endswith("148 149 Done.")
-    assert len(await log.events(banquet.key, after=0, limit=999)) == 157
+    assert len(await log.tasks.events(banquet.key, after=0, limit=999)) == 157
     await log.close()
     with closing(sqlite3.connect(path)) as file:
         assert before == {table: file.execute(f"SELECT count(*) FROM {table}").fetchone() for table in tables}
@@ -94,7 +98,7 @@ async def test_a_store_of_an_earlier_version_holds_everything_that_it_held(path:
 async def test_the_tasks_of_a_store_of_an_earlier_version_go_on(path: Path) -> None:
     """Running ones from where they were, waiting ones with an answer; repeats are known, webhooks hear the rest."""
     kitchen, hooks, clock = Kitchen(), Hooks(), FakeClock(SOON_AFTER)
-    log = SqliteTaskLog(path)
+    log = SqliteStore(path)
     with fail_after(10):
         async with running(kitchen.cook, log=log, clock=clock, sender=hooks) as client:
             kitchen.is_hot.set()

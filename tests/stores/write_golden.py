@@ -22,7 +22,7 @@ from parley.engine.limits import Limits
 from parley.protocol.push import PushConfig
 from parley.protocol.requests import SendConfiguration, SendMessageRequest
 from parley.protocol.versions import Version
-from parley.stores.sqlite import SqliteTaskLog
+from parley.stores.sqlite.store import SqliteStore
 from parley.testing.client import Client, running
 from parley.testing.clock import FakeClock
 
@@ -57,7 +57,7 @@ async def order(client: Client, dish: str, hook: str | None = None) -> Any:
 
 async def write(path: Path) -> None:
     kitchen, clock = Kitchen(), FakeClock(datetime(2026, 11, 16, 18, 0, tzinfo=UTC))
-    log = SqliteTaskLog(path)
+    log = SqliteStore(path)
     async with running(kitchen.cook, log=log, clock=clock, limits=Limits(), sender=Hooks()) as cook:
         for caller in CALLERS:
             client = cook.as_caller(name=caller.name, tenant=caller.tenant, version=caller.version)

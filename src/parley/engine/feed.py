@@ -189,7 +189,7 @@ class Feeds:
         """Look for news of the tasks that have waiting readers and are written by other workers."""
         for key, feed in tuple(self._feeds.items()):
             if feed.is_awaited and not is_written_here(key):
-                head = await self._log.head(key)
+                head = await self._store.tasks.head(key)
                 if head is None:
                     feed.fail(TaskNotFoundError.for_task(key.task_id))
                 else:
