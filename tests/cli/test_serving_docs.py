@@ -17,7 +17,7 @@ from typer.main import get_command
 from parley import Agent
 from parley.cli.main import app
 from parley.server.app import App
-from parley.server.listener.listener import ListenerLimits
+from parley.server.listener.limits import ListenerLimits
 from tests.bounded import bounded
 from tests.cli.served import SECONDS, call, fetch, message, served
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from parley.server.app import App
 from parley.server.limits import ServerLimits
-from parley.server.listener.listener import GuardedProtocol
+from parley.server.listener.connection import HttpServerConnection
 from parley.server.run import Bound, Serving, run, serve
 from parley.server.security.requirements import Security
 from parley.server.security.schemes.basic import BasicUser, BasicUsers, hash_password
@@ -53,7 +53,7 @@ def held(app: App) -> dict[str, int]:
         "kilobytes": resident_kilobytes(),
         "asyncio_tasks": len(asyncio.all_tasks()),
         "streams": len(app.monitor),
-        "connections": sum(isinstance(each, GuardedProtocol) for each in gc.get_objects()),
+        "connections": sum(isinstance(each, HttpServerConnection) for each in gc.get_objects()),
         "feeds": len(vars(vars(service.engine)["_feeds"])["_feeds"]),
         "runs": service.engine.runs.working,
     }

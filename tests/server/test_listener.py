@@ -12,12 +12,14 @@ import pytest
 from anyio import fail_after
 from starlette.types import Receive, Scope, Send
 
-from parley.server.listener.listener import GuardedProtocol, Listener, ListenerLimits, ListenerState, Phase
+from parley.server.listener.connection import HttpServerConnection, ListenerState, Phase
+from parley.server.listener.limits import ListenerLimits
+from parley.server.listener.listener import Listener
 
 pytestmark = pytest.mark.anyio
 
-LIMITS = ListenerLimits(sweep_seconds=3600)
-"""No sweep comes by itself."""
+LIMITS = ListenerLimits(check_seconds=3600)
+"""Deadlines are checked by `later` only."""
 
 
 @pytest.fixture(params=["asyncio", "uvloop"])
@@ -100,17 +102,19 @@ class Door:
     def later(self, seconds: float) -> None:
         """The clock moves, and the listener looks."""
         self.now += seconds
-        self.listener.sweep(self.now)
+        self.listener.check(self.now)
 
     @property
-    def connections(self) -> list[GuardedProtocol]:
-        return [connection for connection in self.listener.state.connections if isinstance(connection, GuardedProtocol)]
+    def connections(self) -> list[HttpServerConnection]:
+        return [
+            connection for connection in self.listener.state.connections if isinstance(connection, HttpServerConnection)
+        ]
 
     async def until(self, condition: Callable[[], object]) -> None:
         while not condition():
             await asyncio.sleep(0)
 
-    async def phase(self, phase: Phase) -> GuardedProtocol:
+    async def phase(self, phase: Phase) -> HttpServerConnection:
         await self.until(lambda: [connection.phase for connection in self.connections] == [phase])
         return self.connections[0]
 
@@ -234,7 +238,7 @@ async def test_a_head_that_trickles_in_is_cut_off() -> None:
             door.later(1)
         assert connection.refusal is None
         door.later(1)
-        assert await client.answer() == (408, b"The headers take too long.")
+        assert await client.answer() == (408, b"The headers did not arrive in time.")
         assert await client.rest() == b""
     assert door.app.scopes == []
 
@@ -257,7 +261,7 @@ async def test_a_body_that_stops_is_refused_and_its_application_told() -> None:
         door.later(29)
         assert door.connections[0].refusal is None
         door.later(1)
-        assert await client.answer() == (408, b"The body takes too long.")
+        assert await client.answer() == (408, b"The body arrives too slowly.")
         assert await client.rest() == b""
         await door.until(lambda: door.app.disconnects)
 
@@ -272,7 +276,7 @@ async def test_a_body_that_dribbles_is_refused_and_one_that_flows_is_not() -> No
         client.writer.write(b"x" * (30 * 512 - 1))
         await door.until(lambda: connection.body_bytes == 30 * 512 - 1)
         door.later(30)
-        assert await client.answer() == (408, b"The body takes too long.")
+        assert await client.answer() == (408, b"The body arrives too slowly.")
 
 
 async def test_a_body_that_waits_for_the_application_may_wait() -> None:
@@ -309,7 +313,7 @@ async def test_a_body_that_nobody_waits_for_is_read_for_a_while() -> None:
 @pytest.mark.parametrize(
     ("lines", "reason"),
     [
-        ([f"x-{number}: y" for number in range(100)], b"There are too many headers."),
+        ([f"x-{number}: y" for number in range(100)], b"The request has too many headers."),
         (["x: " + "y" * 33_000], b"The headers are too long."),
         ([f"x-{number}: {'y' * 1000}" for number in range(33)], b"The headers are too long."),
     ],
@@ -395,7 +399,7 @@ async def test_a_client_that_does_not_read_is_cut_off() -> None:
         await door.until(lambda: door.app.disconnects == 1 and not door.connections)
 
 
-async def settle(door: Door, connection: GuardedProtocol) -> None:
+async def settle(door: Door, connection: HttpServerConnection) -> None:
     """Wait until the system's own buffers are full too: then nothing moves any more."""
     await settle_reading(connection)
     assert connection.flow.write_paused
@@ -433,7 +437,7 @@ async def test_a_long_reply_may_take_its_time_for_as_long_as_it_goes_on() -> Non
         await door.until(lambda: not door.connections)
 
 
-async def settle_reading(connection: GuardedProtocol) -> None:
+async def settle_reading(connection: HttpServerConnection) -> None:
     """Wait until nothing moves any more, and leave the clock alone."""
     before = -1
     while connection.transport.get_write_buffer_size() != before:
@@ -460,7 +464,7 @@ async def test_a_reply_that_is_not_taken_after_closing_is_given_up() -> None:
 
 @pytest.mark.parametrize("limit", ["connections", "connections_per_address"])
 async def test_a_connection_too_many_is_turned_away_until_another_ends(limit: str) -> None:
-    limits = ListenerLimits(sweep_seconds=3600, **{limit: 1})
+    limits = ListenerLimits(check_seconds=3600, **{limit: 1})
     async with opened(limits) as door:
         async with connected(door) as first:
             first.ask()
@@ -574,11 +578,11 @@ async def test_closing_does_not_wait_for_who_does_not_read(monkeypatch: pytest.M
         await door.until(lambda: not door.connections)
 
 
-async def test_the_listener_sweeps_by_itself() -> None:
-    async with opened(ListenerLimits(sweep_seconds=0.01, header_seconds=0.02)) as door, connected(door) as client:
+async def test_the_listener_checks_deadlines_by_itself() -> None:
+    async with opened(ListenerLimits(check_seconds=0.01, header_seconds=0.02)) as door, connected(door) as client:
         client.send("GET / HTTP/1.1")
         await door.until(lambda: any(connection.refusal for connection in door.connections))
-        assert await client.answer() == (408, b"The headers take too long.")
+        assert await client.answer() == (408, b"The headers did not arrive in time.")
 
 
 # --- what asks for another protocol, and for whom ---------------------------------------------------------------------
@@ -625,23 +629,23 @@ async def test_the_body_of_such_a_request_is_never_a_request_of_its_own() -> Non
         (
             ["POST / HTTP/1.1", "host: here", "transfer-encoding: gzip, chunked", "", "0", ""],
             501,
-            b"The only transfer coding that is supported is chunked.",
+            b"The only supported transfer coding is chunked.",
         ),
         (
             ["POST / HTTP/1.1", "host: here", "transfer-encoding: gzip", "transfer-encoding: chunked", "", "0", ""],
             501,
-            b"The only transfer coding that is supported is chunked.",
+            b"The only supported transfer coding is chunked.",
         ),
         (["GET http://host:port/ HTTP/1.1", "host: here", ""], 400, b"The request target is not a URL."),
         (
             ["GET http://there/ HTTP/1.1", "host: here", ""],
             400,
-            b"The request target names another host than the Host header.",
+            b"The request target and the Host header name different hosts.",
         ),
         (
             ["GET http://here:81/ HTTP/1.1", "host: here", ""],
             400,
-            b"The request target names another host than the Host header.",
+            b"The request target and the Host header name different hosts.",
         ),
     ],
 )
@@ -667,13 +671,13 @@ async def test_a_failure_of_the_listener_itself_is_logged_and_answered_as_such(
     def fail(*_: object) -> None:
         raise AttributeError("a name that uvicorn has changed")
 
-    monkeypatch.setattr(GuardedProtocol, name, fail)
+    monkeypatch.setattr(HttpServerConnection, name, fail)
     async with opened() as door, connected(door) as client:
         client.ask("/one", body=b"body")
         assert await client.answer() == (500, b"The server has failed.")
         assert await client.rest() == b""
     (record,) = caplog.records
-    assert (record.levelname, record.name) == ("ERROR", "parley.server.listener.listener")
+    assert (record.levelname, record.name) == ("ERROR", "parley.server.listener.connection")
     assert record.exc_info is not None
     assert str(record.exc_info[1]) == "a name that uvicorn has changed"
 
@@ -682,7 +686,7 @@ async def test_a_failure_of_the_listener_itself_is_logged_and_answered_as_such(
 async def test_a_request_has_exactly_one_host(hosts: tuple[str, ...]) -> None:
     async with opened() as door, connected(door) as client:
         client.send("GET / HTTP/1.1", *hosts, "")
-        assert await client.answer() == (400, b"A request has exactly one Host.")
+        assert await client.answer() == (400, b"A request must have exactly one Host header.")
     async with opened() as door, connected(door) as client:
         client.send("GET /old HTTP/1.0", "")
         assert await client.answer() == (200, b"/old")

@@ -20,7 +20,8 @@ from starlette.types import Receive, Scope, Send
 
 from parley import Agent
 from parley.server.app import App
-from parley.server.listener.listener import Listener, ListenerLimits
+from parley.server.listener.limits import ListenerLimits
+from parley.server.listener.listener import Listener
 from parley.server.listener.tls import ClientCertificates, GrpcRenewal, TlsError, TlsFiles
 from parley.server.run import Bound, Serving, serve
 from parley.server.security.credentials import PeerCertificate

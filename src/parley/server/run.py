@@ -28,7 +28,8 @@ from typing import TYPE_CHECKING, Any
 from parley.protocol.errors import ParleyError
 from parley.server.app import App
 from parley.server.listener.browser_guard import BrowserGuard
-from parley.server.listener.listener import BACKLOG, Listener, ListenerLimits
+from parley.server.listener.limits import ListenerLimits
+from parley.server.listener.listener import BACKLOG, Listener
 from parley.server.listener.tls import TlsError, TlsFiles
 
 if TYPE_CHECKING:

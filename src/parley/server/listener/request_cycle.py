@@ -1,8 +1,7 @@
-"""One request and its reply on a connection. The head of a reply leaves with the first piece of its body, in one write.
+"""One request and its reply on a connection. Headers and the first chunk of the body are sent in one write.
 
-uvicorn writes them one after the other: two calls of the system and two packets for every short reply, which is a
-tenth of what a send costs. Everything else is as uvicorn has it, but the access log, which has no query: secrets travel
-there.
+uvicorn writes them one after the other, which takes two system calls and two packets for every short reply: a tenth
+of the cost of a send. The access log leaves out the query, because it may contain secrets. The rest is uvicorn's.
 """
 
 from __future__ import annotations
@@ -13,21 +12,21 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCy
 from uvicorn.protocols.utils import get_client_addr
 
 
-class Exchange(RequestResponseCycle):
+class RequestCycle(RequestResponseCycle):
     """A request and its reply."""
 
     keep_alive: bool
     head = b""
-    """The head, until the first piece of the body."""
+    """The headers, until they are sent with the first chunk of the body."""
 
     async def send(self, message: Any) -> None:
-        """Take a piece of the reply, as ASGI has it."""
+        """Process an ASGI message of the reply."""
         if self.flow.write_paused and not self.disconnected:
             await self.flow.drain()
         if self.disconnected:
             return
         if self.response_complete:
-            raise RuntimeError(f"The reply is complete, and {message['type']!r} comes after it")
+            raise RuntimeError(f"Got {message['type']!r} after the reply was complete")
         expected = "http.response.body" if self.response_started else "http.response.start"
         if message["type"] != expected:
             raise RuntimeError(f"Expected {expected!r}, but got {message['type']!r}")
@@ -62,25 +61,25 @@ class Exchange(RequestResponseCycle):
             lines.append(b"transfer-encoding: chunked")
         head = b"\r\n".join(lines)
         if head.count(b"\r") != len(lines) - 1 or head.count(b"\n") != len(lines) - 1 or b"\0" in head:
-            raise RuntimeError("A header holds a line end or NUL")
+            raise RuntimeError("A header contains a line break or NUL")
         self.head = head + b"\r\n\r\n"
 
     def _write(self, body: bytes, *, is_last: bool) -> None:
-        pieces = [self.head]
+        chunks = [self.head]
         self.head = b""
         if self.scope["method"] == "HEAD":
             self.expected_content_length = 0
         elif self.chunked_encoding:
             if body:
-                pieces += (b"%x\r\n" % len(body), body, b"\r\n")
+                chunks += (b"%x\r\n" % len(body), body, b"\r\n")
             if is_last:
-                pieces.append(b"0\r\n\r\n")
+                chunks.append(b"0\r\n\r\n")
         else:
             self.expected_content_length -= len(body)
             if self.expected_content_length < 0 or (is_last and self.expected_content_length > 0):
-                raise RuntimeError("The body is not as long as Content-Length says")
-            pieces.append(body)
-        self.transport.write(b"".join(pieces))
+                raise RuntimeError("The length of the body differs from Content-Length")
+            chunks.append(body)
+        self.transport.write(b"".join(chunks))
         if is_last:
             self._complete()
 
