@@ -3,6 +3,7 @@
 Every test has a deadline. No example has one of its own: how long it takes depends on what else the machine does.
 """
 
+import os
 import signal
 
 import pytest
@@ -21,6 +22,10 @@ pytest.register_assert_rewrite("parley.testing.stores")  # before any test impor
 for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, lambda _number, _frame: None)
+
+# A proxy of this machine's environment is none of the tests': they name their own.
+for variable in [name for name in os.environ if name.lower().endswith("_proxy")]:
+    del os.environ[variable]
 
 
 @pytest.fixture

@@ -52,6 +52,7 @@ from parley.stores.memory import MemoryStore
 from parley.stores.sqlite.store import SqliteStore
 from parley.testing.stores import KEY, addition, chunk, created, creation, minute
 from tests.bounded import bounded
+from tests.network.forward_proxy import forward_proxy
 from tests.network.wire import Names, Wire
 
 ANYWHERE = WebhookPolicy(allow_private=True)
@@ -713,6 +714,30 @@ async def test_names_are_resolved_as_the_machine_does() -> None:
     names.close()
     async with receiving() as receiver, WebhookSender(ANYWHERE) as sender:
         await sender.send(notification(f"http://localhost:{receiver.port}/"))
+
+
+@pytest.mark.anyio
+async def test_a_webhook_is_called_through_the_proxy_once_its_known_addresses_are_checked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    authority = trustme.CA()
+    server, _ = make_tls(authority, "hook.example")
+    names = Names(["8.8.8.8"], ["10.0.0.1"], ["8.8.8.8", "::1"])
+    async with receiving(server) as receiver, forward_proxy() as proxy:
+        monkeypatch.setenv("https_proxy", proxy.url)
+        url = f"https://hook.example:{receiver.port}/hook"
+        for _ in range(3):
+            async with WebhookSender(tls=trusting(authority), resolve=names) as sender:
+                if receiver.requests:
+                    with pytest.raises(DeliveryRefusedError, match="not public"):
+                        await sender.send(notification(url))
+                else:
+                    await sender.send(notification(url))
+        assert (len(receiver.requests), proxy.lines) == (1, [f"CONNECT hook.example:{receiver.port}"])
+        policy = WebhookPolicy(use_proxy=False, allowed_hosts=("hook.example",))
+        async with WebhookSender(policy, tls=trusting(authority), resolve=Names(["127.0.0.1"])) as sender:
+            await sender.send(notification(url))
+        assert (len(receiver.requests), len(proxy.lines)) == (2, 1)
 
 
 # --- fair between owners ----------------------------------------------------------------------------------------------

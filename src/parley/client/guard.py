@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Address
 from urllib.parse import urlsplit
 
 from parley.client.errors import ForbiddenTargetError
@@ -20,6 +19,7 @@ from parley.network.addresses import (
     check_name,
     is_listed,
     is_local_name,
+    is_loopback,
     is_public,
     is_public_resolved,
     read_address,
@@ -33,7 +33,6 @@ DEFAULT_PORTS = {"http": 80, "https": 443, "grpc": 80, "grpcs": 443}
 
 _FORBIDDEN = re.compile(r"[^\x21-\x7e]|\\")  # spaces, controls, and what is not ASCII; browsers read \ as /
 _PORT = re.compile(r"(:[0-9]{1,5})?")
-_ANY_ADDRESS = IPv4Address("0.0.0.0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +96,8 @@ class Guard:
     """Whether a card may name another host than the one it comes from."""
     allowed_hosts: tuple[str, ...] = ()
     """Hosts that may be called whatever their addresses, and without TLS; `.example.com` allows all below it."""
+    use_proxy: bool = True
+    """Whether hosts are called through the HTTP proxy that the environment names (HTTPS_PROXY, NO_PROXY)."""
     trust_named: bool = True
     """Whether the host that the caller named may be anywhere. Not where the caller passes on what strangers named."""
 
@@ -199,17 +200,6 @@ class DialRules:
 def is_same_host(one: str, other: str) -> bool:
     """Whether two hosts are one: by their names, or because both are this machine."""
     return one.lower() == other.lower() or (is_loopback(one) and is_loopback(other))
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host is this machine. Servers that listen on all addresses call themselves 0.0.0.0."""
-    if host.lower() == "localhost":
-        return True
-    try:
-        address = read_address(host)
-    except AmbiguousHostError:
-        return False
-    return address is not None and (address.is_loopback or address == _ANY_ADDRESS)
 
 
 def _read_host(host: str) -> Address | None:

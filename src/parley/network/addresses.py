@@ -50,6 +50,8 @@ _SPECIAL_6 = [
 # NAT64: how IPv6-only machines see IPv4 addresses; RFC 6052. Only name servers return such addresses.
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
+_ANY_ADDRESS = ipaddress.IPv4Address("0.0.0.0")
+
 _LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _LOCAL_NAMES = ("localhost", "local", "localdomain", "internal", "intranet", "lan", "home", "corp", "private", "arpa")
@@ -96,6 +98,14 @@ def read_address(host: str) -> Address | None:
         raise AmbiguousHostError("address must be four decimal numbers") from None
 
 
+def address_or_none(host: str) -> Address | None:
+    """The host as an address, or None if it is a name or ambiguous."""
+    try:
+        return read_address(host)
+    except AmbiguousHostError:
+        return None
+
+
 def check_name(host: str) -> None:
     """Check that a host in lower case is a valid name. Raises AmbiguousHostError."""
     if len(host) > 253 or not all(_LABEL.fullmatch(label) for label in host.split(".")):
@@ -106,6 +116,12 @@ def is_local_name(host: str) -> bool:
     """Whether a name in lower case has a meaning only inside one network."""
     labels = host.split(".")
     return len(labels) == 1 or labels[-1] in _LOCAL_NAMES
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine. Servers that listen on all addresses call themselves 0.0.0.0."""
+    address = address_or_none(host)
+    return host.lower() == "localhost" if address is None else address.is_loopback or address == _ANY_ADDRESS
 
 
 def is_listed(host: str, hosts: tuple[str, ...]) -> bool:

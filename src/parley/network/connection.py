@@ -12,7 +12,14 @@ import ssl
 from collections.abc import Callable
 from typing import Any, cast
 
-from parley.network.errors import ConnectError
+from parley.network.errors import (
+    BrokenConnectionError,
+    ConnectError,
+    ConnectTimeoutError,
+    ReadTimeoutError,
+    connect_error,
+)
+from parley.network.proxies import Proxy
 from parley.network.response import IncomingResponse
 from parley.network.urls import Origin
 
@@ -25,6 +32,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, origin: Origin, *, on_idle: Callable[[Connection], None]) -> None:
         """`on_idle` is called when another request can be sent."""
         self.origin = origin
+        self.is_tunnel = False
         self._on_idle = on_idle
         self._response: IncomingResponse | None = None
 
@@ -42,6 +50,41 @@ class Connection(asyncio.Protocol):
             response.release()
             raise
         return response
+
+    async def open_tunnel(self, proxy: Proxy, tls: ssl.SSLContext, *, timeout: float) -> None:
+        """Ask the proxy at the other end for a tunnel to the origin, and use TLS through it from here on.
+
+        Raises:
+            ConnectError: there is no tunnel, or TLS fails. The connection is closed.
+        """
+        try:
+            async with asyncio.timeout(timeout):
+                await self._tunnel(proxy, tls, timeout)
+        except (TimeoutError, ReadTimeoutError):
+            raise ConnectTimeoutError("the server does not answer through the proxy") from None
+        except OSError as error:
+            raise connect_error(error) from error
+        except BrokenConnectionError as error:
+            raise ConnectError(f"the proxy {proxy.authority} opens no tunnel: {error}") from error
+        finally:
+            if not self.is_tunnel:
+                self.transport.abort()
+
+    async def _tunnel(self, proxy: Proxy, tls: ssl.SSLContext, timeout: float) -> None:
+        _, host, port = self.origin
+        loop = asyncio.get_running_loop()
+        response = await self.send(proxy.connect_request(host, port), loop.time() + timeout)
+        if not 200 <= response.status < 300:
+            raise ConnectError(
+                f"the proxy {proxy.authority} opens no tunnel: it answered with status {response.status}"
+            )
+        if not response.detach():
+            raise ConnectError(f"the proxy {proxy.authority} opens no tunnel: it sent a body")
+        self._response = None
+        transport = await loop.start_tls(self.transport, self, tls, server_hostname=host)
+        if transport is None:
+            raise ConnectError("the server closed the connection at once")
+        self.transport, self.is_tunnel = transport, True
 
     @property
     def is_reusable(self) -> bool:

@@ -9,6 +9,9 @@ NetworkError
 
 from __future__ import annotations
 
+import os
+import ssl
+
 
 class NetworkError(Exception):
     """A connection failed."""
@@ -28,3 +31,13 @@ class BrokenConnectionError(NetworkError):
 
 class ReadTimeoutError(NetworkError):
     """The server sent nothing in time."""
+
+
+def connect_error(error: OSError) -> ConnectError:
+    """The error for a failure of TCP or TLS."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return ConnectError(f"its certificate cannot be trusted: {error.verify_message}")
+    if isinstance(error, ssl.SSLError):
+        hint = "; does it speak plain http?" if error.reason == "WRONG_VERSION_NUMBER" else ""
+        return ConnectError(f"TLS fails: {error.reason or type(error).__name__}{hint}")
+    return ConnectError(os.strerror(error.errno).lower() if error.errno else str(error))

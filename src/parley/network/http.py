@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
+from parley.network.proxies import Proxy
 from parley.network.urls import HttpUrl
 from parley.protocol.errors import LocalProtocolError
 
@@ -34,10 +35,13 @@ class HttpRequest(Struct, frozen=True):
     def __rich_repr__(self) -> list[tuple[str, Any]]:
         return [("method", self.method), ("url", self.url)]
 
-    def encode(self) -> bytes:
-        """The request as bytes. Raises as `all_headers` does."""
-        lines = [f"{name}: {value}\r\n" for name, value in self.all_headers()]
-        head = f"{self.method} {self.url.target} HTTP/1.1\r\n{''.join(lines)}\r\n"
+    def encode(self, proxy: Proxy | None = None) -> bytes:
+        """The request as bytes, for the server itself or for a proxy that forwards it. Raises as `all_headers` does."""
+        target, headers = self.url.target, self.all_headers()
+        if proxy is not None:
+            target, headers = self.url.text, [*headers, *proxy.headers.items()]
+        lines = [f"{name}: {value}\r\n" for name, value in headers]
+        head = f"{self.method} {target} HTTP/1.1\r\n{''.join(lines)}\r\n"
         return head.encode("ascii") + self.body
 
     def all_headers(self) -> list[tuple[str, str]]:

@@ -8,19 +8,22 @@ decide what is allowed.
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 import ssl
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from contextlib import suppress
+from functools import cache, partial
 from ipaddress import ip_address
 from typing import Any, Protocol, TypeAlias
 
-from parley.network.addresses import Address
+import httpcore2
+
+from parley.network.addresses import Address, address_or_none
 from parley.network.connection import Connection
-from parley.network.errors import ConnectError, ConnectTimeoutError
+from parley.network.errors import ConnectError, ConnectTimeoutError, connect_error
+from parley.network.proxies import Proxies, Proxy
 
 Factory: TypeAlias = Callable[[], Connection]
 Attempt: TypeAlias = Callable[[], Coroutine[Any, Any, Connection]]
@@ -34,8 +37,17 @@ NEXT_ADDRESS_SECONDS = 0.25
 MAX_ADDRESSES = 16
 """Addresses of one name that are tried. Otherwise the owner of a name could make us call any number of hosts."""
 
+PROXY_LOOKUP_SECONDS = 2.0
+"""For a name that a proxy will resolve. Behind a proxy many names do not resolve, and name servers may not answer."""
+
 RESOLVER_THREADS = 8
 """Names resolved at the same time; one whose name servers do not answer takes half a minute."""
+
+
+@cache
+def machine_tls() -> ssl.SSLContext:
+    """TLS with the authorities that this machine trusts. Reading them takes a while, so it is done once."""
+    return httpcore2.default_ssl_context()
 
 
 class HostRules(Protocol):
@@ -79,7 +91,9 @@ class NameResolver:
 class PinnedNetwork:
     """Opens connections to checked addresses only."""
 
-    def __init__(self, rules: HostRules, resolve: Resolve) -> None:
+    def __init__(self, rules: HostRules, resolve: Resolve, proxies: Proxies | None = None) -> None:
+        """`proxies` are those that some hosts are reached through; by default none."""
+        self.proxies = proxies or Proxies({})
         self._rules = rules
         self._resolve = resolve
 
@@ -91,8 +105,32 @@ class PinnedNetwork:
         Raises what the rules raise, and:
             ConnectError: none of its addresses answers.
         """
-        addresses = (await self.addresses(host, port, timeout=timeout))[:MAX_ADDRESSES]
-        attempts = [partial(self._attempt, factory, address, port, tls, host, timeout) for address in addresses]
+        addresses = await self.addresses(host, port, timeout=timeout)
+        return await self._connect(factory, addresses, host, port, tls=tls, timeout=timeout)
+
+    async def connect_to_proxy(self, factory: Factory, proxy: Proxy, *, timeout: float) -> Connection:
+        """A connection to a proxy, which may be anywhere: the operator named it. Raises ConnectError."""
+        tls = machine_tls() if proxy.scheme == "https" else None
+        try:
+            is_name = address_or_none(proxy.host) is None
+            found = await self._look_up(proxy.host, proxy.port, timeout=timeout) if is_name else [proxy.host]
+            return await self._connect(factory, found, proxy.host, proxy.port, tls=tls, timeout=timeout)
+        except ConnectError as error:
+            raise type(error)(f"the proxy {proxy.authority} cannot be reached: {error}") from error
+
+    async def _connect(
+        self,
+        factory: Factory,
+        addresses: Sequence[str],
+        host: str,
+        port: int,
+        *,
+        tls: ssl.SSLContext | None,
+        timeout: float,
+    ) -> Connection:
+        attempts = [
+            partial(self._attempt, factory, address, port, tls, host, timeout) for address in addresses[:MAX_ADDRESSES]
+        ]
         if len(attempts) == 1:
             return await attempts[0]()
         return await _first_connection(attempts)
@@ -106,23 +144,31 @@ class PinnedNetwork:
         except TimeoutError:
             raise ConnectTimeoutError("the server does not answer") from None
         except OSError as error:
-            raise ConnectError(_reason(error)) from error
+            raise connect_error(error) from error
 
     async def addresses(self, host: str, port: int, *, timeout: float) -> Sequence[str]:
         """The checked addresses of a host, as text. Raises as `connect` does."""
         address = self._rules.check_host(host)
-        if address is not None:
-            found: Sequence[str] = [str(address)]
-        else:
-            try:
-                async with asyncio.timeout(timeout):
-                    found = await self._resolve(host, port)
-            except TimeoutError as error:
-                raise ConnectTimeoutError("the host name was not resolved in time") from error
-            except OSError as error:
-                raise ConnectError("the host name has no address") from error
+        found = [str(address)] if address is not None else await self._look_up(host, port, timeout=timeout)
         self._rules.check_addresses(host, [ip_address(address) for address in found])
         return found
+
+    async def _look_up(self, host: str, port: int, *, timeout: float) -> Sequence[str]:
+        try:
+            async with asyncio.timeout(timeout):
+                return await self._resolve(host, port)
+        except TimeoutError as error:
+            raise ConnectTimeoutError("the host name was not resolved in time") from error
+        except OSError as error:
+            raise ConnectError("the host name has no address") from error
+
+    async def check(self, host: str, port: int) -> None:
+        """Check a host that a proxy will connect to. A name that does not resolve here is left to the proxy.
+
+        Raises what the rules raise.
+        """
+        with suppress(ConnectError):
+            await self.addresses(host, port, timeout=PROXY_LOOKUP_SECONDS)
 
     async def dial(
         self, factory: Factory, address: str, port: int, tls: ssl.SSLContext | None, host: str
@@ -164,12 +210,3 @@ def _close_late(late: asyncio.Task[Connection]) -> None:
     """Close a connection that opened too late."""
     if not late.cancelled() and late.exception() is None:
         late.result().close()
-
-
-def _reason(error: OSError) -> str:
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate cannot be trusted: {error.verify_message}"
-    if isinstance(error, ssl.SSLError):
-        hint = "; does it speak plain http?" if error.reason == "WRONG_VERSION_NUMBER" else ""
-        return f"TLS fails: {error.reason or type(error).__name__}{hint}"
-    return os.strerror(error.errno).lower() if error.errno else str(error)

@@ -11,6 +11,7 @@ from parley.network.connection import Connection
 from parley.network.errors import ConnectError, ConnectTimeoutError
 from parley.network.http import HttpRequest
 from parley.network.pinned import PinnedNetwork
+from parley.network.proxies import Proxy
 from parley.network.response import IncomingResponse
 from parley.network.urls import HttpUrl, Origin
 
@@ -53,8 +54,10 @@ class ConnectionPool:
             NetworkError: there is no response.
             LocalProtocolError: the request is invalid.
         """
-        data = request.encode()
-        connection = self._take_idle(request.url.origin) or await self._connect(request.url, deadline)
+        url = request.url
+        proxy = self._network.proxies.find(url.origin)
+        data = request.encode(proxy if url.scheme == "http" else None)
+        connection = self._take_idle(url.origin) or await self._connect(url, proxy, deadline)
         return await connection.send(data, deadline)
 
     async def close(self) -> None:
@@ -68,17 +71,21 @@ class ConnectionPool:
             connection.close()
         await asyncio.sleep(0)  # so that they are closed when this returns
 
-    async def _connect(self, url: HttpUrl, deadline: float) -> Connection:
+    async def _connect(self, url: HttpUrl, proxy: Proxy | None, deadline: float) -> Connection:
         times_closed = self._times_closed
+        tls = self._tls if url.scheme == "https" else None
+        timeout = self._connect_seconds
         try:
             async with asyncio.timeout_at(deadline):
-                connection = await self._network.connect(
-                    lambda: Connection(url.origin, on_idle=self._keep),
-                    url.host,
-                    url.port,
-                    tls=self._tls if url.scheme == "https" else None,
-                    timeout=self._connect_seconds,
-                )
+                if proxy is None:
+                    connection = await self._network.connect(
+                        lambda: self._new(url), url.host, url.port, tls=tls, timeout=timeout
+                    )
+                else:
+                    await self._network.check(url.host, url.port)
+                    connection = await self._network.connect_to_proxy(lambda: self._new(url), proxy, timeout=timeout)
+                    if tls is not None:
+                        await connection.open_tunnel(proxy, tls, timeout=timeout)
         except TimeoutError:
             raise ConnectTimeoutError("the server does not answer") from None
         if self._times_closed != times_closed:
@@ -86,6 +93,9 @@ class ConnectionPool:
             raise ConnectError("all connections were closed in the meantime")
         self._open.add(connection)
         return connection
+
+    def _new(self, url: HttpUrl) -> Connection:
+        return Connection(url.origin, on_idle=self._keep)
 
     # --- idle connections ---------------------------------------------------------------------------------------------
 

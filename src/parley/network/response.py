@@ -85,6 +85,12 @@ class IncomingResponse:
         """Give the connection back."""
         self.release()
 
+    def detach(self) -> bool:
+        """Leave the connection to another protocol, after a response to CONNECT; whether nothing followed its head."""
+        self._source = None
+        del self._parser
+        return not self._chunks
+
     def release(self) -> None:
         """Stop waiting. Another request can follow only if this response was received completely and read."""
         source, self._source = self._source, None

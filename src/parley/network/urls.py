@@ -53,6 +53,11 @@ class HttpUrl(Struct, frozen=True):
         return [("origin", self.origin)]
 
 
+def host_and_port(host: str, port: int) -> str:
+    """Both as text; IPv6 addresses in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 @lru_cache(maxsize=256)
 def parse_http_url(url: str) -> HttpUrl:
     """The parts of an HTTP URL. Raises PeerProtocolError if it is invalid or ambiguous."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import ssl
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -23,8 +22,9 @@ from parley.client.transports.jsonrpc import JsonRpcTransport
 from parley.client.transports.rest import RestTransport
 from parley.client.transports.transport import Transport
 from parley.network.http import HttpNetwork, HttpRequest, HttpResponse
-from parley.network.pinned import NameResolver, PinnedNetwork, Resolve
+from parley.network.pinned import NameResolver, PinnedNetwork, Resolve, machine_tls
 from parley.network.pool import ConnectionPool
+from parley.network.proxies import Proxies
 from parley.protocol.cards import AgentInterface, Binding
 from parley.protocol.errors import PeerProtocolError
 from parley.protocol.versions import Version
@@ -48,11 +48,6 @@ class Tls:
         if self.certificate is not None:
             context.load_cert_chain(self.certificate, self.key)
         return context
-
-
-@cache
-def _machine_tls() -> ssl.SSLContext:
-    return Tls().context()  # once: reading the machine's certificates takes a while
 
 
 class Certified:
@@ -98,13 +93,14 @@ class Connections:
         """Which URLs get to see the caller's certificate: those of the hosts that the caller named."""
         self._rules = DialRules(self.guard)
         self._names = NameResolver()
-        self._network = PinnedNetwork(self._rules, resolve or self._names)
+        proxies = Proxies.of_environment() if self.guard.use_proxy else None
+        self._network = PinnedNetwork(self._rules, resolve or self._names, proxies)
         network = InProcess(app) if app is not None else self._guarded(tls)
         self.channel = HttpChannel(network, timeouts=self.timeouts, bounds=self.bounds)
 
     def _guarded(self, tls: Tls | None) -> HttpNetwork:
         if tls is None:
-            return self._pool(_machine_tls())
+            return self._pool(machine_tls())
         certified = self._pool(tls.context())
         if tls.certificate is None:
             return certified

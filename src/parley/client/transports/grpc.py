@@ -26,6 +26,8 @@ from parley.dialects.protobuf_pool import parse_reply
 from parley.dialects.protobuf_status import decode_status
 from parley.dialects.protobuf_v0_3 import DIALECT as V0_3
 from parley.dialects.protobuf_v1_0 import DIALECT as V1_0
+from parley.network.proxies import Proxy
+from parley.network.urls import host_and_port
 from parley.protocol.cards import AgentInterface
 from parley.protocol.errors import ParleyError, PeerProtocolError
 from parley.protocol.events import StreamEvent
@@ -59,8 +61,12 @@ class GrpcTransport:
         credentials: grpc.ChannelCredentials | None = None,
         bounds: Bounds | None = None,
         address: str | None = None,
+        proxy: Proxy | None = None,
     ) -> None:
-        """`address` is a gRPC target to dial instead of the interface's URL, which stays the name in TLS."""
+        """`address` is a gRPC target to dial instead of the interface's URL, which stays the name in TLS.
+
+        With a `proxy`, `address` is the host and port that the proxy connects to.
+        """
         self.interface = interface
         self.version = version
         self._dialect = DIALECTS[version]
@@ -68,7 +74,7 @@ class GrpcTransport:
         options: list[tuple[str, Any]] = [
             ("grpc.max_receive_message_length", bounds.reply_bytes),
             ("grpc.max_send_message_length", -1),
-            ("grpc.enable_http_proxy", 0),  # no settings from the environment
+            ("grpc.enable_http_proxy", 0),  # the caller decides; gRPC reads the environment in its own way
             ("grpc.enable_retries", 0),  # what is safe to repeat is known above, and not to gRPC
             ("grpc.use_local_subchannel_pool", 1),  # or a new channel would share the old one's connection
         ]
@@ -76,6 +82,10 @@ class GrpcTransport:
         if address is not None:
             options.append(("grpc.default_authority", target))
             target = address
+        if proxy is not None:
+            headers = "\n".join(f"{name}:{value}" for name, value in proxy.headers.items())
+            options += [("grpc.http_connect_server", target), ("grpc.http_connect_headers", headers)]
+            target = f"dns:///{host_and_port(proxy.host, proxy.port)}"
         self._open = lambda: (
             grpc.aio.insecure_channel(target, options=options)
             if credentials is None

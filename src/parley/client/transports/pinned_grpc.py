@@ -12,12 +12,14 @@ from contextlib import aclosing
 import grpc
 
 from parley.client.errors import UnreachableError
-from parley.client.guard import read_target
+from parley.client.guard import Target, read_target
 from parley.client.options import Bounds, Timeouts
 from parley.client.transports.grpc import GrpcTransport
 from parley.client.transports.transport import CallOptions, ReceivedEvent
 from parley.network.errors import ConnectError
 from parley.network.pinned import PinnedNetwork
+from parley.network.proxies import Proxy
+from parley.network.urls import host_and_port
 from parley.protocol.cards import AgentInterface
 from parley.protocol.operations import Operation
 from parley.protocol.requests import Request, Result
@@ -78,29 +80,42 @@ class PinnedGrpcTransport:
     async def _opened(self) -> GrpcTransport:
         async with self._opening:
             if self._transport is None:
+                address, proxy = await self._route()
                 self._transport = GrpcTransport(
                     self.interface,
                     self.version,
                     credentials=self._credentials,
                     bounds=self._bounds,
-                    address=await self._address(),
+                    address=address,
+                    proxy=proxy,
                 )
             return self._transport
 
-    async def _address(self) -> str | None:
-        """A gRPC target of checked addresses, of one family as gRPC has it; when nobody is there, of the other next."""
+    async def _route(self) -> tuple[str | None, Proxy | None]:
+        """The gRPC target to dial, and the proxy that leads there. Raises UnreachableError."""
         if self._network is None:
-            return None
+            return None, None
         target = read_target(self.interface.url)
+        scheme = "http" if self._credentials is None else "https"
         try:
-            found = await self._network.addresses(target.host, target.port, timeout=self._timeouts.connect)
+            proxy = self._network.proxies.find((scheme, target.host, target.port))
+            if proxy is None:
+                return await self._address(self._network, target), None
+            if proxy.scheme == "https":
+                raise ConnectError(f"gRPC cannot use the proxy {proxy.authority}, which is called over https")
+            await self._network.check(target.host, target.port)
+            return host_and_port(target.host, target.port), proxy
         except ConnectError as error:
             raise UnreachableError(f"No connection to {target.origin}: {error}", was_sent=False) from error
-        older = [f"{address}:{target.port}" for address in found if ":" not in address]
-        newer = [f"[{address}]:{target.port}" for address in found if ":" in address]
+
+    async def _address(self, network: PinnedNetwork, target: Target) -> str:
+        """A gRPC target of checked addresses, of one family as gRPC has it; when nobody is there, of the other next."""
+        found = await network.addresses(target.host, target.port, timeout=self._timeouts.connect)
+        older = [host_and_port(address, target.port) for address in found if ":" not in address]
+        newer = [host_and_port(address, target.port) for address in found if ":" in address]
         families = [f"{family}:{','.join(those)}" for family, those in (("ipv4", older), ("ipv6", newer)) if those]
         if not families:
-            raise UnreachableError(f"{target.host} has no address", was_sent=False)
+            raise ConnectError("the host name has no address")
         return families[self._failures % len(families)]
 
     async def _forget(self, transport: GrpcTransport, error: UnreachableError) -> None:

@@ -68,6 +68,8 @@ class WebhookPolicy:
     """Whether any address may be called, and without TLS: for development on one machine."""
     allowed_hosts: tuple[str, ...] = ()
     """Hosts that may be called whatever their addresses, and without TLS; `.example.com` allows all below it."""
+    use_proxy: bool = True
+    """Whether webhooks are called through the HTTP proxy that the environment names (HTTPS_PROXY, NO_PROXY)."""
 
     def allows(self, host: str) -> bool:
         """Whether a host is exempt from the checks."""

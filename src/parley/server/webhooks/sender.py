@@ -14,16 +14,15 @@ from types import TracebackType
 from typing import Self, TypeAlias
 from urllib.parse import quote
 
-import httpcore2
-
 from parley import __version__
 from parley.dialects.registry import DIALECTS
 from parley.engine.deliveries import DeliveryError, DeliveryRefusedError, NoAnswerError
 from parley.engine.notifications import Notification
 from parley.network.errors import NetworkError, ReadTimeoutError
 from parley.network.http import HttpRequest
-from parley.network.pinned import PinnedNetwork
+from parley.network.pinned import PinnedNetwork, machine_tls
 from parley.network.pool import ConnectionPool
+from parley.network.proxies import Proxies
 from parley.network.urls import parse_http_url
 from parley.protocol.errors import InvalidParamsError, LocalProtocolError, PeerProtocolError
 from parley.protocol.versions import Version
@@ -81,9 +80,10 @@ class WebhookSender:
         """The pool of connections, made for the first call: reading the machine's certificates takes a while."""
         if self._pool is None:
             self._names = NameResolver(threads=LOOKUPS)
+            proxies = Proxies.of_environment() if self._policy.use_proxy else None
             self._pool = ConnectionPool(
-                PinnedNetwork(WebhookRules(self._policy), SharedLookups(self._resolve or self._names)),
-                self._tls or httpcore2.default_ssl_context(),
+                PinnedNetwork(WebhookRules(self._policy), SharedLookups(self._resolve or self._names), proxies),
+                self._tls or machine_tls(),
                 connect_seconds=CONNECT_TIMEOUT,
             )
         return self._pool
