@@ -437,10 +437,10 @@ async def test_the_guides_watcher_cleans_up_when_it_is_cancelled() -> None:
     made = snippet("Cancelling and cleaning up")
     async with bounded(made.agent) as client:
         task = await client.start("go")
-        while not made.store:
+        while not made.log:
             await asyncio.sleep(0)
         canceled = await client.cancel(task)
-    assert (canceled.status.state, made.store) == (TaskState.CANCELED, ["opened", "closed"])
+    assert (canceled.status.state, made.log) == (TaskState.CANCELED, ["opened", "closed"])
 
 
 async def test_the_guides_rocket_is_failed_by_a_restart() -> None:

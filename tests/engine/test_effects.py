@@ -121,13 +121,13 @@ async def test_values_of_a_context_are_kept_only_when_their_task_is() -> None:
     agent, store = Agent("Memory"), SlowLog()
     agent.on_message(handler)
     noted: list[str] = []
-    remember = store.remember
+    remember = store.contexts.put
 
     async def noting(*arguments: Any, **named: Any) -> None:
         noted.append("value")
         await remember(*arguments, **named)
 
-    store.remember = noting
+    store.contexts.put = noting
     async with bounded(agent, store=store) as client:
         store.is_holding = True
         sender = asyncio.create_task(client.send("go"))

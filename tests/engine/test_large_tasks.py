@@ -88,9 +88,13 @@ async def test_a_large_task_that_many_want_at_once_is_loaded_once(tmp_path: Path
     class Log(SqliteStore):
         loaded = 0
 
-        async def tasks(self, keys: Sequence[TaskKey], **options: Any) -> Sequence[StoredTask | None]:
+        def __init__(self, path: Path) -> None:
+            super().__init__(path)
+            self._read_many, self.tasks.read_many = self.tasks.read_many, self._read_and_count
+
+        async def _read_and_count(self, keys: Sequence[TaskKey], **options: Any) -> Sequence[StoredTask | None]:
             self.loaded += 1
-            return await super().tasks(keys, **options)
+            return await self._read_many(keys, **options)
 
     store = Log(tmp_path / "tasks.db")
     async with bounded(verbose(), store=store) as client:

@@ -314,16 +314,20 @@ class Unreadable(ChangedStore):
 
     is_broken = False
 
-    def _find(self, key: TaskKey) -> Any:
+    def __init__(self) -> None:
+        super().__init__()
+        self._find, self.database.find = self.database.find, self._find_unless_broken
+
+    def _find_unless_broken(self, key: TaskKey) -> Any:
         if self.is_broken:
             raise StoreUnavailableError("/secret/path.db: the disk fails")
-        return super()._find(key)
+        return self._find(key)
 
     async def sends_find(self, *_: Any, **__: Any) -> Any:
-        self._find(TaskKey(Caller().owner, ""))
+        self.database.find(TaskKey(Caller().owner, ""))
 
     async def tasks_list(self, *_: Any, **__: Any) -> Any:
-        self._find(TaskKey(Caller().owner, ""))
+        self.database.find(TaskKey(Caller().owner, ""))
 
 
 async def test_a_store_that_cannot_be_read_makes_the_agent_unavailable(caplog: pytest.LogCaptureFixture) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -61,7 +61,7 @@ class SlowLog(ChangedStore):
     def let_go(self) -> None:
         self.is_holding = False
         for write, future in self.held:
-            self._write(write)
+            self.tasks._write(write)
             future.set_result(None)
         self.held.clear()
 
@@ -327,10 +327,10 @@ class BrokenLog(ChangedStore):
             return refused
         return super().tasks_write(write)
 
-    async def sends_delete_before(self, **members: Any) -> None:
+    async def sends_delete_before(self, moment: datetime) -> None:
         if self.is_broken:
             raise StoreUnavailableError("the disk is full")
-        await super().sends_delete_before(**members)
+        await super().sends_delete_before(moment)
 
 
 async def test_a_task_that_cannot_be_recovered_now_is_failed_when_the_store_is_back(

@@ -100,7 +100,7 @@ async def test_the_tasks_of_a_store_of_an_earlier_version_go_on(path: Path) -> N
     kitchen, hooks, clock = Kitchen(), Hooks(), FakeClock(SOON_AFTER)
     log = SqliteStore(path)
     with fail_after(10):
-        async with running(kitchen.cook, log=log, clock=clock, sender=hooks) as client:
+        async with running(kitchen.cook, store=log, clock=clock, sender=hooks) as client:
             kitchen.is_hot.set()
             for caller, first in CALLERS:
                 ask = client.as_caller(name=caller.name, tenant=caller.tenant, version=caller.version)
@@ -121,7 +121,7 @@ async def test_the_tasks_of_a_store_of_an_earlier_version_go_on(path: Path) -> N
             bread = await client.engine.get_task(GetTaskRequest("id-1"), ADA)
             assert text(bread) == "bread costs 5. Done."
         assert hooks.told["id-11"] == [3, 5, 6, 7]
-        async with running(kitchen.waiter, log=log, clock=clock) as waiter:
+        async with running(kitchen.waiter, store=log, clock=clock) as waiter:
             repeat = Message("message-1000000", Role.USER, (TextPart("bob"),))
             reply = await waiter.engine.send_message(SendMessageRequest(repeat), CALLERS[1][0])
             assert isinstance(reply, Message)

@@ -22,10 +22,10 @@ async def test_a_file_is_named_by_its_path(tmp_path: Path, monkeypatch: pytest.M
     relative, absolute = open_store("sqlite:///tasks.db"), open_store(f"sqlite:///{tmp_path}/tasks.db")
     assert isinstance(relative, SqliteStore)
     await relative.open()
-    await relative.write(creation())
+    await relative.tasks.write(creation())
     await relative.close()
     await absolute.open()
-    assert await absolute.head(KEY) is not None
+    assert await absolute.tasks.head(KEY) is not None
     await absolute.close()
 
 

@@ -165,7 +165,7 @@ async def test_a_file_that_cannot_be_read_is_let_go(path: Path, monkeypatch: pyt
     """If the second connection fails, the first does not stay."""
     store = SqliteStore(path)
     with monkeypatch.context() as patch:
-        patch.setattr("parley.stores.sqlite.connect_reader", lambda path: sqlite3.connect(path / "no directory"))
+        patch.setattr("parley.stores.sqlite.access.connect_reader", lambda path: sqlite3.connect(path / "no directory"))
         with pytest.raises(StoreUnavailableError, match="cannot be opened"):
             await store.open()
     await store.open()
@@ -182,7 +182,7 @@ async def test_a_full_disk_refuses_writes_until_there_is_room(store: SqliteStore
     def allow_pages(number: int) -> Callable[[sqlite3.Connection], None]:
         return lambda writer: writer.execute(f"PRAGMA max_page_count = {number}").close()
 
-    await store._writer.submit(allow_pages(1))  # SQLite makes that: no more than there are
+    await store._access._writer.submit(allow_pages(1))  # SQLite makes that: no more than there are
     large = ArtifactUpdate("t-1", "c-1", Artifact("a-1", (TextPart("x" * 100_000),)))
     writes = [Write(KEY, 1, (large,), TaskState.WORKING, NOON), addition(2)]
     outcomes = await asyncio.gather(*[store.tasks.write(write) for write in writes], return_exceptions=True)
@@ -192,7 +192,7 @@ async def test_a_full_disk_refuses_writes_until_there_is_room(store: SqliteStore
     assert await read_seqs(store) == [1]
     assert store.trouble() == "The store could not be written: the disk is full."
 
-    await store._writer.submit(allow_pages(1_000_000))
+    await store._access._writer.submit(allow_pages(1_000_000))
     assert store.trouble() is None
     await asyncio.gather(*[store.tasks.write(write) for write in writes])
     assert await read_seqs(store) == [1, 2, 3]
@@ -360,7 +360,7 @@ async def test_a_file_that_is_no_longer_at_its_path_acknowledges_nothing(
 
 async def test_a_damaged_value_says_so(store: SqliteStore) -> None:
     await store.tasks.write(creation())
-    await store._writer.submit(lambda writer: writer.execute("UPDATE events SET events = '{'"))
+    await store._access._writer.submit(lambda writer: writer.execute("UPDATE events SET events = '{'"))
     for reading in (store.tasks.read(KEY), read_seqs(store)):
         with pytest.raises(StoreUnavailableError, match="the file is damaged"):
             await reading
@@ -425,7 +425,9 @@ async def test_every_commit_of_the_writer_is_synced_and_readers_cannot_write(sto
         reader.execute("DELETE FROM sends")
     for setting, value in (("synchronous", 2), ("journal_mode", "wal"), ("foreign_keys", 1)):
         question = f"PRAGMA {setting}"
-        assert await store._writer.submit(lambda writer, ask=question: writer.execute(ask).fetchone()) == (value,)
+        assert await store._access._writer.submit(lambda writer, ask=question: writer.execute(ask).fetchone()) == (
+            value,
+        )
 
 
 # --- batches ----------------------------------------------------------------------------------------------------------
@@ -479,7 +481,7 @@ async def test_tasks_are_created_before_and_after_another_change_in_one_transact
     keys = [TaskKey(ADA, f"t-{number}") for number in range(6)]
     with locked(path):
         waiting = [patient_log.tasks.write(creation(keys[0]))]
-        while not patient_log._writer._jobs.empty():  # until the writer has it, and waits for the lock
+        while not patient_log._access._writer._jobs.empty():  # until the writer has it, and waits for the lock
             await asyncio.sleep(0)
         waiting += [patient_log.tasks.write(creation(key)) for key in keys[1:3]]
         changing = asyncio.ensure_future(patient_log.outbox.put(keys[1], PushConfig("https://hook.example")))
@@ -498,11 +500,11 @@ async def test_closing_waits_for_what_was_written(path: Path) -> None:
     await store.open()
     with locked(path):
         waiting = [store.tasks.write(creation())]
-        while not store._writer._jobs.empty():  # until the writer has it, and waits for the lock
+        while not store._access._writer._jobs.empty():  # until the writer has it, and waits for the lock
             await asyncio.sleep(0)
         waiting += [store.tasks.write(addition(number)) for number in range(1, 5)]
         closing_log = asyncio.ensure_future(store.close())
-        while store._writer._stopped is not None:  # until closing is under way
+        while store._access._writer._stopped is not None:  # until closing is under way
             await asyncio.sleep(0)
         late = store.tasks.write(addition(5))
     await closing_log
@@ -533,11 +535,11 @@ def test_a_loop_that_is_gone_is_not_missed(path: Path) -> None:
         asyncio.run(forget_to_close())
         other.execute("ROLLBACK")
 
-    store._writer._jobs.put(None)  # the end of the process would end the thread
+    store._access._writer._jobs.put(None)  # the end of the process would end the thread
     (writer,) = [thread for thread in threading.enumerate() if thread.name == "parley-sqlite-writer"]
     writer.join(5)
     assert not writer.is_alive()
-    asyncio.run(store._close_readers())
+    asyncio.run(store._access._close_readers())
     with closing(sqlite3.connect(path)) as shell:
         assert shell.execute("SELECT count(*) FROM events").fetchone() == (1,)
 
@@ -566,11 +568,11 @@ async def test_a_log_that_is_not_open_says_so(path: Path) -> None:
 
 async def asks_the_file(store: SqliteStore, send: SendKey, since: datetime) -> tuple[SendRecord | None, bool]:
     """What became of a message, and whether that took a question."""
-    assert store._reader is not None
+    assert store._access._reader is not None
     statements: list[str] = []
-    store._reader.set_trace_callback(statements.append)
+    store._access._reader.set_trace_callback(statements.append)
     record = await store.sends.find(ADA, send, since=since)
-    store._reader.set_trace_callback(None)
+    store._access._reader.set_trace_callback(None)
     return record, bool(statements)
 
 
@@ -660,7 +662,7 @@ async def test_an_event_costs_the_same_however_much_there_is(store: SqliteStore,
     """Counted in pages written: neither earlier events nor a large snapshot are written again."""
     large = ArtifactUpdate("t-1", "c-1", Artifact("a-1", (TextPart("x" * 1_000_000),)))
     wal = path.with_name("tasks.db-wal")
-    await store._writer.submit(lambda writer: writer.execute("PRAGMA wal_autocheckpoint = 0").close())
+    await store._access._writer.submit(lambda writer: writer.execute("PRAGMA wal_autocheckpoint = 0").close())
     await store.tasks.write(creation())
     events = (large, *(chunk(number) for number in range(3_000)))
     snapshot = fold(None, (*EVERYTHING[:1], *events))
@@ -717,10 +719,10 @@ async def test_a_task_of_an_earlier_version_is_listed_although_its_artifacts_are
 async def test_no_question_reads_a_whole_table(store: SqliteStore) -> None:
     """Each statement that runs is explained: SQLite searches, in an index that begins with tenant and owner or id."""
     await store.tasks.write(creation(sends=((SEND, SendRecord(NOON, "t-1")),)))
-    assert store._reader is not None
+    assert store._access._reader is not None
     statements: list[str] = []
-    store._reader.set_trace_callback(statements.append)
-    store._thread_readers.append(store._reader)  # nothing runs at the same time here
+    store._access._reader.set_trace_callback(statements.append)
+    store._access._thread_readers.append(store._access._reader)  # nothing runs at the same time here
     for query in (
         TaskFilter(),
         TaskFilter(agent="cook", after=(NOON, "t-1")),
@@ -736,13 +738,13 @@ async def test_no_question_reads_a_whole_table(store: SqliteStore) -> None:
     await store.sends.find(ADA, SEND, since=NOON)
     await store.contexts.get(CONTEXT)
     await store.contexts.delete_unused(before=NOON, limit=9)
-    store._thread_readers.remove(store._reader)
-    store._reader.set_trace_callback(None)
+    store._access._thread_readers.remove(store._access._reader)
+    store._access._reader.set_trace_callback(None)
 
     questions = {statement for statement in statements if "SELECT" in statement}
     assert len(questions) >= 15
     for question in questions:
-        plan = [row[3] for row in store._reader.execute(f"EXPLAIN QUERY PLAN {question}")]
+        plan = [row[3] for row in store._access._reader.execute(f"EXPLAIN QUERY PLAN {question}")]
         assert not [step for step in plan if step.startswith("SCAN") and "tasks_unfinished" not in step], question
         assert not [step for step in plan if step.endswith("(tenant=?)")], question
         if "context = " not in question:  # the few tasks of a context are sorted

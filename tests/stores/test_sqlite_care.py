@@ -149,8 +149,8 @@ async def test_a_copy_is_of_one_moment_although_the_file_is_written(
     assert target.stat().st_mode & 0o077 == 0
     copy = SqliteStore(target)
     await copy.open()
-    assert [number for number, _ in await copy.events(KEY, after=0, limit=9)] == [1, 2]
-    await copy.write(addition(2))
+    assert [number for number, _ in await copy.tasks.events(KEY, after=0, limit=9)] == [1, 2]
+    await copy.tasks.write(addition(2))
     await copy.close()
 
 

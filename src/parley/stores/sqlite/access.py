@@ -61,6 +61,10 @@ class SqliteAccess:
 
     async def close(self) -> None:
         """Write what is queued, end the reads under way, and let go of the file."""
+        await self._close_readers()
+        await self._writer.stop()  # last: the last connection to close folds the WAL into the file
+
+    async def _close_readers(self) -> None:
         threads, self._threads = self._threads, None
         reader, self._reader = self._reader, None
         if reader is not None:
@@ -69,7 +73,6 @@ class SqliteAccess:
             await asyncio.to_thread(threads.shutdown)
         while self._thread_readers:
             self._thread_readers.pop().close()
-        await self._writer.stop()  # last: the last connection to close folds the WAL into the file
 
     def trouble(self) -> str | None:
         """Why nothing can be written, as far as the file and the last write tell; None while all is well."""
