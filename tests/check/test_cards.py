@@ -10,10 +10,10 @@ import pytest
 from joserfc.jwk import ECKey
 
 from parley.check.card_faults import REQUIRED
-from parley.check.cases.card import cached, clear, complete, consistent, encrypted, public, signed, versioned
+from parley.check.cases.card import cached, complete, consistent, encrypted, public, signed, unambiguous, versioned
 from parley.check.endpoints.discovery import FoundCard
-from parley.check.findings import Broken, Exchange, Undecided, Verdict
-from parley.check.options import Options
+from parley.check.findings import Broken, RecordedExchange, Undecided, Verdict
+from parley.check.options import CheckOptions
 from parley.check.run import check
 from parley.client.discovery.signatures import SignaturePolicy
 from parley.client.errors import DiscoveryError, UnreachableError
@@ -45,7 +45,7 @@ OLD: dict[str, Any] = {
 def found(*, at: str = "https://agent.example/card.json", base: dict[str, Any] = CARD, **members: Any) -> FoundCard:
     document = {**base, **members}
     card, version = decode_any_card(json.dumps(document).encode())
-    return FoundCard(card, version, at, Exchange("GET /", status=200), document)
+    return FoundCard(card, version, at, RecordedExchange("GET /", status=200), document)
 
 
 def face(url: str, version: str = "1.0") -> dict[str, Any]:
@@ -62,18 +62,18 @@ def test_a_good_card_is_complete_encrypted_and_versioned() -> None:
 @pytest.mark.parametrize(
     ("trial", "card", "must", "detail"),
     [
-        (clear, found(skills=[*CARD["skills"], *CARD["skills"]]), False, "more than one skill has the id a"),
+        (unambiguous, found(skills=[*CARD["skills"], *CARD["skills"]]), False, "more than one skill has the id a"),
         (
-            clear,
+            unambiguous,
             found(securityRequirements=[{"schemes": {"token": {"list": []}}}]),
             False,
-            "the card demands token, and declares no such scheme",
+            "the card requires token, and declares no such scheme",
         ),
         (
-            clear,
+            unambiguous,
             found(skills=[{**CARD["skills"][0], "securityRequirements": [{"schemes": {"key": {"list": []}}}]}]),
             False,
-            "the card demands key, and declares no such scheme",
+            "the card requires key, and declares no such scheme",
         ),
         (complete, found(version=""), True, "the card lacks version"),
         (
@@ -100,7 +100,7 @@ def test_a_good_card_is_complete_encrypted_and_versioned() -> None:
             False,
             "does not list the main url",
         ),
-        (signed, found(signatures=[{"protected": "!", "signature": "x"}]), True, "no base64url of JSON"),
+        (signed, found(signatures=[{"protected": "!", "signature": "x"}]), True, "not JSON in base64url"),
         (signed, found(signatures=[{"protected": "e30", "signature": "x"}]), True, "has no alg"),
     ],
 )
@@ -117,7 +117,7 @@ def test_a_bad_card_is_told_what_is_wrong(trial: Any, card: FoundCard, must: boo
         (signed, found(signatures=[{"protected": "eyJhbGciOiJFUzI1NiIsImtpZCI6ImsifQ", "signature": "x"}]), "key"),
         (encrypted, found(at="http://127.0.0.1:80/card.json"), "private address"),
         (public, found(at="http://localhost/card.json"), "private address"),
-        (public, found(), "only its owner knows"),
+        (public, found(), "only the owner knows"),
     ],
 )
 def test_what_a_card_does_not_show_is_undecided(trial: Any, card: FoundCard, reason: str) -> None:
@@ -140,14 +140,14 @@ def document(card: dict[str, Any] | bytes, status: int = 200) -> Any:
 async def test_a_card_that_points_into_the_network_of_its_reader_is_not_followed() -> None:
     faces = [face("http://10.0.0.1/"), face("https://127.0.0.1.example.internal/"), face("http://[bad")]
     async with serving(document({**CARD, "supportedInterfaces": faces})) as client:
-        report = await check(str(client.base_url), Options(timeout=5))
-    places = [found for found in report.findings if found.case == "The interface answers as the card says"]
-    assert [finding.verdict for finding in places] == [Verdict.UNDECIDED] * 3
-    assert "which is not encrypted" in places[0].detail
-    assert report.left == report.places  # nobody was asked anything: that is no good end
-    assert report.cures == {
-        "the check does not go to http://10.0.0.1; give --allow-private": 1,
-        "the check does not go to https://127.0.0.1.example.internal; give --allow-private": 1,
+        report = await check(str(client.base_url), CheckOptions(timeout=5))
+    endpoints = [found for found in report.findings if found.case == "The interface answers as the card says"]
+    assert [finding.verdict for finding in endpoints] == [Verdict.UNDECIDED] * 3
+    assert "which is not encrypted" in endpoints[0].detail
+    assert report.incomplete == report.endpoints  # nobody was asked anything: that is no good end
+    assert report.hints == {
+        "the check does not call http://10.0.0.1; give --allow-private": 1,
+        "the check does not call https://127.0.0.1.example.internal; give --allow-private": 1,
     }
 
 
@@ -158,14 +158,14 @@ async def test_an_interface_that_answers_nothing_of_a2a_fails_and_an_unknown_bin
         other = {"url": url, "protocolBinding": "urn:other", "protocolVersion": "1.0"}
         faces = [{**face(url), "protocolBinding": "HTTP+JSON"}, other, face(url, "7.0"), face(url, "0.1")]
         async with serving(document({**CARD, "supportedInterfaces": faces})) as client:
-            report = await check(f"{client.base_url}/card.json", Options(timeout=5))
-    assert [place.split(" ")[:2] for place in report.places] == [["1.0", "HTTP+JSON"], ["0.1", "JSONRPC"]]
-    unvisited = {
-        found.place.split(" ")[1]: found.detail for found in report.findings if "does not know" in found.detail
+            report = await check(f"{client.base_url}/card.json", CheckOptions(timeout=5))
+    assert [endpoint.split(" ")[:2] for endpoint in report.endpoints] == [["1.0", "HTTP+JSON"], ["0.1", "JSONRPC"]]
+    not_checked = {
+        found.endpoint.split(" ")[1]: found.detail for found in report.findings if "does not support" in found.detail
     }
-    assert unvisited == {
-        "urn:other": "this check does not know the binding urn:other",
-        "JSONRPC": "this check does not know A2A 7.0",
+    assert not_checked == {
+        "urn:other": "the check does not support the binding urn:other",
+        "JSONRPC": "the check does not support A2A 7.0",
     }
     assert {"G1.7", "G1.53", "A1.2"} <= {finding.rule for finding in report.findings if finding.verdict == "failed"}
 
@@ -175,7 +175,7 @@ async def test_without_a_card_there_is_no_check() -> None:
     for app in (document(b"", 404), document(b"nonsense")):
         async with serving(app) as client:
             with pytest.raises(DiscoveryError, match="There is no agent card"):
-                await check(f"{client.base_url}/agents/one", Options(timeout=5))
+                await check(f"{client.base_url}/agents/one", CheckOptions(timeout=5))
 
 
 @pytest.mark.anyio
@@ -193,11 +193,11 @@ async def test_without_a_card_there_is_no_check() -> None:
 )
 async def test_what_is_meant_as_a_card_and_is_none_breaks_a_rule(card: dict[str, Any], rule: str, detail: str) -> None:
     async with serving(document(card)) as client:
-        report = await check(f"{client.base_url}/agents/one", Options(timeout=5))
+        report = await check(f"{client.base_url}/agents/one", CheckOptions(timeout=5))
     (finding,) = report.findings
     assert (finding.rule, finding.verdict) == (rule, Verdict.FAILED)
     assert detail in finding.detail
-    assert finding.place == f"{client.base_url}/agents/one/.well-known/agent-card.json"
+    assert finding.endpoint == f"{client.base_url}/agents/one/.well-known/agent-card.json"
     assert finding.says.startswith("An agent MUST publish a card")
     assert json.dumps(card) in finding.exchanges[0][1]
 
@@ -209,7 +209,7 @@ async def test_a_json_object_where_no_card_is_said_to_be_is_not_taken_for_one() 
 
     async with serving(app) as client:
         with pytest.raises(DiscoveryError, match="There is no agent card"):
-            await check(f"{client.base_url}/orders/7", Options(timeout=5))
+            await check(f"{client.base_url}/orders/7", CheckOptions(timeout=5))
 
 
 @pytest.mark.anyio
@@ -217,7 +217,7 @@ async def test_without_a_server_there_is_no_check() -> None:
     async with serving(document(b"")) as client:
         url = str(client.base_url)
     with pytest.raises(UnreachableError):
-        await check(url, Options(timeout=5))
+        await check(url, CheckOptions(timeout=5))
 
 
 @pytest.mark.anyio
@@ -226,11 +226,11 @@ async def test_a_port_where_nobody_listens_is_not_as_the_card_says() -> None:
         port = door.getsockname()[1]
     faces = [face(f"http://127.0.0.1:{port}/")]
     async with serving(document({**CARD, "supportedInterfaces": faces})) as client:
-        report = await check(str(client.base_url), Options(timeout=5))
+        report = await check(str(client.base_url), CheckOptions(timeout=5))
     (finding,) = [found for found in report.findings if found.case == "The interface answers as the card says"]
     assert finding.verdict is Verdict.FAILED
-    assert finding.detail.startswith("nobody listens where the card says")
-    assert report.left == report.places
+    assert finding.detail.startswith("the interface of the card cannot be reached")
+    assert report.incomplete == report.endpoints
 
 
 @pytest.mark.anyio
@@ -242,10 +242,10 @@ async def test_the_card_of_another_agent_at_the_root_is_not_looked_at() -> None:
         await document({**CARD, "name": name}, 200 if is_there else 404)(scope, receive, send)
 
     async with serving(app) as client:
-        report = await check(f"{client.base_url}/mine", Options(timeout=5), only=["G1.53"])
-        other = await check(f"{client.base_url}/other", Options(timeout=5), only=["G1.53"])
+        report = await check(f"{client.base_url}/mine", CheckOptions(timeout=5), only=["G1.53"])
+        other = await check(f"{client.base_url}/other", CheckOptions(timeout=5), only=["G1.53"])
     assert report.agent == "Mine"
-    assert {found.place for found in report.findings if "well-known" in found.place} == {
+    assert {found.endpoint for found in report.findings if "well-known" in found.endpoint} == {
         f"{client.base_url}/mine/.well-known/agent-card.json"
     }
     assert other.agent == "Another"
@@ -254,7 +254,9 @@ async def test_the_card_of_another_agent_at_the_root_is_not_looked_at() -> None:
 @pytest.mark.anyio
 async def test_a_key_in_the_url_is_not_reported() -> None:
     async with serving(document({**CARD, "supportedInterfaces": [face("https://10.0.0.1/")]})) as client:
-        report = await check(f"{client.base_url}/card.json?key=se%2Fcret-of-mine&A2A-Version=1.0", Options(timeout=5))
+        report = await check(
+            f"{client.base_url}/card.json?key=se%2Fcret-of-mine&A2A-Version=1.0", CheckOptions(timeout=5)
+        )
     assert "cret-of-mine" not in repr(report)
     assert report.url.endswith("/card.json?key=(not shown)&A2A-Version=1.0")
 
@@ -268,9 +270,9 @@ def signed_card(**members: Any) -> dict[str, Any]:
     return {**CARD, **members, "signatures": [{"protected": protected, "signature": value}]}
 
 
-async def judged(card: dict[str, Any], policy: SignaturePolicy) -> tuple[Verdict, str]:
+async def result_of(card: dict[str, Any], policy: SignaturePolicy) -> tuple[Verdict, str]:
     async with serving(document({**card, "supportedInterfaces": card["supportedInterfaces"]})) as client:
-        options = Options(timeout=5, signatures=policy)
+        options = CheckOptions(timeout=5, signatures=policy)
         report = await check(f"{client.base_url}/card.json", options, only=["G1.56"])
     (finding,) = [found for found in report.findings if found.rule == "G1.56"]
     return finding.verdict, finding.detail
@@ -284,21 +286,21 @@ FACES = [face("https://10.0.0.1/")]  # where nobody goes
 @pytest.mark.anyio
 async def test_a_signature_verifies_with_a_pinned_key_and_fails_with_another() -> None:
     card = signed_card(supportedInterfaces=FACES)
-    assert await judged(card, SignaturePolicy(keys={"k1": KEY})) == (
+    assert await result_of(card, SignaturePolicy(keys={"k1": KEY})) == (
         Verdict.PASSED,
         "The signature by k1 verifies",
     )
-    verdict, detail = await judged(card, SignaturePolicy(keys={"k1": OTHER_KEY}))
+    verdict, detail = await result_of(card, SignaturePolicy(keys={"k1": OTHER_KEY}))
     assert (verdict, detail.startswith("no signature verifies")) == (Verdict.FAILED, True)
     changed = {**card, "name": "Another"}
-    assert (await judged(changed, SignaturePolicy(keys={"k1": KEY})))[0] is Verdict.FAILED
-    assert (await judged(card, SignaturePolicy()))[0] is Verdict.UNDECIDED
+    assert (await result_of(changed, SignaturePolicy(keys={"k1": KEY})))[0] is Verdict.FAILED
+    assert (await result_of(card, SignaturePolicy()))[0] is Verdict.UNDECIDED
 
 
 @pytest.mark.anyio
 async def test_our_own_signed_cards_verify_with_the_keys_that_the_server_itself_shows() -> None:
     async with running(App(echo_agent(), signer=Signer(KEY, "k1"))) as client:
-        report = await check(str(client.base_url), Options(timeout=5), only=["G1.56"])
+        report = await check(str(client.base_url), CheckOptions(timeout=5), only=["G1.56"])
     assert [found.verdict for found in report.findings] == [Verdict.PASSED]
 
 
@@ -306,7 +308,7 @@ async def test_our_own_signed_cards_verify_with_the_keys_that_the_server_itself_
 async def test_a_key_set_that_cannot_be_fetched_decides_nothing() -> None:
     app = App(echo_agent(), signer=Signer(KEY, "k1", "http://127.0.0.1:1/keys.json"))
     async with running(app) as client:
-        report = await check(str(client.base_url), Options(timeout=5), only=["G1.56"])
+        report = await check(str(client.base_url), CheckOptions(timeout=5), only=["G1.56"])
     (finding,) = report.findings
     assert finding.verdict is Verdict.UNDECIDED
     assert "the key set cannot be fetched" in finding.detail

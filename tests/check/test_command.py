@@ -105,9 +105,9 @@ def test_a_broken_rule_ends_with_1_and_is_quoted() -> None:
         (["http://localhost:1", "--header", "secret"], "That is no header"),
         (["http://localhost:1", "--timeout", "0"], "0.1"),
         (["http://localhost:1", "--skill", " "], "An id cannot be empty"),
-        (["--json", "http://localhost:1"], "It takes a file, or - for standard output"),
-        (["--html", "localhost:8080"], "It takes a file, or - for standard output"),
-        (["http://localhost:1", "--card-keys", __file__], "They cannot be used"),
+        (["--json", "http://localhost:1"], "Expected a file, or - for standard output"),
+        (["--html", "localhost:8080"], "Expected a file, or - for standard output"),
+        (["http://localhost:1", "--card-keys", __file__], "The keys cannot be used"),
         (["http://localhost:1", "--html", "/no/such/place/report.html"], "There is no directory /no/such/place"),
     ],
 )
@@ -150,7 +150,7 @@ def test_a_server_that_goes_away_ends_with_3_and_a_report(tmp_path: Path) -> Non
     with served(Silent) as url:
         done = run(url, "--timeout", "0.3", "--dialect", "1.0", "--binding", "jsonrpc", "--junit", str(junit))
     assert done.exit_code == 3
-    assert "Left before the end: 1.0 JSONRPC" in done.stdout
+    assert "Not checked to the end: 1.0 JSONRPC" in done.stdout
     assert [suite.get("errors") for suite in ElementTree.parse(junit).getroot()][-1] == "1"
 
 
@@ -196,7 +196,7 @@ def test_credentials_are_given_as_to_the_other_commands_and_are_in_no_report(tmp
     with served(answer=repeats_secrets, app=secured) as url:
         given = ("--token", TOKEN, "--header", f"X-Key: {OTHER}", "--header", f"Cookie: session={OTHER}c")
         done = run(url, *given, *options, "--dialect", "1.0", "--all")
-    assert "✓ G1.48 passed Credentials are taken" in done.stdout
+    assert "✓ G1.48 passed Credentials are accepted" in done.stdout
     texts = [done.stdout, done.stderr, *(path.read_text() for path in files.values())]
     assert [text for text in texts if TOKEN in text or OTHER in text] == []
     assert "(not shown)" in files["json"].read_text()
@@ -212,8 +212,8 @@ def repeats_secrets(request: Any, kind: str, body: bytes) -> bytes:
 
 def test_on_a_terminal_one_line_says_what_is_tried() -> None:
     out = io.StringIO()
-    with progress(Console(file=out, force_terminal=True, width=60)) as tell:
-        tell("1.0 JSONRPC http://agent.example/\x1b[2J", "An unknown task is not found")
+    with progress(Console(file=out, force_terminal=True, width=60)) as on_progress:
+        on_progress("1.0 JSONRPC http://agent.example/\x1b[2J", "An unknown task is not found")
     shown = out.getvalue()
     assert "1.0 JSONRPC http://agent.example/␛[2J  An unknown task i…" in shown
     assert shown.count("\n") == 1
@@ -222,9 +222,9 @@ def test_on_a_terminal_one_line_says_what_is_tried() -> None:
 
 def test_elsewhere_a_line_per_place_says_where_it_is() -> None:
     out = io.StringIO()
-    with progress(Console(file=out, width=40)) as tell:
+    with progress(Console(file=out, width=40)) as on_progress:
         for case in ("one", "two"):
-            tell("1.0 JSONRPC http://agent.example/a/long/path", case)
+            on_progress("1.0 JSONRPC http://agent.example/a/long/path", case)
     assert out.getvalue() == "Checking 1.0 JSONRPC http://agent.example/a/long/path …\n"
 
 

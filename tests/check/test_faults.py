@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from parley.check.findings import Report, Verdict
-from parley.check.options import Options
+from parley.check.options import CheckOptions
 from parley.check.run import check
 from parley.protocol.cards import AgentExtension, Binding
 from parley.protocol.operations import methods_of
@@ -27,7 +27,9 @@ numbers = itertools.count()
 
 async def checked(app: App, version: Version = Version.V1_0, **fault: Any) -> Report:
     async with app.running(), serving(Faulty(app, **fault), seconds=30) as client:
-        return await check(str(client.base_url), Options(timeout=10), bindings=[Binding.JSONRPC], versions=[version])
+        return await check(
+            str(client.base_url), CheckOptions(timeout=10), bindings=[Binding.JSONRPC], versions=[version]
+        )
 
 
 def rules(report: Report, verdict: Verdict) -> set[str]:

@@ -13,9 +13,9 @@ import pytest
 from anyio import fail_after
 
 from parley.check import options as check_options
-from parley.check.endpoints.time_budget import Patience
+from parley.check.endpoints.time_budget import TimeBudget
 from parley.check.findings import Report, Undecided, Verdict
-from parley.check.options import Options
+from parley.check.options import CheckOptions
 from parley.check.run import check
 from parley.client.errors import UnreachableError
 from tests.check.scripted import Scripted
@@ -56,7 +56,7 @@ class Odd(Scripted):
 async def checked(app: Any, **options: Any) -> Report:
     with fail_after(SECONDS):
         async with serving(app, seconds=SECONDS) as client:
-            return await check(str(client.base_url), Options(**options))
+            return await check(str(client.base_url), CheckOptions(**options))
 
 
 @asynccontextmanager
@@ -72,8 +72,8 @@ def details(report: Report) -> set[str]:
 
 
 def verdicts(report: Report) -> set[Verdict]:
-    """What was said about the place; the card has been read."""
-    return {finding.verdict for finding in report.findings if finding.place in report.places}
+    """What was said about the endpoint; the card has been read."""
+    return {finding.verdict for finding in report.findings if finding.endpoint in report.endpoints}
 
 
 async def test_a_server_that_never_answers_is_left_after_two_questions() -> None:
@@ -81,9 +81,9 @@ async def test_a_server_that_never_answers_is_left_after_two_questions() -> None
         await asyncio.Event().wait()
 
     report = await checked(Odd(silence), timeout=0.3)
-    assert report.left == report.places
+    assert report.incomplete == report.endpoints
     assert verdicts(report) == {Verdict.UNDECIDED}
-    assert "nobody answers here" in details(report)
+    assert "the server does not answer" in details(report)
     assert report.requests == 4  # two for cards, a question, and whether anybody is there
 
 
@@ -95,7 +95,7 @@ async def test_a_server_that_answers_a_byte_at_a_time_is_left() -> None:
             await asyncio.sleep(0.01)
 
     report = await checked(Odd(drip), timeout=0.3)
-    assert report.left == report.places
+    assert report.incomplete == report.endpoints
     assert verdicts(report) == {Verdict.UNDECIDED}
 
 
@@ -107,7 +107,7 @@ async def test_huge_replies_are_read_to_a_bound_and_are_no_a2a() -> None:
 
     with fail_after(SECONDS):
         async with serving(Odd(flood), seconds=SECONDS) as client:
-            report = await check(str(client.base_url), Options(timeout=20), only=["G1.7", "G1.16"])
+            report = await check(str(client.base_url), CheckOptions(timeout=20), only=["G1.7", "G1.16"])
     failed = [finding for finding in report.findings if finding.verdict is Verdict.FAILED]
     assert {finding.rule for finding in failed} == {"G1.7", "G1.16"}
     assert all("more than 16777216 bytes" in finding.detail for finding in failed)
@@ -122,7 +122,7 @@ async def test_a_stream_without_end_is_read_to_a_bound() -> None:
 
     with fail_after(SECONDS):
         async with serving(Scripted({"SendStreamingMessage": chatter}), seconds=SECONDS) as client:
-            report = await check(str(client.base_url), Options(timeout=20), only=["G1.25", "G1.26"])
+            report = await check(str(client.base_url), CheckOptions(timeout=20), only=["G1.25", "G1.26"])
     assert details(report) == {"the stream has more than 2000 events"}
 
 
@@ -130,9 +130,9 @@ async def test_a_server_that_drops_every_other_connection_is_accused_of_nothing(
     cut = Fault(Kind.CLOSE)
     with fail_after(SECONDS):
         async with proxied(Closing({}), *[None, cut] * 300) as url:
-            report = await check(url, Options(timeout=5))
+            report = await check(url, CheckOptions(timeout=5))
         async with serving(Closing({}), seconds=SECONDS) as client:
-            calm = await check(str(client.base_url), Options(timeout=5))
+            calm = await check(str(client.base_url), CheckOptions(timeout=5))
     known = {(finding.rule, finding.case) for finding in calm.findings if finding.verdict is Verdict.FAILED}
     failed = {(finding.rule, finding.case) for finding in report.findings if finding.verdict is Verdict.FAILED}
     assert failed <= known
@@ -143,30 +143,30 @@ async def test_a_server_that_drops_every_other_connection_is_accused_of_nothing(
 async def test_a_server_that_dies_in_the_middle_is_left_with_what_was_found_before() -> None:
     with fail_after(SECONDS):
         async with proxied(Closing({}), *[None] * 30, always=Fault(Kind.RESET)) as url:
-            report = await check(url, Options(timeout=5))
-    assert report.left == report.places
+            report = await check(url, CheckOptions(timeout=5))
+    assert report.incomplete == report.endpoints
     assert report.count(Verdict.PASSED) > 5
-    assert "nobody answers here any more" in details(report)
+    assert "the server has stopped answering" in details(report)
     assert report.requests < 45
 
 
-async def test_a_place_is_left_when_its_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(check_options, "ANSWERS_PER_PLACE", 0)
+async def test_an_endpoint_is_given_up_when_its_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check_options, "ANSWERS_PER_ENDPOINT", 0)
     report = await checked(Scripted({}), timeout=5)
-    assert report.left == report.places
+    assert report.incomplete == report.endpoints
     assert verdicts(report) == {Verdict.UNDECIDED}
-    assert "the 0 seconds for this place are over" in details(report)
+    assert "the 0 seconds for this endpoint are over" in details(report)
 
 
-async def test_patience_ends_with_the_answer_or_with_the_place() -> None:
-    with pytest.raises(Undecided, match=r"nothing came within 0\.01 seconds"):
-        await Patience(answer=0.01, place=10).wait(asyncio.Event().wait())
-    patience = Patience(answer=10, place=0.01)
-    with pytest.raises(Undecided, match=r"the 0\.01 seconds for this place are over"):
-        await patience.wait(asyncio.Event().wait())
-    assert patience.is_over
-    patience.forgive(5)
-    assert not patience.is_over
+async def test_waiting_ends_with_the_time_for_the_answer_or_for_the_endpoint() -> None:
+    with pytest.raises(Undecided, match=r"no answer within 0\.01 seconds"):
+        await TimeBudget(per_answer=0.01, total=10).wait(asyncio.Event().wait())
+    budget = TimeBudget(per_answer=10, total=0.01)
+    with pytest.raises(Undecided, match=r"the 0\.01 seconds for this endpoint are over"):
+        await budget.wait(asyncio.Event().wait())
+    assert budget.is_over
+    budget.extend(5)
+    assert not budget.is_over
 
 
 async def test_a_server_that_asks_for_a_slower_pace_is_given_it() -> None:
@@ -186,7 +186,7 @@ async def test_a_server_that_asks_for_a_slower_pace_is_given_it() -> None:
 
     with fail_after(SECONDS):
         async with serving(Throttled({}), seconds=SECONDS) as client:
-            report = await check(str(client.base_url), Options(timeout=5), only=["G1.16"])
+            report = await check(str(client.base_url), CheckOptions(timeout=5), only=["G1.16"])
     assert [finding.verdict for finding in report.findings] == [Verdict.PASSED]
 
 
@@ -252,7 +252,7 @@ async def test_a_broken_case_does_not_cost_the_report(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(Samples, "interrupted", stumble)
     report = await checked(Scripted({}), timeout=5)
-    assert "this check stumbled: RuntimeError: nobody has thought of this" in details(report)
+    assert "the check itself failed: RuntimeError: nobody has thought of this" in details(report)
     assert report.count(Verdict.PASSED) > 0
 
 
@@ -260,4 +260,4 @@ async def test_a_server_that_hangs_up_before_its_card_is_no_server() -> None:
     with fail_after(SECONDS):
         async with proxied(Closing({}), always=Fault(Kind.RESET)) as url:
             with pytest.raises(UnreachableError):
-                await check(url, Options(timeout=5))
+                await check(url, CheckOptions(timeout=5))

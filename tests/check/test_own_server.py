@@ -15,7 +15,7 @@ from anyio import fail_after
 
 from parley import Agent
 from parley.check.findings import Report, Verdict
-from parley.check.options import Options
+from parley.check.options import CheckOptions
 from parley.check.run import check
 from parley.client.credentials.credentials import Credentials
 from parley.protocol.cards import AgentExtension, ApiKeyLocation, Binding
@@ -54,14 +54,14 @@ async def everywhere(app: App) -> AsyncGenerator[str]:
 def broken(report: Report) -> list[tuple[str, str, str]]:
     """What is not as it should be, warnings included."""
     bad = (Verdict.FAILED, Verdict.WARNED)
-    return [(found.rule, found.place, found.detail) for found in report.findings if found.verdict in bad]
+    return [(found.rule, found.endpoint, found.detail) for found in report.findings if found.verdict in bad]
 
 
 def decided(report: Report) -> set[str]:
     return {found.rule for found in report.findings if found.verdict is Verdict.PASSED}
 
 
-ALL_PLACES = [
+ALL_ENDPOINTS = [
     "1.0 JSONRPC",
     "1.0 HTTP+JSON",
     "1.0 GRPC",
@@ -76,9 +76,9 @@ ALL_PLACES = [
 @pytest.mark.parametrize("text", ["hello", "ask", "count 5"])
 async def test_no_rule_is_broken_in_any_dialect_over_any_binding(text: str) -> None:
     async with everywhere(App(echo_agent())) as url:
-        report = await check(url, Options(timeout=10, text=text), versions=list(Version))
+        report = await check(url, CheckOptions(timeout=10, text=text), versions=list(Version))
     assert broken(report) == []
-    assert [place.rpartition(" ")[0] for place in report.places] == ALL_PLACES
+    assert [endpoint.rpartition(" ")[0] for endpoint in report.endpoints] == ALL_ENDPOINTS
     assert {"G1.2", "G1.16", "G1.19", "G1.22", "G1.29", "G1.36", "G1.44", "G1.59"} <= decided(report)
     assert {"G2.4", "G2.9", "G2.18", "G2.19", "G2.20"} <= decided(report)
     assert {"G3.1", "A1.1", "A1.2", "A1.7"} <= decided(report)
@@ -101,7 +101,7 @@ async def test_what_went_over_grpc_is_shown_as_its_version_spells_it(
 ) -> None:
     rule = {Version.V1_0: "G1.7", Version.V0_3: "G2.4"}[version]
     async with everywhere(App(echo_agent())) as url:
-        report = await check(url, Options(timeout=10), bindings=[Binding.GRPC], versions=[version], only=[rule])
+        report = await check(url, CheckOptions(timeout=10), bindings=[Binding.GRPC], versions=[version], only=[rule])
     (answer,) = [found for found in report.findings if found.case == "The answer to a message is a task or a message"]
     assert answer.exchanges[0][0].startswith(sent)
     assert received in answer.exchanges[-1][1]
@@ -110,7 +110,9 @@ async def test_what_went_over_grpc_is_shown_as_its_version_spells_it(
 
 async def test_an_error_over_grpc_is_shown_with_its_status() -> None:
     async with everywhere(App(echo_agent())) as url:
-        report = await check(url, Options(timeout=10), bindings=[Binding.GRPC], versions=[Version.V1_0], only=["G1.16"])
+        report = await check(
+            url, CheckOptions(timeout=10), bindings=[Binding.GRPC], versions=[Version.V1_0], only=["G1.16"]
+        )
     (finding,) = report.findings
     assert finding.exchanges[-1][1].startswith("gRPC NOT_FOUND (TaskNotFoundError): ")
 
@@ -120,12 +122,12 @@ async def test_without_grpc_its_places_are_undecided_and_the_others_are_visited(
 ) -> None:
     monkeypatch.setattr("parley.client.transports.connections.find_spec", lambda name: None)
     async with everywhere(App(echo_agent())) as url:
-        report = await check(url, Options(timeout=10), only=["G1.53"], versions=[Version.V1_0])
-    found = {finding.place.split()[1]: (finding.verdict, finding.detail) for finding in report.findings[2:]}
+        report = await check(url, CheckOptions(timeout=10), only=["G1.53"], versions=[Version.V1_0])
+    found = {finding.endpoint.split()[1]: (finding.verdict, finding.detail) for finding in report.findings[2:]}
     assert found["GRPC"] == (Verdict.UNDECIDED, "gRPC is not installed here: pip install 'parley-a2a[grpc]'")
     assert {found["JSONRPC"][0], found["HTTP+JSON"][0]} == {Verdict.PASSED}
-    assert [place.split()[1] for place in report.blocked] == ["GRPC"]
-    assert report.cures == {"gRPC is not installed here: pip install 'parley-a2a[grpc]'": 1}
+    assert [endpoint.split()[1] for endpoint in report.blocked] == ["GRPC"]
+    assert report.hints == {"gRPC is not installed here: pip install 'parley-a2a[grpc]'": 1}
 
 
 async def test_an_agent_that_answers_with_messages_breaks_no_rule() -> None:
@@ -136,10 +138,10 @@ async def test_an_agent_that_answers_with_messages_breaks_no_rule() -> None:
         return "Hello yourself"
 
     async with everywhere(App(agent)) as url:
-        report = await check(url, Options(timeout=10))
+        report = await check(url, CheckOptions(timeout=10))
     assert broken(report) == []
     undecided = {found.detail for found in report.findings if found.verdict is Verdict.UNDECIDED}
-    assert "the agent answers with a message and makes no task" in undecided
+    assert "the agent answers with a message and creates no task" in undecided
 
 
 async def test_an_agent_without_streams_and_webhooks_that_requires_an_extension_breaks_no_rule() -> None:
@@ -147,7 +149,7 @@ async def test_an_agent_without_streams_and_webhooks_that_requires_an_extension_
         streaming=False, input_modes=["text/plain"], extensions=[AgentExtension(REQUIRED, required=True)]
     )
     async with everywhere(App(agent, webhooks=None)) as url:
-        report = await check(url, Options(timeout=10))
+        report = await check(url, CheckOptions(timeout=10))
     assert broken(report) == []
     assert {"G1.10", "G1.24", "G1.32", "G1.40", "G2.5", "G2.15"} <= decided(report)
 
@@ -165,7 +167,7 @@ def secured() -> App:
 
 
 async def test_with_credentials_authentication_is_checked_and_the_credentials_are_not_reported() -> None:
-    options = Options(timeout=10, credentials=Credentials({"bearer": TOKEN}, origins=["*"]))
+    options = CheckOptions(timeout=10, credentials=Credentials({"bearer": TOKEN}, origins=["*"]))
     async with everywhere(secured()) as url:
         report = await check(url, options)
     assert broken(report) == []
@@ -176,7 +178,7 @@ async def test_with_credentials_authentication_is_checked_and_the_credentials_ar
 
 async def test_without_credentials_what_needs_them_is_undecided() -> None:
     async with everywhere(secured()) as url:
-        report = await check(url, Options(timeout=10))
+        report = await check(url, CheckOptions(timeout=10))
     assert broken(report) == []
     assert {"G1.48", "G1.54", "G2.13"} <= decided(report)
     assert not {"G1.1", "G1.2", "G1.8", "G1.16", "G1.25", "G1.49"} & decided(report)
@@ -184,35 +186,35 @@ async def test_without_credentials_what_needs_them_is_undecided() -> None:
 
 async def test_without_credentials_the_report_says_what_to_give_and_which_places_were_hardly_seen() -> None:
     async with everywhere(secured()) as url:
-        report = await check(url, Options(timeout=10), versions=[Version.V1_0])
-    (grpc,) = [place.split()[2] for place in report.places if " GRPC " in place]
-    assert report.blocked == report.places
-    assert set(report.cures) == {
+        report = await check(url, CheckOptions(timeout=10), versions=[Version.V1_0])
+    (grpc,) = [endpoint.split()[2] for endpoint in report.endpoints if " GRPC " in endpoint]
+    assert report.blocked == report.endpoints
+    assert set(report.hints) == {
         "credentials are missing; give --token or --header, or get them with parley login",
         f"the origin {grpc} is not trusted with credentials; give --trust {grpc}",
     }
 
 
-async def test_an_origin_that_may_not_see_the_credentials_is_named_and_cured_by_trusting_it() -> None:
-    def options(*trusted: str) -> Options:
-        return Options(timeout=10, credentials=Credentials({"bearer": TOKEN}, origins=trusted))
+async def test_an_origin_that_may_not_see_the_credentials_is_named_and_helped_by_trusting_it() -> None:
+    def options(*trusted: str) -> CheckOptions:
+        return CheckOptions(timeout=10, credentials=Credentials({"bearer": TOKEN}, origins=trusted))
 
     async with everywhere(secured()) as url:
         careful = await check(url, options(), versions=[Version.V1_0])
-        (grpc,) = [place for place in careful.places if " GRPC " in place]
+        (grpc,) = [endpoint for endpoint in careful.endpoints if " GRPC " in endpoint]
         origin = grpc.split()[2]
         trusting = await check(url, options(origin), versions=[Version.V1_0])
     assert careful.blocked == (grpc,)
-    assert list(careful.cures) == [f"the origin {origin} is not trusted with credentials; give --trust {origin}"]
-    assert (trusting.blocked, trusting.cures) == ((), {})
+    assert list(careful.hints) == [f"the origin {origin} is not trusted with credentials; give --trust {origin}"]
+    assert (trusting.blocked, trusting.hints) == ((), {})
 
 
 async def test_credentials_that_are_not_taken_are_told() -> None:
-    options = Options(timeout=10, credentials=Credentials({"bearer": "another"}, origins=["*"]))
+    options = CheckOptions(timeout=10, credentials=Credentials({"bearer": "another"}, origins=["*"]))
     async with everywhere(secured()) as url:
         report = await check(url, options, bindings=[Binding.JSONRPC], versions=[Version.V1_0])
-    assert list(report.cures) == ["the credentials that were given are not taken; give others"]
-    assert report.blocked == report.places
+    assert list(report.hints) == ["the server does not accept these credentials; give others"]
+    assert report.blocked == report.endpoints
 
 
 async def test_an_agent_that_wants_a_skill_is_checked_for_each_skill_that_is_named() -> None:
@@ -229,32 +231,32 @@ async def test_an_agent_that_wants_a_skill_is_checked_for_each_skill_that_is_nam
         return "2"
 
     async with everywhere(App(agent)) as url:
-        plain = await check(url, Options(timeout=10), versions=list(Version))
-        wrong = await check(url, Options(timeout=10, skills=("divide",)), versions=list(Version))
-        named = await check(url, Options(timeout=10, skills=("add", "multiply")), versions=list(Version))
-    assert list(plain.cures) == ["the agent wants a skill; give --skill ID (add, multiply)"]
-    assert plain.blocked == plain.places
-    assert wrong.cures == plain.cures
-    assert (broken(named), named.blocked, named.cures) == ([], (), {})
-    assert len(named.places) == 2 * len(plain.places)
-    assert {place.partition(" (")[2] for place in named.places} == {"skill add)", "skill multiply)"}
+        plain = await check(url, CheckOptions(timeout=10), versions=list(Version))
+        wrong = await check(url, CheckOptions(timeout=10, skills=("divide",)), versions=list(Version))
+        by_skill = await check(url, CheckOptions(timeout=10, skills=("add", "multiply")), versions=list(Version))
+    assert list(plain.hints) == ["the agent needs a skill; give --skill ID (add, multiply)"]
+    assert plain.blocked == plain.endpoints
+    assert wrong.hints == plain.hints
+    assert (broken(by_skill), by_skill.blocked, by_skill.hints) == ([], (), {})
+    assert len(by_skill.endpoints) == 2 * len(plain.endpoints)
+    assert {endpoint.partition(" (")[2] for endpoint in by_skill.endpoints} == {"skill add)", "skill multiply)"}
 
 
 async def test_an_agent_that_takes_no_plain_text_is_to_be_told_something_else() -> None:
     async with everywhere(App(echo_agent(input_modes=["image/png"]))) as url:
-        report = await check(url, Options(timeout=10), bindings=[Binding.JSONRPC], versions=[Version.V1_0])
-    assert list(report.cures) == ["the agent refuses the message; give another with --message"]
-    assert report.blocked == report.places
+        report = await check(url, CheckOptions(timeout=10), bindings=[Binding.JSONRPC], versions=[Version.V1_0])
+    assert list(report.hints) == ["the agent refuses the message; give another with --message"]
+    assert report.blocked == report.endpoints
 
 
 async def test_a_slow_agent_leaves_rules_undecided_and_nothing_behind() -> None:
     async with everywhere(App(echo_agent())) as url:
-        options = Options(timeout=0.5, text="wait")
+        options = CheckOptions(timeout=0.5, text="wait")
         report = await check(url, options, bindings=[Binding.JSONRPC], versions=list(Version))
         assert broken(report) == []
         assert {"G1.1", "G1.23", "G1.29"} <= decided(report)
         assert not {"G1.28", "G1.31"} & decided(report)  # a task that is at work for ever does not show that it goes on
-        assert "nothing came within 0.5 seconds" in {found.detail for found in report.findings}
+        assert "no answer within 0.5 seconds" in {found.detail for found in report.findings}
         async with running_client(url) as client:
             assert await states_at(client) == {"TASK_STATE_CANCELED"}
 
@@ -269,11 +271,11 @@ async def running_client(url: str) -> AsyncGenerator[Any]:
 
 async def test_the_number_of_requests_is_bounded() -> None:
     async with everywhere(App(echo_agent())) as url:
-        options = Options(timeout=10, max_requests=12)
+        options = CheckOptions(timeout=10, max_requests=12)
         report = await check(url, options, bindings=[Binding.JSONRPC], versions=[Version.V1_0])
     assert broken(report) == []
     assert report.requests < 30
-    assert "the check has sent as many requests as it allows itself" in {found.detail for found in report.findings}
+    assert "the check has reached its limit of requests" in {found.detail for found in report.findings}
 
 
 async def test_an_agent_that_always_fails_breaks_no_rule() -> None:
@@ -284,7 +286,7 @@ async def test_an_agent_that_always_fails_breaks_no_rule() -> None:
         raise RuntimeError("the oven is broken")
 
     async with everywhere(App(agent)) as url:
-        report = await check(url, Options(timeout=10), versions=list(Version))
+        report = await check(url, CheckOptions(timeout=10), versions=list(Version))
     assert broken(report) == []
     assert {"G1.1", "G1.23", "G1.26", "G2.6"} <= decided(report)
     assert "the task is failed" in {found.detail for found in report.findings}
@@ -292,11 +294,11 @@ async def test_an_agent_that_always_fails_breaks_no_rule() -> None:
 
 async def test_an_agent_among_several_is_checked_alone_and_under_its_tenant() -> None:
     async with everywhere(App(echo_agent("First"), echo_agent("Second"))) as url:
-        report = await check(f"{url}/agents/second", Options(timeout=10))
+        report = await check(f"{url}/agents/second", CheckOptions(timeout=10))
     assert broken(report) == []
     assert report.agent == "Second"
-    assert all(f"{url}/agents/second" in place or "(tenant second)" in place for place in report.places)
-    assert any(place.startswith("1.0 GRPC") for place in report.places)
+    assert all(f"{url}/agents/second" in endpoint or "(tenant second)" in endpoint for endpoint in report.endpoints)
+    assert any(endpoint.startswith("1.0 GRPC") for endpoint in report.endpoints)
     assert "G1.44" in decided(report)
 
 
@@ -304,7 +306,7 @@ async def test_an_agent_among_several_is_checked_alone_and_under_its_tenant() ->
 async def test_an_api_key_is_sent_where_the_card_says_and_is_not_reported(location: ApiKeyLocation) -> None:
     keys = ApiKeys([StoredSecret(name="alice", hash=hash_secret(TOKEN))], location=location, parameter="secret-key")
     app = App(echo_agent(), security=Security({"key": keys}))
-    options = Options(timeout=10, credentials=Credentials({"api-key": TOKEN}))
+    options = CheckOptions(timeout=10, credentials=Credentials({"api-key": TOKEN}))
     async with everywhere(app) as url:
         report = await check(url, options, bindings=[Binding.JSONRPC, Binding.HTTP_JSON])
     assert broken(report) == []
@@ -314,11 +316,13 @@ async def test_an_api_key_is_sent_where_the_card_says_and_is_not_reported(locati
 
 async def test_credentials_stay_at_their_origin_and_the_report_says_where_they_were_missing() -> None:
     """gRPC listens at another port, which is another origin."""
-    options = Options(timeout=10, credentials=Credentials({"bearer": TOKEN}))
+    options = CheckOptions(timeout=10, credentials=Credentials({"bearer": TOKEN}))
     async with everywhere(secured()) as url:
         report = await check(url, options, versions=[Version.V1_0])
     assert broken(report) == []
-    (taken,) = [found for found in report.findings if found.case == "Credentials are taken" and " GRPC " in found.place]
+    (taken,) = [
+        found for found in report.findings if found.case == "Credentials are accepted" and " GRPC " in found.endpoint
+    ]
     assert taken.verdict is Verdict.UNDECIDED
     assert f"The credentials are for {url}" in taken.detail
 
@@ -328,28 +332,28 @@ async def test_a_server_with_tls_breaks_no_rule(clients: ClientCertificates, tmp
     async with tls_agent(tmp_path, clients) as bound:
         tls = ada(tmp_path)
         origin = f"grpcs://{bound.grpc_target}"
-        options = Options(timeout=10, tls=tls, credentials=Credentials({"mutual-tls": tls}, origins=[origin]))
+        options = CheckOptions(timeout=10, tls=tls, credentials=Credentials({"mutual-tls": tls}, origins=[origin]))
         report = await check(bound.url, options)
     assert broken(report) == []
-    assert [place.rpartition(" ")[0] for place in report.places] == ALL_PLACES[:7]
+    assert [endpoint.rpartition(" ")[0] for endpoint in report.endpoints] == ALL_ENDPOINTS[:7]
     assert {"G1.1", "G1.16", "G1.25", "G2.4"} <= decided(report)
     assert "every connection of this check shows your certificate" in {found.detail for found in report.findings}
 
 
 async def test_a_version_that_is_not_declared_is_tried_and_left_if_it_is_not_spoken() -> None:
     async with serving(Scripted({})) as client:
-        report = await check(str(client.base_url), Options(timeout=5), versions=[Version.V0_3])
-    at_place = [found for found in report.findings if found.place in report.places]
-    assert [(found.verdict, found.detail) for found in at_place] == [
+        report = await check(str(client.base_url), CheckOptions(timeout=5), versions=[Version.V0_3])
+    at_endpoint = [found for found in report.findings if found.endpoint in report.endpoints]
+    assert [(found.verdict, found.detail) for found in at_endpoint] == [
         (Verdict.UNDECIDED, "no card declares 0.3 here, and it is not spoken")
     ]
-    assert report.left == ()
+    assert report.incomplete == ()
 
 
 async def test_nothing_is_left_behind_but_tasks_that_have_ended() -> None:
     app = App(echo_agent())
     async with everywhere(app) as url:
-        await check(url, Options(timeout=10, text="ask"), versions=list(Version))
+        await check(url, CheckOptions(timeout=10, text="ask"), versions=list(Version))
         async with running_client(url) as client:
             body = {"jsonrpc": "2.0", "id": 1, "method": "ListTasks", "params": {"pageSize": 100}}
             page = (await client.post("/", json=body)).json()["result"]

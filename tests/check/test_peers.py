@@ -13,7 +13,7 @@ import pytest
 from anyio import fail_after
 
 from parley.check.findings import Report, Verdict
-from parley.check.options import Options
+from parley.check.options import CheckOptions
 from parley.check.run import check
 from parley.protocol.cards import Binding
 from parley.protocol.versions import Version
@@ -33,15 +33,15 @@ def found(*faults: tuple[str, str]) -> Found:
 
 # --- faults -----------------------------------------------------------------------------------------------------------
 
-EXTENDED = ("G1.54", "The extended card is for those who authenticate")
+EXTENDED = ("G1.54", "The extended card requires authentication")
 VERSION = ("G1.43", "A version that is not offered is refused")
 STATUS = ("G1.22", "An unknown status is invalid")
 INCLUSIVE = ("G1.22", "Lists are filtered")  # it leaves out tasks of just that time
 NEGATIVE = ("G1.15", "A negative history length is invalid")
-NO_REQUEST = ("G1.59", "What is no request is an invalid request")
+NO_REQUEST = ("G1.59", "A request without a method is invalid")
 NO_METHOD = ("G1.59", "An unknown method is method not found")
 
-EXTENDED_0_3 = ("G2.5", "The extended card is for those who authenticate")
+EXTENDED_0_3 = ("G2.5", "The extended card requires authentication")
 HOOKS_0_3 = ("G2.5", "Webhooks are kept, listed and deleted")
 NO_PARTS_0_3 = ("G2.20", "A message without its parts is invalid")
 ROLE_0_3 = ("G2.20", "An unknown role is invalid")
@@ -60,16 +60,16 @@ SDK_1_3_ASKS = {
     (V03, JSONRPC): found(EXTENDED_0_3, ("G2.10", "Frames are answers to the request, and final marks the last")),
 }
 SDK_1_3_SECURED = {
-    place: found(
+    endpoint: found(
         EXTENDED,
         VERSION,
-        *([STATUS] if place[1] is not GRPC else []),
+        *([STATUS] if endpoint[1] is not GRPC else []),
         ("G1.40", "A required extension must be listed"),
         ("G1.48", "A caller without credentials is refused"),
         ("G1.48", "A caller with wrong credentials is refused"),
-        ("G1.49", "Strangers cannot tell which tasks exist"),
+        ("G1.49", "Without credentials, nothing shows which tasks exist"),
     )
-    for place in ((V1, JSONRPC), (V1, REST), (V1, GRPC))
+    for endpoint in ((V1, JSONRPC), (V1, REST), (V1, GRPC))
 }
 SDK_0_3 = {
     (V03, JSONRPC): found(EXTENDED_0_3),
@@ -89,13 +89,13 @@ FASTA2A = {
         ("G1.15", "No more history than asked for"),
         ("G1.15", "A send returns no more history than asked for"),
         ("G1.23", "A finished task cannot be cancelled"),
-        ("G1.29", "Nobody subscribes to a finished task"),
+        ("G1.29", "A subscription to a finished task is refused"),
         ("G1.32", "An agent without push notifications refuses them"),
         ("G1.44", "Tasks can be listed"),
         ("G1.46", "JSON is spelled as the specification says"),
         ("G1.46", "Streams are spelled as the specification says"),
         ("G1.54", "Without the capability there is no extended card"),
-        ("G1.59", "What is no JSON is a parse error"),
+        ("G1.59", "Invalid JSON is a parse error"),
     )
 }
 JS_1 = {
@@ -105,7 +105,7 @@ JS_1 = {
 }
 JS_0_3 = {
     (V03, JSONRPC): found(EXTENDED_0_3, NO_PARTS_0_3, ROLE_0_3, ("G2.20", "Params of a wrong type are invalid")),
-    (V03, REST): found(EXTENDED_0_3, NO_PARTS_0_3, ("G2.11", "Nobody subscribes to an unknown task")),
+    (V03, REST): found(EXTENDED_0_3, NO_PARTS_0_3, ("G2.11", "A subscription to an unknown task is refused")),
     (V03, GRPC): found(EXTENDED_0_3),
 }
 
@@ -163,14 +163,14 @@ def url_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Serve
 
 def failures(report: Report) -> dict[tuple[str, str], Found]:
     """The failures by the version and the binding of their place."""
-    places = {tuple(place.split(" ")[:2]): place for place in report.places}
+    endpoints = {tuple(endpoint.split(" ")[:2]): endpoint for endpoint in report.endpoints}
     return {
         (version, binding): frozenset(
             (finding.rule, finding.case)
             for finding in report.findings
-            if finding.place == place and finding.verdict is Verdict.FAILED
+            if finding.endpoint == endpoint and finding.verdict is Verdict.FAILED
         )
-        for (version, binding), place in places.items()
+        for (version, binding), endpoint in endpoints.items()
     }
 
 
@@ -179,7 +179,7 @@ async def test_a_check_finds_the_faults_of_a_peer_and_no_others(
     server: Server, url_of: Callable[[Server], str]
 ) -> None:
     with fail_after(60):
-        report = await check(url_of(server), Options(timeout=10, text=server.text), versions=server.versions)
+        report = await check(url_of(server), CheckOptions(timeout=10, text=server.text), versions=server.versions)
     wanted = {(str(version), str(binding)): faults for (version, binding), faults in server.failed.items()}
     assert failures(report) == wanted
     warned = [finding for finding in report.findings if finding.verdict is Verdict.WARNED]
@@ -187,22 +187,22 @@ async def test_a_check_finds_the_faults_of_a_peer_and_no_others(
     assert [(finding.case, finding.says) for finding in warned if "MUST" in finding.says] == []
     failed = [finding for finding in report.findings if finding.verdict is Verdict.FAILED]
     assert [(finding.case, finding.says) for finding in failed if "SHOULD" in finding.says] == []
-    assert report.left == ()
+    assert report.incomplete == ()
 
 
 async def test_a_second_reader_of_a2a_sdk_1_3_is_told_chunks_twice(url_of: Callable[[Server], str]) -> None:
     """It reads the task while it queues its events. How often that is seen depends on the moment."""
     for _ in range(10):
         with fail_after(60):
-            options = Options(timeout=10, text="count 20")
+            options = CheckOptions(timeout=10, text="count 20")
             report = await check(url_of(SERVERS[0]), options, versions=[V1], bindings=[JSONRPC, REST], only=["G1.28"])
         told = [finding for finding in report.findings if finding.verdict is Verdict.FAILED]
         if told:
             break
     assert {(finding.case, finding.detail) for finding in told} == {
         (
-            "Two readers of a task are told the same",
-            "what the second of two readers was told is not what the task holds",
+            "Two readers of a task get the same events",
+            "what the second of two readers got is not what the task holds",
         )
     }
 
@@ -211,7 +211,7 @@ async def test_every_failure_has_its_rule_and_its_evidence(url_of: Callable[[Ser
     """Over gRPC too, where the bytes say nothing to people."""
     (server,) = [one for one in SERVERS if one.script == "server_fasta2a.py"]
     with fail_after(60):
-        report = await check(url_of(server), Options(timeout=10, text="echo hello"), versions=server.versions)
+        report = await check(url_of(server), CheckOptions(timeout=10, text="echo hello"), versions=server.versions)
     failed = [finding for finding in report.findings if finding.verdict is Verdict.FAILED]
     assert failed
     for finding in failed:

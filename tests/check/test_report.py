@@ -9,41 +9,43 @@ from xml.etree import ElementTree
 
 from rich.console import Console
 
-from parley.check.findings import MAX_SHOWN, Exchange, Finding, Report, Verdict
+from parley.check.findings import MAX_SHOWN, Finding, RecordedExchange, Report, Verdict
 from parley.check.report.formats import as_html, as_json, as_junit, print_text, printable
 from parley.check.rules import CLAUSES, RULES
-from parley.check.run import CASES, SPOILING
+from parley.check.run import CASES, DISRUPTIVE
 from parley.protocol.versions import Version
 
 EVIL = "<script>alert(1)</script>\x1b[31m\x00 [bold]&amp;\ud800"
 
 
-def report(*left: str, cure: str = "") -> Report:
-    place = "1.0 JSONRPC http://agent.example/"
+def report(*incomplete: str, hint: str = "") -> Report:
+    endpoint = "1.0 JSONRPC http://agent.example/"
     return Report(
         "http://agent.example",
         EVIL,
-        (place,),
+        (endpoint,),
         (
-            Finding("G1.16", "A good case", place, Verdict.PASSED, "as it should be"),
-            Finding("G1.1", "A bad case", place, Verdict.FAILED, f"it said {EVIL}", (("POST /", EVIL),)),
-            Finding("G1.36", "A warned case", place, Verdict.WARNED, "it should not", (("POST /", "HTTP 200"),), 0.5),
-            Finding("G1.6", "An undecided case", place, Verdict.UNDECIDED, "nobody knows", cure=cure),
+            Finding("G1.16", "A good case", endpoint, Verdict.PASSED, "as it should be"),
+            Finding("G1.1", "A bad case", endpoint, Verdict.FAILED, f"it said {EVIL}", (("POST /", EVIL),)),
+            Finding(
+                "G1.36", "A warned case", endpoint, Verdict.WARNED, "it should not", (("POST /", "HTTP 200"),), 0.5
+            ),
+            Finding("G1.6", "An undecided case", endpoint, Verdict.UNDECIDED, "nobody knows", hint=hint),
         ),
         requests=4,
         seconds=1.25,
-        left=left,
+        incomplete=incomplete,
         at="2026-01-02 03:04:05 UTC",
         made_by="Parley 7.1",
-        asked={"message": EVIL},
+        options={"message": EVIL},
     )
 
 
 def blocked(reason: str = "nobody knows") -> Report:
     """A report of a place where nothing could be decided, of a name that is longer than a terminal is wide."""
-    place = f"1.0 JSONRPC http://agent.example/{'long/' * 20}"
-    open_case = Finding("G1.6", "An undecided case", place, Verdict.UNDECIDED, reason, cure="give --token")
-    return Report("http://agent.example", "Agent", (place,), (open_case, open_case), requests=1)
+    endpoint = f"1.0 JSONRPC http://agent.example/{'long/' * 20}"
+    open_case = Finding("G1.6", "An undecided case", endpoint, Verdict.UNDECIDED, reason, hint="give --token")
+    return Report("http://agent.example", "Agent", (endpoint,), (open_case, open_case), requests=1)
 
 
 def text_of(shown: Report) -> str:
@@ -61,13 +63,13 @@ def test_what_stood_in_the_way_is_told_in_every_report() -> None:
     text, page = text_of(blocked()), as_html(blocked()).decode()
     assert [gap for gap in gaps if gap not in text or gap not in page] == []
     found = json.loads(as_json(blocked()))
-    assert (found["blocked"], found["cures"]) == (list(blocked().places), {"give --token": 2})
+    assert (found["blocked"], found["hints"]) == (list(blocked().endpoints), {"give --token": 2})
     (error,) = ElementTree.fromstring(as_junit(blocked())).iter("error")
     assert error.get("message") == "give --token"
 
 
-def test_more_that_was_decided_than_not_is_no_blocked_place() -> None:
-    assert (report(cure="give --token").blocked, report(cure="give --token").cures) == ((), {"give --token": 1})
+def test_more_that_was_decided_than_not_is_not_a_blocked_endpoint() -> None:
+    assert (report(hint="give --token").blocked, report(hint="give --token").hints) == ((), {"give --token": 1})
 
 
 def test_every_report_says_when_by_what_and_how_it_was_made() -> None:
@@ -97,12 +99,12 @@ def test_the_sentence_is_quoted_that_a_case_is_about() -> None:
     assert ("Webhooks are kept, listed and deleted", CLAUSES["G2.5b"][1]) in quoted
     assert CLAUSES["G2.5b"] == (
         "G2.5",
-        "Push notifications follow the card's capabilities: who declares them keeps, lists and deletes webhooks.",
+        "Push notifications follow the card: an agent that declares them keeps, lists and deletes webhooks.",
     )
     assert {says for name, says in quoted if name == "A negative history length is invalid"} == {
         "A negative history length is invalid, and MUST be refused.",
-        "A negative history length makes no sense, and SHOULD be refused.",
-        "0.1: a negative history length makes no sense, and SHOULD be refused.",
+        "A negative history length is invalid, and SHOULD be refused.",
+        "0.1: a negative history length is invalid, and SHOULD be refused.",
     }
 
 
@@ -135,10 +137,10 @@ def test_json_has_every_finding_with_its_rule_and_evidence() -> None:
         "specification": "A2A 1.0",
         "says": RULES["G1.36"].says,
         "case": "A warned case",
-        "place": "1.0 JSONRPC http://agent.example/",
+        "endpoint": "1.0 JSONRPC http://agent.example/",
         "verdict": "warned",
         "detail": "it should not",
-        "cure": None,
+        "hint": None,
         "seconds": 0.5,
         "exchanges": [{"sent": "POST /", "received": "HTTP 200"}],
     }
@@ -174,21 +176,21 @@ def test_the_page_needs_nothing_and_runs_nothing() -> None:
     assert "&lt;script&gt;alert(1)&lt;/script&gt;�[31m� [bold]&amp;amp;�" in page
     assert "default-src 'none'" in page
     assert "src=" not in page
-    assert re.findall('href="([^"]*)"', page) == ["#failure-0", "#place-0"]
+    assert re.findall('href="([^"]*)"', page) == ["#failure-0", "#endpoint-0"]
     assert 'open id="failure-0">' in page
-    assert 'id="place-0"' in page
+    assert 'id="endpoint-0"' in page
     assert RULES["G1.1"].says in page
 
 
-def test_a_place_that_was_left_is_told_in_every_report() -> None:
+def test_an_endpoint_that_was_not_checked_to_the_end_is_in_every_report() -> None:
     left = report("1.0 JSONRPC http://agent.example/")
     out = io.StringIO()
     print_text(left, Console(file=out, width=200))
-    assert "Left before the end: 1.0 JSONRPC http://agent.example/" in out.getvalue()
-    assert json.loads(as_json(left))["left"] == ["1.0 JSONRPC http://agent.example/"]
+    assert "Not checked to the end: 1.0 JSONRPC http://agent.example/" in out.getvalue()
+    assert json.loads(as_json(left))["incomplete"] == ["1.0 JSONRPC http://agent.example/"]
     (suite,) = ElementTree.fromstring(as_junit(left))
     assert (suite.get("tests"), suite.get("errors"), len(list(suite.iter("error")))) == ("5", "1", 1)
-    assert "Left before the end: 1.0 JSONRPC http://agent.example/" in as_html(left).decode()
+    assert "Not checked to the end: 1.0 JSONRPC http://agent.example/" in as_html(left).decode()
 
 
 def test_what_is_wrong_is_open_on_the_page_and_the_rest_is_folded() -> None:
@@ -206,25 +208,25 @@ def test_a_text_that_turns_its_direction_is_not_obeyed() -> None:
 
 
 def test_long_bodies_are_cut_and_silence_is_told() -> None:
-    assert Exchange("POST /", status=200, body=b"x" * 10_000).shown.endswith(f"{'x' * 10}… (10000 characters)")
-    assert len(Exchange("POST /", status=200, body=b"x" * 10_000).shown) < MAX_SHOWN + 100
-    assert Exchange("POST /").shown == "(nothing)"
-    challenged = Exchange("POST /", status=401, headers={"www-authenticate": "Bearer"})
+    assert RecordedExchange("POST /", status=200, body=b"x" * 10_000).shown.endswith(f"{'x' * 10}… (10000 characters)")
+    assert len(RecordedExchange("POST /", status=200, body=b"x" * 10_000).shown) < MAX_SHOWN + 100
+    assert RecordedExchange("POST /").shown == "(nothing)"
+    challenged = RecordedExchange("POST /", status=401, headers={"www-authenticate": "Bearer"})
     assert challenged.shown == "HTTP 401\nwww-authenticate: Bearer\n\n"
 
 
 def test_every_rule_has_a_case_or_a_reason_why_not() -> None:
     about_cards = {"G1.52", "G1.53", "G1.55", "G1.56", "G1.57", "G2.1", "G2.2", "G3.4"}
-    between_places = {"G1.44", "G2.19"}
-    tried = {rule for case in (*CASES, *SPOILING) for rule in case.rules.values()} | about_cards | between_places
-    assert {id for id, rule in RULES.items() if not rule.unseen} == tried
-    assert not {id for id, rule in RULES.items() if rule.unseen} & tried
+    between_endpoints = {"G1.44", "G2.19"}
+    tried = {rule for case in (*CASES, *DISRUPTIVE) for rule in case.rules.values()} | about_cards | between_endpoints
+    assert {id for id, rule in RULES.items() if not rule.unobservable} == tried
+    assert not {id for id, rule in RULES.items() if rule.unobservable} & tried
 
 
 def test_a_case_tries_a_rule_of_the_version_it_runs_in() -> None:
     wrong = [
         (case.name, version, rule)
-        for case in (*CASES, *SPOILING)
+        for case in (*CASES, *DISRUPTIVE)
         for version, rule in case.rules.items()
         if version not in RULES[rule].versions
     ]

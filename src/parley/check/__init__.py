@@ -1,1 +1,1 @@
-"""Whether an A2A server keeps the rules, as any stranger can see: cases, the probe they use, and reports."""
+"""Checks whether an A2A server follows the specification, as far as any caller can see."""

@@ -1,4 +1,4 @@
-"""What a card's own text shows to be wrong: members that it lacks, names that it repeats or does not explain."""
+"""Faults that are visible in the card itself: missing members, repeated ids, undeclared schemes."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ REQUIRED: dict[Version, tuple[str, ...]] = {
 }
 
 
-def looks_like(members: Mapping[str, Any], raw: bytes) -> Version:
-    """The version that a card was meant in, also one that cannot be read: before 1.0, a card had a `url`."""
+def intended_version(members: Mapping[str, Any], raw: bytes) -> Version:
+    """The version that a card was written for, even if it is not valid: before 1.0, a card had a `url`."""
     return detect_card_version(raw) if "url" in members else V1_0
 
 
-def lacks(members: Mapping[str, Any], version: Version) -> list[str]:
-    """The members that a card of this version must have, and this one has not."""
+def missing_members(members: Mapping[str, Any], version: Version) -> list[str]:
+    """The required members that a card of this version lacks."""
     missing = [name for name in REQUIRED[version] if members.get(name) in (None, "")]
     return missing + (_unversioned(members) if version is V1_0 else [])
 
 
 def _unversioned(members: Mapping[str, Any]) -> list[str]:
-    """The interfaces that do not say which version they speak: the card's reader lets them be."""
+    """The interfaces without a version, which the decoder accepts."""
     faces: Any = members.get("supportedInterfaces")
     return [
         f"supportedInterfaces[{index}].protocolVersion"
@@ -56,6 +56,6 @@ def repeated_skills(card: AgentCard) -> list[str]:
 
 
 def undeclared_schemes(card: AgentCard) -> list[str]:
-    """The schemes that the card demands and does not explain."""
+    """The schemes that the card requires and does not declare."""
     demands = (*card.security, *(demand for skill in card.skills for demand in skill.security))
     return list(dict.fromkeys(name for demand in demands for name in demand if name not in card.security_schemes))

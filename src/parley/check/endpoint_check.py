@@ -1,4 +1,4 @@
-"""A visit to one place: its cases, one after the other, and what was found; it ends when nobody answers any more."""
+"""Checks one endpoint: runs the cases one after the other, until the server stops answering or the time is up."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 
 from parley.check.cases import negotiation
 from parley.check.cases.case import Case
-from parley.check.endpoints.hints import cure_of
+from parley.check.cases.expectations import INCONCLUSIVE, describe
+from parley.check.endpoints.hints import hint_for
 from parley.check.endpoints.probe import Probe
-from parley.check.expectations import SAYS_NOTHING, named
-from parley.check.findings import Broken, Exchange, Finding, Undecided, Verdict
+from parley.check.findings import Broken, Finding, RecordedExchange, Undecided, Verdict
 from parley.check.rules import CLAUSES, RULES
 from parley.client.errors import UnreachableError
 from parley.protocol import operations as ops
@@ -28,77 +28,77 @@ CONSISTENT = {Version.V1_0: "G1.44", Version.V0_3: "G2.19"}
 TRUTHFUL = {Version.V1_0: "G1.53b", Version.V0_3: "G2.2a", Version.V0_2: "G3.4", Version.V0_1: "A1.1a"}
 
 UNANSWERED = 3
-"""Questions in a row without an answer after which we ask whether anybody is there."""
+"""Requests in a row without an answer, after which the check finds out whether the server still answers."""
 THROTTLED = 429
-LONGEST_BREAK = 10.0
-"""Seconds to wait before a case is tried again, when the server asks for a slower pace."""
+MAX_RETRY_PAUSE = 10.0
+"""Seconds to wait before a case is run again, when the server asks for a pause."""
 
-Tell = Callable[[str, str], None]
-"""Hears of a place and of a case that is about to be tried there."""
+OnProgress = Callable[[str, str], None]
+"""Called with an endpoint and a case before the case runs."""
 
 
-def unvisited(version: Version, place: str, reason: str, *, cure: str = "") -> Finding:
-    """What is reported of a place where nobody goes."""
+def not_checked(version: Version, endpoint: str, reason: str, *, hint: str = "") -> Finding:
+    """The finding about an endpoint that is not checked."""
     rule, says = CLAUSES[TRUTHFUL[version]]
     name = "The interface answers as the card says"
-    return Finding(rule, name, place, Verdict.UNDECIDED, reason, says=says, cure=cure)
+    return Finding(rule, name, endpoint, Verdict.UNDECIDED, reason, says=says, hint=hint)
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """How a trial ended; the clause is given if it is another than the case's."""
+class CaseResult:
+    """How a case ended; `clause` is set if it is another than the one that the case is about."""
 
     verdict: Verdict
     detail: str
     clause: str = ""
-    cure: str = ""
+    hint: str = ""
 
 
 @dataclass
-class Visit:
-    """What is tried at one place, and what was found there."""
+class EndpointCheck:
+    """The check of one endpoint, and what it found."""
 
     probe: Probe
     only: Collection[str]
-    tell: Tell
+    on_progress: OnProgress
     findings: list[Finding] = field(default_factory=list[Finding])
-    left_because: str = ""
-    """Why nothing more is asked, if so."""
-    is_dead: bool = False
-    """Whether that is because nobody answers any more."""
-    has_broken: bool = False
-    """Whether the last try ended because the connection broke."""
+    stop_reason: str = ""
+    """Why no further case runs, or empty."""
+    is_unresponsive: bool = False
+    """Whether the server has stopped answering."""
+    connection_broke: bool = False
+    """Whether the last case ended because the connection broke."""
     finished: Task | None = None
-    """A finished task, for other places to read."""
+    """A finished task, to be read at other endpoints."""
 
     @property
     def name(self) -> str:
-        """The place's name in reports."""
-        return self.probe.place.name
+        """The name of the endpoint in reports."""
+        return self.probe.endpoint.name
 
     @property
-    def was_left(self) -> bool:
-        """Whether the check of what a card declares ended early."""
-        return bool(self.left_because) and self.probe.place.is_declared
+    def is_incomplete(self) -> bool:
+        """Whether the check of a declared endpoint ended early."""
+        return bool(self.stop_reason) and self.probe.endpoint.is_declared
 
     async def begin(self) -> None:
-        """Say who we are. A version that no card declares is left at once if it is not spoken."""
-        await self.probe.identify()
-        if not self.probe.place.is_declared and not await negotiation.is_spoken(self.probe):
-            self.left_because = f"no card declares {self.probe.version} here, and it is not spoken"
-            self.findings.append(unvisited(self.probe.version, self.name, self.left_because))
+        """Authenticate. The check ends at once if the version is neither declared nor spoken."""
+        await self.probe.authenticate()
+        if not self.probe.endpoint.is_declared and not await negotiation.is_spoken(self.probe):
+            self.stop_reason = f"no card declares {self.probe.version} here, and it is not spoken"
+            self.findings.append(not_checked(self.probe.version, self.name, self.stop_reason))
 
-    async def try_case(self, case: Case) -> None:
-        """Try a case, if it is wanted and makes sense here."""
+    async def run_case(self, case: Case) -> None:
+        """Run a case, if it is selected and applies to this endpoint."""
         clause = case.clause_at(self.probe)
         if clause is not None:
-            await self._try(clause, case.name, case.trial)
+            await self._run(clause, case.name, case.trial)
 
-    async def compare(self, other: Visit) -> None:
-        """Read a task that another binding of the same version made, if the same caller may see it here."""
+    async def compare(self, other: EndpointCheck) -> None:
+        """Read a task that was created over another binding, if the same caller may see it here."""
         rule = CONSISTENT.get(self.probe.version)
         task = other.finished
-        if rule is None or task is None or self._who != other._who:
+        if rule is None or task is None or self._visible_to != other._visible_to:
             return
 
         async def trial(probe: Probe) -> str:
@@ -107,116 +107,116 @@ class Visit:
                 raise Broken(f"task {task.id} reads differently here")
             return "The task reads the same here"
 
-        await self._try(rule, f"A task of another binding can be read ({other.probe.binding})", trial)
+        await self._run(rule, f"A task of another binding can be read ({other.probe.binding})", trial)
 
     @property
-    def _who(self) -> tuple[object, ...]:
-        """Who sees the same tasks at another place, and for which skill they are."""
-        return self.probe.tenant, self.probe.is_stranger, self.probe.place.skill
+    def _visible_to(self) -> tuple[object, ...]:
+        """What must be equal at two endpoints for both to see the same tasks."""
+        return self.probe.tenant, self.probe.is_anonymous, self.probe.endpoint.skill
 
-    async def leave_task(self) -> None:
-        """Get a finished task, for other places to read."""
+    async def keep_finished_task(self) -> None:
+        """Keep a finished task, to be read at other endpoints."""
         rule = CONSISTENT.get(self.probe.version)
-        if rule is None or self.left_because or (self.only and rule not in self.only):
+        if rule is None or self.stop_reason or (self.only and rule not in self.only):
             return
         try:
             self.finished = await self.probe.samples.finished()
         except ParleyError:
-            return  # the cases have said why there is none
+            return  # the findings of the cases say why there is none
 
-    def add_unseen(self) -> None:
-        """Report the rules that nobody can see from outside."""
-        if self.left_because and not self.was_left:
+    def add_unobservable(self) -> None:
+        """Report the rules that no caller can observe."""
+        if self.stop_reason and not self.is_incomplete:
             return
         for rule in RULES.values():
-            if self.probe.version in rule.versions and rule.unseen:
-                name, reason = "Not visible from outside", rule.unseen
+            if self.probe.version in rule.versions and rule.unobservable:
+                name, reason = "Not visible from outside", rule.unobservable
                 self.findings.append(Finding(rule.id, name, self.name, Verdict.UNDECIDED, reason))
 
     async def end(self) -> None:
-        """Cancel what has not ended, and close the connections."""
+        """Cancel the tasks that have not ended, and close the connections."""
         self.probe.samples.kept = None
-        self.probe.patience.forgive(self.probe.options.timeout)
-        if not self.is_dead:
-            await self.probe.tidy_up()
+        self.probe.budget.extend(self.probe.options.timeout)
+        if not self.is_unresponsive:
+            await self.probe.cancel_started()
         await self.probe.close()
 
     # --- one case -----------------------------------------------------------------------------------------------------
 
-    async def _try(self, clause: str, name: str, trial: Callable[[Probe], Awaitable[str | None]]) -> None:
+    async def _run(self, clause: str, name: str, trial: Callable[[Probe], Awaitable[str | None]]) -> None:
         rule, says = CLAUSES[clause]
         if self.only and rule not in self.only:
             return
-        if self.left_because:
-            if self.was_left:  # else one finding says it all
-                self.findings.append(Finding(rule, name, self.name, Verdict.UNDECIDED, self.left_because, says=says))
+        if self.stop_reason:
+            if self.is_incomplete:  # otherwise `begin` has reported it
+                self.findings.append(Finding(rule, name, self.name, Verdict.UNDECIDED, self.stop_reason, says=says))
             return
-        self.tell(self.name, name)
-        await self.probe.identify()  # before each case: tokens end
+        self.on_progress(self.name, name)
+        await self.probe.authenticate()  # before each case: tokens expire
         begun = time.monotonic()
-        outcome = await self._outcome(trial)
-        if outcome.verdict is not Verdict.PASSED and (pause := self._pause_before_another_try()) is not None:
+        result = await self._result(trial)
+        if result.verdict is not Verdict.PASSED and (pause := self._retry_pause()) is not None:
             await asyncio.sleep(pause)
-            outcome = await self._outcome(trial)
+            result = await self._result(trial)
         seen = tuple((exchange.sent, exchange.shown) for exchange in _distinct(self.probe.recorder.exchanges))
         seconds = round(time.monotonic() - begun, 3)
-        if outcome.clause:
-            _, says = CLAUSES[outcome.clause]
-        found = Finding(rule, name, self.name, outcome.verdict, outcome.detail, seen, seconds, says, outcome.cure)
+        if result.clause:
+            _, says = CLAUSES[result.clause]
+        found = Finding(rule, name, self.name, result.verdict, result.detail, seen, seconds, says, result.hint)
         self.findings.append(found)
-        await self._look_after()
+        await self._clean_up()
 
-    async def _outcome(self, trial: Callable[[Probe], Awaitable[str | None]]) -> Outcome:
+    async def _result(self, trial: Callable[[Probe], Awaitable[str | None]]) -> CaseResult:
         self.probe.recorder.exchanges.clear()
-        self.has_broken = False
+        self.connection_broke = False
         try:
-            return Outcome(Verdict.PASSED, await trial(self.probe) or "")
+            return CaseResult(Verdict.PASSED, await trial(self.probe) or "")
         except ParleyError as error:
-            self.has_broken = isinstance(error, UnreachableError)
-            outcome = judged(error, self.probe.version)
-            is_open = outcome.verdict is Verdict.UNDECIDED
-            return replace(outcome, cure=cure_of(error, self.probe)) if is_open else outcome
-        except Exception as error:  # a server can send what no case has thought of: the report must not be lost for it
+            self.connection_broke = isinstance(error, UnreachableError)
+            result = result_of(error, self.probe.version)
+            is_open = result.verdict is Verdict.UNDECIDED
+            return replace(result, hint=hint_for(error, self.probe)) if is_open else result
+        except Exception as error:  # a reply that no case expects must not cost the report
             log.exception("A case of the check failed at %s", self.name)
-            return Outcome(Verdict.UNDECIDED, f"this check stumbled: {type(error).__name__}: {error}")
+            return CaseResult(Verdict.UNDECIDED, f"the check itself failed: {type(error).__name__}: {error}")
 
-    def _pause_before_another_try(self) -> float | None:
-        """Seconds after which a case may go better: the connection broke, or the server asked for a slower pace."""
-        if self.has_broken:
+    def _retry_pause(self) -> float | None:
+        """Seconds after which to run a case again: the connection broke, or the server asked for a pause."""
+        if self.connection_broke:
             return 0
         throttled = [exchange for exchange in self.probe.recorder.exchanges if exchange.status == THROTTLED]
         if not throttled:
             return None
         seconds = throttled[-1].headers.get("retry-after", "")
-        return min(float(seconds), LONGEST_BREAK) if seconds.isascii() and seconds.isdigit() else 1.0
+        return min(float(seconds), MAX_RETRY_PAUSE) if seconds.isascii() and seconds.isdigit() else 1.0
 
-    async def _look_after(self) -> None:
-        """Clean up behind a case, and notice if nobody is there any more, or the time is over."""
-        patience = self.probe.patience
+    async def _clean_up(self) -> None:
+        """Clean up after a case, and end the check if the server has stopped answering or the time is up."""
+        budget = self.probe.budget
         has_answered = any(finding.verdict is not Verdict.UNDECIDED for finding in self.findings)
-        if patience.is_over:
-            self.left_because = f"the {self.probe.options.seconds_per_place:g} seconds for this place are over"
-        elif patience.unanswered >= (UNANSWERED if has_answered else 1) and not await self.probe.is_alive():
-            self.left_because = "nobody answers here any more" if has_answered else "nobody answers here"
-            self.is_dead = True
+        if budget.is_over:
+            self.stop_reason = f"the {self.probe.options.seconds_per_endpoint:g} seconds for this endpoint are over"
+        elif budget.unanswered >= (UNANSWERED if has_answered else 1) and not await self.probe.is_alive():
+            self.stop_reason = "the server has stopped answering" if has_answered else "the server does not answer"
+            self.is_unresponsive = True
         else:
-            await self.probe.tidy_up()
+            await self.probe.cancel_started()
 
 
-def judged(error: ParleyError, version: Version) -> Outcome:
-    """What the end of a case means."""
+def result_of(error: ParleyError, version: Version) -> CaseResult:
+    """What an error in a case means for its rule."""
     match error:
         case Broken():
-            return Outcome(Verdict.FAILED if error.must else Verdict.WARNED, error.message, error.clause)
+            return CaseResult(Verdict.FAILED if error.must else Verdict.WARNED, error.message, error.clause)
         case Undecided():
-            return Outcome(Verdict.UNDECIDED, error.message)
+            return CaseResult(Verdict.UNDECIDED, error.message)
         case PeerProtocolError():
-            return Outcome(Verdict.FAILED, f"what came back is no A2A {version}: {error}")
-        case A2AError() if not isinstance(error, SAYS_NOTHING):
-            return Outcome(Verdict.FAILED, f"answered with {named(error)}")
+            return CaseResult(Verdict.FAILED, f"the answer is not valid A2A {version}: {error}")
+        case A2AError() if not isinstance(error, INCONCLUSIVE):
+            return CaseResult(Verdict.FAILED, f"answered with {describe(error)}")
         case _:
-            return Outcome(Verdict.UNDECIDED, f"{type(error).__name__}: {error}")
+            return CaseResult(Verdict.UNDECIDED, f"{type(error).__name__}: {error}")
 
 
-def _distinct(exchanges: Sequence[Exchange]) -> list[Exchange]:
+def _distinct(exchanges: Sequence[RecordedExchange]) -> list[RecordedExchange]:
     return list({id(exchange): exchange for exchange in exchanges}.values())

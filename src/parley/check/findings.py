@@ -1,4 +1,4 @@
-"""What a case may find, and what it was found by."""
+"""What a check finds: verdicts, the evidence for them, and the report that holds them."""
 
 from __future__ import annotations
 
@@ -6,21 +6,29 @@ from collections import Counter
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from parley.protocol.errors import ParleyError
+from parley.protocol.errors import (
+    ParleyError,
+    PermissionDeniedError,
+    RateLimitedError,
+    UnauthenticatedError,
+    UnavailableError,
+)
+
+DENIALS = (UnauthenticatedError, PermissionDeniedError)
+BUSY = (RateLimitedError, UnavailableError)
 
 MAX_SHOWN = 4000
-"""Characters of a body that a report keeps: enough to see what is wrong, in reports that may have 300 of them."""
+"""Characters of a body that a report keeps: enough to see what is wrong, in a report with up to 300 bodies."""
 
-
-TELLING = (
+SHOWN_HEADERS = (
     *("content-type", "cache-control", "etag", "www-authenticate", "retry-after"),
     *("a2a-version", "a2a-extensions", "x-a2a-extensions"),
 )
-"""The headers of a reply that rules are about; others may be anything, cookies among them."""
+"""The headers of a reply that rules are about. Others are not shown, because they may hold secrets, such as cookies."""
 
 
 class Verdict(StrEnum):
-    """How a case ended. A warning is a broken SHOULD; undecided says nothing about the server."""
+    """How a case ended. WARNED means a broken SHOULD; UNDECIDED says nothing about the server."""
 
     PASSED = "passed"
     WARNED = "warned"
@@ -29,17 +37,17 @@ class Verdict(StrEnum):
 
 
 class Undecided(ParleyError):
-    """The case cannot be decided here; the message says why."""
+    """The case cannot be decided at this endpoint; the message says why."""
 
 
 class Unanswered(Undecided):
-    """A plain message gets no answer to look at; what it got instead is the cause."""
+    """A plain message was not answered; the error that came instead is the cause."""
 
 
 class Broken(ParleyError):
-    """The rule is broken; `must` tells a duty from a recommendation.
+    """The rule is broken: a MUST, or a SHOULD if `must` is false.
 
-    `clause` is the one that is broken, if it is not the one that the case is about.
+    `clause` is the broken one, if it is another than the case is about.
     """
 
     def __init__(self, message: str, *, must: bool = True, clause: str = "") -> None:
@@ -49,8 +57,8 @@ class Broken(ParleyError):
 
 
 @dataclass(slots=True)
-class Exchange:
-    """A request and what came back, as text; `received` is empty while nothing has come."""
+class RecordedExchange:
+    """A request and its reply, as text; `received` is empty until something arrives."""
 
     sent: str
     received: str = ""
@@ -60,7 +68,7 @@ class Exchange:
 
     @property
     def shown(self) -> str:
-        """What came back, cut to a length that a report can hold."""
+        """The reply, truncated for a report."""
         return self.received or shown(self.status, self.headers, self.body)
 
 
@@ -68,70 +76,70 @@ def shown(status: int, headers: dict[str, str], body: bytes) -> str:
     """A reply as a report shows it."""
     if not status:
         return "(nothing)"
-    lines = [f"{name}: {cut(headers[name])}" for name in TELLING if name in headers]
+    lines = [f"{name}: {cut(headers[name])}" for name in SHOWN_HEADERS if name in headers]
     head = "\n".join([f"HTTP {status}", *lines])
     return f"{head}\n\n{cut(body.decode(errors='replace'))}"
 
 
 def cut(text: str) -> str:
-    """A text of bounded length."""
+    """The text, at most MAX_SHOWN characters of it."""
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}… ({len(text)} characters)"
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was found out about one rule by one case at one place."""
+    """What one case found out about one rule at one endpoint."""
 
     rule: str
     case: str
-    place: str
+    endpoint: str
     verdict: Verdict
     detail: str
     exchanges: tuple[tuple[str, str], ...] = ()
-    """What was sent and what came back."""
+    """Requests and replies."""
     seconds: float = 0.0
     says: str = ""
-    """The sentence of the rule that was tried; empty for the whole rule."""
-    cure: str = ""
-    """What stood in the way of an undecided case and what the caller can give to clear it, if there is such a thing."""
+    """The sentence of the rule that was tested; empty for the whole rule."""
+    hint: str = ""
+    """What the caller can do so that an undecided case can be decided, if anything."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything that was found."""
+    """Everything that a check found."""
 
     url: str
     agent: str
-    places: tuple[str, ...]
+    endpoints: tuple[str, ...]
     findings: tuple[Finding, ...]
     requests: int
     seconds: float = 0.0
-    left: tuple[str, ...] = ()
-    """Places that were left before the end, because nobody answered any more or the time was over; all, if none of them
-    could be visited."""
+    incomplete: tuple[str, ...] = ()
+    """Endpoints whose check ended early, because the server stopped answering or the time was up; all of them, if none
+    could be checked."""
     at: str = ""
-    """When it was, in UTC."""
+    """When the check began, in UTC."""
     made_by: str = "Parley"
     """The program that made it, and its version."""
-    asked: dict[str, str] = field(default_factory=dict[str, str])
-    """How it was asked for, without secrets."""
+    options: dict[str, str] = field(default_factory=dict[str, str])
+    """The options of the check, without secrets."""
 
     def count(self, verdict: Verdict) -> int:
-        """How many cases ended so."""
+        """How many cases ended with this verdict."""
         return sum(finding.verdict is verdict for finding in self.findings)
 
     @property
     def blocked(self) -> tuple[str, ...]:
-        """Places where more was kept from being decided, by what the caller could clear, than was decided."""
-        names = dict.fromkeys(finding.place for finding in self.findings)
+        """Endpoints where more cases could be decided with the help of the caller than were decided."""
+        names = dict.fromkeys(finding.endpoint for finding in self.findings)
         return tuple(name for name in names if self._is_blocked(name))
 
-    def _is_blocked(self, place: str) -> bool:
-        found = [finding for finding in self.findings if finding.place == place]
-        hindered = sum(bool(finding.cure) for finding in found)
-        return hindered > sum(finding.verdict is not Verdict.UNDECIDED for finding in found)
+    def _is_blocked(self, endpoint: str) -> bool:
+        found = [finding for finding in self.findings if finding.endpoint == endpoint]
+        with_hint = sum(bool(finding.hint) for finding in found)
+        return with_hint > sum(finding.verdict is not Verdict.UNDECIDED for finding in found)
 
     @property
-    def cures(self) -> dict[str, int]:
-        """What stood in the way and how to clear it, with the number of cases that it left undecided, most first."""
-        return dict(Counter(finding.cure for finding in self.findings if finding.cure).most_common())
+    def hints(self) -> dict[str, int]:
+        """What the caller can do, with the number of cases that it would help to decide, most first."""
+        return dict(Counter(finding.hint for finding in self.findings if finding.hint).most_common())

@@ -1,9 +1,9 @@
-"""The rules of A2A that concern a server, each with its id, its versions, and what the specification says in our words.
+"""The rules of A2A that concern a server, each with its id, its versions, and what the specification says.
 
-G1 is 1.0, G2 is 0.3 and, where nothing else is said, 0.2; G3 and A1 are the older releases. `unseen` is the reason why
-no stranger can see whether a rule is kept: such a rule is always reported as undecided.
+G1 is 1.0; G2 is 0.3, and 0.2 where it does not differ; G3 and A1 are the older releases. `unobservable` is the reason
+why no caller can see whether a rule is kept: such a rule is always reported as undecided.
 
-A rule of several sentences has a clause for each, `G1.15a` and `G1.15b`: a case tries one of them, and that is quoted.
+A rule of several sentences has a clause for each, `G1.15a` and `G1.15b`: a case tests one of them, and quotes it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Rule:
     id: str
     says: str
     versions: tuple[Version, ...]
-    unseen: str | None = None
+    unobservable: str | None = None
 
 
 _SAYS: dict[str, str | tuple[str, ...]] = {
@@ -49,7 +49,7 @@ _SAYS: dict[str, str | tuple[str, ...]] = {
         "A send that is to return immediately MUST return once the task exists.",
     ),
     "G1.9": "Reading is idempotent. Whether a message that comes twice is one task is left to the agent.",
-    "G1.10": "A part of a media type that neither the agent nor its skills take is ContentTypeNotSupported.",
+    "G1.10": "A part of a media type that neither the agent nor its skills accept is ContentTypeNotSupported.",
     "G1.11": "The output modes that the caller accepts SHOULD shape the output.",
     "G1.12": "Results SHOULD be artifacts, not messages.",
     "G1.13": "Agents SHOULD use the tasks that a message refers to.",
@@ -171,8 +171,8 @@ _SAYS: dict[str, str | tuple[str, ...]] = {
     "G2.4": "message/send, tasks/get and tasks/cancel MUST be implemented.",
     "G2.5": (
         "Streams follow the card's capabilities.",
-        "Push notifications follow the card's capabilities: who declares them keeps, lists and deletes webhooks.",
-        "The extended card follows the card, and is for callers who authenticate.",
+        "Push notifications follow the card: an agent that declares them keeps, lists and deletes webhooks.",
+        "The extended card follows the card, and requires authentication.",
     ),
     "G2.6": "A finished task cannot be restarted: a message to it is an error.",
     "G2.7": (
@@ -206,7 +206,7 @@ _SAYS: dict[str, str | tuple[str, ...]] = {
     "G2.19": "All transports of an agent MUST offer the same functions with equivalent results.",
     "G2.20": (
         "Inputs MUST be validated.",
-        "A negative history length makes no sense, and SHOULD be refused.",
+        "A negative history length is invalid, and SHOULD be refused.",
         "Where the specification marks no member as required, one that is needed SHOULD be validated all the same.",
         "Webhooks at private addresses SHOULD be refused.",
     ),
@@ -230,19 +230,19 @@ _SAYS: dict[str, str | tuple[str, ...]] = {
     "and then the stream closes.",
     "A1.7": (
         "0.1: errors have the codes of JSON-RPC and of A2A 0.1.",
-        "0.1: a negative history length makes no sense, and SHOULD be refused.",
+        "0.1: a negative history length is invalid, and SHOULD be refused.",
     ),
 }
 
-_UNSEEN: dict[str, str] = {
+_UNOBSERVABLE: dict[str, str] = {
     "G1.6": "what an agent remembers of a conversation depends on the agent",
     "G1.11": "what output an agent could have given depends on the agent",
-    "G1.13": "what an agent makes of other tasks depends on the agent",
-    "G1.17": "it takes a second caller, with credentials of its own",
-    "G1.35": "it takes a webhook that the server can reach",
-    "G1.38": "what an extension does is the extension's own",
-    "G1.42": "which methods an extension has is the extension's own",
-    "G1.47": "what a server makes of a tenant is its own",
+    "G1.13": "how an agent uses other tasks depends on the agent",
+    "G1.17": "this needs a second caller with other credentials",
+    "G1.35": "this needs a webhook that the server can reach",
+    "G1.38": "what an extension does is defined by the extension",
+    "G1.42": "which methods an extension has is defined by the extension",
+    "G1.47": "how a server interprets a tenant is up to the server",
     "G2.8": "both are allowed",
     "G2.17": "what output an agent could have given depends on the agent",
 }
@@ -261,7 +261,7 @@ def _sentences(says: str | tuple[str, ...]) -> tuple[str, ...]:
 
 
 RULES: dict[str, Rule] = {
-    id: Rule(id, " ".join(_sentences(says)), _versions(id), _UNSEEN.get(id)) for id, says in _SAYS.items()
+    id: Rule(id, " ".join(_sentences(says)), _versions(id), _UNOBSERVABLE.get(id)) for id, says in _SAYS.items()
 }
 """Every rule by its id."""
 
@@ -271,4 +271,4 @@ CLAUSES: dict[str, tuple[str, str]] = {id: (id, rule.says) for id, rule in RULES
     if not isinstance(says, str)
     for letter, sentence in zip(ascii_lowercase, says, strict=False)
 }
-"""By the id of a rule or of a clause, the rule's id and what is said there."""
+"""By the id of a rule or of a clause, the id of the rule and the text."""

@@ -1,18 +1,18 @@
-"""A whole check: find the cards, visit every place that they declare, try every case, and say what was found.
+"""A whole check: finds the cards, runs every case at every endpoint that they declare, and reports what was found.
 
-Places are visited one after the other, and cases too: a server under check is not to be put under load. A place where
-nobody answers any more is left, so every check ends.
+Endpoints and cases run one after the other, so that a check does not put a server under load. A check of an endpoint
+ends when the server stops answering, so every check ends.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from parley.check.card_faults import lacks
+from parley.check.card_faults import missing_members
 from parley.check.cases import (
     envelope,
     listing,
@@ -26,16 +26,16 @@ from parley.check.cases import (
 )
 from parley.check.cases.card import PUBLISHED, card_cases
 from parley.check.cases.case import Case
-from parley.check.endpoint_check import Outcome, Tell, Visit, judged, unvisited
+from parley.check.endpoint_check import CaseResult, EndpointCheck, OnProgress, not_checked, result_of
 from parley.check.endpoints.connections import CheckConnections
 from parley.check.endpoints.discovery import FaultyCardError, FoundCard, find_cards
-from parley.check.endpoints.endpoint import places_of
-from parley.check.endpoints.hints import cure_of_forbidden
+from parley.check.endpoints.endpoint import endpoints_of
+from parley.check.endpoints.hints import hint_for_forbidden
 from parley.check.endpoints.probe import Probe
 from parley.check.findings import Broken, Finding, Report, Undecided, Verdict
-from parley.check.options import EXAMPLE_WEBHOOK, Options
+from parley.check.options import EXAMPLE_WEBHOOK, CheckOptions
 from parley.check.report.recording import Recorder
-from parley.check.report.redaction import Concealment
+from parley.check.report.redaction import Redaction
 from parley.check.rules import CLAUSES
 from parley.client.errors import DiscoveryError, ForbiddenTargetError
 from parley.protocol.cards import Binding
@@ -51,83 +51,88 @@ CASES: tuple[Case, ...] = (
     *webhooks.CASES,
     *envelope.CASES,
 )
-SPOILING: tuple[Case, ...] = tuple(validation.CASES)
-"""Tried when all else has been tried at all places: what they send, some servers take, and cannot show again."""
+DISRUPTIVE: tuple[Case, ...] = tuple(validation.CASES)
+"""Run last, at all endpoints: some servers accept these invalid messages, and then fail to list them."""
 
 UNNAMED = "An agent without a name"
-"""What a report calls an agent whose card cannot be read."""
+"""What a report calls an agent whose card is not valid."""
 
 
 async def check(
     url: str,
-    options: Options | None = None,
+    options: CheckOptions | None = None,
     *,
     only: Collection[str] = (),
     bindings: Collection[Binding] = (),
     versions: Collection[Version] = (),
-    tell: Tell = lambda place, case: None,
+    on_progress: OnProgress = lambda endpoint, case: None,
 ) -> Report:
-    """Check the server at a URL; `only` names rules, and `tell` hears the place and the case that is tried.
+    """Check the server at a URL; `only` lists rules, and `on_progress` gets the endpoint and the case before it runs.
 
-    A version that the caller names is tried even if no card declares it, where JSON-RPC is spoken.
+    A version in `versions` is tried over JSON-RPC even if no card declares it.
 
     Raises:
-        DiscoveryError: there is no card, or nothing in it that was asked for. One that is there and cannot be read is
+        DiscoveryError: there is no card, or it declares nothing that was asked for. A card that is not valid is
             reported as a broken rule.
         UnreachableError: there is no server.
-        ForbiddenTargetError: the URL is none of an agent's.
+        ForbiddenTargetError: the URL cannot be one of an agent.
     """
-    wanted = _Wanted(only, bindings, versions)
-    options = options or Options()
+    selection = _Selection(only, bindings, versions)
+    options = options or CheckOptions()
     own_webhook = options.webhook if options.webhook != EXAMPLE_WEBHOOK else None
-    concealment = Concealment(url, webhook=own_webhook)
-    text = concealment.text
+    redaction = Redaction(url, webhook=own_webhook)
+    text = redaction.text
     at, begun = datetime.now(UTC), time.monotonic()
-    seen = await _look(url, options, wanted, concealment, tell)
+    results = await _check(url, options, selection, redaction, on_progress)
     return Report(
         url=text(url),
-        agent=seen.agent,
-        places=tuple(map(text, seen.places)),
-        findings=tuple(_concealed(finding, concealment) for finding in seen.findings if wanted.rule(finding.rule)),
-        requests=seen.requests,
+        agent=results.agent,
+        endpoints=tuple(map(text, results.endpoints)),
+        findings=tuple(_redacted(finding, text) for finding in results.findings if selection.has_rule(finding.rule)),
+        requests=results.requests,
         seconds=round(time.monotonic() - begun, 3),
-        left=tuple(map(text, seen.left)),
+        incomplete=tuple(map(text, results.incomplete)),
         at=at.strftime("%Y-%m-%d %H:%M:%S UTC"),
         made_by=options.made_by,
-        asked={name: text(value) for name, value in _asked(options, wanted)},
+        options={name: text(value) for name, value in _described(options, selection)},
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
-    """What of a server is to be checked; empty is everything."""
+class _Selection:
+    """What of a server is checked; empty means everything."""
 
     only: Collection[str]
     bindings: Collection[Binding]
     versions: Collection[Version]
 
-    def rule(self, id: str) -> bool:
-        """Whether this rule is."""
+    def has_rule(self, id: str) -> bool:
+        """Whether this rule is checked."""
         return not self.only or id in self.only
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
-    """What was found out, secrets and all."""
+class _Results:
+    """What was found, before redaction."""
 
     agent: str
     findings: Sequence[Finding]
     requests: int
-    places: Sequence[str] = ()
-    left: Sequence[str] = ()
+    endpoints: Sequence[str] = ()
+    incomplete: Sequence[str] = ()
 
 
-def _asked(options: Options, wanted: _Wanted) -> Iterator[tuple[str, str]]:
-    """How the check was asked for, without credentials."""
+def _described(options: CheckOptions, selection: _Selection) -> Iterator[tuple[str, str]]:
+    """The options of the check, without credentials."""
     yield "message", options.text
     yield "timeout", f"{options.timeout:g} s"
     yield "webhook", options.webhook
-    chosen = {"only": wanted.only, "binding": wanted.bindings, "dialect": wanted.versions, "skill": options.skills}
+    chosen = {
+        "only": selection.only,
+        "binding": selection.bindings,
+        "dialect": selection.versions,
+        "skill": options.skills,
+    }
     for name, values in chosen.items():
         if values:
             yield name, ", ".join(values)
@@ -137,8 +142,10 @@ def _asked(options: Options, wanted: _Wanted) -> Iterator[tuple[str, str]]:
         yield "certificate", "shown"
 
 
-async def _look(url: str, options: Options, wanted: _Wanted, concealment: Concealment, tell: Tell) -> _Seen:
-    """Find the cards and visit what they declare."""
+async def _check(
+    url: str, options: CheckOptions, selection: _Selection, redaction: Redaction, on_progress: OnProgress
+) -> _Results:
+    """Find the cards and check the endpoints that they declare."""
     async with AsyncExitStack() as stack:
         connections = CheckConnections(url, options)
         stack.push_async_callback(connections.close)
@@ -146,78 +153,76 @@ async def _look(url: str, options: Options, wanted: _Wanted, concealment: Concea
         try:
             cards = await find_cards(url, recorder, connections, options)
         except FaultyCardError as error:
-            finding = _about_faulty(error)
-            if not wanted.rule(finding.rule):
+            finding = _faulty_card_finding(error)
+            if not selection.has_rule(finding.rule):
                 raise
-            return _Seen(UNNAMED, (finding,), recorder.requests)
-        findings = [finding for found in cards for finding in _about_card(found)]
-        places, unspoken = places_of(cards, wanted.bindings, wanted.versions, options.skills)
-        if not places and (wanted.bindings or wanted.versions):
-            raise DiscoveryError(f"No card at {concealment.text(url)} declares what was asked for")
-        findings += [unvisited(version, name, reason) for name, (version, reason) in unspoken.items()]
-        visits: list[Visit] = []
-        for place in places:
+            return _Results(UNNAMED, (finding,), recorder.requests)
+        findings = [finding for found in cards for finding in _card_findings(found)]
+        endpoints, unsupported = endpoints_of(cards, selection.bindings, selection.versions, options.skills)
+        if not endpoints and (selection.bindings or selection.versions):
+            raise DiscoveryError(f"No card at {redaction.text(url)} declares what was asked for")
+        findings += [not_checked(version, name, reason) for name, (version, reason) in unsupported.items()]
+        checks: list[EndpointCheck] = []
+        for endpoint in endpoints:
             try:
-                probe = Probe(place, options=options, connections=connections, concealment=concealment)
+                probe = Probe(endpoint, options=options, connections=connections, redaction=redaction)
             except ForbiddenTargetError as error:
-                cure = cure_of_forbidden(error, place, url)
-                findings.append(unvisited(place.version, place.name, error.message, cure=cure))
+                hint = hint_for_forbidden(error, endpoint, url)
+                findings.append(not_checked(endpoint.version, endpoint.name, error.message, hint=hint))
                 continue
-            visits.append(Visit(probe, wanted.only, tell))
-            stack.push_async_callback(visits[-1].end)
-        await _visit(visits)
-        findings += [finding for visit in visits for finding in visit.findings]
-        requests = recorder.requests + sum(visit.probe.recorder.requests for visit in visits)
-        names = [place.name for place in places]
-        left = [visit.name for visit in visits if visit.was_left] if visits else [*unspoken, *names]
-    return _Seen(cards[0].card.name, findings, requests, names, left)
+            checks.append(EndpointCheck(probe, selection.only, on_progress))
+            stack.push_async_callback(checks[-1].end)
+        await _run_cases(checks)
+        findings += [finding for one in checks for finding in one.findings]
+        requests = recorder.requests + sum(one.probe.recorder.requests for one in checks)
+        names = [endpoint.name for endpoint in endpoints]
+        incomplete = [one.name for one in checks if one.is_incomplete] if checks else [*unsupported, *names]
+    return _Results(cards[0].card.name, findings, requests, names, incomplete)
 
 
-def _concealed(finding: Finding, concealment: Concealment) -> Finding:
-    text = concealment.text
+async def _run_cases(checks: Sequence[EndpointCheck]) -> None:
+    """Run every case at every endpoint, the disruptive ones last."""
+    for one in checks:
+        await one.begin()
+        for case in CASES:
+            await one.run_case(case)
+        for other in checks:
+            if other.probe.version is one.probe.version and other is not one:
+                await one.compare(other)
+        await one.keep_finished_task()
+    for one in checks:
+        for case in DISRUPTIVE:
+            await one.run_case(case)
+        one.add_unobservable()
+
+
+# --- findings ---------------------------------------------------------------------------------------------------------
+
+
+def _redacted(finding: Finding, text: Callable[[str], str]) -> Finding:
     exchanges = tuple((text(sent), text(received)) for sent, received in finding.exchanges)
-    return replace(
-        finding, place=text(finding.place), detail=text(finding.detail), cure=text(finding.cure), exchanges=exchanges
-    )
+    texts = {name: text(getattr(finding, name)) for name in ("endpoint", "detail", "hint")}
+    return replace(finding, exchanges=exchanges, **texts)
 
 
-def _about_faulty(error: FaultyCardError) -> Finding:
-    """What is said of a card that cannot be read."""
+def _faulty_card_finding(error: FaultyCardError) -> Finding:
+    """What is reported about a card that is not valid."""
     rule, says = CLAUSES[PUBLISHED[error.version]]
-    missing = lacks(error.members, error.version)
+    missing = missing_members(error.members, error.version)
     detail = f"the card cannot be read: {error.message}" + (f"; it lacks {', '.join(missing)}" if missing else "")
     exchanges = ((error.exchange.sent, error.exchange.shown),)
     return Finding(rule, "The card is complete", error.url, Verdict.FAILED, detail, exchanges, says=says)
 
 
-def _about_card(found: FoundCard) -> list[Finding]:
+def _card_findings(found: FoundCard) -> list[Finding]:
     findings: list[Finding] = []
     exchanges = ((found.exchange.sent, found.exchange.shown),)
     for clause, name, trial in card_cases(found.version):
         try:
-            outcome = Outcome(Verdict.PASSED, trial(found))
+            result = CaseResult(Verdict.PASSED, trial(found))
         except (Broken, Undecided) as error:
-            outcome = judged(error, found.version)
+            result = result_of(error, found.version)
         rule, _ = CLAUSES[clause]
-        _, says = CLAUSES[outcome.clause or clause]
-        findings.append(Finding(rule, name, found.url, outcome.verdict, outcome.detail, exchanges, says=says))
+        _, says = CLAUSES[result.clause or clause]
+        findings.append(Finding(rule, name, found.url, result.verdict, result.detail, exchanges, says=says))
     return findings
-
-
-# --- visits -----------------------------------------------------------------------------------------------------------
-
-
-async def _visit(visits: Sequence[Visit]) -> None:
-    """Try everything everywhere, and what may spoil a server's lists in the end."""
-    for visit in visits:
-        await visit.begin()
-        for case in CASES:
-            await visit.try_case(case)
-        earlier = [other for other in visits if other.probe.version is visit.probe.version and other is not visit]
-        for other in earlier:
-            await visit.compare(other)
-        await visit.leave_task()
-    for visit in visits:
-        for case in SPOILING:
-            await visit.try_case(case)
-        visit.add_unseen()

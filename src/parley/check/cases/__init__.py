@@ -1,1 +1,1 @@
-"""What is tried for each rule, by what it is about."""
+"""The cases of a check: what is tried for each rule."""

@@ -1,4 +1,4 @@
-"""What can be said about a card without calling the agent."""
+"""Cases about a card, which need no call to the agent."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from parley.check.card_faults import lacks, repeated_skills, undeclared_schemes
+from parley.check.card_faults import missing_members, repeated_skills, undeclared_schemes
 from parley.check.endpoints.discovery import FoundCard
 from parley.check.findings import Broken, Undecided
 from parley.protocol.signing import CardForm
@@ -21,14 +21,14 @@ from parley.protocol.versions import Version
 V0_1, V0_2, V0_3, V1_0 = Version
 
 PUBLISHED = {V1_0: "G1.53a", V0_3: "G2.2a", V0_2: "G3.4", V0_1: "A1.1a"}
-"""The clause that wants a card, in each version."""
+"""By version, the clause that requires a card."""
 
 SPECIFIED = (CardForm.SPEC, CardForm.SPEC_FILLED, CardForm.SPEC_UNKNOWN)
 
 
 def complete(found: FoundCard) -> str:
-    """All required members are there."""
-    missing = lacks(found.members, found.version)
+    """The card has all required members."""
+    missing = missing_members(found.members, found.version)
     if missing:
         raise Broken(f"the card lacks {', '.join(missing)}")
     if not found.card.interfaces:
@@ -39,13 +39,13 @@ def complete(found: FoundCard) -> str:
     return "The card has all required members"
 
 
-def clear(found: FoundCard) -> str:
-    """What the card names is named once, and explained."""
+def unambiguous(found: FoundCard) -> str:
+    """Ids of skills are unique, and required schemes are declared."""
     if repeated := repeated_skills(found.card):
         raise Broken(f"more than one skill has the id {', '.join(repeated)}", must=False)
     if undeclared := undeclared_schemes(found.card):
-        raise Broken(f"the card demands {', '.join(undeclared)}, and declares no such scheme", must=False)
-    return "Skills have ids of their own, and schemes that are demanded are declared"
+        raise Broken(f"the card requires {', '.join(undeclared)}, and declares no such scheme", must=False)
+    return "The ids of skills are unique, and all required schemes are declared"
 
 
 def cached(found: FoundCard) -> str:
@@ -65,21 +65,21 @@ def signed(found: FoundCard) -> str:
             padded = signature.protected + "=" * (-len(signature.protected) % 4)
             header: Any = msgspec.json.decode(base64.urlsafe_b64decode(padded))
         except (binascii.Error, ValueError, msgspec.DecodeError) as error:
-            raise Broken("a signature's protected header is no base64url of JSON") from error
+            raise Broken("the protected header of a signature is not JSON in base64url") from error
         if not isinstance(header, dict) or header.get("alg") in (None, "none") or "kid" not in header:  # pyright: ignore[reportUnknownMemberType]
-            raise Broken("a signature's protected header has no alg, or no kid")
+            raise Broken("the protected header of a signature has no alg, or no kid")
     verified, reason = found.verification.signature, found.verification.reason
     if verified is None and not found.verification.is_certain:
-        raise Undecided(f"the signatures are JWS; whether they verify takes the signer's key: {reason}")
+        raise Undecided(f"the signatures are JWS; to verify them takes the signer's key: {reason}")
     if verified is None:
         raise Broken(f"no signature verifies: {reason}")
     if verified.form not in SPECIFIED:
-        raise Broken(f"a signature verifies only if the card is written in another way: {verified.form}", must=False)
+        raise Broken(f"a signature verifies only for another serialization of the card: {verified.form}", must=False)
     return f"The signature by {verified.header.key_id} verifies"
 
 
 def encrypted(found: FoundCard) -> str:
-    """Everything is reached over TLS."""
+    """All interfaces use TLS."""
     if _is_private(found.url):
         raise Undecided("the server is on a private address, where TLS is the operator's choice")
     plain = [face.url for face in found.card.interfaces if face.url.startswith("http://")]
@@ -95,7 +95,7 @@ def public(found: FoundCard) -> str:
     internal = [face.url for face in found.card.interfaces if _is_private(face.url)]
     if internal:
         raise Broken(f"the card names internal addresses: {', '.join(internal)}")
-    raise Undecided("whether something is a secret, only its owner knows; no interface is at an internal address")
+    raise Undecided("only the owner knows what is secret; no interface has an internal address")
 
 
 def consistent(found: FoundCard) -> str:
@@ -116,7 +116,7 @@ def consistent(found: FoundCard) -> str:
 def versioned(found: FoundCard) -> str:
     """Versions are Major.Minor."""
     faces: list[dict[str, Any]] = found.members.get("supportedInterfaces") or []
-    stated = [face.get("protocolVersion") for face in faces]  # as written: the card's reader drops patch numbers
+    stated = [face.get("protocolVersion") for face in faces]  # as written: the decoder drops patch numbers
     versions = [str(version) for version in stated if version]
     patched = [version for version in versions if version.count(".") != 1]
     if patched:
@@ -133,16 +133,16 @@ def _is_private(url: str) -> bool:
 
 
 def card_cases(version: Version) -> Iterator[tuple[str, str, Callable[[FoundCard], str]]]:
-    """The clause, the name and the trial of every case about a card of this version."""
+    """The clause, the name and the function of every case about a card of this version."""
     yield PUBLISHED[version], "The card is complete", complete
     if version is V1_0:
-        yield "G1.53c", "Skills and schemes are named once, and explained", clear
+        yield "G1.53c", "Ids of skills are unique, and schemes are declared", unambiguous
         yield "G1.55", "The card can be cached", cached
         yield "G1.56", "The card's signatures are good", signed
         yield "G1.52", "Connections are encrypted", encrypted
         yield "G1.57", "The card names nothing internal", public
         yield "G1.43a", "Versions are Major.Minor", versioned
     elif version is V0_3:
-        yield "G2.2d", "Skills and schemes are named once, and explained", clear
+        yield "G2.2d", "Ids of skills are unique, and schemes are declared", unambiguous
         yield "G2.1b", "Connections are encrypted", encrypted
         yield "G2.2c", "Every URL has one transport", consistent

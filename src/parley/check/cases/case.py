@@ -1,6 +1,6 @@
-"""Cases: what is tried for a rule. Each module of cases has a list of its own.
+"""A case: a function that tests one rule. Each module of cases has a list of its own.
 
-A case returns when its rule is kept, and may say what it saw; it raises `Broken` or `Undecided` otherwise.
+A case returns when the rule is kept, with a description of what it saw, and raises `Broken` or `Undecided` otherwise.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ HTTP: tuple[Binding, ...] = (Binding.JSONRPC, Binding.HTTP_JSON)
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A trial, its name, what it tries in each version, and the bindings it makes sense on."""
+    """A test, its name, the clause that it tests in each version, and the bindings that it applies to."""
 
     name: str
     clauses: dict[Version, str]
-    """In each version the clause that is tried: a rule's id, or one with the letter of a sentence."""
+    """By version, the clause: the id of a rule, or one with the letter of a sentence."""
     bindings: Collection[Binding]
     trial: Trial
 
     @property
     def rules(self) -> dict[Version, str]:
-        """The rule that is tried in each version."""
+        """By version, the rule that is tested."""
         return {version: CLAUSES[clause][0] for version, clause in self.clauses.items()}
 
     def clause_at(self, probe: Probe) -> str | None:
-        """The clause that this tries there, if any."""
+        """The clause that the case tests at this endpoint, if any."""
         return self.clauses.get(probe.version) if probe.binding in self.bindings else None
 
 
 class Cases(list[Case]):
-    """The cases of one area."""
+    """The cases of one module."""
 
     def case(
         self,
@@ -54,8 +54,8 @@ class Cases(list[Case]):
         bindings: Collection[Binding] = EVERYWHERE,
     ) -> Callable[[Trial], Trial]:
         """Add a function as a case. 0.2 has 0.3's rule unless it has its own."""
-        named = {Version.V1_0: v1_0, Version.V0_3: v0_3, Version.V0_2: v0_2 or v0_3, Version.V0_1: v0_1}
-        clauses = {version: clause for version, clause in named.items() if clause is not None}
+        by_version = {Version.V1_0: v1_0, Version.V0_3: v0_3, Version.V0_2: v0_2 or v0_3, Version.V0_1: v0_1}
+        clauses = {version: clause for version, clause in by_version.items() if clause is not None}
 
         def add(trial: Trial) -> Trial:
             self.append(Case(name, clauses, bindings, trial))

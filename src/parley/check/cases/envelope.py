@@ -1,4 +1,4 @@
-"""Cases about envelopes, spelling and the form of errors."""
+"""Cases about JSON-RPC envelopes, JSON spelling and the format of errors."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from datetime import datetime
 import msgspec
 
 from parley.check.cases.case import HTTP, Cases
-from parley.check.endpoints.probe import Probe, absent
-from parley.check.expectations import INVALID, SAYS_NOTHING, Answer, named, parsed
-from parley.check.findings import Broken, Exchange, Undecided
+from parley.check.cases.expectations import INCONCLUSIVE, INVALID, describe
+from parley.check.endpoints.probe import Probe, RawAnswer, parsed, unknown_id
+from parley.check.findings import Broken, RecordedExchange, Undecided
 from parley.dialects.json_errors import ERROR_INFO
 from parley.protocol import operations as ops
 from parley.protocol import requests as r
@@ -33,10 +33,10 @@ JSONRPC = (Binding.JSONRPC,)
 NOT_FOUND = 404
 
 
-def _coded(answer: Answer, *expected: type[A2AError], what: str) -> str:
-    """Like `expect`, for errors of JSON-RPC itself, which must come in its envelope."""
-    if isinstance(answer.error, SAYS_NOTHING):
-        raise Undecided(f"{what} is answered with {named(answer.error)}") from answer.error
+def _coded(answer: RawAnswer, *expected: type[A2AError], what: str) -> str:
+    """Like `expect`, for errors of JSON-RPC itself, which must have a JSON-RPC envelope."""
+    if isinstance(answer.error, INCONCLUSIVE):
+        raise Undecided(f"{what} is answered with {describe(answer.error)}") from answer.error
     if answer.error is None:
         raise Broken(f"{what} is accepted")
     try:
@@ -57,25 +57,30 @@ async def unknown_method(probe: Probe) -> str:
     return _coded(answer, MethodNotFoundError, what="An unknown method")
 
 
-@CASES.case("What is no JSON is a parse error", v1_0="G1.59b", v0_3="G2.18", v0_1="A1.7a", bindings=JSONRPC)
+@CASES.case("Invalid JSON is a parse error", v1_0="G1.59b", v0_3="G2.18", v0_1="A1.7a", bindings=JSONRPC)
 async def no_json(probe: Probe) -> str:
     answer = await probe.post(b'{"jsonrpc":"2.0",')
     said = _coded(answer, ParseError, what="Broken JSON")
     if jsonrpc.decode_response(answer.exchange.body).id != jsonrpc.NULL:
         clause = "G1.59a" if probe.version is Version.V1_0 else ""
-        raise Broken("the answer to what cannot be read has an id that is not null", clause=clause)
+        raise Broken("the answer to invalid JSON has an id that is not null", clause=clause)
     return said
 
 
-@CASES.case("What is no request is an invalid request", v1_0="G1.59b", v0_3="G2.18", v0_1="A1.7a", bindings=JSONRPC)
+@CASES.case("A request without a method is invalid", v1_0="G1.59b", v0_3="G2.18", v0_1="A1.7a", bindings=JSONRPC)
 async def no_request(probe: Probe) -> str:
     answer = await probe.post(b'{"jsonrpc":"2.0","id":"r-1"}')
     return _coded(answer, InvalidRequestError, what="A request without a method")
 
 
-@CASES.case("A batch is no request", v1_0="G1.59d", bindings=JSONRPC)
+@CASES.case("A batch is refused", v1_0="G1.59d", bindings=JSONRPC)
 async def batch(probe: Probe) -> str:
-    body = {"jsonrpc": "2.0", "id": "b-1", "method": ops.GET_TASK.methods[probe.version], "params": {"id": absent()}}
+    body = {
+        "jsonrpc": "2.0",
+        "id": "b-1",
+        "method": ops.GET_TASK.methods[probe.version],
+        "params": {"id": unknown_id()},
+    }
     answer = await probe.posted(msgspec.json.encode([body]))
     try:
         value = parsed(answer.body)
@@ -90,9 +95,9 @@ async def batch(probe: Probe) -> str:
 async def mirrored_id(probe: Probe) -> str:
     method = ops.GET_TASK.methods[probe.version]
     for id in (b'"check-id"', b"4711"):
-        body = jsonrpc.encode_request(id, method, msgspec.json.encode({"id": absent()}))
+        body = jsonrpc.encode_request(id, method, msgspec.json.encode({"id": unknown_id()}))
         answer = await probe.post(body)
-        if isinstance(answer.error, SAYS_NOTHING):
+        if isinstance(answer.error, INCONCLUSIVE):
             raise Undecided(f"the request is answered with {type(answer.error).__name__}") from answer.error
         envelope = parsed(answer.exchange.body)
         if not isinstance(envelope, dict) or envelope.get("id") != msgspec.json.decode(id):
@@ -110,15 +115,15 @@ async def envelope(probe: Probe) -> str:
         raise Broken(f"the content type is {kind or 'missing'}")
     value = parsed(exchange.body)
     if not isinstance(value, dict):
-        raise Broken("the answer is no JSON object")
-    if probe.version is Version.V0_1:  # whose schema lets the version be absent, and either member be null
+        raise Broken("the answer is not a JSON object")
+    if probe.version is Version.V0_1:  # its schema allows a missing version and null members
         value = {"jsonrpc": "2.0", **{name: item for name, item in value.items() if item is not None}}
     if value.get("jsonrpc") != "2.0" or ("result" in value) == ("error" in value):
-        raise Broken('the answer has not "jsonrpc": "2.0" and either a result or an error')
+        raise Broken('the answer does not have "jsonrpc": "2.0" and either a result or an error')
     return "The answer has a result and no error"
 
 
-def _result(probe: Probe, exchange: Exchange) -> JsonValue:
+def _result(probe: Probe, exchange: RecordedExchange) -> JsonValue:
     value = parsed(exchange.body)
     return value.get("result") if probe.binding is Binding.JSONRPC and isinstance(value, dict) else value
 
@@ -127,9 +132,9 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 
 
 def misspellings(value: JsonValue, path: str = "$") -> Iterator[str]:
-    """Where JSON is not spelled as 1.0 says. What is the user's own (metadata, data, params) is not looked at.
+    """What in a JSON value is not spelled as 1.0 says, except in metadata, data and params, which belong to users.
 
-    Null is how JSON spells a member that is not there.
+    Null counts as an absent member.
     """
     if isinstance(value, list):
         for index, item in enumerate(value):
@@ -143,11 +148,11 @@ def misspellings(value: JsonValue, path: str = "$") -> Iterator[str]:
         if item is None:
             continue
         if name == "role" and item not in ("ROLE_USER", "ROLE_AGENT"):
-            yield f"{where}: {item!r} is no Role"
+            yield f"{where}: {item!r} is not a Role"
         if name == "state" and not (isinstance(item, str) and item.startswith("TASK_STATE_")):
-            yield f"{where}: {item!r} is no TaskState"
+            yield f"{where}: {item!r} is not a TaskState"
         if name == "timestamp" and not (isinstance(item, str) and _TIME.fullmatch(item) and _is_time(item)):
-            yield f"{where}: {item!r} is no time in UTC with a Z"
+            yield f"{where}: {item!r} is not a time in UTC with a Z"
         if name not in ("metadata", "data", "params"):
             yield from misspellings(item, where)
 
@@ -167,10 +172,10 @@ async def spelling(probe: Probe) -> str:
     except Undecided:
         if not probe.samples.is_unreadable:
             raise
-    first, *looks = [_result(probe, exchange) for exchange in probe.recorder.exchanges]
+    first, *polls = [_result(probe, exchange) for exchange in probe.recorder.exchanges]
     if not isinstance(first, dict) or ("task" in first) == ("message" in first):
         raise Broken('the answer to a send is not {"task": …} or {"message": …}')
-    wrong = [place for value in (first, *looks) for place in misspellings(value)]
+    wrong = [fault for value in (first, *polls) for fault in misspellings(value)]
     if wrong:
         raise Broken("; ".join(wrong[:5]))
     return "Names, enums and times are spelled right"
@@ -178,8 +183,8 @@ async def spelling(probe: Probe) -> str:
 
 @CASES.case("Errors have a code, a message and typed details", v1_0="G1.58a", bindings=HTTP)
 async def typed_details(probe: Probe) -> str:
-    answer = await probe.raw(ops.GET_TASK, {"id": absent()})
-    if answer.error is None or isinstance(answer.error, SAYS_NOTHING):
+    answer = await probe.raw(ops.GET_TASK, {"id": unknown_id()})
+    if answer.error is None or isinstance(answer.error, INCONCLUSIVE):
         raise Undecided(f"an unknown task is answered with {answer.error or 'a result'}") from answer.error
     value = parsed(answer.exchange.body)
     error = value.get("error") if isinstance(value, dict) else None
@@ -187,7 +192,7 @@ async def typed_details(probe: Probe) -> str:
         raise Broken("the error has no code, or no message")
     rest = probe.binding is Binding.HTTP_JSON
     if rest and (error["code"] != answer.exchange.status or not isinstance(error.get("status"), str)):
-        raise Broken("the error has not the HTTP status as its code and a gRPC status as its status")
+        raise Broken("the code of the error is not the HTTP status, or its status is not a gRPC status")
     if rest and isinstance(answer.error, TaskNotFoundError) and answer.exchange.status != NOT_FOUND:
         raise Broken(f"an unknown task is answered with HTTP {answer.exchange.status}; expected {NOT_FOUND}")
     details: JsonValue = error.get("details" if rest else "data")
@@ -206,7 +211,7 @@ async def named_member(probe: Probe) -> str:
     task = await probe.samples.task()
     error = await probe.refusal(ops.GET_TASK, r.GetTaskRequest(task.id, history_length=-1, tenant=probe.tenant))
     if not isinstance(error, INVALID):
-        raise Undecided(f"a negative history length is answered with {named(error)}") from error
+        raise Undecided(f"a negative history length is answered with {describe(error)}") from error
     said = f"{error} {error.path or ''} {probe.recorder.exchanges[-1].shown}".lower()
     if "history" not in said.replace("_", ""):
         raise Broken(f"neither the error nor its details name historyLength: {error}", must=False)

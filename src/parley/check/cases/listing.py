@@ -6,9 +6,9 @@ from datetime import timedelta
 from typing import Any
 
 from parley.check.cases.case import HTTP, Cases
+from parley.check.cases.expectations import INCONCLUSIVE, describe, expect
 from parley.check.cases.reading import invalid
-from parley.check.endpoints.probe import Probe, absent
-from parley.check.expectations import SAYS_NOTHING, expect, named
+from parley.check.endpoints.probe import Probe, unknown_id
 from parley.check.findings import Broken, Undecided
 from parley.protocol import operations as ops
 from parley.protocol import requests as r
@@ -27,7 +27,7 @@ async def _list(probe: Probe, **fields: Any) -> r.TaskPage:
     try:
         page: r.TaskPage = await probe.call(ops.LIST_TASKS, r.ListTasksRequest(tenant=probe.tenant, **fields))
     except A2AError as error:
-        raise Undecided(f"listing is answered with {named(error)}") from error
+        raise Undecided(f"listing is answered with {describe(error)}") from error
     except PeerProtocolError as error:  # it fails "Tasks can be listed", once
         raise Undecided(f"the list cannot be read: {error}") from error
     return page
@@ -38,9 +38,9 @@ async def listed(probe: Probe) -> str:
     error = await probe.refusal(ops.LIST_TASKS, r.ListTasksRequest(tenant=probe.tenant))
     if error is None:
         return "There is a list of tasks"
-    if isinstance(error, SAYS_NOTHING):
-        raise Undecided(f"listing is answered with {named(error)}") from error
-    raise Broken(f"tasks cannot be listed: {named(error)}")
+    if isinstance(error, INCONCLUSIVE):
+        raise Undecided(f"listing is answered with {describe(error)}") from error
+    raise Broken(f"tasks cannot be listed: {describe(error)}")
 
 
 @CASES.case("Tasks are listed newest first", v1_0="G1.18")
@@ -78,7 +78,7 @@ async def pages(probe: Probe) -> str:
     if len(first.tasks) > 1:
         raise Broken(f"a page of size 1 has {len(first.tasks)} tasks")
     if not first.next_page_token:
-        raise Undecided("there is one page only")
+        raise Undecided("there is only one page")
     second = await _list(probe, page_size=1, page_token=first.next_page_token)
     if {task.id for task in first.tasks} & {task.id for task in second.tasks}:
         raise Broken("the second page has a task of the first")
@@ -88,7 +88,7 @@ async def pages(probe: Probe) -> str:
 async def _raw_list(probe: Probe, members: JsonObject) -> JsonObject:
     answer = await probe.raw(ops.LIST_TASKS, members)
     if answer.error is not None:
-        raise Undecided(f"listing is answered with {named(answer.error)}") from answer.error
+        raise Undecided(f"listing is answered with {describe(answer.error)}") from answer.error
     return answer.value if isinstance(answer.value, dict) else {}
 
 
@@ -101,7 +101,7 @@ async def page_members(probe: Probe) -> str:
         raise Broken(f"the page lacks {', '.join(missing)}")
     tasks, total, token = value["tasks"], value["totalSize"], value["nextPageToken"]
     if not isinstance(tasks, list) or not isinstance(total, int) or not isinstance(token, str):
-        raise Broken("tasks is no list, totalSize no number, or nextPageToken no text")
+        raise Broken("tasks is not a list, totalSize not a number, or nextPageToken not a string")
     if total < len(tasks):
         raise Broken(f"totalSize is {total}, which is less than the {len(tasks)} tasks on the page")
     if total == len(tasks) and token:
@@ -121,7 +121,7 @@ async def listed_artifacts(probe: Probe) -> str:
         if isinstance(item, dict) and item.get("artifacts") is not None
     ]
     if shown:
-        raise Broken(f"{len(shown)} tasks have the member artifacts, which nobody asked for")
+        raise Broken(f"{len(shown)} tasks have the member artifacts, which was not asked for")
     if not task.artifacts:
         raise Undecided("no task of this check has artifacts")
     page = await _list(probe, include_artifacts=True, page_size=100)
@@ -151,8 +151,8 @@ async def listed_history(probe: Probe) -> str:
     return f"With historyLength 0 none of {len(page.tasks)} tasks has history"
 
 
-def _fitting(task: Task) -> dict[str, Any]:
-    """Filters that fit a task, and just so."""
+def _matching_filters(task: Task) -> dict[str, Any]:
+    """Filters that match exactly one task."""
     filters: dict[str, Any] = {"context_id": task.context_id, "state": task.status.state}
     if task.status.timestamp is not None:
         filters["status_timestamp_after"] = task.status.timestamp
@@ -162,29 +162,29 @@ def _fitting(task: Task) -> dict[str, Any]:
 @CASES.case("Lists are filtered", v1_0="G1.22a")
 async def filters(probe: Probe) -> str:
     task = await _listed_task(probe)
-    page = await _list(probe, page_size=100, **_fitting(task))
+    page = await _list(probe, page_size=100, **_matching_filters(task))
     others = [
         item.id for item in page.tasks if (item.context_id, item.status.state) != (task.context_id, task.status.state)
     ]
     if others:
         raise Broken(f"the list has {len(others)} tasks of another context or status")
     if task.id not in [item.id for item in page.tasks]:
-        raise Broken("the list lacks a task that has this context, this status and just this time")
-    return "The list has what fits, and the time is inclusive"
+        raise Broken("the list lacks a task with this context, this status and exactly this time")
+    return "The list has the matching tasks, and the time is inclusive"
 
 
-@CASES.case("Every filter of a list counts", v1_0="G1.22a")
+@CASES.case("Every filter of a list is applied", v1_0="G1.22a")
 async def excluding_filters(probe: Probe) -> str:
     task = await _listed_task(probe)
-    fitting = _fitting(task)
-    unfit: dict[str, Any] = {"context_id": absent(), "state": _another(task.status.state)}
+    matching = _matching_filters(task)
+    excluding: dict[str, Any] = {"context_id": unknown_id(), "state": _another(task.status.state)}
     if task.status.timestamp is not None:
-        unfit["status_timestamp_after"] = task.status.timestamp + timedelta(days=1)
-    for name, value in unfit.items():
-        page = await _list(probe, page_size=100, **{**fitting, name: value})
+        excluding["status_timestamp_after"] = task.status.timestamp + timedelta(days=1)
+    for name, value in excluding.items():
+        page = await _list(probe, page_size=100, **{**matching, name: value})
         if task.id in [item.id for item in page.tasks]:
-            raise Broken(f"the list has a task that does not fit the filter {name}")
-    return f"The filters {', '.join(unfit)} were each set so that a task does not fit, and it was not listed"
+            raise Broken(f"the list has a task that does not match the filter {name}")
+    return f"The filters {', '.join(excluding)} each excluded a task that does not match"
 
 
 def _another(state: TaskState) -> TaskState:
@@ -192,7 +192,7 @@ def _another(state: TaskState) -> TaskState:
 
 
 async def _listed_task(probe: Probe) -> Task:
-    """A finished task in a context of its own that is in the list."""
+    """A finished task that is in the list of its context."""
     task = await probe.samples.finished()
     if not task.context_id:
         raise Undecided("the task has no context")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from parley.check.cases.case import Cases
-from parley.check.endpoints.probe import Probe, absent
-from parley.check.expectations import INVALID, expect, named
+from parley.check.cases.expectations import INVALID, describe, expect
+from parley.check.endpoints.probe import Probe, unknown_id
 from parley.check.findings import Broken, Undecided
 from parley.protocol import operations as ops
 from parley.protocol import requests as r
@@ -34,7 +34,7 @@ def invalid(probe: Probe) -> tuple[type[A2AError], ...]:
 
 
 async def need_agent(probe: Probe) -> None:
-    """Make sure that an agent answers before 404 is taken for its word: any web server says that."""
+    """Make sure that an agent answers before a 404 counts: any web server answers that."""
     if probe.binding is Binding.HTTP_JSON:
         await probe.samples.answer()
 
@@ -42,7 +42,7 @@ async def need_agent(probe: Probe) -> None:
 @CASES.case("An unknown task is not found", v1_0="G1.16", v0_3="G2.18", v0_1="A1.7a")
 async def unknown_task(probe: Probe) -> str:
     await need_agent(probe)
-    error = await probe.refusal(ops.GET_TASK, _get(probe, absent()))
+    error = await probe.refusal(ops.GET_TASK, _get(probe, unknown_id()))
     return expect(probe, error, TaskNotFoundError, what="Reading an unknown task")
 
 
@@ -54,7 +54,7 @@ async def known_task(probe: Probe) -> str:
         raise Broken(f"task {task.id} reads as {read.id}")
     if read.status.state is not task.status.state:
         raise Undecided(f"the task was {task.status.state} and is {read.status.state}")
-    return "The task reads as it was answered"
+    return "The task reads as it was returned"
 
 
 @CASES.case("A finished task stays finished", v0_3="G2.6")
@@ -66,7 +66,7 @@ async def stays_finished(probe: Probe) -> str:
     return f"The task is still {read.status.state}"
 
 
-@CASES.case("Reading twice gives the same", v1_0="G1.9")
+@CASES.case("Reading twice gives the same result", v1_0="G1.9")
 async def idempotent(probe: Probe) -> str:
     task = await probe.samples.finished()
     first = await read_task(probe, task.id)
@@ -77,7 +77,7 @@ async def idempotent(probe: Probe) -> str:
 
 
 async def _still_finished(probe: Probe) -> Task:
-    """A finished task that reads so: servers forget that a task was cancelled while its agent was at work."""
+    """A finished task that still reads as finished: some servers forget the cancellation of a running task."""
     task = await probe.samples.finished()
     read = await read_task(probe, task.id)
     if not is_terminal(read.status.state):
@@ -86,11 +86,11 @@ async def _still_finished(probe: Probe) -> Task:
 
 
 async def read_task(probe: Probe, task_id: str) -> Task:
-    """A task as it reads now; whether it can be read at all is a case of its own."""
+    """A task as it reads now; another case tests whether it can be read at all."""
     try:
         return await probe.call(ops.GET_TASK, _get(probe, task_id))
     except A2AError as error:
-        raise Undecided(f"reading the task is answered with {named(error)}") from error
+        raise Undecided(f"reading the task is answered with {describe(error)}") from error
 
 
 @CASES.case("No more history than asked for", v1_0="G1.15a")
@@ -137,7 +137,7 @@ def _cancel(probe: Probe, task_id: str) -> r.CancelTaskRequest:
 @CASES.case("Cancelling an unknown task is not found", v1_0="G1.23b", v0_3="G2.18", v0_1="A1.7a")
 async def cancel_unknown(probe: Probe) -> str:
     await need_agent(probe)
-    error = await probe.refusal(ops.CANCEL_TASK, _cancel(probe, absent()))
+    error = await probe.refusal(ops.CANCEL_TASK, _cancel(probe, unknown_id()))
     return expect(probe, error, TaskNotFoundError, what="Cancelling an unknown task")
 
 
@@ -146,19 +146,19 @@ async def cancel_finished(probe: Probe) -> str:
     task = await _still_finished(probe)
     error = await probe.refusal(ops.CANCEL_TASK, _cancel(probe, task.id))
     if error is None and task.status.state is TaskState.CANCELED:
-        raise Undecided("a canceled task can be cancelled again: the rules want both an error and the same effect")
+        raise Undecided("a canceled task can be cancelled again: the specification is ambiguous about it")
     return expect(probe, error, TaskNotCancelableError, what=f"Cancelling a {task.status.state} task")
 
 
-@CASES.case("Cancelling gives the task", v1_0="G1.23c", v0_3="G2.4")
+@CASES.case("Cancelling returns the task", v1_0="G1.23c", v0_3="G2.4")
 async def cancel(probe: Probe) -> str:
     task = await probe.samples.running()
     try:
         cancelled = await probe.call(ops.CANCEL_TASK, _cancel(probe, task.id))
     except A2AError as error:
-        if isinstance(error, TaskNotCancelableError) or probe.is_formless:
+        if isinstance(error, TaskNotCancelableError) or probe.has_no_error_format:
             raise Undecided(f"the task cannot be cancelled, or has ended, which is allowed: {error}") from error
         raise
     if cancelled.id != task.id:
-        raise Broken("cancelling gave another task")
+        raise Broken("cancelling returned another task")
     return f"The task is {cancelled.status.state}"

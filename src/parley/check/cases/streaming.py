@@ -6,9 +6,9 @@ import re
 
 from parley.check.cases.case import HTTP, Cases
 from parley.check.cases.envelope import misspellings
+from parley.check.cases.expectations import expect
 from parley.check.cases.reading import read_task
-from parley.check.endpoints.probe import Probe
-from parley.check.expectations import expect, parsed
+from parley.check.endpoints.probe import Probe, parsed
 from parley.check.findings import Broken, Undecided
 from parley.client.streams.streamed_task import StreamedTask
 from parley.protocol import operations as ops
@@ -35,7 +35,7 @@ def need_streams(probe: Probe) -> None:
 
 
 async def _sample(probe: Probe) -> list[StreamEvent]:
-    """The events of a stream, once. Raises Broken if what is streamed are no events."""
+    """The events of the sampled stream. Raises Broken if the stream is not valid."""
     need_streams(probe)
     if isinstance(await probe.samples.answer(), Task):
         await probe.samples.quick()
@@ -51,7 +51,7 @@ async def _sample(probe: Probe) -> list[StreamEvent]:
 
 
 def _check_members(probe: Probe) -> None:
-    """Make sure that each event says what it is by its one member, as 1.0 wants it: clients of ours read others, too.
+    """Make sure that each event has exactly one member, which tells its kind. Our own client accepts others too.
 
     langgraph-api 0.16 tags all events but the first by `kind` instead.
     """
@@ -60,10 +60,10 @@ def _check_members(probe: Probe) -> None:
         members: JsonObject = event if isinstance(event, dict) else {}
         if sum(name in members for name in EVENT_MEMBERS) != 1:
             tag = f"; it is tagged by kind {members['kind']!r} instead" if "kind" in members else ""
-            raise Broken(f"event {number} of the stream has not exactly one of {', '.join(EVENT_MEMBERS)}{tag}")
+            raise Broken(f"event {number} of the stream does not have exactly one of {', '.join(EVENT_MEMBERS)}{tag}")
 
 
-@CASES.case("An agent that does not stream refuses to", v1_0="G1.24", v0_3="G2.5a", v0_1="A1.2b")
+@CASES.case("An agent without streaming refuses it", v1_0="G1.24", v0_3="G2.5a", v0_1="A1.2b")
 async def refused(probe: Probe) -> str:
     if probe.card.capabilities.streaming:
         raise Undecided("the card declares streaming")
@@ -87,9 +87,9 @@ async def shape(probe: Probe) -> str:
         raise Broken(f"the stream begins with {type(first).__name__}, not with the task")
     if any(isinstance(event, Message) for event in updates):
         raise Broken("there is a message among the updates of a task")
-    strangers = {event.id if isinstance(event, Task) else event.task_id for event in updates} - {first.id}
-    if strangers:
-        raise Broken(f"there are updates of other tasks: {', '.join(map(str, strangers))}")
+    others = {event.id if isinstance(event, Task) else event.task_id for event in updates} - {first.id}
+    if others:
+        raise Broken(f"there are updates of other tasks: {', '.join(map(str, others))}")
     return f"The stream is a task and {len(updates)} updates"
 
 
@@ -116,7 +116,7 @@ def is_end(event: StreamEvent) -> bool:
 
 
 def _frames(probe: Probe) -> list[JsonValue]:
-    """The frames of the sample of a stream, as JSON. Raises Broken if one is none."""
+    """The frames of the sampled stream. Raises Broken if one is not JSON."""
     return [parsed(frame.data) for frame in Decoder().feed(probe.recorder.exchanges[-1].body)]
 
 
@@ -156,43 +156,43 @@ async def frames(probe: Probe) -> str:
 async def spelling(probe: Probe) -> str:
     await _sample(probe)
     values = _frames(probe)
-    wrong = [place for value in values for place in misspellings(value)]
+    wrong = [fault for value in values for fault in misspellings(value)]
     if wrong:
         raise Broken("; ".join(wrong[:5]))
     return f"Names, enums and times are spelled right in {len(values)} frames"
 
 
-@CASES.case("A stream says what the task then holds", v1_0="G1.27", v0_1="G3.3")
+@CASES.case("The streamed artifacts are those of the task", v1_0="G1.27", v0_1="G3.3")
 async def order(probe: Probe) -> str:
     events = await _sample(probe)
-    growing = grown(events)
-    if not growing.task_id or growing.status is None or not is_terminal(growing.status.state):
-        raise Undecided("the stream tells of no task that has ended")
-    held = await read_task(probe, growing.task_id)
-    if held.status.state is not growing.status.state:
-        raise Broken(f"the stream ended with {growing.status.state}, and the task is {held.status.state}")
-    if not _texts(growing.task()):
-        raise Undecided("the stream tells of no artifacts")
-    add_up(growing, held)
+    replay = replayed(events)
+    if not replay.task_id or replay.status is None or not is_terminal(replay.status.state):
+        raise Undecided("the stream has no task that has ended")
+    held = await read_task(probe, replay.task_id)
+    if held.status.state is not replay.status.state:
+        raise Broken(f"the stream ended with {replay.status.state}, and the task is {held.status.state}")
+    if not _texts(replay.task()):
+        raise Undecided("the stream has no artifacts")
+    compare_with_task(replay, held)
     if probe.version is Version.V0_1 and sum(isinstance(event, ArtifactUpdate) for event in events) < 2:
         raise Undecided("the agent sends no chunks")
-    return "What was streamed is what the task holds"
+    return "The streamed artifacts are those of the task"
 
 
-def grown(events: list[StreamEvent]) -> StreamedTask:
-    """What the events of a stream say of a task."""
-    growing = StreamedTask()
+def replayed(events: list[StreamEvent]) -> StreamedTask:
+    """The task as the events of a stream describe it."""
+    replay = StreamedTask()
     for event in events:
-        growing.add(event)
-    return growing
+        replay.add(event)
+    return replay
 
 
-def add_up(growing: StreamedTask, held: Task) -> None:
-    """Make sure that a stream told what its task holds. Raises Broken.
+def compare_with_task(replay: StreamedTask, held: Task) -> None:
+    """Make sure that a stream had the artifacts of its task. Raises Broken.
 
-    Texts are compared, since how chunks are cut into parts is the server's business.
+    Only texts are compared, because a server may divide them into parts as it likes.
     """
-    streamed, kept = _texts(growing.task()), _texts(held)
+    streamed, kept = _texts(replay.task()), _texts(held)
     if any(streamed[name] != kept.get(name) for name in streamed):
         raise Broken("the chunks of the stream, put together in their order, are not the task's artifacts")
 

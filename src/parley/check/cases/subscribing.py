@@ -1,4 +1,4 @@
-"""Cases about subscriptions, and about readers who come and go."""
+"""Cases about subscriptions, and about readers that join and leave."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from parley.check.cases.case import Cases
+from parley.check.cases.expectations import INCONCLUSIVE, describe, expect
 from parley.check.cases.reading import need_agent, read_task
-from parley.check.cases.streaming import add_up, grown, is_end, need_streams
-from parley.check.endpoints.probe import Probe, absent
-from parley.check.expectations import SAYS_NOTHING, expect, named
+from parley.check.cases.streaming import compare_with_task, is_end, need_streams, replayed
+from parley.check.endpoints.probe import Probe, unknown_id
 from parley.check.findings import Broken, Undecided
 from parley.protocol import operations as ops
 from parley.protocol import requests as r
@@ -23,7 +23,7 @@ from parley.protocol.versions import Version
 CASES = Cases()
 
 
-@CASES.case("An agent that does not stream refuses subscriptions", v1_0="G1.24", v0_3="G2.5a")
+@CASES.case("An agent without streaming refuses subscriptions", v1_0="G1.24", v0_3="G2.5a")
 async def refused_subscription(probe: Probe) -> str:
     if probe.card.capabilities.streaming:
         raise Undecided("the card declares streaming")
@@ -33,16 +33,16 @@ async def refused_subscription(probe: Probe) -> str:
     return expect(probe, error, UnsupportedOperationError, what="A subscription", any_error=not is_new)
 
 
-@CASES.case("Nobody subscribes to an unknown task", v1_0="G1.29c", v0_3="G2.11b", v0_1="A1.7a")
+@CASES.case("A subscription to an unknown task is refused", v1_0="G1.29c", v0_3="G2.11b", v0_1="A1.7a")
 async def unknown_task(probe: Probe) -> str:
     need_streams(probe)
     await need_agent(probe)
-    error = await probe.refusal(ops.SUBSCRIBE_TO_TASK, r.SubscribeToTaskRequest(absent(), tenant=probe.tenant))
+    error = await probe.refusal(ops.SUBSCRIBE_TO_TASK, r.SubscribeToTaskRequest(unknown_id(), tenant=probe.tenant))
     what = "A subscription to an unknown task"
     return expect(probe, error, TaskNotFoundError, what=what, any_error=probe.version in (Version.V0_2, Version.V0_3))
 
 
-@CASES.case("Nobody subscribes to a finished task", v1_0="G1.29b")
+@CASES.case("A subscription to a finished task is refused", v1_0="G1.29b")
 async def finished_task(probe: Probe) -> str:
     need_streams(probe)
     task = await probe.samples.finished()
@@ -60,7 +60,7 @@ async def finished_task_0_3(probe: Probe) -> str:
         async with aclosing(probe.events(ops.SUBSCRIBE_TO_TASK, request)) as events:
             async for _ in events:
                 number += 1
-    except SAYS_NOTHING as error:
+    except INCONCLUSIVE as error:
         raise Undecided(f"the subscription is answered with {error}") from error
     except A2AError as error:
         return f"The subscription is refused: {type(error).__name__}"
@@ -85,12 +85,12 @@ async def _first(probe: Probe, task_id: str) -> StreamEvent:
                 return event
     except UnsupportedOperationError as error:
         raise Undecided("the task had ended before the subscription") from error
-    raise Broken("the subscription to a task at work has no events")
+    raise Broken("the subscription to a running task has no events")
 
 
-@CASES.case("Two readers of a task are told the same", v1_0="G1.28a")
+@CASES.case("Two readers of a task get the same events", v1_0="G1.28a")
 async def two_readers(probe: Probe) -> str:
-    """One reads from the beginning, the other comes later; in the end both know what the task holds."""
+    """One reads from the beginning, the other joins later; in the end both have the artifacts of the task."""
     need_streams(probe)
     await probe.samples.quick()
     first: list[StreamEvent] = []
@@ -98,13 +98,13 @@ async def two_readers(probe: Probe) -> str:
     async with aclosing(probe.events(ops.SEND_STREAMING_MESSAGE, probe.request())) as events:
         begun = await anext(events, None)
         if not isinstance(begun, Task) or ends_stream(begun.status.state):
-            raise Undecided("the agent is so quick that its task was not seen at work")
-        probe.remember(begun)
+            raise Undecided("the agent is so quick that its task was not seen running")
+        probe.track(begun)
         first.append(begun)
         later = asyncio.create_task(_read_all(probe, begun.id, second))
         try:
             async for event in events:
-                probe.remember(event)
+                probe.track(event)
                 first.append(event)
             if not any(map(is_end, first)):
                 raise Undecided("the task has not ended with its stream")
@@ -113,15 +113,15 @@ async def two_readers(probe: Probe) -> str:
             later.cancel()
             await asyncio.wait([later])
     if refusal is not None or not second:
-        raise Undecided(f"the second reader came too late: {named(refusal)}")
+        raise Undecided(f"the second reader came too late: {describe(refusal)}")
     held = await read_task(probe, begun.id)
     if not held.artifacts:
         raise Undecided("the task has no artifacts")
-    for reader, told in (("first", first), ("second", second)):
+    for reader, events_read in (("first", first), ("second", second)):
         try:
-            add_up(grown(told), held)
+            compare_with_task(replayed(events_read), held)
         except Broken as error:
-            raise Broken(f"what the {reader} of two readers was told is not what the task holds") from error
+            raise Broken(f"what the {reader} of two readers got is not what the task holds") from error
     return f"{len(first)} and {len(second)} events add up to the same"
 
 
@@ -136,7 +136,7 @@ async def _read_all(probe: Probe, task_id: str, into: list[StreamEvent]) -> A2AE
     return None
 
 
-@CASES.case("Closing a stream touches neither the others nor the task", v1_0="G1.28b")
+@CASES.case("Closing a stream affects neither the others nor the task", v1_0="G1.28b")
 async def closing(probe: Probe) -> str:
     need_streams(probe)
     task = await probe.samples.running()
@@ -144,7 +144,7 @@ async def closing(probe: Probe) -> str:
     async with aclosing(probe.events(ops.SUBSCRIBE_TO_TASK, request)) as other:
         if await _first_of(other) is None:
             raise Undecided("the task had ended before the subscription")
-        await _first(probe, task.id)  # it is closed as soon as it has begun
+        await _first(probe, task.id)  # closed after its first event
         return await _untouched(probe, task.id, "a stream was closed")
 
 
@@ -156,7 +156,7 @@ async def _first_of(events: AsyncGenerator[StreamEvent]) -> StreamEvent | None:
 
 
 async def _untouched(probe: Probe, task_id: str, when: str) -> str:
-    """A task that nobody has cancelled ends as the sample did; one that is slower than we wait shows nothing."""
+    """Make sure that a task goes on. It should end as the sample did; a task that takes too long proves nothing."""
     sample = await probe.samples.task()
     if sample.status.state is TaskState.CANCELED:
         raise Undecided("the agent's tasks are canceled anyway")
@@ -166,17 +166,17 @@ async def _untouched(probe: Probe, task_id: str, when: str) -> str:
     if task.status.state is TaskState.CANCELED:
         raise Broken(f"the task was cancelled when {when}")
     if not ends_stream(task.status.state):
-        raise Undecided(f"the task is still {task.status.state} after {when}; whether it goes on is not seen")
+        raise Undecided(f"the task is still {task.status.state} after {when}; whether it goes on is unknown")
     return f"The task went on and is {task.status.state} after {when}"
 
 
-@CASES.case("A caller that goes away cancels nothing", v1_0="G1.31")
+@CASES.case("A caller that disconnects does not cancel its task", v1_0="G1.31")
 async def going_away(probe: Probe) -> str:
     need_streams(probe)
     await probe.samples.task()
     async with aclosing(probe.events(ops.SEND_STREAMING_MESSAGE, probe.request())) as events:
         first = await anext(events, None)
     if not isinstance(first, Task) or ends_stream(first.status.state):
-        raise Undecided("the agent is so quick that its task was not seen at work")
-    probe.remember(first)
-    return await _untouched(probe, first.id, "its caller went away")
+        raise Undecided("the agent is so quick that its task was not seen running")
+    probe.track(first)
+    return await _untouched(probe, first.id, "its caller disconnected")

@@ -1,4 +1,4 @@
-"""Cases about validation: messages that should be refused. Servers that take them may be unable to show them again."""
+"""Cases about validation: invalid messages. A server that accepts one may be unable to list it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from parley.check.cases.case import HTTP, Cases
-from parley.check.endpoints.probe import Probe
-from parley.check.expectations import INVALID, SAYS_NOTHING, Answer, expect, named
+from parley.check.cases.expectations import INCONCLUSIVE, INVALID, describe, expect
+from parley.check.endpoints.probe import Probe, RawAnswer
 from parley.check.findings import Broken, Undecided
 from parley.protocol import operations as ops
 from parley.protocol.cards import Binding
@@ -36,7 +36,7 @@ def _emptied(message: dict[str, Any]) -> None:
     message[name] = []
 
 
-async def _edited(probe: Probe, edit: Callable[[dict[str, Any]], None]) -> Answer:
+async def _edited(probe: Probe, edit: Callable[[dict[str, Any]], None]) -> RawAnswer:
     members: Any = probe.members(ops.SEND_MESSAGE, probe.request())
     edit(members["message"])
     return await probe.raw(ops.SEND_MESSAGE, members)
@@ -83,6 +83,6 @@ async def unknown_members(probe: Probe) -> str:
     answer = await _edited(probe, lambda message: message.update(parleyCheckSurprise={"a": [1]}))
     if answer.error is None:
         return "A message with an unknown member is answered"
-    if isinstance(answer.error, SAYS_NOTHING):
-        raise Undecided(f"the message is answered with {named(answer.error)}") from answer.error
+    if isinstance(answer.error, INCONCLUSIVE):
+        raise Undecided(f"the message is answered with {describe(answer.error)}") from answer.error
     raise Broken(f"a message with an unknown member is refused: {answer.error}", must=False)

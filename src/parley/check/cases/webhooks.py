@@ -1,4 +1,4 @@
-"""Cases about push notifications. Webhooks are registered where nothing happens, so that nobody is called."""
+"""Cases about push notifications. Webhooks are registered for tasks where nothing happens, so none is called."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager, suppress
 from uuid import uuid4
 
 from parley.check.cases.case import Cases
+from parley.check.cases.expectations import INCONCLUSIVE, INVALID, describe, expect
 from parley.check.cases.reading import need_agent
-from parley.check.endpoints.probe import Probe, absent
-from parley.check.expectations import INVALID, SAYS_NOTHING, expect, named
+from parley.check.endpoints.probe import Probe, unknown_id
 from parley.check.findings import Broken, Undecided
 from parley.protocol import operations as ops
 from parley.protocol import requests as r
@@ -28,7 +28,7 @@ from parley.protocol.tasks import Task
 
 CASES = Cases()
 METADATA_SERVICE = "http://169.254.169.254/parley-check"
-"""What every guard must know: the address where clouds keep their secrets."""
+"""The metadata service of clouds, which every server must refuse to call."""
 
 
 def _pushes(probe: Probe) -> None:
@@ -58,7 +58,7 @@ async def refused(probe: Probe) -> str:
     return "All of them are refused"
 
 
-async def _host(probe: Probe) -> Task:
+async def _quiet_task(probe: Probe) -> Task:
     """A task whose webhooks are not called: one that waits for its caller, else one that has ended."""
     task = await probe.samples.task()
     return task if is_interrupted(task.status.state) else await probe.samples.finished()
@@ -69,10 +69,12 @@ async def _registered(probe: Probe, task: Task) -> PushConfig:
     try:
         return await probe.call(ops.CREATE_PUSH_CONFIG, request)
     except PushNotificationNotSupportedError as error:
-        raise Broken(f"the card declares push notifications, and a webhook is answered with {named(error)}") from error
+        raise Broken(
+            f"the card declares push notifications, and a webhook is answered with {describe(error)}"
+        ) from error
     except (*INVALID, UnsupportedOperationError, TaskNotFoundError) as error:
-        reason = f"the server does not take the webhook {probe.options.webhook}"
-        raise Undecided(f"{reason} at a task that is {task.status.state}: {named(error)}") from error
+        reason = f"the server does not accept the webhook {probe.options.webhook}"
+        raise Undecided(f"{reason} at a task that is {task.status.state}: {describe(error)}") from error
 
 
 async def _delete(probe: Probe, task: Task, config: PushConfig) -> None:
@@ -84,8 +86,8 @@ def _deletion(probe: Probe, task: Task, config: PushConfig) -> r.DeletePushConfi
 
 
 @asynccontextmanager
-async def _leaving_none(probe: Probe, task: Task) -> AsyncGenerator[list[PushConfig]]:
-    """A list of webhooks that are deleted in the end, however that comes; it is not part of the evidence."""
+async def _deleting_afterwards(probe: Probe, task: Task) -> AsyncGenerator[list[PushConfig]]:
+    """A list of webhooks that are deleted in the end; the deletions are not part of the evidence."""
     configs: list[PushConfig] = []
     try:
         yield configs
@@ -98,7 +100,7 @@ async def _leaving_none(probe: Probe, task: Task) -> AsyncGenerator[list[PushCon
 
 
 def _missing(task: Task, what: str) -> ParleyError:
-    """What it means that a webhook is not there any more: it must be kept until its task ends, and no longer."""
+    """The verdict on a webhook that is gone: it must be kept until its task ends, and no longer."""
     if is_terminal(task.status.state):
         return Undecided(f"{what}; perhaps because the task is {task.status.state}")
     return Broken(what)
@@ -107,8 +109,8 @@ def _missing(task: Task, what: str) -> ParleyError:
 @CASES.case("Webhooks are kept, listed and deleted", v1_0="G1.33", v0_3="G2.5b")
 async def kept(probe: Probe) -> str:
     _pushes(probe)
-    task = await _host(probe)
-    async with _leaving_none(probe, task) as left:
+    task = await _quiet_task(probe)
+    async with _deleting_afterwards(probe, task) as left:
         left += [await _registered(probe, task), await _registered(probe, task)]
         first, second = left
         if not first.id or not second.id or first.id == second.id:
@@ -129,17 +131,17 @@ async def kept(probe: Probe) -> str:
     return "Two webhooks were registered, read, listed and deleted"
 
 
-@CASES.case("Deleting is idempotent, and what is deleted is gone", v1_0="G1.34b")
+@CASES.case("Deleting a webhook is idempotent, and removes it", v1_0="G1.34b")
 async def deleted(probe: Probe) -> str:
     _pushes(probe)
-    task = await _host(probe)
+    task = await _quiet_task(probe)
     config = await _registered(probe, task)
     await _delete(probe, task, config)
     again = await probe.refusal(ops.DELETE_PUSH_CONFIG, _deletion(probe, task, config))
-    if isinstance(again, SAYS_NOTHING):
-        raise Undecided(f"deleting a second time is answered with {named(again)}") from again
+    if isinstance(again, INCONCLUSIVE):
+        raise Undecided(f"deleting a second time is answered with {describe(again)}") from again
     if again is not None:
-        raise Broken(f"deleting a second time is answered with {named(again)}")
+        raise Broken(f"deleting a second time is answered with {describe(again)}")
     read = r.GetPushConfigRequest(task.id, config.id, tenant=probe.tenant)
     error = await probe.refusal(ops.GET_PUSH_CONFIG, read)
     return expect(probe, error, TaskNotFoundError, what="Reading a deleted webhook", clause="G1.34a")
@@ -149,7 +151,7 @@ async def deleted(probe: Probe) -> str:
 async def missing(probe: Probe) -> str:
     _pushes(probe)
     await need_agent(probe)
-    request = r.GetPushConfigRequest(absent(), "check", tenant=probe.tenant)
+    request = r.GetPushConfigRequest(unknown_id(), "check", tenant=probe.tenant)
     error = await probe.refusal(ops.GET_PUSH_CONFIG, request)
     return expect(probe, error, TaskNotFoundError, what="Reading a webhook of an unknown task")
 
@@ -158,21 +160,21 @@ async def missing(probe: Probe) -> str:
 async def unknown_task(probe: Probe) -> str:
     _pushes(probe)
     await need_agent(probe)
-    error = await probe.refusal(ops.CREATE_PUSH_CONFIG, _create(probe, absent(), probe.options.webhook))
+    error = await probe.refusal(ops.CREATE_PUSH_CONFIG, _create(probe, unknown_id(), probe.options.webhook))
     if isinstance(error, INVALID):
-        raise Undecided(f"the server does not take the webhook {probe.options.webhook}: {error}")
+        raise Undecided(f"the server does not accept the webhook {probe.options.webhook}: {error}")
     return expect(probe, error, TaskNotFoundError, what="A webhook for an unknown task")
 
 
 @CASES.case("Webhooks at private addresses are refused", v1_0="G1.36", v0_3="G2.20d")
 async def private(probe: Probe) -> str:
     _pushes(probe)
-    task = await _host(probe)
-    async with _leaving_none(probe, task) as left:
+    task = await _quiet_task(probe)
+    async with _deleting_afterwards(probe, task) as left:
         left.append(await _registered(probe, task))  # what follows is refused because of its address alone
         try:
             left.append(await probe.call(ops.CREATE_PUSH_CONFIG, _create(probe, task.id, METADATA_SERVICE)))
         except A2AError as error:
             what = "A webhook at a link-local address"
             return expect(probe, error, InvalidParamsError, what=what, must=False, any_error=True)
-        raise Broken(f"the webhook {METADATA_SERVICE} is taken", must=False)
+        raise Broken(f"the webhook {METADATA_SERVICE} is accepted", must=False)

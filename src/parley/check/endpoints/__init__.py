@@ -1,1 +1,1 @@
-"""Finding the endpoints of a server and calling them."""
+"""Finds the endpoints of a server, and calls them."""

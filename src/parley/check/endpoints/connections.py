@@ -5,7 +5,7 @@ The host that the caller names is trusted; what a card points to beyond that mus
 
 from __future__ import annotations
 
-from parley.check.options import Options
+from parley.check.options import CheckOptions
 from parley.check.report.recording import RecordedNetwork, Recorder
 from parley.client.credentials.credentials import BoundCredentials
 from parley.client.errors import DiscoveryError
@@ -24,7 +24,7 @@ BOUNDS = Bounds(reply_bytes=16 * 1024 * 1024, frame_bytes=4 * 1024 * 1024, strea
 class CheckConnections:
     """The connections of one check. Raises ForbiddenTargetError if the URL cannot be one of an agent."""
 
-    def __init__(self, url: str, options: Options) -> None:
+    def __init__(self, url: str, options: CheckOptions) -> None:
         self._url = url
         self._options = options
         timeout = options.timeout

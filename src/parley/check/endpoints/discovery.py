@@ -1,4 +1,4 @@
-"""The cards at a URL, each with how it came and whether its signatures verify."""
+"""Finds the cards at a URL, each with its exchange and the result of verifying its signatures."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from parley.check.card_faults import looks_like
+from parley.check.card_faults import intended_version
 from parley.check.endpoints.connections import BOUNDS, CheckConnections
-from parley.check.findings import Exchange
-from parley.check.options import Options
+from parley.check.findings import RecordedExchange
+from parley.check.options import CheckOptions
 from parley.check.report.recording import Recorder
 from parley.client.discovery.discovery import places
 from parley.client.discovery.signatures import SignaturePolicy, verify
@@ -28,30 +28,30 @@ from parley.protocol.versions import Version
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What came of verifying a card's signatures: `signature` is the one that does, else `reason` says why none."""
+    """The result of verifying a card's signatures: `signature` is the valid one; without one, `reason` says why."""
 
     signature: VerifiedSignature | None = None
     reason: str = ""
     is_certain: bool = True
-    """Whether it was tried with a key; without one, nothing can be said."""
+    """Whether a key was known; without one, nothing can be said."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundCard:
-    """A card, its version, where it was, how it came, and whether its signatures verify."""
+    """A card, its version, its URL, its exchange, and whether its signatures verify."""
 
     card: AgentCard
     version: Version
     url: str
-    exchange: Exchange
+    exchange: RecordedExchange
     members: dict[str, Any] = field(default_factory=dict[str, Any])
     verification: Verification = field(default_factory=lambda: Verification(reason="not tried", is_certain=False))
 
 
 class FaultyCardError(DiscoveryError):
-    """A JSON object is where a card should be, and cannot be read as one."""
+    """A JSON object is at the URL of a card, but is not a valid card."""
 
-    def __init__(self, message: str, *, url: str, members: dict[str, Any], exchange: Exchange) -> None:
+    def __init__(self, message: str, *, url: str, members: dict[str, Any], exchange: RecordedExchange) -> None:
         super().__init__(message)
         self.url = url
         self.members = members
@@ -59,16 +59,18 @@ class FaultyCardError(DiscoveryError):
 
     @property
     def version(self) -> Version:
-        """The version that it was meant in."""
-        return looks_like(self.members, self.exchange.body)
+        """The version that the card was written for."""
+        return intended_version(self.members, self.exchange.body)
 
 
-async def find_cards(url: str, recorder: Recorder, connections: CheckConnections, options: Options) -> list[FoundCard]:
+async def find_cards(
+    url: str, recorder: Recorder, connections: CheckConnections, options: CheckOptions
+) -> list[FoundCard]:
     """The cards at a URL: the one that it names, else those at the well-known paths below it, else at its root.
 
     Raises:
-        FaultyCardError: there is none that can be read; this is the first that was meant as one.
-        DiscoveryError: there is none.
+        FaultyCardError: no card is valid; this is about the first.
+        DiscoveryError: there is no card.
         UnreachableError: there is no server.
     """
     found: list[FoundCard] = []
@@ -81,10 +83,10 @@ async def find_cards(url: str, recorder: Recorder, connections: CheckConnections
                 try:
                     found.append(await _card_at(candidate, channel, recorder, options.timeout))
                 except (DiscoveryError, PeerProtocolError, ForbiddenTargetError) as error:
-                    reasons.append(f"{candidate.partition('?')[0]}: {error}")  # a query may be a key
+                    reasons.append(f"{candidate.partition('?')[0]}: {error}")  # the query may contain a key
                     faulty += [error] if isinstance(error, FaultyCardError) else []
             if found:
-                break  # the root may have another agent's
+                break  # the root may have the card of another agent
     except UnreachableError:
         if not found:
             raise
@@ -96,20 +98,20 @@ async def find_cards(url: str, recorder: Recorder, connections: CheckConnections
 
 
 def _candidates(url: str) -> list[list[str]]:
-    """Where cards may be: each list is about one agent."""
+    """The URLs where cards may be, grouped by agent."""
     if urlsplit(url).path.endswith(".json"):
         return [[url]]
     return [list(urls) for _, urls in groupby(places(url), key=lambda url: url.partition("/.well-known/")[0])]
 
 
 async def _card_at(url: str, channel: HttpChannel, recorder: Recorder, timeout: float) -> FoundCard:
-    """Raises DiscoveryError if none is there, FaultyCardError or PeerProtocolError if it is none; UnreachableError."""
+    """Raises DiscoveryError if there is none, FaultyCardError or PeerProtocolError if it is not valid."""
     sent = CallOptions({"accept": "application/json"}, timeout=timeout)
     try:
         reply = await channel.exchange("GET", url, b"", sent)
     except TimedOutError:
         raise
-    except UnreachableError:  # a connection may break, and without a card there is no check
+    except UnreachableError:  # try once more: without a card there is no check
         reply = await channel.exchange("GET", url, b"", sent)
     if reply.status != 200:
         raise DiscoveryError(f"HTTP {reply.status}")
@@ -120,7 +122,7 @@ async def _card_at(url: str, channel: HttpChannel, recorder: Recorder, timeout: 
         card, version = decode_any_card(reply.body)
     except PeerProtocolError as error:
         members = _members(reply.body)
-        # Anything may be at a URL that is no card's; what is at the place of a card was meant as one.
+        # Other URLs may hold anything; a JSON object at the URL of a card was meant as a card.
         if members is None or not urlsplit(url).path.endswith(".json"):
             raise
         raise FaultyCardError(str(error), url=url, members=members, exchange=exchange) from error
@@ -128,7 +130,7 @@ async def _card_at(url: str, channel: HttpChannel, recorder: Recorder, timeout: 
 
 
 def _members(body: bytes) -> dict[str, Any] | None:
-    """The members of a JSON object, or None if it is none."""
+    """The members of a JSON object, or None if the body is something else."""
     try:
         value: Any = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -137,7 +139,7 @@ def _members(body: bytes) -> dict[str, Any] | None:
 
 
 async def _verified(found: FoundCard, connections: CheckConnections, policy: SignaturePolicy) -> Verification:
-    """Verify with the caller's keys, and with key sets on hosts that the caller allows or named."""
+    """Verify with the caller's keys, and with key sets on hosts that the caller named or allows."""
     if not found.card.signatures:
         return Verification(reason="the card is not signed", is_certain=False)
     failures: list[str] = []

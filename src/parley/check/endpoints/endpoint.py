@@ -1,4 +1,4 @@
-"""The places that cards declare, which a check visits: an interface in a version."""
+"""The endpoints that cards declare: an interface in a version."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from parley.protocol.versions import Version
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """An interface of a card in a version."""
+class Endpoint:
+    """An interface of a card, in one version."""
 
     card: AgentCard
     interface: AgentInterface
     version: Version
     is_declared: bool = True
-    """Whether the card says that this version is spoken there; otherwise the caller wants to know."""
+    """Whether the card declares this version; otherwise the caller asked for it."""
     skill: str | None = None
-    """The skill that messages ask for, if they do."""
+    """The skill that messages ask for, if any."""
 
     @property
     def name(self) -> str:
@@ -30,12 +30,12 @@ class Place:
         return f"{name_of(self.interface, self.version)}{skill}"
 
     @property
-    def unspoken(self) -> str | None:
-        """Why this check cannot visit it, if so."""
+    def unsupported(self) -> str | None:
+        """Why this check cannot call it, or None."""
         if self.interface.binding not in list(Binding):
-            return f"this check does not know the binding {self.interface.binding}"
+            return f"the check does not support the binding {self.interface.binding}"
         if self.interface.binding != Binding.JSONRPC and self.version not in (Version.V0_3, Version.V1_0):
-            return f"this check does not know A2A {self.version} over {self.interface.binding}"
+            return f"the check does not support A2A {self.version} over {self.interface.binding}"
         return None
 
 
@@ -45,38 +45,41 @@ def name_of(interface: AgentInterface, version: str) -> str:
     return f"{version} {interface.binding} {interface.url}{tenant}"
 
 
-def places_of(
+def endpoints_of(
     cards: Sequence[FoundCard],
     bindings: Collection[Binding],
     versions: Collection[Version],
     skills: Collection[str] = (),
-) -> tuple[list[Place], dict[str, tuple[Version, str]]]:
-    """Every interface in the versions that it declares, each once; and by name why nobody visits the others.
+) -> tuple[list[Endpoint], dict[str, tuple[Version, str]]]:
+    """The endpoints to check; and by name, with its version, why another one is not supported.
 
-    A version that the caller names and no card declares is added where JSON-RPC is spoken. With skills, each place is
-    visited once for each of them.
+    A version that the caller asks for and no card declares is added for the first JSON-RPC interface. With skills,
+    each endpoint is checked once for each of them.
     """
-    places: dict[str, Place] = {}
-    unspoken: dict[str, tuple[Version, str]] = {}
+    endpoints: dict[str, Endpoint] = {}
+    unsupported: dict[str, tuple[Version, str]] = {}
     for found in cards:
         for face in found.card.interfaces:
             version = version_of(face)
-            place = Place(found.card, face, version) if version is not None else None
-            if place is None or version is None:
-                unspoken[name_of(face, face.version)] = (found.version, f"this check does not know A2A {face.version}")
-            elif place.unspoken:
-                unspoken[place.name] = (version, place.unspoken)
+            endpoint = Endpoint(found.card, face, version) if version is not None else None
+            if endpoint is None or version is None:
+                unsupported[name_of(face, face.version)] = (
+                    found.version,
+                    f"the check does not support A2A {face.version}",
+                )
+            elif endpoint.unsupported:
+                unsupported[endpoint.name] = (version, endpoint.unsupported)
             else:
-                places.setdefault(place.name, place)
-    declared = {place.version for place in places.values()}
-    rpc = [place for place in places.values() if place.interface.binding == Binding.JSONRPC]
+                endpoints.setdefault(endpoint.name, endpoint)
+    declared = {endpoint.version for endpoint in endpoints.values()}
+    rpc = [endpoint for endpoint in endpoints.values() if endpoint.interface.binding == Binding.JSONRPC]
     for version in versions:
         if version not in declared and rpc:
-            place = replace(rpc[0], version=version, is_declared=False)
-            places[place.name] = place
+            endpoint = replace(rpc[0], version=version, is_declared=False)
+            endpoints[endpoint.name] = endpoint
     wanted = [
-        place
-        for place in places.values()
-        if (not bindings or place.interface.binding in bindings) and (not versions or place.version in versions)
+        endpoint
+        for endpoint in endpoints.values()
+        if (not bindings or endpoint.interface.binding in bindings) and (not versions or endpoint.version in versions)
     ]
-    return [replace(place, skill=skill) for place in wanted for skill in skills or (None,)], unspoken
+    return [replace(endpoint, skill=skill) for endpoint in wanted for skill in skills or (None,)], unsupported

@@ -1,39 +1,30 @@
-"""What stands in a check's way that its caller can clear: a secret, an origin to trust, a skill to name.
+"""Hints: what the caller can do when a case is undecided, such as giving credentials or naming a skill.
 
-Such a cure is found by the error that left a case undecided, or by one that it came from. What depends on the agent, or
-on nobody, has none.
+The hint follows from the error that left the case undecided, or from its causes. There is none where only the agent
+decides.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from parley.check.endpoints.endpoint import Place
+from parley.check.endpoints.endpoint import Endpoint
 from parley.check.endpoints.probe import Probe
-from parley.check.findings import Unanswered
+from parley.check.findings import BUSY, DENIALS, Unanswered
 from parley.client.credentials.origins import origin_of
 from parley.client.errors import ForbiddenTargetError
 from parley.client.guard import Guard, read_target
-from parley.protocol.errors import (
-    A2AError,
-    ParleyError,
-    PermissionDeniedError,
-    RateLimitedError,
-    UnauthenticatedError,
-    UnavailableError,
-)
+from parley.protocol.errors import A2AError, ParleyError
 
-DENIALS = (UnauthenticatedError, PermissionDeniedError)
-BUSY = (RateLimitedError, UnavailableError)
 MAX_SKILLS, MAX_ID = 5, 40
-"""Skills that a cure names, and the characters of each."""
+"""Skills that a hint lists, and characters of each."""
 
 
-def cure_of(error: ParleyError, probe: Probe) -> str:
-    """What would have to be given to decide what this error left undecided; empty if nothing can be."""
+def hint_for(error: ParleyError, probe: Probe) -> str:
+    """What the caller can do so that the case is decided; empty if nothing."""
     errors = list(_with_causes(error))
     if any(isinstance(one, DENIALS) for one in errors):
-        return _cure_of_denial(probe)
+        return _hint_for_denial(probe)
     if not any(isinstance(one, Unanswered) for one in errors):
         return ""
     if any(isinstance(one, BUSY) for one in errors):
@@ -41,25 +32,25 @@ def cure_of(error: ParleyError, probe: Probe) -> str:
     refusal = next((one for one in errors if isinstance(one, A2AError)), None)
     if refusal is None:
         return ""
-    skills = [" ".join(skill.id.split())[:MAX_ID] for skill in probe.card.skills]  # foreign text, for one line
-    if "skill" in str(refusal).lower() and (len(skills) > 1 or probe.place.skill):
+    skills = [" ".join(skill.id.split())[:MAX_ID] for skill in probe.card.skills]  # the agent's text, on one line
+    if "skill" in str(refusal).lower() and (len(skills) > 1 or probe.endpoint.skill):
         known = ", ".join(skills[:MAX_SKILLS]) + (", …" if len(skills) > MAX_SKILLS else "")
-        return f"the agent wants a skill; give --skill ID ({known})"
+        return f"the agent needs a skill; give --skill ID ({known})"
     return "the agent refuses the message; give another with --message"
 
 
-def cure_of_forbidden(error: ForbiddenTargetError, place: Place, given: str) -> str:
-    """What would have to be given to visit a place that is forbidden; `given` is the URL that the caller named."""
-    url = place.interface.url
+def hint_for_forbidden(error: ForbiddenTargetError, endpoint: Endpoint, given: str) -> str:
+    """What the caller can do to have a forbidden endpoint checked; `given` is the URL that the caller named."""
+    url = endpoint.interface.url
     try:
         Guard(allow_private=True).check_interface(url, card_url=given)
     except ForbiddenTargetError:
-        return ""  # it leads nowhere
+        return ""  # no option allows it
     try:
         Guard().check_interface(url, card_url=given)
     except ForbiddenTargetError:
-        return f"the check does not go to {read_target(url).origin}; give --allow-private"
-    return error.message  # what is missing is not the caller's word
+        return f"the check does not call {read_target(url).origin}; give --allow-private"
+    return error.message  # something else is missing, such as gRPC
 
 
 def _with_causes(error: BaseException) -> Iterator[BaseException]:
@@ -69,9 +60,9 @@ def _with_causes(error: BaseException) -> Iterator[BaseException]:
         found = found.__cause__
 
 
-def _cure_of_denial(probe: Probe) -> str:
-    if not probe.is_stranger:
-        return "the credentials that were given are not taken; give others"
+def _hint_for_denial(probe: Probe) -> str:
+    if not probe.is_anonymous:
+        return "the server does not accept these credentials; give others"
     url = probe.interface.url
     if not probe.authenticator.may_send_to(url):
         origin = origin_of(url) if "://" in url else url

@@ -1,7 +1,7 @@
-"""One place of a server as cases see it: calls, and raw requests that no codec would write.
+"""One endpoint of a server as cases see it: calls, and raw requests that no codec would write.
 
-Everything that is sent and received is recorded. A probe is polite: it counts its requests and stops at a bound, waits
-no longer than told, and in the end cancels what it has started.
+A probe records everything that it sends and receives. It limits the number of its requests and the time it waits, and
+cancels the tasks that it has started.
 """
 
 from __future__ import annotations
@@ -9,22 +9,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, cast
 from uuid import uuid4
 
 import msgspec
 
 from parley.check.endpoints.connections import CheckConnections
-from parley.check.endpoints.endpoint import Place
+from parley.check.endpoints.endpoint import Endpoint
 from parley.check.endpoints.samples import Samples
-from parley.check.endpoints.time_budget import Patience
-from parley.check.expectations import Answer, parsed
-from parley.check.findings import MAX_SHOWN, Broken, Exchange, Undecided, cut
-from parley.check.options import Options
+from parley.check.endpoints.time_budget import TimeBudget
+from parley.check.findings import MAX_SHOWN, Broken, RecordedExchange, Undecided, cut
+from parley.check.options import CheckOptions
 from parley.check.report.grpc_as_json import event_as_json, refused, request_as_json, result_as_json
 from parley.check.report.recording import Recorder
-from parley.check.report.redaction import Concealment
+from parley.check.report.redaction import Redaction
 from parley.client.errors import UnreachableError
 from parley.client.transports.transport import CallOptions
 from parley.dialects.json_errors import decode_error, decode_rest_error
@@ -45,63 +44,80 @@ from parley.wire import jsonrpc
 from parley.wire.rest import build_path, encode_query
 
 SKILL_KEY = "skillId"
-"""The member of a message's metadata by which agents of this project know the skill that is meant."""
+"""The member of a message's metadata by which Parley's agents choose the skill."""
 MAX_EVENTS = 2000
-"""Events of a stream that are read: an agent that says more is not what a check wants to hear to its end."""
+"""Events of a stream that are read: a check has no use for longer streams."""
 
 
-def absent() -> str:
-    """The id of a task that nobody has."""
+def unknown_id() -> str:
+    """The id of a task that does not exist."""
     return f"check-absent-{uuid4()}"
 
 
+@dataclass(frozen=True, slots=True)
+class RawAnswer:
+    """The answer to a raw request: a JSON value, or the error that it reports."""
+
+    exchange: RecordedExchange
+    value: JsonValue
+    error: A2AError | None
+
+
+def parsed(body: bytes) -> JsonValue:
+    """The JSON value of a body. Raises Broken if it is not valid JSON."""
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Broken(f"the answer is not valid JSON: {error}") from error
+
+
 class Probe:
-    """A caller at one place."""
+    """A caller of one endpoint."""
 
     def __init__(
-        self, place: Place, *, options: Options, connections: CheckConnections, concealment: Concealment
+        self, endpoint: Endpoint, *, options: CheckOptions, connections: CheckConnections, redaction: Redaction
     ) -> None:
         """Raises ForbiddenTargetError if the card must not point there."""
-        self.place = place
-        self.card = place.card
-        self.interface = place.interface
-        self.version = place.version
-        self.binding = Binding(place.interface.binding)
+        self.endpoint = endpoint
+        self.card = endpoint.card
+        self.interface = endpoint.interface
+        self.version = endpoint.version
+        self.binding = Binding(endpoint.interface.binding)
         self.options = options
-        self.patience = Patience(answer=options.timeout, place=options.seconds_per_place)
+        self.budget = TimeBudget(per_answer=options.timeout, total=options.seconds_per_endpoint)
         self.recorder = Recorder(max_requests=options.max_requests)
         self.channel = connections.channel(self.recorder)
-        self.transport = connections.connect(place.interface, place.version, self.channel)
+        self.transport = connections.connect(endpoint.interface, endpoint.version, self.channel)
         self.samples = Samples(self)
-        self.lacking = ""
-        """Why the caller is a stranger here, if it is."""
-        self.authenticator = connections.authenticator(place.card)
-        self._concealment = concealment
-        self._proof = CallOptions()
+        self.missing_credentials = ""
+        """Why the caller is anonymous at this endpoint, if it is."""
+        self.authenticator = connections.authenticator(endpoint.card)
+        self._redaction = redaction
+        self._credentials = CallOptions()
         self._started: dict[str, None] = {}
 
-    async def identify(self) -> None:
-        """Get what proves who the caller is, new tokens included. Without it, the caller is a stranger."""
+    async def authenticate(self) -> None:
+        """Get the credentials of the caller, new tokens included. Without any, the caller is anonymous."""
         try:
             async with asyncio.timeout(self.options.timeout):
-                self._proof = await self.authenticator.apply(CallOptions(), self.interface)
-            self._concealment.add(self._proof)
-            self.lacking = ""
-        except ParleyError as error:  # there are none, or the authorization server gives none
-            self.lacking = error.message
+                self._credentials = await self.authenticator.apply(CallOptions(), self.interface)
+            self._redaction.add(self._credentials)
+            self.missing_credentials = ""
+        except ParleyError as error:  # there are none, or the authorization server issues none
+            self.missing_credentials = error.message
         except TimeoutError:
-            self.lacking = "the authorization server does not answer"
+            self.missing_credentials = "the authorization server does not answer"
 
     @property
-    def is_stranger(self) -> bool:
-        """Whether nothing proves who the caller is."""
-        return not self._proof.headers and not self._proof.query and not self.options.shows_certificate
+    def is_anonymous(self) -> bool:
+        """Whether the caller has no credentials for this endpoint."""
+        return not self._credentials.headers and not self._credentials.query and not self.options.shows_certificate
 
     async def is_alive(self) -> bool:
-        """Whether anybody answers a plain question."""
-        self.recorder.left = max(self.recorder.left, 1)
+        """Whether the server answers a simple request."""
+        self.recorder.requests_left = max(self.recorder.requests_left, 1)
         try:
-            await self.call(ops.GET_TASK, r.GetTaskRequest(absent(), tenant=self.tenant))
+            await self.call(ops.GET_TASK, r.GetTaskRequest(unknown_id(), tenant=self.tenant))
         except (UnreachableError, Undecided):
             return False
         except ParleyError:
@@ -112,34 +128,34 @@ class Probe:
         """Close the connections."""
         await self.transport.close()
 
-    async def tidy_up(self) -> None:
-        """Cancel what was started and has not ended, as far as the server lets us; the sample stays."""
+    async def cancel_started(self) -> None:
+        """Cancel the tasks that were started and have not ended, as far as the server allows; the sample is kept."""
         left = [task_id for task_id in self._started if task_id != self.samples.kept]
-        self.recorder.left = max(self.recorder.left, len(left))
+        self.recorder.requests_left = max(self.recorder.requests_left, len(left))
         for task_id in left:
             del self._started[task_id]
             try:
                 await self.call(ops.CANCEL_TASK, r.CancelTaskRequest(task_id, tenant=self.tenant))
             except (UnreachableError, Undecided):
-                return  # nobody hears it; the rest would wait as long
+                return  # the server does not answer; the others would wait as long
             except ParleyError:
-                continue  # it has ended, or cannot be cancelled: there is nothing more to do about it
+                continue  # it has ended, or cannot be cancelled
 
     # --- what is sent -------------------------------------------------------------------------------------------------
 
     @property
     def tenant(self) -> str | None:
-        """The tenant that the interface demands."""
+        """The tenant of the interface."""
         return self.interface.tenant
 
     @property
-    def is_formless(self) -> bool:
-        """Whether the specification fixes no form of errors here: 0.3 over HTTP+JSON and gRPC."""
+    def has_no_error_format(self) -> bool:
+        """Whether the specification defines no format for errors: 0.3 over HTTP+JSON and gRPC."""
         return self.version is Version.V0_3 and self.binding is not Binding.JSONRPC
 
     @property
     def required(self) -> tuple[str, ...]:
-        """The extensions without which the agent does not answer."""
+        """The extensions that the card marks as required."""
         return tuple(extension.uri for extension in self.card.capabilities.extensions if extension.required)
 
     @property
@@ -147,8 +163,8 @@ class Probe:
         """The header that lists extensions."""
         return "a2a-extensions" if self.version is Version.V1_0 else "x-a2a-extensions"
 
-    def sent(self, *, anonymous: bool = False, extensions: str | None = None, **more: str) -> CallOptions:
-        """What goes along with a request; `extensions` are listed instead of the required ones, `more` are headers."""
+    def call_options(self, *, anonymous: bool = False, extensions: str | None = None, **more: str) -> CallOptions:
+        """Headers and timeouts of a request; `extensions` replace the required ones, `more` are further headers."""
         headers: dict[str, str] = {"accept-encoding": "identity"} if self.binding is not Binding.GRPC else {}
         if self.version is not Version.V0_3:
             headers["a2a-version"] = self.version.value
@@ -156,19 +172,19 @@ class Probe:
         if listed:
             headers[self.extension_header] = listed
         if not anonymous:
-            headers.update(self._proof.headers)
+            headers.update(self._credentials.headers)
         headers.update({name.replace("_", "-"): value for name, value in more.items()})
-        query = self._proof.query if not anonymous else dict[str, str]()
+        query = self._credentials.query if not anonymous else dict[str, str]()
         return CallOptions(headers, query, timeout=self.options.timeout, quiet=self.options.timeout)
 
     def message(self, text: str | None = None, **fields: Any) -> Message:
-        """A message with a fresh id, for the skill that is checked, if one is."""
-        metadata: JsonObject = {SKILL_KEY: self.place.skill} if self.place.skill else {}
+        """A message with a new id, for the skill that is checked, if any."""
+        metadata: JsonObject = {SKILL_KEY: self.endpoint.skill} if self.endpoint.skill else {}
         parts = (TextPart(text or self.options.text),)
         return Message(f"check-{uuid4()}", Role.USER, parts, metadata=metadata, **fields)
 
     def request(self, message: Message | None = None, **configuration: Any) -> r.SendMessageRequest:
-        """A send of a message that does not wait, where that can be said; in 0.1 the caller names the task."""
+        """A request to send a message without waiting, where the version has that; in 0.1 the caller names the task."""
         message = message or self.message()
         names_task = self.version is Version.V0_1
         configuration.setdefault("return_immediately", not names_task)
@@ -180,49 +196,49 @@ class Probe:
 
     # --- calls --------------------------------------------------------------------------------------------------------
 
-    async def call(self, operation: Operation, request: r.Request, sent: CallOptions | None = None) -> Any:
-        """Ask once. Raises what the transport raises, and Undecided when nothing comes in time."""
+    async def call(self, operation: Operation, request: r.Request, options: CallOptions | None = None) -> Any:
+        """Call once. Raises what the transport raises, and Undecided when no answer comes in time."""
         exchange = self._grpc_exchange(operation, request)
         try:
-            result = await self.patience.wait(self.transport.call(operation, request, sent or self.sent()))
+            result = await self.budget.wait(self.transport.call(operation, request, options or self.call_options()))
         except ParleyError as error:
             if exchange is not None:
                 exchange.received = refused(error, self.version)
             if isinstance(error, UnreachableError | Undecided):
-                self._remember_unanswered(request)
+                self._track_unanswered(request)
             raise
         if exchange is not None:
             exchange.received = cut(result_as_json(self.version, operation, result))
         if isinstance(result, Task) and operation is ops.SEND_MESSAGE:
-            self.remember(result)
+            self.track(result)
         return result
 
     async def refusal(
-        self, operation: Operation, request: r.Request, sent: CallOptions | None = None
+        self, operation: Operation, request: r.Request, options: CallOptions | None = None
     ) -> A2AError | None:
         """The error with which the server answers, or None if it answers with a result."""
         try:
             if operation.streams:
-                async with aclosing(self.events(operation, request, sent)) as events:
+                async with aclosing(self.events(operation, request, options)) as events:
                     async for event in events:
-                        self.remember(event)
+                        self.track(event)
                         break
             else:
-                await self.call(operation, request, sent)
+                await self.call(operation, request, options)
         except A2AError as error:
             return error
         return None
 
     async def events(
-        self, operation: Operation, request: r.Request, sent: CallOptions | None = None
+        self, operation: Operation, request: r.Request, options: CallOptions | None = None
     ) -> AsyncGenerator[StreamEvent]:
         """The events of a stream, until the server closes it."""
         exchange = self._grpc_exchange(operation, request)
         number = 0
-        async with aclosing(self.transport.stream(operation, request, sent or self.sent())) as received:
+        async with aclosing(self.transport.stream(operation, request, options or self.call_options())) as received:
             while True:
                 try:
-                    event = (await self.patience.wait(anext(received))).event
+                    event = (await self.budget.wait(anext(received))).event
                 except StopAsyncIteration:
                     return
                 if exchange is not None and len(exchange.received) < MAX_SHOWN:
@@ -232,14 +248,14 @@ class Probe:
                     raise Undecided(f"the stream has more than {MAX_EVENTS} events")
                 yield event
 
-    def _grpc_exchange(self, operation: Operation, request: r.Request) -> Exchange | None:
-        """gRPC is recorded as the JSON of its messages: their bytes tell nobody anything."""
+    def _grpc_exchange(self, operation: Operation, request: r.Request) -> RecordedExchange | None:
+        """Record gRPC as the JSON of its messages, because their bytes are not readable."""
         if self.binding is not Binding.GRPC:
             return None
         return self.recorder.begin(cut(request_as_json(self.version, operation, request)))
 
-    def remember(self, event: Any) -> None:
-        """Keep in mind what has to be cancelled in the end."""
+    def track(self, event: Any) -> None:
+        """Note a task that must be cancelled in the end."""
         task_id = event.id if isinstance(event, Task) else getattr(event, "task_id", None)
         status = getattr(event, "status", None)
         if task_id and status is not None and is_terminal(status.state):
@@ -247,8 +263,8 @@ class Probe:
         elif task_id and not isinstance(event, Message):
             self._started[task_id] = None
 
-    def _remember_unanswered(self, request: r.Request) -> None:
-        """Where the caller names the task, it knows what may be at work all the same."""
+    def _track_unanswered(self, request: r.Request) -> None:
+        """Note the task of an unanswered send, where the caller chose its id: it may run all the same."""
         if isinstance(request, r.SendMessageRequest) and request.caller_names_task and request.message.task_id:
             self._started[request.message.task_id] = None
 
@@ -260,60 +276,62 @@ class Probe:
             return msgspec.json.decode(DIALECTS[self.version].encode_request(operation, request))
         return msgspec.json.decode(encode_rest_request(self.version, operation, request).body)
 
-    async def raw(self, operation: Operation, members: JsonObject, sent: CallOptions | None = None) -> Answer:
-        """Ask with JSON that the codecs would not write. Over REST, `id` goes into the path and the rest of a GET into
-        the query."""
+    async def raw(self, operation: Operation, members: JsonObject, options: CallOptions | None = None) -> RawAnswer:
+        """Send JSON that the codecs would not write. Over REST, `id` goes into the path and the rest of a GET into the
+        query."""
         if self.binding is Binding.JSONRPC:
             body = jsonrpc.encode_request(b'"raw-1"', operation.methods[self.version], msgspec.json.encode(members))
-            return await self.post(body, sent, operation=operation)
+            return await self.post(body, options, operation=operation)
         parameters = {"id": str(members["id"])} if "{id}" in operation.routes[self.version].path else {}
         rest = {name: value for name, value in members.items() if name not in parameters}
         verb, path = build_path(operation, self.version, parameters=parameters, tenant=self.tenant)
         url = f"{self.interface.url.rstrip('/')}{path}"
         if verb == "GET":
             query = encode_query(cast(Any, rest))
-            return await self._exchange(verb, f"{url}?{query}" if query else url, b"", sent, operation)
-        return await self._exchange(verb, url, msgspec.json.encode(rest), sent, operation)
+            return await self._exchange(verb, f"{url}?{query}" if query else url, b"", options, operation)
+        return await self._exchange(verb, url, msgspec.json.encode(rest), options, operation)
 
-    async def post(self, body: bytes, sent: CallOptions | None = None, *, operation: Operation | None = None) -> Answer:
+    async def post(
+        self, body: bytes, options: CallOptions | None = None, *, operation: Operation | None = None
+    ) -> RawAnswer:
         """Post bytes to a JSON-RPC endpoint."""
-        return await self._exchange("POST", self.interface.url, body, sent, operation)
+        return await self._exchange("POST", self.interface.url, body, options, operation)
 
-    async def posted(self, body: bytes) -> Exchange:
-        """Post bytes to a JSON-RPC endpoint, whatever the answer may mean."""
-        return await self._said("POST", self.interface.url, body, self.sent())
+    async def posted(self, body: bytes) -> RecordedExchange:
+        """Post bytes to a JSON-RPC endpoint, and return the exchange without reading the answer."""
+        return await self._send_raw("POST", self.interface.url, body, self.call_options())
 
     async def _exchange(
-        self, verb: str, url: str, body: bytes, sent: CallOptions | None, operation: Operation | None
-    ) -> Answer:
-        answer = self._answer(await self._said(verb, url, body, sent or self.sent()))
+        self, verb: str, url: str, body: bytes, options: CallOptions | None, operation: Operation | None
+    ) -> RawAnswer:
+        answer = self._answer(await self._send_raw(verb, url, body, options or self.call_options()))
         if operation is ops.SEND_MESSAGE and answer.error is None:
-            self._remember_raw(answer.value)
+            self._track_raw(answer.value)
         return answer
 
-    async def _said(self, verb: str, url: str, body: bytes, sent: CallOptions) -> Exchange:
+    async def _send_raw(self, verb: str, url: str, body: bytes, options: CallOptions) -> RecordedExchange:
         kind = {"content-type": "application/json"} if body else {}
-        headers = {"accept": "application/json", **sent.headers, **kind}
-        await self.patience.wait(self.channel.exchange(verb, url, body, replace(sent, headers=headers)))
+        headers = {"accept": "application/json", **options.headers, **kind}
+        await self.budget.wait(self.channel.exchange(verb, url, body, replace(options, headers=headers)))
         return self.recorder.exchanges[-1]
 
-    def _answer(self, exchange: Exchange) -> Answer:
+    def _answer(self, exchange: RecordedExchange) -> RawAnswer:
         if self.binding is Binding.HTTP_JSON:
             if exchange.status >= 400:
-                return Answer(exchange, None, decode_rest_error(exchange.status, exchange.body))
-            return Answer(exchange, parsed(exchange.body), None)
+                return RawAnswer(exchange, None, decode_rest_error(exchange.status, exchange.body))
+            return RawAnswer(exchange, parsed(exchange.body), None)
         try:
             response = jsonrpc.decode_response(exchange.body)
         except PeerProtocolError as error:
             if exchange.status >= 400:
-                return Answer(exchange, None, decode_rest_error(exchange.status, exchange.body))
-            raise Broken(f"the answer is no JSON-RPC: {error}") from error
+                return RawAnswer(exchange, None, decode_rest_error(exchange.status, exchange.body))
+            raise Broken(f"the answer is not valid JSON-RPC: {error}") from error
         if response.error is not None:
-            return Answer(exchange, None, decode_error(self.version, response.error))
-        return Answer(exchange, parsed(response.result or b"null"), None)
+            return RawAnswer(exchange, None, decode_error(self.version, response.error))
+        return RawAnswer(exchange, parsed(response.result or b"null"), None)
 
-    def _remember_raw(self, value: JsonValue) -> None:
-        """A task that came of a request which should have been refused is to be cancelled all the same."""
+    def _track_raw(self, value: JsonValue) -> None:
+        """Note a task that was created by a raw request, which should have been refused."""
         inner = value.get("task", value) if isinstance(value, dict) else None
         id = inner.get("id") if isinstance(inner, dict) else None
         if isinstance(id, str):

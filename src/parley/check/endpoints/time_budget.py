@@ -1,4 +1,4 @@
-"""How long a place is worth waiting for: a bound on the whole, and a count of questions that nobody answered."""
+"""How long a check waits for one endpoint: a total time, and a count of requests without an answer."""
 
 from __future__ import annotations
 
@@ -13,43 +13,43 @@ from parley.protocol.errors import ParleyError
 T = TypeVar("T")
 
 
-class Patience:
-    """The patience that is left with one place."""
+class TimeBudget:
+    """The time that is left for one endpoint."""
 
-    def __init__(self, *, answer: float, place: float) -> None:
-        """`answer` are the seconds for one answer, `place` those for all."""
-        self._answer = answer
-        self._place = place
-        self._left = place
+    def __init__(self, *, per_answer: float, total: float) -> None:
+        """Both are seconds."""
+        self._per_answer = per_answer
+        self._total = total
+        self._left = total
         self.unanswered = 0
-        """Questions without an answer since the last one with."""
+        """Requests without an answer since the last answer."""
 
     @property
     def is_over(self) -> bool:
-        """Whether all the time is spent."""
+        """Whether no time is left."""
         return self._left <= 0
 
-    def forgive(self, seconds: float) -> None:
-        """Allow some more time, so that what was begun can be ended."""
+    def extend(self, seconds: float) -> None:
+        """Allow at least this much more time, to clean up."""
         self._left = max(self._left, seconds)
 
     async def wait(self, answer: Awaitable[T]) -> T:
-        """The answer, if it comes in time.
+        """Wait for an answer.
 
         Raises:
-            Undecided: it does not.
+            Undecided: it does not come in time.
             UnreachableError: the connection breaks.
         """
         clock = asyncio.get_running_loop().time
         begun = clock()
         self.unanswered += 1
         try:
-            async with asyncio.timeout(min(self._answer, max(self._left, 0))):
+            async with asyncio.timeout(min(self._per_answer, max(self._left, 0))):
                 came = await answer
         except (TimeoutError, TimedOutError) as error:
-            if self._left < self._answer:
-                raise Undecided(f"the {self._place:g} seconds for this place are over") from error
-            raise Undecided(f"nothing came within {self._answer:g} seconds") from error
+            if self._left < self._per_answer:
+                raise Undecided(f"the {self._total:g} seconds for this endpoint are over") from error
+            raise Undecided(f"no answer within {self._per_answer:g} seconds") from error
         except UnreachableError:
             raise
         except (ParleyError, StopAsyncIteration):

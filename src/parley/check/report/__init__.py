@@ -1,1 +1,1 @@
-"""Recording what was sent and received, and reporting it without secrets."""
+"""Records what a check sends and receives, and reports what it found, without secrets."""

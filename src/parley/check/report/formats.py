@@ -1,6 +1,6 @@
-"""Reports of a check: text for people, JSON and JUnit for programs, and one HTML page that needs nothing else.
+"""Formats of a report: text for people, JSON and JUnit for programs, and a self-contained HTML page.
 
-What a server sent is foreign text: it is escaped everywhere, and control characters are shown, not obeyed.
+What a server sent is escaped everywhere, and its control characters are replaced.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ from parley.check.rules import RULES
 _CONTROL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
 )
-"""What a terminal or a reader would obey, and what is no text: controls, ends of lines, turns of direction,
-halves of pairs."""
-BAD = (Verdict.FAILED, Verdict.WARNED)
+"""Control characters, line separators, bidirectional controls, and lone surrogates."""
+PROBLEMS = (Verdict.FAILED, Verdict.WARNED)
 _STYLES = {
     Verdict.PASSED: "green",
     Verdict.WARNED: "yellow",
@@ -34,19 +33,19 @@ _MARKS = {Verdict.PASSED: "✓", Verdict.WARNED: "!", Verdict.FAILED: "✗", Ver
 
 
 def printable(text: str) -> str:
-    """The text with every character replaced that is not for reading, except newlines and tabs."""
+    """The text with control characters replaced, except newlines and tabs."""
     return _CONTROL.sub("\ufffd", text)
 
 
 def summary(report: Report) -> str:
-    """The numbers, in a line."""
+    """The counts, on one line."""
     counts = ", ".join(f"{report.count(verdict)} {verdict}" for verdict in Verdict)
     return f"{counts}; {report.requests} requests in {report.seconds:.1f} s"
 
 
-def _by_place(report: Report) -> Iterator[tuple[str, list[Finding]]]:
-    for place in dict.fromkeys(finding.place for finding in report.findings):
-        yield place, [finding for finding in report.findings if finding.place == place]
+def _by_endpoint(report: Report) -> Iterator[tuple[str, list[Finding]]]:
+    for endpoint in dict.fromkeys(finding.endpoint for finding in report.findings):
+        yield endpoint, [finding for finding in report.findings if finding.endpoint == endpoint]
 
 
 def _counted(findings: list[Finding]) -> dict[Verdict, int]:
@@ -54,7 +53,7 @@ def _counted(findings: list[Finding]) -> dict[Verdict, int]:
 
 
 def _counts(findings: list[Finding]) -> str:
-    """The numbers of a place, and why nothing is known about it if there is one reason for that."""
+    """The counts of an endpoint, and the reason if all its cases are undecided for the same one."""
     counts = ", ".join(f"{number} {verdict}" for verdict, number in _counted(findings).items() if number)
     reasons = {finding.detail for finding in findings}
     is_open = all(finding.verdict is Verdict.UNDECIDED for finding in findings)
@@ -62,54 +61,54 @@ def _counts(findings: list[Finding]) -> str:
 
 
 def _said(finding: Finding) -> str:
-    """What the rule says that a finding is about."""
+    """What the rule says."""
     return finding.says or RULES[finding.rule].says
 
 
 def _specification(finding: Finding) -> str:
-    """The releases of A2A whose rule it is."""
+    """The releases of A2A that have the rule."""
     return f"A2A {' and '.join(RULES[finding.rule].versions)}"
 
 
 def _origin(report: Report) -> str:
-    """When it was checked, by what, and how."""
-    asked = "; ".join(f"{name}: {value}" for name, value in report.asked.items())
-    return f"{report.at or 'Checked'} by {report.made_by}{f' ({asked})' if asked else ''}"
+    """When the check ran, by which program, and with which options."""
+    options = "; ".join(f"{name}: {value}" for name, value in report.options.items())
+    return f"{report.at or 'Checked'} by {report.made_by}{f' ({options})' if options else ''}"
 
 
-def _gaps(report: Report) -> list[str]:
-    """What is to be said if not everything was tried, or something stood in the way of trying it."""
-    left = [f"Left before the end: {', '.join(report.left)}"] if report.left else []
+def _limitations(report: Report) -> list[str]:
+    """What limits the results: endpoints that were not checked to the end, and hints."""
+    incomplete = [f"Not checked to the end: {', '.join(report.incomplete)}"] if report.incomplete else []
     blocked = [f"Hardly anything could be decided: {', '.join(report.blocked)}"] if report.blocked else []
-    return [*left, *blocked, *(f"{number} undecided: {cure}" for cure, number in report.cures.items())]
+    return [*incomplete, *blocked, *(f"{number} undecided: {hint}" for hint, number in report.hints.items())]
 
 
 # --- text -------------------------------------------------------------------------------------------------------------
 
 INDENT = 6
-LINES, COLUMNS = 12, 300
-"""How much of a message the text shows; the other reports have more."""
+MAX_LINES, MAX_COLUMNS = 12, 300
+"""How much of a message the text shows; the other formats show more."""
 
 
 def print_text(report: Report, console: Console, *, everything: bool = False) -> None:
-    """Write a report for people: what is wrong, with its rule and what was said; all else only if wanted."""
+    """Print what is wrong, with the rule and the exchange; `everything` also prints the other findings."""
     _print(console, Text(f"{printable(report.agent)} at {printable(report.url)}", style="bold"))
     _print(console, Text(printable(_origin(report)), style="dim"))
-    for place, findings in _by_place(report):
+    for endpoint, findings in _by_endpoint(report):
         console.print()
-        _print(console, Text(printable(place), style="bold"), Text(f"({printable(_counts(findings))})", style="dim"))
+        _print(console, Text(printable(endpoint), style="bold"), Text(f"({printable(_counts(findings))})", style="dim"))
         for finding in findings:
-            if everything or finding.verdict in BAD:
+            if everything or finding.verdict in PROBLEMS:
                 _print_finding(finding, console)
     console.print()
-    is_bad = report.count(Verdict.FAILED) or report.left or report.blocked
+    is_bad = report.count(Verdict.FAILED) or report.incomplete or report.blocked
     _print(console, Text(summary(report), style="bold red" if is_bad else "bold green"))
-    for gap in _gaps(report):
-        _print(console, Text(f"  {printable(gap)}", style="red" if report.left or report.blocked else "dim"))
+    for line in _limitations(report):
+        _print(console, Text(f"  {printable(line)}", style="red" if report.incomplete or report.blocked else "dim"))
 
 
 def _print(console: Console, *texts: Text) -> None:
-    """Write a line; on a terminal it is broken where it must be, and left whole for other readers."""
+    """Print a line, which wraps only on a terminal."""
     console.print(*texts, soft_wrap=not console.is_terminal)
 
 
@@ -119,7 +118,7 @@ def _print_finding(finding: Finding, console: Console) -> None:
     _print(console, Text(head, style=style), Text(finding.case))
     if finding.detail:
         _print_below(Text(printable(finding.detail)), console)
-    if finding.verdict not in BAD:
+    if finding.verdict not in PROBLEMS:
         return
     _print_below(Text(f"The rule ({_specification(finding)}): {_said(finding)}", style="italic"), console)
     earlier = len(finding.exchanges) - 1
@@ -128,13 +127,13 @@ def _print_finding(finding: Finding, console: Console) -> None:
     for sent, received in finding.exchanges[-1:]:
         for mark, text in (("→", sent), ("←", received)):
             lines = [line for line in printable(text).splitlines() if line.strip()]
-            shown = [f"{line[:COLUMNS]}…" if len(line) > COLUMNS else line for line in lines[:LINES]]
-            for line in (*shown, *(["…"] if len(lines) > LINES else [])):
+            shown = [f"{line[:MAX_COLUMNS]}…" if len(line) > MAX_COLUMNS else line for line in lines[:MAX_LINES]]
+            for line in (*shown, *(["…"] if len(lines) > MAX_LINES else [])):
                 _print_below(Text(f"{mark} {line}", style="dim"), console)
 
 
 def _print_below(text: Text, console: Console) -> None:
-    """Write what belongs to a finding below its head; lines are broken on a terminal, and left to other readers."""
+    """Print a detail below its finding, which wraps only on a terminal."""
     if console.is_terminal:
         console.print(Padding(text, (0, 0, 0, INDENT), expand=False))
     else:
@@ -145,17 +144,17 @@ def _print_below(text: Text, console: Console) -> None:
 
 
 def as_json(report: Report) -> bytes:
-    """The report as JSON; each finding has what its rule says."""
+    """The report as JSON; each finding quotes its rule."""
     findings = [
         {
             "rule": finding.rule,
             "specification": _specification(finding),
             "says": _said(finding),
             "case": finding.case,
-            "place": finding.place,
+            "endpoint": finding.endpoint,
             "verdict": finding.verdict,
             "detail": finding.detail,
-            "cure": finding.cure or None,
+            "hint": finding.hint or None,
             "seconds": finding.seconds,
             "exchanges": [{"sent": sent, "received": received} for sent, received in finding.exchanges],
         }
@@ -166,34 +165,34 @@ def as_json(report: Report) -> bytes:
         "agent": report.agent,
         "at": report.at,
         "made_by": report.made_by,
-        "options": report.asked,
-        "places": report.places,
-        "left": report.left,
+        "options": report.options,
+        "endpoints": report.endpoints,
+        "incomplete": report.incomplete,
         "blocked": report.blocked,
-        "cures": report.cures,
+        "hints": report.hints,
         "requests": report.requests,
         "seconds": report.seconds,
         "counts": {verdict.value: report.count(verdict) for verdict in Verdict},
         "findings": findings,
     }
-    return json.dumps(whole, indent=2).encode()  # ASCII, so that half a surrogate pair does no harm
+    return json.dumps(whole, indent=2).encode()  # ASCII, which can also hold a lone surrogate
 
 
 def as_junit(report: Report) -> bytes:
-    """The report for CI: a suite per place, a test per case.
+    """The report for CI: a suite per endpoint, a test per case.
 
-    Undecided is skipped, a warning is output, and a place that was left before the end, or where hardly anything could
-    be decided, is an error.
+    Undecided is skipped, a warning is output, and an endpoint that was not checked to the end, or where hardly anything
+    could be decided, is an error.
     """
     root = ElementTree.Element("testsuites", {"name": "parley check", "time": f"{report.seconds:.3f}"})
-    facts = {"url": report.url, "agent": report.agent, "at": report.at, "made_by": report.made_by, **report.asked}
-    for place, findings in _by_place(report):
+    facts = {"url": report.url, "agent": report.agent, "at": report.at, "made_by": report.made_by, **report.options}
+    for endpoint, findings in _by_endpoint(report):
         counted = _counted(findings)
-        gap = "it was left before the end" if place in report.left else ""
-        if place in report.blocked:
-            gap = next(finding.cure for finding in findings if finding.cure)
+        gap = "the check ended early" if endpoint in report.incomplete else ""
+        if endpoint in report.blocked:
+            gap = next(finding.hint for finding in findings if finding.hint)
         attributes = {
-            "name": printable(place),
+            "name": printable(endpoint),
             "tests": str(len(findings) + bool(gap)),
             "failures": str(counted[Verdict.FAILED]),
             "errors": str(int(bool(gap))),
@@ -209,15 +208,17 @@ def as_junit(report: Report) -> bytes:
         for finding in findings:
             _add_test(suite, finding)
         if gap:
-            test = ElementTree.SubElement(suite, "testcase", name="The place is visited to the end", classname="places")
-            ElementTree.SubElement(test, "error", message=printable(gap), type="left")
+            test = ElementTree.SubElement(
+                suite, "testcase", name="The endpoint is checked to the end", classname="endpoints"
+            )
+            ElementTree.SubElement(test, "error", message=printable(gap), type="incomplete")
     return ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
 
 
 def _add_test(suite: ElementTree.Element, finding: Finding) -> None:
     attributes = {
         "name": printable(f"{finding.rule} {finding.case}"),
-        "classname": printable(finding.place),
+        "classname": printable(finding.endpoint),
         "time": f"{finding.seconds:.3f}",
     }
     test = ElementTree.SubElement(suite, "testcase", attributes)
@@ -255,39 +256,40 @@ blockquote{margin:.4rem 0;padding-left:.8rem;border-left:2px solid var(--dim);fo
 pre{background:var(--back);padding:.6rem;overflow:auto;white-space:pre-wrap;overflow-wrap:anywhere;max-height:24rem}
 """
 
-_GROUPED = (Verdict.UNDECIDED, Verdict.PASSED)
-"""Verdicts that few readers look at: each is folded away as a whole."""
+_COLLAPSED = (Verdict.UNDECIDED, Verdict.PASSED)
+"""Verdicts that few readers look at: each is collapsed as a group."""
 
 
 def as_html(report: Report) -> bytes:
-    """The report as one page, without scripts and without anything from elsewhere."""
-    places = list(_by_place(report))
+    """The report as one page, without scripts and without external resources."""
+    endpoints = list(_by_endpoint(report))
     anchors = {id(finding): f"failure-{number}" for number, finding in enumerate(_failures(report))}
-    title = f"A2A check of {_safe(report.agent)}"
-    tone = "failed" if report.left or report.blocked else "undecided"
+    title = f"A2A check of {_escaped(report.agent)}"
+    tone = "failed" if report.incomplete or report.blocked else "undecided"
     page = [
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">',
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
         '<meta name="viewport" content="width=device-width,initial-scale=1">',
         f"<title>{title}</title><style>{_STYLE}</style></head>",
         f"<body><header><h1>{title}</h1>",
-        f"<p>{_safe(report.url)}</p>",
-        f"<p>{_safe(_origin(report))}</p>",
-        f"<p><strong>{_safe(summary(report))}</strong></p>",
-        *(f'<p><b class="{tone}">{_safe(gap)}</b></p>' for gap in _gaps(report)),
+        f"<p>{_escaped(report.url)}</p>",
+        f"<p>{_escaped(_origin(report))}</p>",
+        f"<p><strong>{_escaped(summary(report))}</strong></p>",
+        *(f'<p><b class="{tone}">{_escaped(gap)}</b></p>' for gap in _limitations(report)),
         "</header><main>",
         _html_failures(report, anchors),
-        _html_overview(places),
-        *(_html_place(index, place, findings, anchors) for index, (place, findings) in enumerate(places)),
+        _html_overview(endpoints),
+        *(_html_endpoint(index, endpoint, findings, anchors) for index, (endpoint, findings) in enumerate(endpoints)),
         "</main></body></html>",
     ]
     return "\n".join(part for part in page if part).encode()
 
 
 def _html_failures(report: Report, anchors: Mapping[int, str]) -> str:
-    """Every failure in a line that leads to it."""
+    """A link to every failure."""
     rows = [
-        f'<li><a href="#{anchors[id(finding)]}">{_safe(finding.rule)} {_safe(finding.case)}</a>: {_safe(finding.place)}'
+        f'<li><a href="#{anchors[id(finding)]}">{_escaped(f"{finding.rule} {finding.case}")}</a>: '
+        + _escaped(finding.endpoint)
         for finding in _failures(report)
     ]
     return "\n".join(["<section><h2>Failures</h2><ul>", *rows, "</ul></section>"]) if rows else ""
@@ -297,23 +299,23 @@ def _failures(report: Report) -> list[Finding]:
     return [finding for finding in report.findings if finding.verdict is Verdict.FAILED]
 
 
-def _html_overview(places: list[tuple[str, list[Finding]]]) -> str:
+def _html_overview(endpoints: list[tuple[str, list[Finding]]]) -> str:
     heads = "".join(f'<th scope="col">{verdict}</th>' for verdict in Verdict)
     rows = "\n".join(
-        f'<tr><th scope="row"><a href="#place-{index}">{_safe(place)}</a></th>'
+        f'<tr><th scope="row"><a href="#endpoint-{index}">{_escaped(endpoint)}</a></th>'
         + "".join(f'<td class="n">{number}</td>' for number in _counted(findings).values())
         + "</tr>"
-        for index, (place, findings) in enumerate(places)
+        for index, (endpoint, findings) in enumerate(endpoints)
     )
-    return f'<table><thead><tr><th scope="col">place</th>{heads}</tr></thead>\n<tbody>{rows}</tbody></table>'
+    return f'<table><thead><tr><th scope="col">endpoint</th>{heads}</tr></thead>\n<tbody>{rows}</tbody></table>'
 
 
-def _html_place(index: int, place: str, findings: list[Finding], anchors: Mapping[int, str]) -> str:
-    """What is wrong first, and open; the rest folded."""
-    parts = [f'<section id="place-{index}"><h2>{_safe(place)}</h2>']
-    for verdict in (Verdict.FAILED, Verdict.WARNED, *_GROUPED):
+def _html_endpoint(index: int, endpoint: str, findings: list[Finding], anchors: Mapping[int, str]) -> str:
+    """The findings of one endpoint: failures first and open, the rest collapsed."""
+    parts = [f'<section id="endpoint-{index}"><h2>{_escaped(endpoint)}</h2>']
+    for verdict in (Verdict.FAILED, Verdict.WARNED, *_COLLAPSED):
         same = "\n".join(_html_finding(finding, anchors) for finding in findings if finding.verdict is verdict)
-        if same and verdict in _GROUPED:
+        if same and verdict in _COLLAPSED:
             number = _counted(findings)[verdict]
             same = f'<details><summary><b class="{verdict}">{number} {verdict}</b></summary>{same}</details>'
         parts.append(same)
@@ -322,18 +324,18 @@ def _html_place(index: int, place: str, findings: list[Finding], anchors: Mappin
 
 def _html_finding(finding: Finding, anchors: Mapping[int, str]) -> str:
     exchanges = "".join(
-        f"\n<p>Sent</p><pre tabindex=0>{_safe(sent)}</pre><p>Came back</p><pre tabindex=0>{_safe(received)}</pre>"
+        f"\n<p>Sent</p><pre tabindex=0>{_escaped(sent)}</pre><p>Received</p><pre tabindex=0>{_escaped(received)}</pre>"
         for sent, received in finding.exchanges
     )
     is_open = f' open id="{anchors[id(finding)]}"' if finding.verdict is Verdict.FAILED else ""
     verdict = finding.verdict
     return (
         f'<details class="{verdict}"{is_open}>'
-        f'<summary><b class="{verdict}">{_safe(finding.rule)} {verdict}</b> {_safe(finding.case)}</summary>'
-        f"<p>{_safe(finding.detail)}</p><blockquote>{_safe(_said(finding))} "
-        f"({_safe(_specification(finding))})</blockquote>{exchanges}</details>"
+        f'<summary><b class="{verdict}">{_escaped(finding.rule)} {verdict}</b> {_escaped(finding.case)}</summary>'
+        f"<p>{_escaped(finding.detail)}</p><blockquote>{_escaped(_said(finding))} "
+        f"({_escaped(_specification(finding))})</blockquote>{exchanges}</details>"
     )
 
 
-def _safe(text: str) -> str:
+def _escaped(text: str) -> str:
     return html.escape(printable(text))

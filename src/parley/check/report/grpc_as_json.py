@@ -1,6 +1,6 @@
-"""What goes over gRPC as people can read it: the ProtoJSON of the messages, in the spelling of their version.
+"""Shows gRPC messages as ProtoJSON, as their version spells it.
 
-It needs the extra `grpc`, like gRPC itself, and so is imported by nobody before something has to be written down.
+This needs the extra `grpc`, so protobuf is imported only when a message is recorded.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 
 def request_as_json(version: Version, operation: Operation, request: Request) -> str:
-    """A request, after the method that it is for."""
+    """The method and the request."""
     dialect = _dialect(version)
     try:
         return f"gRPC {dialect.rpc(operation).path}\n\n{_json(dialect.encode_request(operation, request))}"
-    except ParleyError as error:  # the call itself will say so
+    except ParleyError as error:  # the call itself raises it
         return f"gRPC {operation.name}\n\n({error})"
 
 
 def result_as_json(version: Version, operation: Operation, result: Any) -> str:
-    """An answer, written again from what was read: what its reader does not know is not shown."""
+    """A result, encoded again after decoding: unknown fields are not shown."""
     try:
         return _json(_dialect(version).encode_result(operation, result))
     except ParleyError as error:
@@ -35,7 +35,7 @@ def result_as_json(version: Version, operation: Operation, result: Any) -> str:
 
 
 def event_as_json(version: Version, event: StreamEvent) -> str:
-    """An event of a stream, in a line."""
+    """An event of a stream, on one line."""
     try:
         return _json(_dialect(version).encode_event(event), indent=None)
     except ParleyError as error:
@@ -43,7 +43,7 @@ def event_as_json(version: Version, event: StreamEvent) -> str:
 
 
 def refused(error: ParleyError, version: Version) -> str:
-    """An error: as the status that stands for it, if it is the agent's."""
+    """An error, with its gRPC status if the agent sent it."""
     if not isinstance(error, A2AError):
         return f"{type(error).__name__}: {error}"
     status = error.row.grpc if version is Version.V1_0 else error.row.grpc_0_3

@@ -1,38 +1,38 @@
-"""What passes between a check and a server, written down. What is secret in it, `concealing` hides from reports."""
+"""Records the requests and replies of a check. `redaction` removes secrets from them before they are reported."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from parley.check.findings import Exchange, Undecided, cut
+from parley.check.findings import RecordedExchange, Undecided, cut
 from parley.network.http import HttpNetwork, HttpRequest, HttpResponse
 
 MAX_RECORDED = 16 * 1024 * 1024
-"""Bytes of a body that are kept for cases to look at."""
+"""Bytes of a body that are kept for cases."""
 
 SHOWN = ("content-type", "accept", "a2a-version", "a2a-extensions", "x-a2a-extensions", "authorization")
-"""Headers that are worth seeing in a report."""
+"""Headers of a request that a report shows."""
 
 
 class Recorder:
-    """What was sent and received since a case began, and how much in all."""
+    """The exchanges of the current case, and the number of requests in all."""
 
     def __init__(self, *, max_requests: int) -> None:
-        self.exchanges: list[Exchange] = []
+        self.exchanges: list[RecordedExchange] = []
         self.requests = 0
-        self.left = max_requests
+        self.requests_left = max_requests
 
-    def begin(self, sent: str) -> Exchange:
-        """Record a request. Raises Undecided when there were enough."""
-        if self.left <= 0:
-            raise Undecided("the check has sent as many requests as it allows itself")
-        self.left -= 1
+    def begin(self, sent: str) -> RecordedExchange:
+        """Record a request. Raises Undecided when the limit is reached."""
+        if self.requests_left <= 0:
+            raise Undecided("the check has reached its limit of requests")
+        self.requests_left -= 1
         self.requests += 1
-        exchange = Exchange(sent)
+        exchange = RecordedExchange(sent)
         self.exchanges.append(exchange)
         return exchange
 
-    def begin_http(self, request: HttpRequest) -> Exchange:
+    def begin_http(self, request: HttpRequest) -> RecordedExchange:
         """Record a request over HTTP."""
         headers = {name.lower(): value for name, value in request.headers.items()}
         lines = [f"{name}: {headers[name]}" for name in SHOWN if name in headers]
@@ -41,9 +41,9 @@ class Recorder:
 
 
 class _Tee:
-    """A reply that is written down as it is read."""
+    """A reply that is recorded while it is read."""
 
-    def __init__(self, response: HttpResponse, exchange: Exchange) -> None:
+    def __init__(self, response: HttpResponse, exchange: RecordedExchange) -> None:
         self._response = response
         self._exchange = exchange
 
@@ -66,14 +66,14 @@ class _Tee:
 
 
 class RecordedNetwork:
-    """Sends over a network and writes down what passes."""
+    """Sends over a network, and records requests and replies."""
 
     def __init__(self, network: HttpNetwork, recorder: Recorder) -> None:
         self._network = network
         self._recorder = recorder
 
     async def send(self, request: HttpRequest, deadline: float) -> HttpResponse:
-        """Send a request; the reply's body is recorded as it is read."""
+        """Send a request; the body of the reply is recorded while it is read."""
         exchange = self._recorder.begin_http(request)
         response = await self._network.send(request, deadline)
         exchange.status = response.status

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from parley.check.card_faults import lacks, looks_like, repeated_skills, undeclared_schemes
+from parley.check.card_faults import intended_version, missing_members, repeated_skills, undeclared_schemes
 from parley.cli.options.client import AsJson, Calling, HowToCall
 from parley.cli.options.groups import unfolded
 from parley.cli.output.exit_codes import DONE, REFUSED, run
@@ -92,7 +92,7 @@ async def _card(how: Calling) -> AgentCard:
 
 
 async def _explained(error: PeerProtocolError, target: str, connections: Connections) -> PeerProtocolError:
-    """The same error with the place of the card and all that it lacks: its reader stops at the first fault."""
+    """The same error with the URL of the card and all members that it lacks: a decoder stops at the first fault."""
     from parley.client.discovery.discovery import places
     from parley.client.transports.transport import CallOptions
 
@@ -103,9 +103,9 @@ async def _explained(error: PeerProtocolError, target: str, connections: Connect
             value: Any = msgspec.json.decode(reply.body) if reply.status == 200 else None
             if isinstance(value, dict):
                 members = cast(dict[str, Any], value)
-                missing = ", ".join(lacks(members, looks_like(members, reply.body)))
-                lacking = f"; it lacks {missing}" if missing else ""
-                return PeerProtocolError(f"The card at {url.partition('?')[0]} is not in order: {error}{lacking}")
+                missing = ", ".join(missing_members(members, intended_version(members, reply.body)))
+                also = f"; it lacks {missing}" if missing else ""
+                return PeerProtocolError(f"The card at {url.partition('?')[0]} is not in order: {error}{also}")
     return error
 
 

@@ -1,4 +1,4 @@
-"""`parley check`: whether any A2A server keeps the rules, as a caller sees it."""
+"""`parley check`: checks whether an A2A server follows the specification."""
 
 from __future__ import annotations
 
@@ -22,15 +22,14 @@ from parley.protocol.versions import Version
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from parley.check.endpoint_check import Tell
+    from parley.check.endpoint_check import OnProgress
     from parley.check.findings import Report
     from parley.client.discovery.signatures import SignaturePolicy
 
 SPINNER = 3
-"""Columns that the moving sign takes."""
+"""Columns of the spinner."""
 TIMEOUT = 30.0
-"""Seconds. A person waits for the end of a check; an agent that is slower leaves its rules undecided."""
-
+"""Seconds. A person waits for the check to end; the rules of a slower agent stay undecided."""
 
 _ADDRESS = re.compile(r"https?:/|[\w.-]+:\d+(/|$)")
 STANDARD_OUTPUT = Path("-")
@@ -43,20 +42,20 @@ def _named(ids: list[str] | None) -> list[str] | None:
 
 
 def _file(path: Path | None) -> Path | None:
-    """Where a report goes. Other commands have `--json` without a file, so a URL is easily given for one.
+    """The file of a report. Other commands have `--json` without a file, so users may put the URL there.
 
     Raises:
-        BadParameter: it is an address, or in no directory.
+        BadParameter: it is a URL, or its directory does not exist.
     """
     if path is not None and _ADDRESS.match(path.as_posix()):
-        raise typer.BadParameter("It takes a file, or - for standard output: parley check URL --json report.json")
+        raise typer.BadParameter("Expected a file, or - for standard output: parley check URL --json report.json")
     if path is not None and not path.parent.is_dir():
         raise typer.BadParameter(f"There is no directory {path.parent}.")
     return path
 
 
 def _report(help: str) -> Any:
-    """An option for a report in a file."""
+    """An option that names the file of a report."""
     return typer.Option(metavar="FILE", dir_okay=False, allow_dash=True, callback=_file, help=help)
 
 
@@ -65,11 +64,11 @@ def check(
     json: Annotated[Path | None, _report("Write a JSON report; - writes it instead of the text.")] = None,
     junit: Annotated[Path | None, _report("Write a JUnit report.")] = None,
     html: Annotated[Path | None, _report("Write an HTML page.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Show what passed and what is undecided, too.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Also show what passed and what is undecided.")] = False,
     only: Annotated[
         list[str] | None, typer.Option(metavar="RULE", help="Check this rule only, such as G1.16; repeatable.")
     ] = None,
-    message: Annotated[str, typer.Option(metavar="TEXT", help="What to say to the agent.")] = "Hello",
+    message: Annotated[str, typer.Option(metavar="TEXT", help="The message to send to the agent.")] = "Hello",
     skill: Annotated[
         list[str] | None,
         typer.Option(
@@ -87,7 +86,7 @@ def check(
     ] = None,
     keys_from: Annotated[
         list[str] | None,
-        typer.Option(metavar="HOST", help="Take such keys from this host, if the card says so; repeatable."),
+        typer.Option(metavar="HOST", help="Fetch keys from this host, if the card refers to it; repeatable."),
     ] = None,
     binding: Annotated[
         list[Binding] | None, typer.Option(case_sensitive=False, help="Only this binding; repeatable.")
@@ -104,19 +103,19 @@ def check(
         float, typer.Option(metavar="SECONDS", min=0.1, help="How long to wait for any answer.")
     ] = TIMEOUT,
 ) -> None:
-    """Check whether an A2A server keeps the rules of the specification.
+    """Check whether an A2A server follows the specification.
 
-    Every version and binding of its card is tried, as any caller could. What cannot be decided from outside, or not
-    with this agent, is reported as undecided and never as passed. The agent gets about twenty messages per binding;
-    tasks that have not ended are cancelled. Credentials, and logins of parley login, are used and never reported.
+    The check calls every version and binding that the card declares. What no caller can observe, or not with this
+    agent, is reported as undecided and never as passed. The agent gets about twenty messages per binding; tasks that
+    have not ended are cancelled. Credentials, also those of parley login, are used and never reported.
 
     \b
     Exit codes:
       0    no rule is broken
-      1    one is
-      2    the command was asked wrongly
-      3    no server, no card, or not to the end: it went away, is too slow,
-           or kept most from being decided, for a reason that is told
+      1    a rule is broken
+      2    invalid arguments
+      3    no server, no card, or an incomplete check: the server stopped
+           answering, was too slow, or the report has hints for most cases
       130  interrupted by Ctrl+C
 
     \b
@@ -125,7 +124,7 @@ def check(
       parley check http://localhost:8080 --binding grpc --all
       parley check https://agent.example --token "$TOKEN" --html report.html
     """
-    from parley.check.options import Options
+    from parley.check.options import CheckOptions
     from parley.check.report.formats import as_html, as_json, as_junit
     from parley.check.rules import RULES
     from parley.check.run import check as run_check
@@ -136,7 +135,7 @@ def check(
         raise typer.BadParameter(f"There is no rule {', '.join(unknown)}.", param_hint="--only")
     wanted = ((json, as_json), (junit, as_junit), (html, as_html))
     reports = {path: encode for path, encode in wanted if path is not None}
-    options = Options(
+    options = CheckOptions(
         timeout=timeout,
         credentials=how.credentials(),
         tls=how.tls,
@@ -158,45 +157,45 @@ def _signatures(card_keys: Path | None, keys_from: Collection[str]) -> Signature
         keys = read_key_set(card_keys.read_bytes()) if card_keys is not None else {}
         return SignaturePolicy(keys=keys, jwks_hosts=tuple(keys_from))
     except (ParleyError, OSError) as error:
-        raise typer.BadParameter(f"They cannot be used: {error}", param_hint="--card-keys") from error
+        raise typer.BadParameter(f"The keys cannot be used: {error}", param_hint="--card-keys") from error
 
 
 @contextmanager
-def progress(console: Console) -> Generator[Tell]:
-    """Tells where the check is: on a terminal in one line that moves, else in a line per place."""
-    places: dict[str, None] = {}
+def progress(console: Console) -> Generator[OnProgress]:
+    """Shows the progress: on a terminal with a spinner, otherwise with a line per endpoint."""
+    endpoints: dict[str, None] = {}
     if not console.is_terminal or console.is_dumb_terminal:
 
-        def tell_place(place: str, case: str) -> None:
-            if place not in places:
-                places[place] = None
-                console.print(f"Checking {harmless_line(place)} …", markup=False, highlight=False, soft_wrap=True)
+        def print_endpoint(endpoint: str, case: str) -> None:
+            if endpoint not in endpoints:
+                endpoints[endpoint] = None
+                console.print(f"Checking {harmless_line(endpoint)} …", markup=False, highlight=False, soft_wrap=True)
 
-        yield tell_place
+        yield print_endpoint
         return
     with console.status("Looking for the card …") as status:
 
-        def tell_case(place: str, case: str) -> None:
+        def show_case(endpoint: str, case: str) -> None:
             from rich.text import Text
 
-            text = Text(f"{harmless_line(place)}  {case}", style="dim")
+            text = Text(f"{harmless_line(endpoint)}  {case}", style="dim")
             text.truncate(console.width - SPINNER, overflow="ellipsis")
             status.update(text)
 
-        yield tell_case
+        yield show_case
 
 
 async def _reported(
     checking: Callable[..., Awaitable[Report]], reports: Mapping[Path, Callable[[Report], bytes]], *, everything: bool
 ) -> int:
-    """Check, tell of it wherever that is wanted, and give the exit code."""
+    """Run the check, write the reports, and return the exit code."""
     from rich.console import Console
 
     from parley.check.findings import Verdict
     from parley.check.report.formats import print_text
 
-    with progress(Console(stderr=True)) as tell:
-        report = await checking(tell=tell)
+    with progress(Console(stderr=True)) as on_progress:
+        report = await checking(on_progress=on_progress)
     for path, encode in reports.items():
         if path == STANDARD_OUTPUT:
             typer.echo(encode(report))
@@ -206,4 +205,4 @@ async def _reported(
         print_text(report, Console(), everything=everything)
     if report.count(Verdict.FAILED):
         return REFUSED
-    return UNREACHABLE if report.left or report.blocked else DONE
+    return UNREACHABLE if report.incomplete or report.blocked else DONE
