@@ -90,7 +90,7 @@ def _nested_push(request: r.CreatePushConfigRequest) -> r.CreatePushConfigReques
 
 
 def _card_0_3(card: c.AgentCard, *versions: str, written: str) -> c.AgentCard:
-    interfaces = dict.fromkeys((i.url, i.binding) for i in interfaces_for(card, *versions))
+    interfaces = dict.fromkeys((i.url, i.binding) for i in interfaces_for(card.interfaces, *versions))
     return structs.replace(card, interfaces=tuple(c.AgentInterface(url, b, written) for url, b in interfaces))
 
 

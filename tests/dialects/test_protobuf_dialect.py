@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from parley.dialects.protobuf_dialect import MAX_DEPTH, ProtobufDialect
+from parley.dialects.protobuf_dialect import ProtobufDialect
 from parley.dialects.protobuf_pool import message_class, parse_reply, parse_request
 from parley.dialects.protobuf_v0_3 import DIALECT as V0_3
 from parley.dialects.protobuf_v1_0 import DIALECT as V1_0
+from parley.dialects.protobuf_values import MAX_DEPTH
 from parley.protocol import operations as ops
 from parley.protocol import requests as r
 from parley.protocol.errors import (

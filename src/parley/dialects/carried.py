@@ -7,8 +7,10 @@ metadata used one of the keys itself.
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from parley.protocol.jsonvalue import JsonObject, JsonValue
-from parley.protocol.messages import DataPart, Part
+from parley.protocol.messages import DataPart, Message, Part
 
 MEDIA_TYPE = "parley.mediaType"
 """The media type of a text or data part, before 1.0."""
@@ -65,6 +67,20 @@ def unload_part(metadata: JsonObject) -> tuple[str | None, str | None, JsonObjec
     media_type, metadata = unload_text(metadata, MEDIA_TYPE)
     filename, metadata = unload_text(metadata, FILENAME)
     return media_type, filename, metadata
+
+
+def carry_references(message: Message) -> Message:
+    """The message with the tasks it refers to in its metadata, for want of a field."""
+    if not message.reference_task_ids:
+        return message
+    metadata = carry(message.metadata, {REFERENCE_TASK_IDS: list(message.reference_task_ids)})
+    return structs.replace(message, metadata=metadata, reference_task_ids=())
+
+
+def unload_references(message: Message) -> Message:
+    """The message that `carry_references` changed."""
+    references, metadata = unload_texts(message.metadata, REFERENCE_TASK_IDS)
+    return structs.replace(message, metadata=metadata, reference_task_ids=references) if references else message
 
 
 def wrap_data(part: DataPart) -> tuple[JsonObject, JsonObject]:

@@ -282,7 +282,7 @@ def _relax_struct(value: dict[str, JsonValue], schema: inspect.StructType, toler
     fields = {field.encode_name: field for field in schema.fields}
     relaxed: dict[str, Any] = {}
     for given, child in value.items():
-        name = given if given in fields or tolerance.enums is None else _camel_case(given)
+        name = given if given in fields or tolerance.enums is None else camel_case(given)
         field = fields.get(name)
         if field is None or (name != given and name in value):
             continue
@@ -292,7 +292,8 @@ def _relax_struct(value: dict[str, JsonValue], schema: inspect.StructType, toler
     return relaxed
 
 
-def _camel_case(name: str) -> str:
+def camel_case(name: str) -> str:
+    """A name as JSON writes it: `task_id` → `taskId`."""
     first, *rest = name.split("_")
     return first + "".join(word[:1].upper() + word[1:] for word in rest)
 

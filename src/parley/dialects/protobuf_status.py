@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from google.protobuf.message import DecodeError
 
-from parley.dialects.protobuf_dialect import Fields
 from parley.dialects.protobuf_pool import ProtoMessage, message_class
+from parley.dialects.protobuf_table import Fields
 from parley.protocol import errors as e
 
 GRPC_CODES = {

@@ -5,7 +5,7 @@ Spec: the 0.1 documents with their JSON schema.
 
 from __future__ import annotations
 
-from msgspec import Struct, field, structs
+from msgspec import Struct, field
 
 from parley.dialects.dialect import Codec
 from parley.dialects.fields import NonEmpty, Reader, always_list, always_text
@@ -128,7 +128,7 @@ def decode_card(card: WireCard) -> c.AgentCard:
 def url_for(card: c.AgentCard) -> str:
     """The one endpoint of a card in 0.1, which speaks JSON-RPC alone: that of the oldest version, if there is any."""
     speak = [interface for interface in card.interfaces if interface.binding == c.Binding.JSONRPC]
-    fitting = interfaces_for(structs.replace(card, interfaces=tuple(speak) or card.interfaces[:1]), "0.1", "0.2", "0.3")
+    fitting = interfaces_for(tuple(speak) or card.interfaces[:1], "0.1", "0.2", "0.3")
     return fitting[0].url if fitting else ""
 
 

@@ -34,7 +34,7 @@ def encode_card(card: AgentCard) -> WireCard:
     A requirement that names mutual TLS goes with it: a reader could not meet it.
     """
     wire = encode_card_0_3(card)
-    interfaces = interfaces_for(card, "0.2", "0.3", "0.1")
+    interfaces = interfaces_for(card.interfaces, "0.2", "0.3", "0.1")
     if interfaces:
         wire.url, wire.preferred_transport = interfaces[0].url, interfaces[0].binding
     wire.additional_interfaces = [WireInterface(i.url, i.binding) for i in interfaces] or None

@@ -122,14 +122,14 @@ class WireCard(Wire):
 # --- interfaces -------------------------------------------------------------------------------------------------------
 
 
-def interfaces_for(card: c.AgentCard, *versions: str) -> list[c.AgentInterface]:
-    """The card's interfaces of the first of these versions it has any of, or all if it has none.
+def interfaces_for(interfaces: tuple[c.AgentInterface, ...], *versions: str) -> list[c.AgentInterface]:
+    """The interfaces of a card of the first of these versions that it has any of, or all if it has none.
 
     The first is the main one of a card before 1.0: JSON-RPC, if it is there, because readers of that time try nothing
     else.
     """
-    by_version = ([face for face in card.interfaces if face.version == version] for version in versions)
-    chosen = next(filter(None, by_version), list(card.interfaces))
+    by_version = ([face for face in interfaces if face.version == version] for version in versions)
+    chosen = next(filter(None, by_version), list(interfaces))
     main = next((face for face in chosen if face.binding == c.Binding.JSONRPC), None)
     return chosen if main is None else [main, *(face for face in chosen if face is not main)]
 
@@ -290,7 +290,7 @@ def decode_card(card: WireCard, *, unstated: Version = Version.V0_3) -> c.AgentC
 
 def encode_card(card: c.AgentCard) -> WireCard:
     """A card in 0.3, with the interfaces that speak it."""
-    interfaces = interfaces_for(card, "0.3", "0.2", "0.1")
+    interfaces = interfaces_for(card.interfaces, "0.3", "0.2", "0.1")
     given = card.capabilities
     return WireCard(
         name=card.name,

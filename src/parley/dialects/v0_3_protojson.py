@@ -14,11 +14,10 @@ from msgspec import Meta, Struct, field, structs
 
 from parley.dialects import v0_3, v1_0
 from parley.dialects.carried import (
-    REFERENCE_TASK_IDS,
-    carry,
     carry_part,
+    carry_references,
     unload_part,
-    unload_texts,
+    unload_references,
     unwrap_data,
     wrap_data,
 )
@@ -245,20 +244,6 @@ def encode_part(part: m.Part) -> WirePart:
     else:
         file = WireFile(part.url, None, part.media_type, part.filename)
     return WirePart(file=file, metadata=part.metadata or None)
-
-
-def carry_references(message: m.Message) -> m.Message:
-    """The message with the tasks it refers to in its metadata, for want of a field."""
-    if not message.reference_task_ids:
-        return message
-    metadata = carry(message.metadata, {REFERENCE_TASK_IDS: list(message.reference_task_ids)})
-    return structs.replace(message, metadata=metadata, reference_task_ids=())
-
-
-def unload_references(message: m.Message) -> m.Message:
-    """The message that `carry_references` changed."""
-    references, metadata = unload_texts(message.metadata, REFERENCE_TASK_IDS)
-    return structs.replace(message, metadata=metadata, reference_task_ids=references) if references else message
 
 
 STATES: dict[str, TaskState] = {
