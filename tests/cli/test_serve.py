@@ -25,7 +25,7 @@ from parley.cli.main import app
 from parley.cli.options.server import parse_grpc_port
 from parley.protocol.signing import load_key, verify_card
 from parley.server.security.auth_file import parse_security
-from parley.server.security.credentials import Credentials
+from parley.server.security.credentials import PresentedCredentials
 from tests.cli.forked import run_each
 from tests.cli.served import SECONDS, call, fetch, message, running, served
 
@@ -235,7 +235,7 @@ def test_mutual_tls_lets_in_who_shows_a_certificate(directory: Path) -> None:
 
 
 def test_a_port_that_is_taken_is_named_with_the_cure(directory: Path, taken_port: int) -> None:
-    reason = f"Error: Port {taken_port} at 127.0.0.1 is in use. Stop the program that uses it, or choose another port. "
+    reason = f"Error: Port {taken_port} on 127.0.0.1 is in use. Stop the program that uses it, or choose another port. "
     http = ["serve", "echo", "--port", str(taken_port), "--grpc-port", "off"]
     grpc = ["serve", "echo", "--port", "0", "--grpc-port", str(taken_port)]
     assert run_each([http, grpc], cwd=directory) == [
@@ -250,8 +250,9 @@ def test_an_open_server_stays_on_this_machine_unless_told_otherwise(directory: P
     assert (refused.code, refused.logged) == (
         2,
         [
-            "Error: Anybody who reaches 0.0.0.0 could use the agent, because no security scheme is configured. "
-            "Configure one, serve at 127.0.0.1 only, or say that it is meant. The options for that: --auth FILE, "
+            "Error: Every machine that can reach 0.0.0.0 could use the agent, because "
+            "no security scheme is configured. "
+            "Configure one, listen on 127.0.0.1 only, or allow anonymous callers. The options for that: --auth FILE, "
             "--host 127.0.0.1, --allow-anonymous."
         ],
     )
@@ -266,7 +267,10 @@ MISTAKES = {
     ("echo", "--store", "redis://x"): (2, "'redis://x' names no store."),
     ("echo", "--auth", "no.toml"): (2, "Error: no.toml cannot be read: No such file or directory"),
     ("echo", "--auth", "latin.toml"): (2, "Error: latin.toml cannot be read: it is not UTF-8"),
-    ("echo", "--host", "nosuch.invalid"): (2, "Error: nosuch.invalid is no address of this machine. Use 127.0.0.1, "),
+    ("echo", "--host", "nosuch.invalid"): (
+        2,
+        "Error: Invalid host: nosuch.invalid is not an address of this machine. Use",
+    ),
     ("echo", "--signing-key", "no.pem"): (2, "Error: no.pem cannot be read: No such file or directory"),
     ("echo", "--tls-cert", "cert.pem", "--tls-key", "other.pem"): (1, "Error: other.pem is not the key of cert.pem"),
     ("echo", "--auth", "mtls.toml"): (2, "mtls.toml: the scheme cert needs client certificates, which --tls-client-ca"),
@@ -353,7 +357,7 @@ async def test_a_password_from_parley_password_lets_its_holder_in(
     basic = b64encode(b"ada:correct horse").decode()
     await security.open()
     try:
-        identity = await security.authenticate(Credentials({"authorization": f"Basic {basic}"}))
+        identity = await security.authenticate(PresentedCredentials({"authorization": f"Basic {basic}"}))
     finally:
         await security.close()
     assert (identity.name, identity.scopes) == ("people:ada", {"write"})

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from parley.protocol.tasks import TaskState
+from parley.server.telemetry import audit
 from parley.server.telemetry.audit import AuditLine, AuditTrail, encode_line, utc_now
-from parley.server.telemetry.telemetry import audit
 
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -34,7 +34,7 @@ def test_every_address_of_a_host_gets_the_same_port() -> None:
         with pytest.raises(PortError) as caught:
             bind("localhost", bound[0].getsockname()[1])
         assert caught.value.port == bound[0].getsockname()[1]
-        assert str(caught.value).startswith(f"Port {caught.value.port} at localhost is in use.")
+        assert str(caught.value).startswith(f"Port {caught.value.port} on localhost is in use.")
     finally:
         for each in bound:
             each.close()
@@ -44,8 +44,8 @@ def test_every_address_of_a_host_gets_the_same_port() -> None:
 def test_a_host_that_is_not_this_machine_is_refused(host: str) -> None:
     with pytest.raises(HostError) as caught:
         bind(host, 0)
-    cure = "Use 127.0.0.1, 0.0.0.0 for all, or one that it has."
-    assert str(caught.value) == f"{host} is no address of this machine. {cure}"
+    hint = "Use 127.0.0.1, or 0.0.0.0 for all."
+    assert str(caught.value) == f"Invalid host: {host} is not an address of this machine. {hint}"
 
 
 @pytest.mark.parametrize(
@@ -53,9 +53,9 @@ def test_a_host_that_is_not_this_machine_is_refused(host: str) -> None:
     [
         (
             errno.EACCES,
-            "Port 80 at 127.0.0.1 may not be used: ports below 1024 are for administrators. Choose another.",
+            "No permission for port 80 on 127.0.0.1: ports below 1024 need root. Choose another port.",
         ),
-        (errno.ENOBUFS, "Port 80 at 127.0.0.1 cannot be used: [Errno 105] full"),
+        (errno.ENOBUFS, "Port 80 on 127.0.0.1 cannot be used: [Errno 105] full"),
     ],
 )
 def test_what_the_system_refuses_is_said(monkeypatch: pytest.MonkeyPatch, number: int, reason: str) -> None:

@@ -22,7 +22,7 @@ from parley import Agent
 from parley.server.app import App
 from parley.server.listener.limits import ListenerLimits
 from parley.server.listener.listener import Listener
-from parley.server.listener.tls import ClientCertificates, GrpcRenewal, TlsError, TlsFiles
+from parley.server.listener.tls import ClientCertificates, GrpcCertificateReload, TlsError, TlsFiles
 from parley.server.run import Bound, Serving, serve
 from parley.server.security.credentials import PeerCertificate
 
@@ -181,7 +181,7 @@ async def test_what_is_wrong_with_the_files_is_said(files: TlsFiles, tmp_path: P
         (TlsFiles(certificate=missing, key=files.key), f"{missing} cannot be read: No such file or directory"),
         (
             TlsFiles(certificate=files.certificate, key=text),
-            f"{files.certificate} and {text} are no certificate and key in PEM",
+            f"{files.certificate} and {text} are not a certificate and key in PEM format",
         ),
         (TlsFiles(certificate=files.certificate, key=other), f"{other} is not the key of {files.certificate}"),
         (
@@ -190,7 +190,7 @@ async def test_what_is_wrong_with_the_files_is_said(files: TlsFiles, tmp_path: P
         ),
         (
             TlsFiles(certificate=files.certificate, key=files.key, client_authority=text),
-            f"{text} holds no certificates in PEM",
+            f"{text} contains no certificates in PEM format",
         ),
         (
             TlsFiles(certificate=files.certificate, key=files.key, client_authority=missing),
@@ -220,7 +220,7 @@ async def test_sighup_brings_a_renewed_certificate_to_http_and_a_broken_one_chan
         assert hung_up == [bound.url]
         files.key.write_text("broken")
         os.kill(os.getpid(), signal.SIGHUP)
-        while not any(line.startswith("The old certificate stays") for line in caplog.messages):
+        while not any(line.startswith("The certificate was not reloaded") for line in caplog.messages):
             await asyncio.sleep(0)
         assert await certificate_at(bound.url) == after
 
@@ -263,7 +263,7 @@ async def test_grpc_has_the_same_certificates_and_the_same_rule(files: TlsFiles)
 
 def test_grpc_is_given_a_certificate_when_it_has_changed_and_can_be_used(files: TlsFiles) -> None:
     """gRPC asks in a thread of its own, so here the question is asked directly."""
-    renewal = GrpcRenewal(files)
+    renewal = GrpcCertificateReload(files)
     assert renewal() is None
     write_certificate(files.certificate.parent)
     os.utime(files.certificate, ns=(1, 1))

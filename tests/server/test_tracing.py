@@ -16,7 +16,8 @@ from parley import Agent, Turn
 from parley.engine.limits import Limits
 from parley.protocol import operations as ops
 from parley.protocol.errors import InternalError, TaskNotFoundError
-from parley.server.telemetry.telemetry import Telemetry, tracing
+from parley.server.telemetry import tracing
+from parley.server.telemetry.telemetry import Telemetry
 from parley.server.telemetry.tracing import Tracing, current_trace_ids, inject_headers
 from parley.stores.interface import Owner, TaskKey
 from tests.bounded import bounded

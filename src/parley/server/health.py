@@ -1,9 +1,9 @@
-"""Three questions about a server, for load balancers and operators: is it alive, is it ready, why not.
+"""Health checks for load balancers and operators.
 
-`/livez` is answered by every process whose event loop runs: one that does not answer should be restarted. `/readyz`
-says whether requests should come here now, and if not, why: a restart would not help. `/healthz` is the same question
-under its usual name. The reasons are for anybody to read: they name no files and no callers. A loop that is blocked
-cannot answer at all; `parley.engine.watchdog` tells of it.
+`/livez` succeeds if the event loop runs; a process that does not answer should be restarted. `/readyz` says whether the
+server can take requests now, and if not, why; a restart would not help. `/healthz` is another name for it. The reasons
+are public: they contain no file names and no callers. A blocked event loop cannot answer at all;
+`parley.engine.watchdog` logs it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PATHS = frozenset({"/livez", "/readyz", "/healthz"})
 
 
 class Reason(Struct, frozen=True, omit_defaults=True):
-    """Why a server is not ready: one word for machines, a sentence for people."""
+    """Why a server is not ready: a code for programs and a sentence for people."""
 
     reason: str
     text: str
@@ -30,14 +30,14 @@ class Reason(Struct, frozen=True, omit_defaults=True):
 
 
 class Health:
-    """How a server is."""
+    """The health of a server."""
 
     def __init__(self, store: StoreHealth) -> None:
         self.store = store
         self.is_draining = False
 
     async def reasons(self) -> list[Reason]:
-        """Why requests should go elsewhere now; none if the server is ready."""
+        """Why the server is not ready; empty if it is."""
         found: list[Reason] = []
         if self.is_draining:
             found.append(Reason("draining", "The server is shutting down."))
@@ -46,7 +46,7 @@ class Health:
         return found
 
     async def answer(self, request: AsgiRequest, path: str) -> None:
-        """Answer one of the three questions."""
+        """Answer a request for one of the three paths."""
         if request.verb not in ("GET", "HEAD"):
             await reply_error(request, Version.V1_0, MethodNotAllowedError(["GET", "HEAD"]))
             return

@@ -1,10 +1,10 @@
-"""Runs an app on ports, HTTP and gRPC side by side, from the first byte to a graceful end.
+"""Runs an app on HTTP and gRPC ports, from start to graceful shutdown.
 
-The order is what matters. Ports are taken first, so that a mistake is known before the store is touched; then the app
-starts, then connections are accepted. SIGTERM and SIGINT end it the other way round: accept nothing more, let the app
-drain (runs finish, or are left for the next process; streams end with an error that says to come back), and close. A
-second signal kills at once, which loses nothing: what anybody has seen is durable. SIGHUP reads certificates again, but
-ends a server whose terminal was closed.
+The order matters. Ports are bound first, so that an error is known before the store is opened; then the app starts,
+then connections are accepted. SIGTERM and SIGINT stop it in reverse order: accept nothing more, drain the app (runs
+finish or are left for the next process; streams end with an error that tells readers to subscribe again), and close. A
+second signal kills the process at once. That loses nothing: everything a caller has seen is stored. SIGHUP reloads
+certificates, but stops a server whose terminal was closed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from parley.server.bindings.grpc import GrpcServer
 
 GRACE_SECONDS = 5.0
-"""What replies get after the app has drained: they are decided, and have only to be written."""
+"""The time to write replies after the app has drained."""
 
 LONG_SECONDS = 86_400.0
 
@@ -44,11 +44,11 @@ logger = logging.getLogger(__name__)
 
 
 class CannotServeError(ParleyError):
-    """The app cannot be served like this."""
+    """The app cannot be served with these settings."""
 
 
 class PortError(CannotServeError):
-    """A port cannot be had."""
+    """A port cannot be used."""
 
     def __init__(self, port: int, reason: str) -> None:
         self.port = port
@@ -56,33 +56,33 @@ class PortError(CannotServeError):
 
 
 class HostError(CannotServeError):
-    """The host is none of this machine's."""
+    """The host is not an address of this machine."""
 
 
 class OpenToNetworkError(CannotServeError):
-    """A server that asks nobody for credentials would be reachable from the network."""
+    """A server without authentication would be reachable from the network."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Serving:
-    """Where and how an app is served."""
+    """The settings of a server: ports, TLS, proxies and limits."""
 
     host: str = "127.0.0.1"
     port: int = 8080
-    """0 picks a free one."""
+    """0 picks a free port."""
     grpc_port: int | None = None
-    """None serves no gRPC, and does not import it."""
+    """None turns gRPC off, and does not import it."""
     public_grpc: str | None = None
-    """Where callers reach gRPC, as the cards say it; without it, `host:port` of the host they know and that port."""
+    """The gRPC URL in the cards. Without it, cards name the host of the request and the gRPC port."""
     tls: TlsFiles | None = None
     allow_anonymous: bool = False
-    """Let an app without security schemes be reached from other machines."""
+    """Let other machines reach an app without authentication."""
     trusted_proxies: tuple[str, ...] = ()
-    """Addresses and networks whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed."""
+    """Addresses and networks whose `X-Forwarded-For` and `X-Forwarded-Proto` headers are used."""
     allowed_hosts: tuple[str, ...] = ()
-    """Names that the server answers to beside those of its public URL; `.example.com` stands for all below it.
+    """Host names that are accepted besides that of the public URL; `.example.com` includes all subdomains.
 
-    On loopback it answers to loopback names and these only; elsewhere to every name, unless there are some here.
+    On loopback, only loopback names and these are accepted; elsewhere every name is, unless this setting names some.
     """
     access_log: bool = False
     limits: ListenerLimits = field(default_factory=ListenerLimits)
@@ -90,10 +90,10 @@ class Serving:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Where an app is to be found, from the machine it runs on."""
+    """The URLs of a running app, as seen from its own machine."""
 
     url: str
-    """Without a slash at the end."""
+    """Without a trailing slash."""
     grpc_target: str | None
     """`host:port`"""
 
@@ -108,15 +108,15 @@ async def serve(
     log_fields: Mapping[str, object] | None = None,
     stop: asyncio.Event | None = None,
 ) -> None:
-    """Serve until SIGTERM, SIGINT or `stop`, then drain; `on_drain` is told how many runs are under way then.
+    """Serve until SIGTERM, SIGINT or `stop`, then drain. `on_drain` gets the number of active runs.
 
-    `log_fields` makes the log line that says where it serves one for machines: with these fields, `url` and `grpc`.
+    With `log_fields`, the log line about the start has these fields, `url` and `grpc`, for programs to read.
 
     Raises:
-        OpenToNetworkError: the app is open, the host is not loopback, and nobody said that this is meant.
-        HostError: the host is none of this machine's.
-        PortError: a port is taken, or not ours to take.
-        TlsError: the files cannot be used.
+        OpenToNetworkError: the app has no authentication, the host is not loopback, and `allow_anonymous` is not set.
+        HostError: the host is not an address of this machine.
+        PortError: a port is in use or not permitted.
+        TlsError: the TLS files cannot be used.
         StoreError: the store cannot be opened.
     """
     serving = serving or Serving()
@@ -126,7 +126,7 @@ async def serve(
     context = serving.tls.context() if serving.tls else None
     sockets = bind(serving.host, serving.port)
     try:
-        if serving.grpc_port:  # gRPC only logs why a port cannot be had
+        if serving.grpc_port:  # gRPC itself only logs why a port cannot be used
             _close(bind(serving.host, serving.grpc_port))
         listener = Listener(
             _guarded(app, serving),
@@ -150,7 +150,7 @@ async def serve(
                         on_ready(bound)
                     await stop.wait()
                     if on_drain is not None:
-                        on_drain(runs_under_way(app))
+                        on_drain(active_runs(app))
                 finally:
                     await _drain(app, listener, grpc_server)
     finally:
@@ -158,28 +158,28 @@ async def serve(
 
 
 def _guarded(app: App, serving: Serving) -> BrowserGuard:
-    """The app behind a guard that knows at which address it is served."""
+    """The app behind a browser guard for its host names."""
     on_loopback = is_loopback(serving.host)
     return BrowserGuard(
         app,
         is_loopback=on_loopback,
-        # On loopback the name that it was told to listen at is its own, such as that of the machine.
+        # On loopback the host to listen on is accepted too; it may be the name of the machine.
         allowed_hosts=(*serving.allowed_hosts, serving.host) if on_loopback else serving.allowed_hosts,
         own_urls=app.own_urls,
         allowed_origins=app.cors_origins,
     )
 
 
-def runs_under_way(app: App) -> int:
-    """How many runs of all agents are at work or wait for their turn."""
+def active_runs(app: App) -> int:
+    """How many runs of all agents are running or queued."""
     return sum(service.engine.runs.working + service.engine.runs.waiting for service in app.services.values())
 
 
 async def _drain(app: App, listener: Listener, grpc_server: GrpcServer | None) -> None:
     listener.stop_accepting()
-    await asyncio.sleep(0)  # the loop closes what it listens at in its next round
-    logger.info("Draining: nothing new is accepted")
-    # The app itself ends its calls when it drains; gRPC needs no limit before that.
+    await asyncio.sleep(0)  # the event loop closes the listening sockets in its next iteration
+    logger.info("Draining: no new requests are accepted")
+    # The app ends its own calls when it drains, so gRPC needs no earlier limit.
     stopping = asyncio.create_task(grpc_server.stop(LONG_SECONDS)) if grpc_server else None
     await app.drain()
     await listener.close(grace=GRACE_SECONDS)
@@ -191,7 +191,7 @@ async def _drain(app: App, listener: Listener, grpc_server: GrpcServer | None) -
 
 
 async def _start_grpc(app: App, serving: Serving, bound: Bound, port: int) -> tuple[GrpcServer, Bound]:
-    # Importing gRPC takes longer than everything else together, and not everybody has it.
+    # gRPC is optional, and importing it takes longer than everything else together.
     from parley.server.bindings.grpc import GrpcServer
 
     server = GrpcServer(app, http_url=bound.url)
@@ -206,7 +206,7 @@ async def _start_grpc(app: App, serving: Serving, bound: Bound, port: int) -> tu
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine in the event loop that servers of this process use, with as many files as the system allows."""
+    """Run a coroutine in uvloop, with the highest number of open files that the system allows."""
     tune_collector()
     if sys.platform == "win32":
         asyncio.run(main)
@@ -215,21 +215,20 @@ def run(main: Coroutine[Any, Any, None]) -> None:
 
         import uvloop
 
-        # A connection is a file. The usual soft limit of 1,024 is for programs that use select().
+        # A connection is an open file. The usual soft limit of 1,024 is meant for programs that use select().
         _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         uvloop.run(main)
 
 
 def tune_collector() -> None:
-    """Let the garbage collector run as often as a server needs it; call it when everything is imported.
+    """Make the garbage collector run less often. Call it when everything is imported.
 
-    Python looks for cycles after 700 new objects, which is every few requests, and each time looks at a part of all
-    tasks in memory. Reference counts free nearly everything here; cycles are rare, and can wait. It halves the cost of
-    a send.
+    Python looks for reference cycles after 700 new objects, which is every few requests, and each time visits a part of
+    all tasks in memory. Cycles are rare here: reference counts free nearly everything. This halves the cost of a send.
     """
     gc.collect()
-    gc.freeze()  # what is there now stays for good
+    gc.freeze()  # existing objects, such as modules, are never freed
     gc.set_threshold(50_000, 20, 50)
 
 
@@ -237,11 +236,11 @@ def tune_collector() -> None:
 
 
 def bind(host: str, port: int) -> list[socket.socket]:
-    """Sockets that listen at every address a host has, all at one port.
+    """Listen on all addresses of a host, on the same port.
 
     Raises:
-        PortError: the port is taken, or not ours to take.
-        HostError: the host is none of this machine's.
+        PortError: the port is in use or not permitted.
+        HostError: the host is not an address of this machine.
     """
     bound: list[socket.socket] = []
     problem: OSError | None = None
@@ -258,12 +257,12 @@ def bind(host: str, port: int) -> list[socket.socket]:
             if family == socket.AF_INET6:
                 opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
             opened.bind(address)
-            opened.listen(BACKLOG)  # until now two may bind the same port
+            opened.listen(BACKLOG)  # only this fails if another process has bound the same port
         except OSError as error:
             opened.close()
             problem = error
             if error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
-                continue  # localhost has an IPv6 address in the hosts file of machines without IPv6
+                continue  # the hosts file may give localhost an IPv6 address although the machine has no IPv6
             break
         opened.setblocking(False)
         bound.append(opened)
@@ -277,17 +276,17 @@ def bind(host: str, port: int) -> list[socket.socket]:
 
 
 def _host_error(host: str) -> HostError:
-    return HostError(f"{host} is no address of this machine. Use 127.0.0.1, 0.0.0.0 for all, or one that it has.")
+    return HostError(f"Invalid host: {host} is not an address of this machine. Use 127.0.0.1, or 0.0.0.0 for all.")
 
 
 def _why_not(host: str, port: int, problem: OSError | None) -> str:
     match problem.errno if problem else None:
         case errno.EADDRINUSE:
-            return f"Port {port} at {host} is in use. Stop the program that uses it, or choose another port."
+            return f"Port {port} on {host} is in use. Stop the program that uses it, or choose another port."
         case errno.EACCES | errno.EPERM:
-            return f"Port {port} at {host} may not be used: ports below 1024 are for administrators. Choose another."
+            return f"No permission for port {port} on {host}: ports below 1024 need root. Choose another port."
         case _:
-            return f"Port {port} at {host} cannot be used: {problem}"
+            return f"Port {port} on {host} cannot be used: {problem}"
 
 
 def _close(sockets: Iterable[socket.socket]) -> None:
@@ -296,11 +295,11 @@ def _close(sockets: Iterable[socket.socket]) -> None:
 
 
 def refuse_network(host: str) -> None:
-    """Nothing, if only this machine reaches a host.
+    """Check that only this machine can reach a host.
 
     Raises:
-        OpenToNetworkError: others do.
-        HostError: nobody knows the host.
+        OpenToNetworkError: other machines can reach it.
+        HostError: the host cannot be resolved.
     """
     try:
         is_safe = _is_loopback(host)
@@ -308,13 +307,13 @@ def refuse_network(host: str) -> None:
         raise _host_error(host) from error
     if not is_safe:
         raise OpenToNetworkError(
-            f"Anybody who reaches {host} could use the agent, because no security scheme is configured. "
-            "Configure one, serve at 127.0.0.1 only, or say that it is meant."
+            f"Every machine that can reach {host} could use the agent, because no security scheme is configured. "
+            "Configure one, listen on 127.0.0.1 only, or allow anonymous callers."
         )
 
 
 def is_loopback(host: str) -> bool:
-    """Whether every address of a host is this machine's own. A host that nobody knows is not."""
+    """Whether all addresses of a host are loopback addresses. False if it cannot be resolved."""
     try:
         return _is_loopback(host)
     except socket.gaierror:
@@ -331,7 +330,7 @@ def _url(serving: Serving, port: int) -> str:
 
 
 def _reachable(host: str) -> str:
-    """A host as one can connect to it from here; every address is nowhere in particular."""
+    """A host that a client on this machine can connect to."""
     if host in ("", "0.0.0.0", "::"):
         return "localhost"
     return f"[{host}]" if ":" in host else host
@@ -342,8 +341,8 @@ def _reachable(host: str) -> str:
 
 @contextmanager
 def _signals(stop: asyncio.Event, on_hangup: Callable[[], None]) -> Generator[None]:
-    """SIGTERM and SIGINT set the event, once; then they kill, as they do by default. SIGHUP hangs up."""
-    if threading.current_thread() is not threading.main_thread():  # then signals are somebody else's
+    """Let the first SIGTERM or SIGINT set the event, the second one kill the process, and SIGHUP call `on_hangup`."""
+    if threading.current_thread() is not threading.main_thread():  # only the main thread can handle signals
         yield
         return
     loop = asyncio.get_running_loop()
@@ -356,11 +355,11 @@ def _signals(stop: asyncio.Event, on_hangup: Callable[[], None]) -> Generator[No
 
     before = {number: signal.signal(number, end) for number in ending}
     if sys.platform != "win32":
-        # The same signal says that the terminal was closed. Who started us with nohup does not mind that.
-        minds_terminal = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN and has_terminal()
+        # SIGHUP is also sent when the terminal is closed, and then stops the server, unless nohup started it.
+        needs_terminal = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN and has_terminal()
 
         def hang_up(_number: int, _frame: object) -> None:
-            is_closed = minds_terminal and not has_terminal()
+            is_closed = needs_terminal and not has_terminal()
             loop.call_soon_threadsafe(stop.set if is_closed else on_hangup)
 
         before[signal.SIGHUP] = signal.signal(signal.SIGHUP, hang_up)
@@ -372,7 +371,7 @@ def _signals(stop: asyncio.Event, on_hangup: Callable[[], None]) -> Generator[No
 
 
 def has_terminal() -> bool:
-    """Whether this process can be talked to from a terminal."""
+    """Whether this process has a controlling terminal."""
     with suppress(OSError):
         os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY))
         return True
@@ -386,9 +385,9 @@ def _hangup(
         if tls is not None and context is not None:
             try:
                 tls.load_certificate(context)
-                logger.info("The certificate is read again")
+                logger.info("The certificate was reloaded")
             except TlsError as error:
-                logger.error("The old certificate stays: %s", error)
+                logger.error("The certificate was not reloaded; the old one stays in use: %s", error)
         if also is not None:
             also()
 

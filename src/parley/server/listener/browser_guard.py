@@ -1,13 +1,13 @@
-"""What web pages may not make a browser send: requests under names that are not the server's, or from foreign pages.
+"""Refuses requests that a web page makes a browser send: under a foreign host name, or from a foreign origin.
 
-A page whose name its owner points at 127.0.0.1 (DNS rebinding) is of the server's own origin to the browser, which then
-lets it call the server and read the answers: only the `Host` tells. Any other page can at least send requests: `Origin`
-and `Sec-Fetch-Site` tell, which no page can set. Programs send neither and are not concerned. All of it is decided from
-the head of a request, before anything else is done with it.
+With DNS rebinding, a foreign host name resolves to 127.0.0.1, and the browser lets that page call this server and read
+the answers. Only the `Host` header shows it. Any other page can at least send requests; `Origin` and `Sec-Fetch-Site`
+show it, and pages cannot set them. Programs send neither header, so they are not affected. Only headers are needed, so
+this check comes first.
 
-This stands around an app that is served on ports (`parley.server.run`). An app that is mounted into another one leaves
-the decision to that one. gRPC needs no guard: browsers speak HTTP/2 over TLS alone, where a name that was rebound has
-no certificate. See docs/decisions/0017.
+It wraps an app that `parley.server.run` serves. An app that is mounted into another one leaves the check to that one.
+gRPC needs no such check: browsers use HTTP/2 only over TLS, where a rebound name has no certificate. See
+docs/decisions/0017.
 """
 
 from __future__ import annotations
@@ -28,21 +28,22 @@ _HOST = re.compile(rb"(?:([\w.-]+)|\[([0-9A-Fa-f:.]+)\])(?::\d{1,5})?", re.ASCII
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 KNOWN_HOSTS = 100
-"""`Host` headers that are known to be good without looking closer. They differ by their ports, too."""
+"""`Host` headers that are remembered as allowed. They include the port."""
 
 
 class MisdirectedError(PermissionDeniedError):
-    """The server does not answer under this host name"""
+    """The host name is not allowed"""
 
     row = ErrorRow(-32032, 421, "PERMISSION_DENIED", "PERMISSION_DENIED", 421, "PERMISSION_DENIED")
 
 
 class BrowserGuard:
-    """An ASGI app that passes on what programs, the server's own pages and allowed pages ask.
+    """An ASGI app that passes on requests of programs, of its own pages and of allowed origins.
 
-    `own_urls` are where callers reach the app; `allowed_hosts` are other names that it answers to, `.example.com` for
-    all below it; `allowed_origins` are those whose pages may call, `*` for all. On loopback other names are refused.
-    Elsewhere every name is served, or if there are `allowed_hosts` these and addresses, which cannot be rebound.
+    `own_urls` are the URLs of the app; `allowed_hosts` are other host names that are accepted, `.example.com` with all
+    subdomains; `allowed_origins` are origins whose pages may call, `*` for all. On loopback, all other names are
+    refused. Elsewhere every name is accepted, unless there are `allowed_hosts`: then only these and IP addresses, which
+    cannot be rebound.
     """
 
     def __init__(
@@ -56,44 +57,44 @@ class BrowserGuard:
     ) -> None:
         self._app = app
         self._is_loopback = is_loopback
-        self._is_selective = is_loopback or bool(allowed_hosts)
+        self._checks_hosts = is_loopback or bool(allowed_hosts)
         urls = list(map(urlsplit, own_urls))
         self._hosts = (*allowed_hosts, *(url.hostname for url in urls if url.hostname))
         self._origins = {origin.lower() for origin in allowed_origins}
         self._origins |= {_origin_of(url.scheme, url.hostname or "", url.port) for url in urls}
-        self._known_hosts = {b""}  # no name at all, as HTTP/1.0 allows, is not one that could be rebound
+        self._known_hosts = {b""}  # HTTP/1.0 allows requests without a Host, which cannot be rebound
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         """Pass a request on, or answer it with 421 or 403."""
         host, is_page = b"", False
-        for name, value in scope["headers"]:  # quicker than a dict of them all
+        for name, value in scope["headers"]:  # faster than building a dict
             if name == b"host":
                 host = value
             elif name == b"origin" or name == b"sec-fetch-site":
                 is_page = True
         if host in self._known_hosts and not is_page:
             return self._app(scope, receive, send)
-        error = self._judge_host(host) or self._judge_page(scope["method"], dict(scope["headers"]))
+        error = self._check_host(host) or self._check_origin(scope["method"], dict(scope["headers"]))
         if error is None:
             return self._app(scope, receive, send)
         return reply_error(AsgiRequest(scope, receive, send), Version.V1_0, error)
 
-    def _judge_host(self, host: bytes) -> A2AError | None:
-        if host in self._known_hosts or not self._is_selective:
+    def _check_host(self, host: bytes) -> A2AError | None:
+        if host in self._known_hosts or not self._checks_hosts:
             return None
         found = _HOST.fullmatch(host) if len(host) <= MAX_HOST else None
         if found is None:
             return MisdirectedError("The Host header is not a host name or an address")
         name = (found[1] or found[2]).decode("ascii").lower()
-        if not self._serves(name.removesuffix(".")):
+        if not self._is_allowed(name.removesuffix(".")):
             return MisdirectedError(
-                f"This server does not answer under the name {name}. If it should, start it with --allowed-host {name}"
+                f"The host name {name} is not allowed. To allow it, start the server with --allowed-host {name}"
             )
         if len(self._known_hosts) < KNOWN_HOSTS:
             self._known_hosts.add(host)
         return None
 
-    def _serves(self, name: str) -> bool:
+    def _is_allowed(self, name: str) -> bool:
         if name == "localhost" or name.endswith(".localhost") or is_listed(name, self._hosts):
             return True
         try:
@@ -102,31 +103,31 @@ class BrowserGuard:
             return False
         return address.is_loopback or not self._is_loopback
 
-    def _judge_page(self, method: str, headers: Mapping[bytes, bytes]) -> A2AError | None:
+    def _check_origin(self, method: str, headers: Mapping[bytes, bytes]) -> A2AError | None:
         if "*" in self._origins:
             return None
         origin = headers.get(b"origin")
         if origin is None:
             if headers.get(b"sec-fetch-site") in (None, b"none", b"same-origin") or _is_link(method, headers):
                 return None
-            return PermissionDeniedError("A page of another web site may not call this server")
+            return PermissionDeniedError("Pages of other web sites may not call this server")
         text = origin.decode("latin-1").lower()
-        # The scheme is left out: it is another one behind a proxy that speaks TLS for the server.
+        # The scheme is not compared: it differs behind a proxy that terminates TLS.
         if text in self._origins or text.partition("://")[2].encode("latin-1") == headers.get(b"host", b"").lower():
             return None
         page = text[:MAX_HOST]
-        # `null` cannot be allowed: any page gets it, for a frame in a sandbox.
-        advice = f". If they should, start it with --cors-origin {page}" if "://" in page else ""
+        # `null` cannot be allowed: any page can get it with a sandboxed frame.
+        advice = f". To allow it, start the server with --cors-origin {page}" if "://" in page else ""
         return PermissionDeniedError(f"Pages of {page or 'an unknown origin'} may not call this server{advice}")
 
 
 def _is_link(method: str, headers: Mapping[bytes, bytes]) -> bool:
-    """Whether a link is followed in a window of its own: the page that has the link sees nothing of the reply."""
+    """Whether a user follows a link, which does not show the reply to the page with the link."""
     is_page = headers.get(b"sec-fetch-mode") == b"navigate" and headers.get(b"sec-fetch-dest") == b"document"
     return is_page and method in ("GET", "HEAD")
 
 
 def _origin_of(scheme: str, host: str, port: int | None) -> str:
-    """An origin as browsers spell it."""
+    """An origin as browsers write it."""
     name = f"[{host}]" if ":" in host else host
     return f"{scheme}://{name}" + ("" if port in (None, _DEFAULT_PORTS.get(scheme)) else f":{port}")

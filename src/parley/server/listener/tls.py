@@ -1,8 +1,7 @@
 """TLS from files: the server's certificate, and the authority whose client certificates are accepted.
 
-One value gives both servers what they need: an `ssl` context for HTTP and credentials for gRPC. Both read the
-certificate and its key again on request, so a renewed one is used without a restart. What is wrong with a file is said
-before anything listens.
+`TlsFiles` creates an `ssl` context for HTTP and credentials for gRPC. Both can reload the certificate and its key, so
+that a renewed one is used without a restart. Errors in a file are reported before the server listens.
 """
 
 from __future__ import annotations
@@ -20,11 +19,10 @@ if TYPE_CHECKING:
     import grpc
 
 CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
-"""For TLS 1.2: forward secrecy and authenticated encryption only. TLS 1.3 has no others."""
-
+"""For TLS 1.2: only those with forward secrecy and authenticated encryption. TLS 1.3 has no others."""
 
 _MISMATCHES = {"KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED"}
-"""What OpenSSL calls a key of another certificate; the last when it is of another kind, such as RSA to an EC one."""
+"""OpenSSL's codes for a key of another certificate; the last one if the key types differ, such as RSA and EC."""
 
 
 class TlsError(ParleyError):
@@ -32,17 +30,17 @@ class TlsError(ParleyError):
 
 
 class ClientCertificates(StrEnum):
-    """Whether callers must show a certificate of the client authority."""
+    """Whether callers must present a certificate of the client authority."""
 
     OPTIONAL = "optional"
-    """HTTP callers may; a scheme of the card can then ask for it. gRPC does not ask."""
+    """HTTP callers may present one, and a security scheme can require it. gRPC does not request one."""
     REQUIRED = "required"
-    """Nobody gets in without."""
+    """The TLS handshake fails without one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsFiles:
-    """PEM files. `certificate` holds the chain, the server's own certificate first."""
+    """PEM files. `certificate` contains the chain, with the server's own certificate first."""
 
     certificate: Path
     key: Path
@@ -50,10 +48,10 @@ class TlsFiles:
     client_certificates: ClientCertificates = ClientCertificates.REQUIRED
 
     def context(self) -> ssl.SSLContext:
-        """What an HTTP server needs.
+        """The `ssl` context for an HTTP server.
 
         Raises:
-            TlsError: a file is missing, is no PEM, or does not fit the others.
+            TlsError: a file is missing or not PEM, or the key does not belong to the certificate.
         """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -71,12 +69,12 @@ class TlsFiles:
         return context
 
     def load_certificate(self, context: ssl.SSLContext) -> None:
-        """Put the certificate as it is now into a context; connections made from now on see it.
+        """Load the certificate files into a context; new connections use them.
 
         Raises:
-            TlsError: as for `context`; the context keeps what it had.
+            TlsError: as for `context`; the context stays unchanged.
         """
-        # A context is changed in two steps: a key that does not fit would leave the old one with the new certificate.
+        # Loading first sets the certificate and then the key, so a wrong key would leave the context half changed.
         self._load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
         self._load(context)
 
@@ -88,49 +86,49 @@ class TlsFiles:
         except ssl.SSLError as error:
             if error.reason in _MISMATCHES:
                 raise TlsError(f"{self.key} is not the key of {self.certificate}") from error
-            raise TlsError(f"{self.certificate} and {self.key} are no certificate and key in PEM") from error
+            raise TlsError(f"{self.certificate} and {self.key} are not a certificate and key in PEM format") from error
 
     def grpc_credentials(self) -> grpc.ServerCredentials:
-        """What a gRPC server needs. It looks at the files again when their times change.
+        """The credentials for a gRPC server. It reloads the files when their modification times change.
 
         Raises:
             TlsError: as for `context`.
         """
-        import grpc  # only those who serve gRPC have it
+        import grpc  # optional dependency
 
         self.context()  # gRPC reports bad files by failing every handshake
-        renewal = GrpcRenewal(self)
+        reload = GrpcCertificateReload(self)
         return grpc.dynamic_ssl_server_credentials(
             self.grpc_certificate(),
-            cast("Callable[[], grpc.ServerCertificateConfiguration]", renewal),  # the stubs forget that None is allowed
+            cast("Callable[[], grpc.ServerCertificateConfiguration]", reload),  # the stubs do not allow None
             require_client_authentication=self.client_authority is not None
             and self.client_certificates is ClientCertificates.REQUIRED,
         )
 
     def grpc_certificate(self) -> grpc.ServerCertificateConfiguration:
-        """The certificate as it is now, in gRPC's form. Raises TlsError if a file cannot be read."""
+        """The current certificate in gRPC's format. Raises TlsError if a file cannot be read."""
         import grpc
 
         roots = None if self.client_authority is None else _read(self.client_authority)
         return grpc.ssl_server_certificate_configuration([(_read(self.key), _read(self.certificate))], roots)
 
     def times(self) -> list[int]:
-        """When the certificate and its key were last written; nothing while one is missing."""
+        """The modification times of the certificate and its key; empty while one is missing."""
         try:
             return [file.stat().st_mtime_ns for file in (self.certificate, self.key)]
         except OSError:
             return []
 
 
-class GrpcRenewal:
-    """Asked by gRPC, in a thread of its own, before each handshake: a certificate that has changed, or None."""
+class GrpcCertificateReload:
+    """Returns a changed certificate, or None. gRPC calls it before each handshake, in a thread of its own."""
 
     def __init__(self, files: TlsFiles) -> None:
         self._files = files
         self._seen = files.times()
 
     def __call__(self) -> grpc.ServerCertificateConfiguration | None:
-        """The new certificate, if there is one that can be used."""
+        """The new certificate, if it has changed and is valid."""
         times = self._files.times()
         if times == self._seen:
             return None
@@ -138,7 +136,7 @@ class GrpcRenewal:
         try:
             self._files.context()
             return self._files.grpc_certificate()
-        except TlsError:  # half written, or wrong: the old one goes on
+        except TlsError:  # half written or invalid: keep the old one
             return None
 
 
@@ -151,10 +149,10 @@ def _read(file: Path) -> bytes:
 
 def _reason(error: OSError, file: Path) -> str:
     if isinstance(error, ssl.SSLError):
-        return f"{file} holds no certificates in PEM"
+        return f"{file} contains no certificates in PEM format"
     return f"{file} cannot be read: {error.strerror}"
 
 
 def _refuse_password() -> str:
-    # Without this OpenSSL would ask for it on the terminal, and a service has none.
+    # Without this, OpenSSL would prompt for the password on the terminal.
     raise TlsError("The key is encrypted. Decrypt it first: openssl pkey -in key.pem -out plain.pem")

@@ -1,8 +1,8 @@
-"""The audit trail: one JSON line for each task created, change of state, cancellation and change of a webhook.
+"""The audit trail: one JSON line for each created task, change of state, cancellation and change of a webhook.
 
-It is a file beside the store, only ever appended to, in the order in which things became durable. A thread writes it,
-so that a slow disk holds nobody up. A line that cannot be written is lost, counted and logged, and the trail itself
-says how many are missing; service goes on. See docs/decisions/0008.
+It is an append-only file, in the order of the commits. A thread writes it, so that a slow disk does not delay requests.
+A line that cannot be written is lost: it is counted and logged, and the next line that is written says how many are
+missing. The server continues. See docs/decisions/0008.
 """
 
 from __future__ import annotations
@@ -27,23 +27,25 @@ from parley.protocol.versions import Version
 logger = logging.getLogger(__name__)
 
 LINES_WAITING = 100_000
-"""Lines that may wait for a disk that hangs: some 50 MB. Further ones are lost."""
+"""Lines that may be queued for a slow disk, about 50 MB. Further lines are lost."""
 
 LINES_AT_ONCE = 1_000
 """Lines in one write."""
 
-What: TypeAlias = Literal["created", "state", "cancel", "push-config-created", "push-config-deleted", "lines-lost"]
+AuditEvent: TypeAlias = Literal[
+    "created", "state", "cancel", "push-config-created", "push-config-deleted", "lines-lost"
+]
 
 
 class AuditLine(Struct, frozen=True, omit_defaults=True, rename={"from_state": "from", "to_state": "to"}):
-    """One line: when, what, whose task, and by whom.
+    """One line of the audit trail.
 
-    `caller` is who asked, or whose task it is where the agent itself moved on. `from` is missing where this process has
-    not seen the task before: right after a restart. `lost` is how many lines are missing here.
+    `caller` is the caller of the operation, or the owner of the task if the agent changed the state. `from` is missing
+    after a restart, when this process has not seen the task before. `lost` is the number of missing lines.
     """
 
     time: datetime
-    what: What
+    what: AuditEvent
     tenant: str = ""
     caller: str = ""
     agent: str = ""
@@ -57,8 +59,8 @@ class AuditLine(Struct, frozen=True, omit_defaults=True, rename={"from_state": "
     lost: int = 0
 
 
-class _Order(Enum):
-    """What the writing thread is told besides lines."""
+class _Command(Enum):
+    """Commands for the writer thread."""
 
     REOPEN = "reopen"
     CLOSE = "close"
@@ -69,13 +71,13 @@ class AuditTrail:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self._queue: SimpleQueue[AuditLine | _Order] = SimpleQueue()
+        self._queue: SimpleQueue[AuditLine | _Command] = SimpleQueue()
         self._thread: Thread | None = None
         self._file = -1
-        # Each is written by one thread only: the first by whoever appends, the second by the one that writes.
+        # Each is changed by one thread only: the first by the event loop, the second by the writer.
         self._dropped = 0
         self._unwritten = 0
-        self._told = 0
+        self._reported = 0
         self._is_failing = False
         self._is_torn = False
 
@@ -85,61 +87,61 @@ class AuditTrail:
         return self._dropped + self._unwritten
 
     def open(self) -> None:
-        """Begin to write; a trail that is open stays so.
+        """Open the file and start the writer, unless that has happened.
 
         Raises:
-            OSError: the file cannot be opened. A server that was to keep a trail should not start without one.
+            OSError: the file cannot be opened. Then the server should not start.
         """
         if self._thread is not None:
             return
-        self._file = self._opened()
-        self._thread = Thread(target=self._work, name="parley-audit", daemon=True)
+        self._file = self._open_file()
+        self._thread = Thread(target=self._run, name="parley-audit", daemon=True)
         self._thread.start()
 
     def append(self, line: AuditLine) -> None:
-        """Write a line soon; never waits."""
+        """Queue a line. Never blocks."""
         if self._queue.qsize() >= LINES_WAITING:
             self._dropped += 1
         else:
             self._queue.put(line)
 
     def reopen(self) -> None:
-        """Go on in a new file, because the old one was moved away. Safe to call from a signal handler."""
-        self._queue.put(_Order.REOPEN)
+        """Open a new file at the path, after log rotation. Safe to call from a signal handler."""
+        self._queue.put(_Command.REOPEN)
 
     def close(self) -> None:
-        """Write what waits, make sure that it is on the disk, and let go. Waits for the disk."""
+        """Write all queued lines, sync the file and close it. Blocks."""
         if self._thread is None:
             return
-        self._queue.put(_Order.CLOSE)
+        self._queue.put(_Command.CLOSE)
         self._thread.join()
         self._thread = None
-        with contextlib.suppress(OSError):  # pipes and terminals have no disk
+        with contextlib.suppress(OSError):  # pipes and terminals cannot be synced
             os.fsync(self._file)
         os.close(self._file)
 
-    # --- in the thread ------------------------------------------------------------------------------------------------
+    # --- in the writer thread -----------------------------------------------------------------------------------------
 
-    def _opened(self) -> int:
-        # With O_APPEND each write is put at the end as a whole, whoever else writes there.
+    def _open_file(self) -> int:
+        # With O_APPEND each write goes to the end as a whole, even if other processes write to the file.
         return os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o640)
 
-    def _work(self) -> None:
+    def _run(self) -> None:
         while True:
-            lines, order = self._next()
+            lines, command = self._next()
             if lines:
                 self._write(lines)
-            if order is _Order.CLOSE:
+            if command is _Command.CLOSE:
                 return
-            if order is _Order.REOPEN:
+            if command is _Command.REOPEN:
                 self._reopen()
 
-    def _next(self) -> tuple[list[AuditLine], _Order | None]:
-        """The lines that wait, up to the next order; waits for the first."""
+    def _next(self) -> tuple[list[AuditLine], _Command | None]:
+        """The queued lines up to the next command. Blocks until there is one."""
         lines: list[AuditLine] = []
         item = self._queue.get()
         while True:
-            if isinstance(item, _Order):
+            if isinstance(item, _Command):
                 return lines, item
             lines.append(item)
             if len(lines) == LINES_AT_ONCE:
@@ -150,26 +152,26 @@ class AuditTrail:
                 return lines, None
 
     def _write(self, lines: list[AuditLine]) -> None:
-        missing = self.lost - self._told
+        missing = self.lost - self._reported
         gap = [AuditLine(lines[0].time, "lines-lost", lost=missing)] if missing else []
-        # After a write that a full disk cut short, the next line must not become part of the last.
+        # If a full disk has cut the last line short, the next one must start on a line of its own.
         text = b"\n" * self._is_torn + b"".join(map(encode_line, gap + lines))
-        written, error = self._put(text)
+        written, error = self._write_bytes(text)
         whole = max(text.count(b"\n", 0, written) - self._is_torn, 0)
         if gap and whole:
-            self._told += missing
+            self._reported += missing
             whole -= 1
         self._unwritten += len(lines) - whole
         if written:
             self._is_torn = not text.endswith(b"\n", 0, written)
-        if error is not None and not self._is_failing:  # once for as long as it lasts
+        if error is not None and not self._is_failing:  # log the first failure only
             logger.error("The audit trail %s cannot be written, its lines are lost: %s", self.path, error)
         elif error is None and self._is_failing:
             logger.warning("The audit trail %s is written again; it has lost %d lines", self.path, self.lost)
         self._is_failing = error is not None
 
-    def _put(self, text: bytes) -> tuple[int, OSError | None]:
-        """How much of the text got into the file, and why no more."""
+    def _write_bytes(self, text: bytes) -> tuple[int, OSError | None]:
+        """Write the text, and return the number of bytes written and the error, if any."""
         written = 0
         try:
             while written < len(text):
@@ -180,23 +182,23 @@ class AuditTrail:
 
     def _reopen(self) -> None:
         try:
-            file = self._opened()
+            file = self._open_file()
         except OSError as error:
-            logger.error("The audit trail %s cannot be opened again; the old file is used: %s", self.path, error)
+            logger.error("The audit trail %s cannot be reopened; the old file stays in use: %s", self.path, error)
             return
         os.close(self._file)
         self._file, self._is_torn = file, False
 
 
 def encode_line(line: AuditLine) -> bytes:
-    """A line as it stands in the file, with its end."""
+    """A line of the file, with the line break."""
     try:
         return msgspec.json.encode(line) + b"\n"
-    except UnicodeEncodeError:  # half a surrogate pair in a name: no UTF-8, but JSON has an escape for it
+    except UnicodeEncodeError:  # a lone surrogate in a name is not UTF-8, but JSON can escape it
         return json.dumps(msgspec.to_builtins(line)).encode() + b"\n"
 
 
 def utc_now() -> datetime:
-    """The present moment, to the millisecond as tasks have it."""
+    """The current time in milliseconds, as in tasks."""
     moment = datetime.now(UTC)
     return moment.replace(microsecond=moment.microsecond // 1000 * 1000)

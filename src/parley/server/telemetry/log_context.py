@@ -1,7 +1,7 @@
-"""What the code at hand is busy with, a call or a run, and the ids by which telemetry names it.
+"""The call or run that the current code belongs to, and its ids for log lines.
 
-The subject is in a context variable, so that a line logged deep inside a handler knows its task without being told. It
-is read late: a call learns its task on the way.
+It is in a context variable, so that a line that a handler logs has the id of its task. The ids are read when a line is
+logged, because a call may learn its task only after it has started.
 """
 
 from __future__ import annotations
@@ -17,55 +17,55 @@ from parley.protocol.errors import A2AError, InternalError
 from parley.protocol.versions import Version
 from parley.server.telemetry.observer import Call
 
-Subject: TypeAlias = Call | Run
+CallOrRun: TypeAlias = Call | Run
 
 OK = "ok"
-"""The outcome of a call that no error ended."""
+"""The outcome of a call without an error."""
 
 DISCONNECTED = "DISCONNECTED"
-"""The outcome of a call whose caller went away."""
+"""The outcome of a call whose client has disconnected."""
 
-_SUBJECT: ContextVar[Subject | None] = ContextVar("parley_subject", default=None)
+_CURRENT: ContextVar[CallOrRun | None] = ContextVar("parley_log_context", default=None)
 
 
 @contextmanager
-def about(subject: Subject) -> Generator[None]:
-    """A block that is busy with this call or run."""
-    token = _SUBJECT.set(subject)
+def in_log_context(current: CallOrRun) -> Generator[None]:
+    """A context that belongs to this call or run."""
+    token = _CURRENT.set(current)
     try:
         yield
     finally:
-        # A stream that nobody reads to its end may be closed from another context, where there is nothing to undo.
+        # A stream that was not read to its end may be closed in another context, where there is nothing to reset.
         with suppress(ValueError):
-            _SUBJECT.reset(token)
+            _CURRENT.reset(token)
 
 
-def subject_ids() -> dict[str, str]:
-    """The ids of the present subject, as far as they are known: agent, task, context, tenant and caller."""
-    subject = _SUBJECT.get()
-    if subject is None:
+def log_context_ids() -> dict[str, str]:
+    """The ids of the current call or run, as far as they are known: agent, task, context, tenant and caller."""
+    current = _CURRENT.get()
+    if current is None:
         return {}
-    if isinstance(subject, Run):
-        agent, task_id, context_id = subject.program.id, subject.key.task_id, subject.context_id
-        tenant, name = subject.caller.tenant, subject.caller.name
+    if isinstance(current, Run):
+        agent, task_id, context_id = current.program.id, current.key.task_id, current.context_id
+        tenant, name = current.caller.tenant, current.caller.name
     else:
-        agent, task_id, context_id = subject.agent, subject.task_id, subject.context_id
-        tenant = subject.caller.tenant if subject.caller else ""
-        name = subject.caller.name if subject.caller else subject.identity.name
+        agent, task_id, context_id = current.agent, current.task_id, current.context_id
+        tenant = current.caller.tenant if current.caller else ""
+        name = current.caller.name if current.caller else current.identity.name
     ids = {"agent": agent, "task": task_id, "context": context_id, "tenant": tenant, "caller": name}
     return {kind: value for kind, value in ids.items() if value}
 
 
-def subject_version() -> Version | None:
-    """The dialect that the present subject's caller speaks."""
-    subject = _SUBJECT.get()
-    if subject is None:
+def caller_version() -> Version | None:
+    """The dialect of the caller of the current call or run."""
+    current = _CURRENT.get()
+    if current is None:
         return None
-    return subject.caller.version if isinstance(subject, Run) else subject.version
+    return current.caller.version if isinstance(current, Run) else current.version
 
 
 def outcome_of(error: BaseException) -> str:
-    """How a call ended that this error ended, as one of a few words: `TaskNotFoundError` → `"TASK_NOT_FOUND"`."""
+    """The outcome of a call that ended with this error: `TaskNotFoundError` → `"TASK_NOT_FOUND"`."""
     if isinstance(error, A2AError):
         return error.row.reason
     if isinstance(error, (asyncio.CancelledError, GeneratorExit)):

@@ -1,8 +1,8 @@
-"""Log lines for people and for machines: what happened, and in which task, for which caller, in which trace.
+"""Log lines as text or JSON, with the ids of the current task, caller and trace.
 
-A record is one line of JSON, or one line of text; in text the lines of a traceback follow, each behind a bar. Nothing
-that is logged can begin a line of its own or move a terminal's cursor: control characters are shown, not sent. What
-looks like a secret is replaced. That is a net for texts of other libraries; Parley itself logs no secrets.
+A record is one line of JSON or one line of text; in text the lines of a traceback follow, each after a bar. Control
+characters are escaped, so that logged text can neither start a new line nor move the cursor of a terminal. Strings that
+look like secrets are replaced. That is a safeguard for other libraries; Parley itself logs no secrets.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal, TextIO, TypeAlias, cast
 
-from parley.server.telemetry.log_context import subject_ids
+from parley.server.telemetry.log_context import log_context_ids
 from parley.server.telemetry.tracing import current_trace_ids
 
 LogFormat: TypeAlias = Literal["text", "json"]
 
 REDACTED = "[redacted]"
-DEEPEST_EXTRA = 5
+MAX_EXTRA_DEPTH = 5
 
-# Libraries that set handlers of their own, so that their lines would not look like ours.
-_TAKEN_OVER = ("uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi", "grpc", "py.warnings")
+# Libraries that set handlers of their own, with another format.
+_RECONFIGURED = ("uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi", "grpc", "py.warnings")
 
-# On INFO these write the URLs that we call, on DEBUG headers and bytes: webhooks and tokens that are others' secrets.
+# On INFO these log the URLs of requests, on DEBUG headers and bodies. Both may contain secrets of third parties.
 _QUIET = ("httpx2", "httpcore2", "hpack", "asyncio", "grpc")
 
 _RECORD_MEMBERS = {*vars(logging.makeLogRecord({})), "message", "asctime", "color_message"}
@@ -35,7 +35,7 @@ _OURS = ("time", "level", "logger", "message", "exception")
 
 _SECRET_NAME = re.compile(r"authorization|cookie|token|secret|passw|credential|api[-_]?key|private[-_]?key", re.I)
 _SECRET_TEXTS: tuple[tuple[re.Pattern[str], str], ...] = (
-    # A header in any spelling: `Authorization: Bearer x`, `{'cookie': 'a=b; c=d'}`, `(b'cookie', b'a=b')`.
+    # A header in any notation: `Authorization: Bearer x`, `{'cookie': 'a=b; c=d'}`, `(b'cookie', b'a=b')`.
     (
         re.compile(r"""((?:authorization|cookie)["']?\s*[:=,]\s*)(b?"[^"]*"|b?'[^']*'|[^"'\n]+)""", re.I),
         rf"\1{REDACTED}",
@@ -51,8 +51,8 @@ _SECRET_TEXTS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"://[^/\s:@]*:[^/\s@]+@"), f"://{REDACTED}@"),
 )
 
-# C0, C1, line and paragraph separators, what turns the direction of text round, and lone surrogates.
-_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+# C0, C1, line and paragraph separators, characters that change the direction of text, and lone surrogates.
+_CONTROL_CHARACTERS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _PLAIN_VALUE = re.compile(r"[\w.:@/+-]+")
 
 
@@ -61,15 +61,15 @@ def configure_logging(
 ) -> None:
     """Send every log line of the process to standard error, or this stream, in one format.
 
-    For whoever owns the process, such as the command line: it replaces the root logger's handlers. Start uvicorn with
-    `log_config=None`, or it sets its own.
+    It replaces the handlers of the root logger, so only the main program should call it. Start uvicorn with
+    `log_config=None`; otherwise it sets its own handlers.
     """
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter() if format == "json" else TextFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper() if isinstance(level, str) else level)
-    for name in _TAKEN_OVER:
+    for name in _RECONFIGURED:
         logger = logging.getLogger(name)
         logger.handlers.clear()
         logger.propagate = True
@@ -83,7 +83,7 @@ class JsonFormatter(logging.Formatter):
     """One line of JSON per record: time, level, logger, message, ids, further fields, exception."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record as a line, in ASCII: no terminal and no collector can stumble over it."""
+        """The record as a line in ASCII, which every terminal and log collector can read."""
         line: dict[str, Any] = {
             "time": _time(record),
             "level": record.levelname.lower(),
@@ -91,34 +91,34 @@ class JsonFormatter(logging.Formatter):
             "message": redact(_message(record)),
             **_fields(record),
         }
-        trouble = _trouble(self, record)
-        if trouble:
-            line["exception"] = redact(trouble)
+        traceback = _traceback(self, record)
+        if traceback:
+            line["exception"] = redact(traceback)
         return json.dumps(line, allow_nan=False)
 
 
 class TextFormatter(logging.Formatter):
-    """One readable line per record; a traceback follows it, each line behind a bar."""
+    """One readable line per record; the lines of a traceback follow, each after a bar."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The record as a line: `2026-01-01T00:00:00.000Z INFO parley.engine: Hello agent=echo task=1`."""
         head = f"{_time(record)} {record.levelname} {record.name}: {visible(redact(_message(record)))}"
         fields = [f"{visible(name)}={_text_value(value)}" for name, value in _fields(record).items()]
-        trouble = _trouble(self, record)
-        rest = [f"  | {visible(line)}" for line in redact(trouble).split("\n")] if trouble else []
+        traceback = _traceback(self, record)
+        rest = [f"  | {visible(line)}" for line in redact(traceback).split("\n")] if traceback else []
         return "\n".join((" ".join((head, *fields)), *rest))
 
 
 def redact(text: str) -> str:
-    """The text without what looks like a secret: `"Bearer abcdefgh"` → `"Bearer [redacted]"`."""
+    """The text with likely secrets replaced: `"Bearer abcdefgh"` → `"Bearer [redacted]"`."""
     for pattern, replacement in _SECRET_TEXTS:
         text = pattern.sub(replacement, text)
     return text
 
 
 def visible(text: str) -> str:
-    """The text with control characters shown as escapes: a newline as `\\n`."""
-    return _UNSEEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+    """The text with control characters escaped: a newline as `\\n`."""
+    return _CONTROL_CHARACTERS.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def _time(record: logging.LogRecord) -> str:
@@ -129,11 +129,11 @@ def _time(record: logging.LogRecord) -> str:
 def _message(record: logging.LogRecord) -> str:
     try:
         return record.getMessage()
-    except (TypeError, ValueError, KeyError):  # arguments that do not fit: better odd than lost
+    except (TypeError, ValueError, KeyError):  # the arguments do not match the message: log both
         return f"{record.msg} {record.args!r}"
 
 
-def _trouble(formatter: logging.Formatter, record: logging.LogRecord) -> str:
+def _traceback(formatter: logging.Formatter, record: logging.LogRecord) -> str:
     parts: list[str] = []
     if record.exc_info and record.exc_info[0] is not None:
         parts.append(formatter.formatException(record.exc_info))
@@ -143,8 +143,8 @@ def _trouble(formatter: logging.Formatter, record: logging.LogRecord) -> str:
 
 
 def _fields(record: logging.LogRecord) -> dict[str, Any]:
-    """Ids of the present call or run and trace, and the record's extra fields, which may say it better."""
-    fields: dict[str, Any] = dict(subject_ids())
+    """The ids of the current call or run and trace, and the record's extra fields, which take precedence."""
+    fields: dict[str, Any] = dict(log_context_ids())
     ids = current_trace_ids()
     if ids:
         fields["trace_id"], fields["span_id"] = ids
@@ -155,7 +155,7 @@ def _fields(record: logging.LogRecord) -> dict[str, Any]:
 
 
 def _clean(name: str, value: object, depth: int = 0) -> Any:
-    """A value as JSON has it, without secrets."""
+    """A value that can be encoded as JSON, without secrets."""
     match value:
         case None | bool() | int():
             return value
@@ -165,10 +165,10 @@ def _clean(name: str, value: object, depth: int = 0) -> Any:
             return REDACTED
         case str():
             return redact(value)
-        case Mapping() if depth < DEEPEST_EXTRA:
+        case Mapping() if depth < MAX_EXTRA_DEPTH:
             members = cast("Mapping[object, object]", value)
             return {str(key): _clean(str(key), member, depth + 1) for key, member in members.items()}
-        case list() | tuple() if depth < DEEPEST_EXTRA:
+        case list() | tuple() if depth < MAX_EXTRA_DEPTH:
             return [_clean("", item, depth + 1) for item in cast("Sequence[object]", value)]
         case _:
             return redact(str(value))

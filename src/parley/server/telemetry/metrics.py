@@ -1,8 +1,8 @@
-"""Prometheus metrics of a server, in a registry of its own: two servers in one process do not share any.
+"""Prometheus metrics of a server, in a registry of its own, so that two servers in one process do not share them.
 
-Labels hold only what there is a fixed number of: agents, operations, dialects, bindings, states, outcomes. Ids never
-become labels. Tasks are counted as they enter a state, not as they stand in one: a counter that begins again at zero is
-what Prometheus expects of a restart, while a gauge would have to count the store, and what retention takes from it.
+Labels have a bounded number of values: agents, operations, dialects, bindings, states, outcomes; never ids. Tasks are
+counted when they enter a state, not while they are in one: Prometheus expects a counter to start at zero after a
+restart, while a gauge would have to count the tasks in the store and follow their deletion.
 """
 
 from __future__ import annotations
@@ -25,33 +25,33 @@ from parley.protocol.tasks import TaskState
 from parley.server.telemetry.log_context import OK, outcome_of
 from parley.server.telemetry.observer import Call
 
-# From an answer out of memory to one for which a model thinks a minute.
+# From an answer out of memory to one for which a model takes a minute.
 REQUEST_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
-# A sync takes a millisecond on a good disk; a second is a disk in trouble.
+# A sync takes a millisecond on a good disk; a second means that the disk is overloaded or failing.
 COMMIT_BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 
 
 class Runs(Protocol):
-    """How many runs of an engine work, and how many wait for their turn."""
+    """The counters of an engine's runs."""
 
     @property
     def working(self) -> int:
-        """How many are at work."""
+        """How many are running."""
         ...
 
     @property
     def waiting(self) -> int:
-        """How many wait for their turn."""
+        """How many are queued."""
         ...
 
 
 class Outbox(Protocol):
-    """How the calls of webhooks go."""
+    """The counters of webhook deliveries."""
 
     @property
     def pending(self) -> int:
-        """Webhooks in memory that are behind."""
+        """Webhooks in memory that have undelivered events."""
         ...
 
     @property
@@ -61,12 +61,12 @@ class Outbox(Protocol):
 
     @property
     def unanswered(self) -> int:
-        """Hosts that did not answer their last call, counted for each owner that has webhooks there."""
+        """Hosts that did not answer their last call, counted once per owner with webhooks there."""
         ...
 
 
 class Metrics:
-    """Counts and measures, and writes down what it found."""
+    """The metrics of a server."""
 
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
@@ -78,7 +78,7 @@ class Metrics:
         )
         self._refusals = Counter(
             "parley_refusals",
-            "Requests that never became calls: unreadable, unknown, or without good credentials.",
+            "Requests that were refused before they became calls: invalid, unknown or unauthenticated.",
             ("agent", "binding", "outcome"),
             registry=registry,
         )
@@ -107,23 +107,23 @@ class Metrics:
         )
         self._blocked = Summary(
             "parley_loop_blocked_seconds",
-            "Times that the event loop stood still for longer than it may, by the agent whose run blocked it.",
+            "Times that the event loop was blocked for too long, by the agent whose run blocked it.",
             ("agent",),
             registry=registry,
         )
-        self._looked_up = _LookedUp()
-        registry.register(self._looked_up)
+        self._scraped = _ScrapedMetrics()
+        registry.register(self._scraped)
         Info("parley", "The server's software.", registry=registry).info({"version": __version__})
         ProcessCollector(registry=registry)
-        self._unanswered: dict[int, float] = {}
+        self._started: dict[int, float] = {}
         self._counters: dict[tuple[str, ...], Counter] = {}
 
-    # --- what happens -------------------------------------------------------------------------------------------------
+    # --- recorded when it happens -------------------------------------------------------------------------------------
 
     @contextmanager
     def call(self, call: Call) -> Generator[None]:
         """Count and time a call; an error that passes through is its outcome."""
-        self._unanswered[id(call)] = perf_counter()
+        self._started[id(call)] = perf_counter()
         outcome = OK
         try:
             yield
@@ -136,7 +136,7 @@ class Metrics:
 
     @contextmanager
     def stream(self, call: Call) -> Generator[None]:
-        """Count a stream as live; its call is answered when it opens."""
+        """Count an open stream; the time of its call ends when the stream opens."""
         self._answered(call)
         streams = self._streams.labels(call.agent, call.binding.value)
         streams.inc()
@@ -146,11 +146,11 @@ class Metrics:
             streams.dec()
 
     def refused(self, agent: str, binding: Binding, error: A2AError) -> None:
-        """Count a request that never became a call."""
+        """Count a request that was refused before it became a call."""
         self._refusals.labels(agent, binding.value, outcome_of(error)).inc()
 
     def committed(self, seconds: float) -> None:
-        """Note how long the store took."""
+        """Record the commit latency."""
         self._commits.observe(seconds)
 
     def entered(self, agent: str, state: TaskState) -> None:
@@ -158,48 +158,48 @@ class Metrics:
         self._states.labels(agent, state.value).inc()
 
     def delivered(self, agent: str, outcome: DeliveryOutcome, seconds: float) -> None:
-        """Count and time a webhook's call."""
+        """Count and time a call of a webhook."""
         self._deliveries.labels(agent, outcome).inc()
         self._delivery_seconds.observe(seconds)
 
     def blocked(self, agent: str | None, seconds: float) -> None:
-        """Count and time a block of the event loop; without an agent, something else was the reason."""
+        """Count and time a block of the event loop; `agent` is None if no run caused it."""
         self._blocked.labels(agent or "").observe(seconds)
 
     def _answered(self, call: Call) -> None:
-        begun = self._unanswered.pop(id(call), None)
-        if begun is not None:
-            self._latency.labels(call.operation.name, call.binding.value).observe(perf_counter() - begun)
+        started = self._started.pop(id(call), None)
+        if started is not None:
+            self._latency.labels(call.operation.name, call.binding.value).observe(perf_counter() - started)
 
     def _count(self, call: Call, outcome: str) -> None:
         labels = (call.agent, call.operation.name, call.version.value, call.binding.value, outcome)
         counter = self._counters.get(labels)
-        if counter is None:  # finding it by its labels costs more than counting
+        if counter is None:  # looking it up by its labels takes longer than counting
             counter = self._counters[labels] = self._requests.labels(*labels)
         counter.inc()
 
-    # --- what is looked up when somebody asks -------------------------------------------------------------------------
+    # --- read when the metrics are scraped ----------------------------------------------------------------------------
 
     def watch_runs(self, agent: str, runs: Runs) -> None:
-        """Show how many runs of an agent work and wait, as its engine says whenever the metrics are read."""
-        self._looked_up.runs[agent] = runs
+        """Add the numbers of running and queued runs of an agent."""
+        self._scraped.runs[agent] = runs
 
     def watch_deliveries(self, outbox: Outbox) -> None:
-        """Show how many webhooks are behind and being called, and how many hosts give no answer."""
-        self._looked_up.outbox = outbox
+        """Add the numbers of webhooks that are pending and being called, and of hosts that do not answer."""
+        self._scraped.outbox = outbox
 
     def watch_audit(self, lost: Callable[[], int]) -> None:
-        """Show how many lines the audit trail has lost."""
-        self._looked_up.audit_lost = lost
+        """Add the number of lines that the audit trail has lost."""
+        self._scraped.audit_lost = lost
 
     def render(self, accept: str = "") -> tuple[str, bytes]:
-        """Everything in the format that a scraper's Accept header asks for: its content type, and the text."""
+        """The content type and text of all metrics, in the format that the `Accept` header asks for."""
         encode, content_type = choose_encoder(accept)
         return content_type, encode(self.registry)
 
 
-class _LookedUp(Collector):
-    """What others count already."""
+class _ScrapedMetrics(Collector):
+    """Metrics that other objects count."""
 
     def __init__(self) -> None:
         self.runs: dict[str, Runs] = {}
@@ -207,19 +207,19 @@ class _LookedUp(Collector):
         self.audit_lost: Callable[[], int] | None = None
 
     def collect(self) -> Iterable[GaugeMetricFamily | CounterMetricFamily]:
-        working = GaugeMetricFamily("parley_runs_working", "Runs at work.", labels=("agent",))
-        waiting = GaugeMetricFamily("parley_runs_waiting", "Runs that wait for their turn.", labels=("agent",))
+        working = GaugeMetricFamily("parley_runs_working", "Running runs.", labels=("agent",))
+        waiting = GaugeMetricFamily("parley_runs_waiting", "Queued runs.", labels=("agent",))
         for agent, runs in self.runs.items():
             working.add_metric((agent,), runs.working)
             waiting.add_metric((agent,), runs.waiting)
         yield working
         yield waiting
         if self.outbox is not None:
-            yield _gauge("parley_webhooks_pending", "Webhooks in memory that are behind.", self.outbox.pending)
+            yield _gauge("parley_webhooks_pending", "Webhooks in memory with undelivered events.", self.outbox.pending)
             yield _gauge("parley_webhooks_under_way", "Webhooks that are being called.", self.outbox.under_way)
             yield _gauge(
                 "parley_webhook_hosts_unanswered",
-                "Hosts that gave no answer to their last call, counted for each owner with webhooks there.",
+                "Hosts that did not answer their last call, counted once per owner with webhooks there.",
                 self.outbox.unanswered,
             )
         if self.audit_lost is not None:

@@ -1,4 +1,4 @@
-"""What the server tells whoever watches it: telemetry implements this, and costs nothing where nobody does."""
+"""What a server reports to an observer. `Telemetry` implements it; a server without an observer has no overhead."""
 
 from __future__ import annotations
 
@@ -18,38 +18,38 @@ from parley.server.security.credentials import Identity
 
 @dataclass(slots=True)
 class Call:
-    """One request that was understood: what is asked, how, by whom, and what becomes known of it on the way."""
+    """One decoded request: its operation, dialect, binding and caller, and what becomes known while it is processed."""
 
     agent: str
     operation: Operation
     version: Version
     binding: Binding
     headers: Mapping[str, str]
-    """Lower-case names; gRPC's metadata stands here too."""
+    """HTTP headers or gRPC metadata, with lower-case names."""
     identity: Identity
     address: str = ""
     base_url: str = ""
-    """Where the agent is, as this caller sees it."""
+    """The agent's URL as this caller sees it."""
     caller: Caller | None = None
     after: int | None = None
-    """The number of the last event that the caller of a stream has got, if it says so."""
+    """The number of the last event that the caller of a stream has received, from `Last-Event-ID`."""
     extensions: tuple[str, ...] = ()
-    """The extensions that are active, for the reply to say so."""
+    """The active extensions, which the reply names."""
     task_id: str | None = None
     context_id: str | None = None
 
 
 class ServerObserver(Observer, Protocol):
-    """Whoever watches the server and its engines. Every method is synchronous and quick."""
+    """Observes the server and its engines. Every method is synchronous and fast."""
 
     def call(self, call: Call) -> AbstractContextManager[None]:
-        """Something that is open around a request; an error that passes through it is the request's outcome."""
+        """A context around a call; an error that passes through it is the outcome of the call."""
         ...
 
     def refused(self, agent: str, binding: Binding, error: A2AError) -> None:
-        """A request never became a call: unreadable, unknown, or from nobody we know."""
+        """A request was refused before it became a call: invalid, unknown or unauthenticated."""
         ...
 
     def stream(self, call: Call) -> AbstractContextManager[None]:
-        """Something that is open for as long as a stream lives."""
+        """A context around a stream."""
         ...

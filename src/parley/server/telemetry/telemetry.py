@@ -1,7 +1,6 @@
-"""What watches a server: spans, metrics, the audit trail and the ids in log lines, as far as each is wanted.
+"""The observer of a server and its engines: spans, metrics, the audit trail and the ids in log lines.
 
-`Telemetry` is the observer of a server and of its engines, and only passes on. A part that is not given costs nothing;
-a server without any has no observer at all.
+`Telemetry` forwards everything to the parts that are configured. A part that is missing costs nothing.
 """
 
 from __future__ import annotations
@@ -21,24 +20,24 @@ from parley.protocol.errors import A2AError
 from parley.protocol.events import StatusUpdate, TaskCreated, TaskEvent
 from parley.protocol.lifecycle import is_terminal
 from parley.protocol.tasks import TaskState
-from parley.server.telemetry.audit import AuditLine, AuditTrail, What, utc_now
-from parley.server.telemetry.log_context import about, subject_version
+from parley.server.telemetry.audit import AuditEvent, AuditLine, AuditTrail, utc_now
+from parley.server.telemetry.log_context import caller_version, in_log_context
 from parley.server.telemetry.metrics import Metrics, Outbox, Runs
 from parley.server.telemetry.observer import Call
 from parley.server.telemetry.tracing import Tracing, current_trace_ids
 from parley.stores.interface import TaskKey
 
 STATES_REMEMBERED = 100_000
-"""Open tasks whose last state is known: some 30 MB. What an older one changes from is not known."""
+"""Unfinished tasks whose last state is kept, about 30 MB. For others, the audit trail has no `from` state."""
 
 _SENDERS_TRACE: ContextVar[str | None] = ContextVar("parley_senders_trace", default=None)
-"""The trace of the call that began the present run."""
+"""The trace of the call that started the current run."""
 
 
 class Telemetry:
     """An observer made of parts: `App(agent, telemetry=Telemetry(metrics=Metrics(), audit=AuditTrail("audit.jsonl")))`.
 
-    `now` is the time of what has none of its own.
+    `now` is the clock for audit lines of events without a timestamp.
     """
 
     def __init__(
@@ -58,36 +57,36 @@ class Telemetry:
             metrics.watch_audit(lambda: audit.lost)
 
     def open(self) -> None:
-        """Make ready what must be before anything happens. Raises OSError if the audit trail cannot be written."""
+        """Open the audit trail. Raises OSError if it cannot be written."""
         if self.audit is not None:
             self.audit.open()
 
     async def close(self) -> None:
-        """Write what waits. To be called when the engines have stopped."""
+        """Write pending audit lines and close. Call it when the engines have stopped."""
         if self.audit is not None:
             await asyncio.to_thread(self.audit.close)
 
     def watch_runs(self, agent: str, runs: Runs) -> None:
-        """Show the runs of an agent in the metrics: `telemetry.watch_runs(agent.id, engine.runs)`."""
+        """Add the runs of an agent to the metrics: `telemetry.watch_runs(agent.id, engine.runs)`."""
         if self.metrics is not None:
             self.metrics.watch_runs(agent, runs)
 
     def watch_deliveries(self, outbox: Outbox) -> None:
-        """Show how many webhooks are behind in the metrics: `telemetry.watch_deliveries(deliveries)`."""
+        """Add the outbox of webhooks to the metrics: `telemetry.watch_deliveries(deliveries)`."""
         if self.metrics is not None:
             self.metrics.watch_deliveries(outbox)
 
     def webhook_headers(self, key: TaskKey) -> dict[str, str]:
-        """Headers for a call of a task's webhook, so that its receiver goes on with the trace of the task's run."""
+        """The trace headers for a webhook call, so that the receiver can continue the trace of the task's run."""
         return self.tracing.task_headers(key) if self.tracing is not None else {}
 
-    # --- the server's part --------------------------------------------------------------------------------------------
+    # --- ServerObserver -----------------------------------------------------------------------------------------------
 
     @contextmanager
     def call(self, call: Call) -> Generator[None]:
-        """Watch a request."""
+        """Observe a call."""
         with (
-            about(call),
+            in_log_context(call),
             self.tracing.call(call) if self.tracing else nullcontext(),
             self.metrics.call(call) if self.metrics else nullcontext(),
         ):
@@ -95,40 +94,40 @@ class Telemetry:
 
     @contextmanager
     def stream(self, call: Call) -> Generator[None]:
-        """Watch a live stream."""
-        with about(call), self.metrics.stream(call) if self.metrics else nullcontext():
+        """Observe a stream."""
+        with in_log_context(call), self.metrics.stream(call) if self.metrics else nullcontext():
             yield
 
     def refused(self, agent: str, binding: Binding, error: A2AError) -> None:
-        """Count a request that never became a call: unreadable, unknown, or from nobody we know."""
+        """Count a request that was refused before it became a call: invalid, unknown or unauthenticated."""
         if self.metrics is not None:
             self.metrics.refused(agent, binding, error)
 
-    # --- the engine's part --------------------------------------------------------------------------------------------
+    # --- the engine's Observer ----------------------------------------------------------------------------------------
 
     @contextmanager
     def run(self, run: Run) -> Generator[None]:
-        """Watch a run."""
+        """Observe a run."""
         if run.is_recovered and run.key not in self._states:
-            # The one thing it may have said by now is that the work has begun.
+            # A recovered run that is not settled can only have reported that it started.
             self._remember(run.key, run.state if run.is_settled else TaskState.SUBMITTED)
-        _SENDERS_TRACE.set(_trace_id())  # for as long as the run's asyncio task lives: nothing to undo
-        with about(run), self.tracing.run(run) if self.tracing else nullcontext():
+        _SENDERS_TRACE.set(_trace_id())  # the run has an asyncio task of its own, so there is nothing to reset
+        with in_log_context(run), self.tracing.run(run) if self.tracing else nullcontext():
             yield
 
     def committed(self, key: TaskKey, agent: str, events: Sequence[TaskEvent], seconds: float) -> None:
-        """Note a write, and the changes of state in it."""
+        """Record a commit, and the changes of state in it."""
         if self.metrics is not None:
             self.metrics.committed(seconds)
         if self.metrics is None and self.audit is None:
             return
         for event in events:
             if isinstance(event, (TaskCreated, StatusUpdate)):
-                self._changed(key, agent, event)
+                self._record_state(key, agent, event)
 
-    def _changed(self, key: TaskKey, agent: str, event: TaskCreated | StatusUpdate) -> None:
+    def _record_state(self, key: TaskKey, agent: str, event: TaskCreated | StatusUpdate) -> None:
         before, after = self._states.get(key), event.status.state
-        if before is after:  # a word on how the work goes
+        if before is after:  # a progress message
             return
         self._remember(key, after)
         if self.metrics is not None:
@@ -146,8 +145,8 @@ class Telemetry:
             event.context_id,
             before,
             after,
-            dialect=subject_version(),
-            # A quick run writes the task that it works on itself, and yet its sender has created it.
+            dialect=caller_version(),
+            # A short run may itself write the event that creates its task; the trace is still that of its sender.
             trace_id=(_SENDERS_TRACE.get() if is_new else None) or _trace_id(),
         )
         self.audit.append(line)
@@ -162,18 +161,18 @@ class Telemetry:
             self._states.popitem(last=False)
 
     def canceled(self, key: TaskKey, agent: str, caller: Caller) -> None:
-        """Note who had a task canceled."""
-        self._note("cancel", key, agent, caller)
+        """Record which caller canceled a task."""
+        self._record("cancel", key, agent, caller)
 
     def push_config_changed(
         self, key: TaskKey, agent: str, caller: Caller, action: PushConfigAction, config_id: str
     ) -> None:
-        """Note who registered or deleted a webhook."""
-        self._note(
+        """Record which caller registered or deleted a webhook."""
+        self._record(
             "push-config-created" if action == "created" else "push-config-deleted", key, agent, caller, config_id
         )
 
-    def _note(self, what: What, key: TaskKey, agent: str, caller: Caller, config_id: str | None = None) -> None:
+    def _record(self, what: AuditEvent, key: TaskKey, agent: str, caller: Caller, config_id: str | None = None) -> None:
         if self.audit is None:
             return
         line = AuditLine(
@@ -190,12 +189,12 @@ class Telemetry:
         self.audit.append(line)
 
     def blocked(self, agent: str | None, seconds: float) -> None:
-        """Note that the event loop stood still."""
+        """Record that the event loop was blocked."""
         if self.metrics is not None:
             self.metrics.blocked(agent, seconds)
 
     def delivered(self, key: TaskKey, agent: str, config_id: str, outcome: DeliveryOutcome, seconds: float) -> None:
-        """Note a webhook's call."""
+        """Record a call of a webhook."""
         if self.metrics is not None:
             self.metrics.delivered(agent, outcome, seconds)
         if self.tracing is not None:

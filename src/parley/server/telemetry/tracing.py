@@ -1,9 +1,9 @@
 """OpenTelemetry spans: one for each call, one for each run, one for each delivery.
 
-A run outlives the call that began it, so it is no child of it: it begins a trace of its own, with a link to the call's
-span, and deliveries link to the run's. A run that is begun again after a restart has no link. Where spans go is for the
-provider to say; only OpenTelemetry's API is used here. Callers' contexts come in, and ours go out, in the headers of
-W3C Trace Context and Baggage, or whatever else the process's propagator is set to.
+A run may outlive the call that started it, so its span is not a child of the call's span: it starts a new trace with a
+link to it, and deliveries link to the span of the run. A run that is restarted after a crash has no link. Only
+OpenTelemetry's API is used here; the provider decides where spans go. Contexts are read from and written to headers
+with the propagator of the process, which is W3C Trace Context and Baggage by default.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from parley.server.telemetry.observer import Call
 from parley.stores.interface import TaskKey
 
 TASKS_REMEMBERED = 10_000
-"""Tasks whose last run's span is known to deliveries: some 5 MB. An older task's deliveries have no link."""
+"""Tasks whose last run's span is kept for deliveries, about 5 MB. Deliveries of other tasks have no link."""
 
 
 def inject_headers(headers: Mapping[str, str] | None = None) -> dict[str, str]:
-    """These headers, and those that let whoever gets them go on with the present trace."""
+    """A copy of the headers with those of the current trace added."""
     carrier = dict(headers or {})
     propagate.inject(carrier)
     return carrier
 
 
 def current_trace_ids() -> tuple[str, str] | None:
-    """The present trace and span in hexadecimal, or None outside any."""
+    """The current trace id and span id in hexadecimal, or None without a span."""
     span = trace.get_current_span().get_span_context()
     if not span.is_valid:
         return None
@@ -50,7 +50,7 @@ def current_trace_ids() -> tuple[str, str] | None:
 
 
 class Tracing:
-    """Makes the spans. Without a provider it takes the process's own."""
+    """Creates the spans. Without a provider it uses the one of the process."""
 
     def __init__(self, provider: TracerProvider | None = None) -> None:
         self._tracer = trace.get_tracer("parley", __version__, provider)
@@ -58,7 +58,7 @@ class Tracing:
 
     @contextmanager
     def call(self, call: Call) -> Generator[None]:
-        """A span around a call, the present one inside it; its caller's span is its parent."""
+        """A context with a span for a call. The caller's span is the parent."""
         context = _context_of(call)
         attributes: dict[str, AttributeValue] = {
             "rpc.system": "a2a",
@@ -69,21 +69,21 @@ class Tracing:
         }
         span = self._tracer.start_span(call.operation.name, context, SpanKind.SERVER, attributes)
         try:
-            with _present(trace.set_span_in_context(span, context)):
+            with _attached(trace.set_span_in_context(span, context)):
                 yield
         except BaseException as error:
-            _mark_failed_call(span, error)
+            _record_failed_call(span, error)
             raise
         else:
             span.set_attribute("a2a.outcome", OK)
         finally:
-            # Known only now, where the call began the task.
-            _name_task(span, call.task_id, call.context_id)
+            # Only known now, if the call created the task.
+            _set_task_ids(span, call.task_id, call.context_id)
             span.end()
 
     @contextmanager
     def run(self, run: Run) -> Generator[None]:
-        """A span around a run, the present one inside it, linked to the call that began it."""
+        """A context with a span for a run, linked to the call that started it."""
         sender = trace.get_current_span().get_span_context()
         attributes: dict[str, AttributeValue] = {
             "a2a.agent": run.program.id,
@@ -92,21 +92,21 @@ class Tracing:
         }
         links = [Link(sender)] if sender.is_valid and not run.is_recovered else []
         span = self._tracer.start_span("run", Context(), SpanKind.INTERNAL, attributes, links)
-        _name_task(span, run.key.task_id, run.context_id)
+        _set_task_ids(span, run.key.task_id, run.context_id)
         self._remember(run.key, span.get_span_context())
         try:
-            with _present(trace.set_span_in_context(span)):  # the sender's baggage goes on, its span does not
+            with _attached(trace.set_span_in_context(span)):  # keeps the sender's baggage, but not its span
                 yield
         except BaseException as error:
-            _mark_ended_run(span, run, error)
+            _record_ended_run(span, run, error)
             raise
         else:
-            _mark_ended_run(span, run, None)
+            _record_ended_run(span, run, None)
         finally:
             span.end()
 
     def delivered(self, key: TaskKey, agent: str, config_id: str, outcome: DeliveryOutcome, seconds: float) -> None:
-        """Make a span of a webhook's call that is over, linked to the run of its task."""
+        """Create a span for a finished call of a webhook, linked to the run of its task."""
         run = self._runs.get(key)
         attributes: dict[str, AttributeValue] = {
             "a2a.agent": agent,
@@ -114,18 +114,18 @@ class Tracing:
             "a2a.push.outcome": outcome,
         }
         now = time.time_ns()
-        begun = now - int(seconds * 1e9)
+        started = now - int(seconds * 1e9)
         links = [Link(run)] if run else []
-        span = self._tracer.start_span("push", Context(), SpanKind.CLIENT, attributes, links, start_time=begun)
-        _name_task(span, key.task_id, None)
+        span = self._tracer.start_span("push", Context(), SpanKind.CLIENT, attributes, links, start_time=started)
+        _set_task_ids(span, key.task_id, None)
         if outcome != "delivered":
             span.set_status(StatusCode.ERROR, outcome)
         span.end(now)
 
     def task_headers(self, key: TaskKey) -> dict[str, str]:
-        """Headers that let a webhook's receiver go on with the trace of the task's run; none where it is not known.
+        """The trace headers for a webhook call: those of the task's run, or none if it is unknown.
 
-        The sender's baggage is not among them: a webhook may belong to somebody else.
+        They do not include the sender's baggage, because a webhook may belong to a third party.
         """
         carrier: dict[str, str] = {}
         run = self._runs.get(key)
@@ -146,8 +146,8 @@ _ENTERED: ContextVar[None] = ContextVar("parley_entered")
 
 
 @contextmanager
-def _present(context: Context) -> Generator[None]:
-    """A block in which this is OpenTelemetry's present context."""
+def _attached(context: Context) -> Generator[None]:
+    """A block in which this is OpenTelemetry's current context."""
     entered = _ENTERED.set(None)
     token = otel_context.attach(context)
     try:
@@ -156,34 +156,34 @@ def _present(context: Context) -> Generator[None]:
         try:
             _ENTERED.reset(entered)
         except ValueError:
-            # A stream that began in one asyncio task ends in another, where there is nothing to undo. Asked to undo it
-            # all the same, OpenTelemetry would log an error for every stream.
+            # A stream may start in one asyncio task and end in another, where there is nothing to detach.
+            # OpenTelemetry would log an error for every such stream.
             pass
         else:
             otel_context.detach(token)
 
 
 def _context_of(call: Call) -> Context:
-    """The context that a call continues: its caller's, or that of the application into which the server is mounted."""
+    """The parent context of a call: the caller's, or that of the application around this one."""
     around = otel_context.get_current()
     sent = propagate.extract(call.headers, around)
     ours = trace.get_current_span(around).get_span_context()
     theirs = trace.get_current_span(sent).get_span_context()
     if ours.is_valid and ours.trace_id == theirs.trace_id:
-        # Somebody around us has taken the caller's trace up already: we are inside that span.
+        # The application around this one has continued the caller's trace already, so its span is the parent.
         return trace.set_span_in_context(trace.get_current_span(around), sent)
     return sent
 
 
-def _name_task(span: Span, task_id: str | None, context_id: str | None) -> None:
+def _set_task_ids(span: Span, task_id: str | None, context_id: str | None) -> None:
     if task_id:
         span.set_attribute("a2a.task.id", task_id)
     if context_id:
         span.set_attribute("a2a.context.id", context_id)
 
 
-def _mark_failed_call(span: Span, error: BaseException) -> None:
-    """Say how a call failed; only what is our fault is an error of the span."""
+def _record_failed_call(span: Span, error: BaseException) -> None:
+    """Record how a call failed. Only an error of the server is an error of the span."""
     outcome = outcome_of(error)
     span.set_attribute("a2a.outcome", outcome)
     if outcome == DISCONNECTED:
@@ -198,8 +198,8 @@ def _mark_failed_call(span: Span, error: BaseException) -> None:
     span.set_status(StatusCode.ERROR, outcome)
 
 
-def _mark_ended_run(span: Span, run: Run, error: BaseException | None) -> None:
-    """Say how a run ended. What a program leaves open when it returns, its engine completes right after."""
+def _record_ended_run(span: Span, run: Run, error: BaseException | None) -> None:
+    """Record how a run ended. If the program has set no final state, the engine completes the task afterwards."""
     if run.is_cut_off:
         outcome = "cut-off"
     elif run.is_cancelled and error is not None:
@@ -211,5 +211,5 @@ def _mark_ended_run(span: Span, run: Run, error: BaseException | None) -> None:
     span.set_attribute("a2a.run.outcome", outcome)
     if outcome == TaskState.FAILED:
         span.set_status(StatusCode.ERROR)
-    if isinstance(error, Exception):  # not what stops a run from outside, or because it asked
+    if isinstance(error, Exception):  # and not a BaseException, which stops a run without an error
         span.record_exception(error)
