@@ -355,7 +355,6 @@ async def test_a_password_from_parley_password_lets_its_holder_in(
     assert (done.exit_code, "correct horse" in done.stdout) == (0, False)
     security = parse_security(done.stdout)
     basic = b64encode(b"ada:correct horse").decode()
-    await security.open()
     try:
         identity = await security.authenticate(PresentedCredentials({"authorization": f"Basic {basic}"}))
     finally:

@@ -48,8 +48,6 @@ class Unreachable:
             return None
         raise UnavailableError("The credentials cannot be checked now")
 
-    async def open(self) -> None: ...
-
     async def close(self) -> None: ...
 
 
@@ -262,7 +260,6 @@ def test_other_errors_carry_no_challenge() -> None:
 
 async def test_what_is_printed_shows_no_secret() -> None:
     security = Security({"token": TOKENS})
-    await security.open()
     credentials = PresentedCredentials({"authorization": "Bearer t0ken"}, {"key": ["k3y"]}, address="192.0.2.1")
     assert repr(credentials) == "PresentedCredentials(headers=['authorization'], query=['key'], address='192.0.2.1')"
     assert repr(security) == "Security(['token'], [{'token': ()}])"

@@ -68,7 +68,6 @@ def clock() -> Time:
 @pytest.fixture
 async def issuer(server: AuthorizationServer, clock: Time) -> AsyncGenerator[JwtIssuer]:
     scheme = JwtIssuer(server.url, AUDIENCE, jwks_url=f"{server.url}/keys", clock=clock)
-    await scheme.open()
     yield scheme
     await scheme.close()
 
@@ -492,7 +491,6 @@ def test_keys_that_cannot_verify_are_passed_over() -> None:
 
 async def test_an_openid_issuer_says_where_its_keys_are(server: AuthorizationServer) -> None:
     security = Security({"login": OpenIdConnect(server.url, AUDIENCE)}, [{"login": ("agent:call",)}])
-    await security.open()
     identity = await security.authenticate(bearer(server.sign()))
     assert (identity.name, identity.scopes) == ("login:ada", frozenset({"agent:call"}))
     with pytest.raises(UnauthenticatedError) as caught:
@@ -552,7 +550,6 @@ async def test_active_tokens_are_accepted_and_asked_about_once_in_a_while(
     server: AuthorizationServer, clock: Time
 ) -> None:
     scheme = introspection(server, tenant_claim="org", clock=clock)
-    await scheme.open()
     known = {"sub": "ada", "scope": "a b", "org": "acme"}
     server.tokens["opaque"] = known
     proof = Proof("ada", frozenset("ab"), {"active": True, **known}, "acme")

@@ -163,7 +163,6 @@ async def test_a_password_is_stored_with_the_cost_that_owasp_gives() -> None:
     users = BasicUsers([BasicUser(name="ada", password=written, scopes=("a",), tenant="acme")])
     assert users.card == HttpAuthScheme("Basic")
     assert users.challenge == Challenge("Basic", {"charset": "UTF-8"})
-    await users.open()
     assert await users.verify(pair("ada", "pass:wörd")) == Proof("ada", frozenset("a"), tenant="acme")
     await users.close()
 
@@ -334,7 +333,6 @@ async def test_any_verified_certificate_is_accepted_where_none_is_listed(pem: st
     nameless = PeerCertificate("", (), "ab" * 32, b"")
     assert await mesh.verify(PresentedCredentials({}, certificate=nameless)) == Proof("sha256:" + "ab" * 32)
     assert await mesh.verify(PresentedCredentials({"x-forwarded-client-cert": "Subject=CN=Ada"})) is None
-    await mesh.open()
     await mesh.close()
 
 

@@ -119,11 +119,6 @@ class Forwarding:
         vars(error).update(challenges=challenges_for(self._card))
         return error
 
-    async def open(self) -> None:
-        """Get ready."""
-        if self._own is not None:
-            await self._own.open()
-
     async def close(self) -> None:
         """Let go of what is held."""
         if self._own is not None:

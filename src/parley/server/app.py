@@ -195,7 +195,6 @@ class App:
             await stack.enter_async_context(self._deliveries)
             if self._security is not None:
                 stack.push_async_callback(self._security.close)
-                await self._security.open()
             for service in self.services.values():
                 await stack.enter_async_context(service.engine)
             self.monitor.start()

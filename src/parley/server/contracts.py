@@ -169,10 +169,6 @@ class CallerAuthenticator(Protocol):
         """The error for an anonymous caller of an operation that always needs credentials."""
         ...
 
-    async def open(self) -> None:
-        """Acquire resources."""
-        ...
-
     async def close(self) -> None:
         """Release resources."""
         ...

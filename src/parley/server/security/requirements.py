@@ -80,11 +80,6 @@ class Security:
             added.append({first: (*own, *(scope for scope in extra if scope not in own)), **dict(others)})
         return tuple(added)
 
-    async def open(self) -> None:
-        """Get every scheme ready."""
-        for scheme in self._schemes.values():
-            await scheme.open()
-
     async def close(self) -> None:
         """Let go of what the schemes hold."""
         for scheme in self._schemes.values():

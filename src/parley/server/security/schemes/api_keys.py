@@ -67,9 +67,6 @@ class ApiKeys:
             case ApiKeyLocation.COOKIE:
                 return _cookies(credentials.headers.get("cookie", ""), self._parameter)
 
-    async def open(self) -> None:
-        """Nothing to do."""
-
     async def close(self) -> None:
         """Nothing to do."""
 

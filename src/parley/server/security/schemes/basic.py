@@ -147,9 +147,6 @@ class BasicUsers:
             raise Refused("The name or the password is wrong")
         return Proof(user.name, frozenset(user.scopes), tenant=user.tenant)
 
-    async def open(self) -> None:
-        """Nothing to do."""
-
     async def close(self) -> None:
         """Forget, and end the threads."""
         await self._proofs.close()

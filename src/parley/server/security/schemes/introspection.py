@@ -98,9 +98,6 @@ class Introspection:
             raise Refused("The token is not active")
         return msgspec.json.encode(claims)
 
-    async def open(self) -> None:
-        """Nothing to do: the server is asked with the first token."""
-
     async def close(self) -> None:
         """Forget, and close the connection to the server."""
         await self._answers.close()

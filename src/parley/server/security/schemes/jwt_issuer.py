@@ -70,9 +70,6 @@ class JwtIssuer:
         token = read_authorization(credentials, "bearer")
         return None if token is None else await self._jwts.verify(token, credentials, self._now())
 
-    async def open(self) -> None:
-        """Nothing to do: keys are fetched with the first token."""
-
     async def close(self) -> None:
         """Close the connection to the issuer."""
         await self._server.close()

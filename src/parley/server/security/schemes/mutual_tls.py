@@ -66,9 +66,6 @@ class MutualTls:
                 return Proof(entry.match, frozenset(entry.scopes), tenant=entry.tenant)
         raise Refused("The certificate is not allowed")
 
-    async def open(self) -> None:
-        """Nothing to do."""
-
     async def close(self) -> None:
         """Nothing to do."""
 

@@ -90,9 +90,6 @@ class OpenIdConnect:
             raise UnavailableError("The credentials cannot be checked now; try again later") from exc
         return await self._server.get(url)
 
-    async def open(self) -> None:
-        """Nothing to do: the issuer is asked with the first token."""
-
     async def close(self) -> None:
         """Close the connection to the issuer."""
         await self._server.close()

@@ -82,10 +82,6 @@ class Scheme(Protocol):
         """
         ...
 
-    async def open(self) -> None:
-        """Get ready. Never fails because a server elsewhere does not answer."""
-        ...
-
     async def close(self) -> None:
         """Let go of connections."""
         ...

@@ -47,8 +47,5 @@ class BearerTokens:
         token = read_authorization(credentials, "bearer")
         return None if token is None else self._table.prove(token, self._now())
 
-    async def open(self) -> None:
-        """Nothing to do."""
-
     async def close(self) -> None:
         """Nothing to do."""
