@@ -355,8 +355,8 @@ class Slow(ChangedStore):
         await self._linger("push_configs")
         return configs
 
-    async def outbox_undelivered(self, *, after: Any, limit: int, owner: Owner | None = None) -> Any:
-        page = await super().outbox_undelivered(after=after, limit=limit, owner=owner)
+    async def outbox_undelivered(self, *, owner: Owner | None = None, **options: Any) -> Any:
+        page = await super().outbox_undelivered(owner=owner, **options)
         if owner is not None:
             await self._linger("undelivered")
         return page
@@ -838,9 +838,9 @@ async def test_a_start_reads_a_page_of_each_owner_before_more_of_any(monkeypatch
     asked: list[tuple[str, str]] = []
 
     class Asked(ChangedStore):
-        async def outbox_undelivered(self, *, after: Any, limit: int, owner: Owner | None = None) -> Any:
-            page = await super().outbox_undelivered(after=after, limit=limit, owner=owner)
-            asked.append((owner.name if owner else "", page[-1].key.task_id if page else ""))
+        async def outbox_undelivered(self, *, owner: Owner | None = None, **options: Any) -> Any:
+            page = await super().outbox_undelivered(owner=owner, **options)
+            asked.append((owner.name if owner else "", page[-1].task_id if page else ""))
             return page
 
     store, inbox = Asked(), Inbox()
@@ -1053,9 +1053,9 @@ class Refusing(ChangedStore):
             self.left.remove(method)
             raise self.error
 
-    async def outbox_undelivered(self, *, after: Any, limit: int, owner: Owner | None = None) -> Any:
+    async def outbox_undelivered(self, **options: Any) -> Any:
         self._refuse("undelivered")
-        return await super().outbox_undelivered(after=after, limit=limit, owner=owner)
+        return await super().outbox_undelivered(**options)
 
     async def outbox_webhooks(self, key: TaskKey) -> Any:
         self._refuse("webhooks")
@@ -1065,9 +1065,9 @@ class Refusing(ChangedStore):
         self._refuse("events")
         return await super().tasks_events(key, after=after, limit=limit)
 
-    async def outbox_mark_delivered(self, key: TaskKey, config_id: str, seq: int) -> bool:
+    async def outbox_mark_delivered(self, key: TaskKey, config_id: str, seq: int, *, holder: str) -> bool:
         self._refuse("mark_delivered")
-        return await super().outbox_mark_delivered(key, config_id, seq)
+        return await super().outbox_mark_delivered(key, config_id, seq, holder=holder)
 
     async def outbox_configs(self, key: TaskKey) -> Any:
         self._refuse("push_configs")

@@ -1,15 +1,23 @@
 import pytest
 
 from parley.stores.interface import StoreError
-from parley.stores.memory import MemoryStore
+from parley.stores.memory import MemoryDatabase, MemoryStore
+from parley.testing.shared_stores import ManualTime, SharedStoreSuite
 from parley.testing.stores import CONTEXT, NOON, MakeStore, StoreSuite
 
 
-class TestMemoryTaskLog(StoreSuite):
+class TestMemoryStore(StoreSuite):
     @pytest.fixture
     def make_store(self) -> MakeStore:
         store = MemoryStore()
         return lambda: store
+
+
+class TestSharedMemoryStore(SharedStoreSuite):
+    @pytest.fixture
+    def make_store(self, now: ManualTime) -> MakeStore:
+        database = MemoryDatabase(now=now)
+        return lambda: MemoryStore(database)
 
 
 @pytest.mark.anyio

@@ -72,7 +72,12 @@ async def test_what_breaks_the_rules_of_the_log_is_named(tmp_path: Path) -> None
             UPDATE events SET events = '{' WHERE task = 3 AND last_seq = 3;
             UPDATE tasks SET last_seq = 5, state = 'asleep', snapshot_seq = 1 WHERE id = 't-4';
             DELETE FROM tasks WHERE id IN ('t-5', 't-6');
-            INSERT INTO sends VALUES ('acme', 'ada', 'm-9', x'00', 1, 't-5', '[]');
+            INSERT INTO sends VALUES ('acme', 'ada', 'm-9', x'00', 1, 't-5', '[]', '');
+            INSERT INTO push_configs VALUES ('acme', 't-3', 'h', 'ada', '{"url":"https://x.example"}', '7.0', 0);
+            INSERT INTO outbox VALUES ('acme', 'ada', 't-2', 'w');
+            INSERT INTO inbox VALUES (1, 'acme', 'bob', 't-2', 'i', '{');
+            UPDATE tasks SET holder = 'w', state = 'completed' WHERE id = 't-2';
+            UPDATE tasks SET has_webhooks = 1 WHERE id IN ('t-2', 't-3');
             UPDATE context_values SET value = 'x';
             INSERT INTO snapshots VALUES ('acme', 't-5', '{}', NULL);
             """
@@ -90,10 +95,18 @@ async def test_what_breaks_the_rules_of_the_log_is_named(tmp_path: Path) -> None
         "There are events of a task number 5, and no such task",
         "There are events of a task number 6, and no such task",
         "Message m-9: it went to task t-5, which is not there",
-        "Message m-9: its reply cannot be read",
-        "Webhook 'h' of task t-1: it was told of event 77, and the last one is 5",
-        "Webhook 'h' of task t-1: it cannot be read",
         "Webhook 'theirs' of task t-1: its owner has no such task",
+        "Webhook 'h' of task t-1: it was told of event 77, and the last one is 5",
+        "Task t-2: it says that it has webhooks and has none, or the other way round",
+        "Task t-1: a webhook is behind, and the task is not in the outbox",
+        "Task t-3: a webhook is behind, and the task is not in the outbox",
+        "Task t-2: it is in the outbox, and none of its webhooks is behind",
+        "Task t-2: something waits for its worker, and its owner has no such task",
+        "Task t-2: it is completed, and yet worker w holds it",
+        "Message m-9: its reply cannot be read",
+        "Webhook 'h' of task t-1: it cannot be read",
+        "Webhook 'h' of task t-3: its version is unknown",
+        "Task t-2: what waits for its worker cannot be read",
         "Conversation c-1: its value 'name' cannot be read",
     )
 
@@ -143,7 +156,7 @@ async def test_a_copy_is_of_one_moment_although_the_file_is_written(
     assert told[-2:] == ["Copying: 100 % …", "Looking at the copy …"]
     assert check(path).wrong == check(target).wrong == ()
     assert {file.name for file in tmp_path.glob("*copy*")} == {"copy.db"}
-    assert [head.last_seq for head in await store.tasks.unfinished()] == [seq]
+    assert [head.last_seq for head in await store.tasks.abandoned(frozenset(), limit=9)] == [seq]
     await store.close()
 
     assert target.stat().st_mode & 0o077 == 0

@@ -33,7 +33,10 @@ def read_tables(connection: sqlite3.Connection) -> set[str]:
 def test_an_empty_file_sees_every_script(connection: sqlite3.Connection) -> None:
     migrate(connection, PATH, migrations())
     assert read_version(connection) == (len(migrations()), APPLICATION_ID)
-    assert read_tables(connection) == {"tasks", "events", "snapshots", "sends", "push_configs", "context_values"}
+    assert read_tables(connection) == {
+        *("tasks", "events", "snapshots", "sends", "push_configs", "context_values"),
+        *("leases", "inbox", "outbox"),
+    }
 
 
 def test_a_file_of_version_1_sees_the_scripts_after_it(connection: sqlite3.Connection) -> None:
@@ -136,7 +139,7 @@ def test_a_script_that_fails_leaves_the_file_as_it_was(connection: sqlite3.Conne
 
 def test_a_newer_file_is_refused(connection: sqlite3.Connection) -> None:
     migrate(connection, PATH, [*migrations(), ADD_NOTES])
-    with pytest.raises(StoreUnavailableError, match=r"newer Parley wrote this file \(schema 7, this one knows 6\)"):
+    with pytest.raises(StoreUnavailableError, match=r"newer Parley wrote this file \(schema 8, this one knows 7\)"):
         migrate(connection, PATH, migrations())
 
 

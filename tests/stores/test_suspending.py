@@ -4,13 +4,21 @@ from random import Random
 
 import pytest
 
-from parley.stores.memory import MemoryStore
+from parley.stores.memory import MemoryDatabase, MemoryStore
+from parley.testing.shared_stores import ManualTime, SharedStoreSuite
 from parley.testing.stores import MakeStore, StoreSuite
 from parley.testing.suspending import suspending
 
 
-class TestSuspendingTaskLog(StoreSuite):
+class TestSuspendingStore(StoreSuite):
     @pytest.fixture
     def make_store(self) -> MakeStore:
         store = suspending(MemoryStore(), Random(1))
         return lambda: store
+
+
+class TestSharedSuspendingStore(SharedStoreSuite):
+    @pytest.fixture
+    def make_store(self, now: ManualTime) -> MakeStore:
+        database = MemoryDatabase(now=now)
+        return lambda: suspending(MemoryStore(database), Random(1))

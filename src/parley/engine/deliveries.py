@@ -148,15 +148,15 @@ class Deliveries:
 
     async def _load(self) -> None:
         """Take up what an earlier process left: a page of each owner at most, before more of any is read."""
-        after: Webhook | Owner | None = None
+        after: TaskKey | Owner | None = None
         while True:
             page = await self._undelivered(after)
-            for webhook in page:
-                self._take(webhook)
+            for key in page:
+                await self._take_behind(key)
             self._dispatch()
             if len(page) < LOADED_AT_ONCE:
                 break
-            after = page[-1].key.owner
+            after = page[-1].owner
             self._backlog.read_again(after, after=page[-1])
         self._read_more()
 
@@ -170,19 +170,21 @@ class Deliveries:
             owner, after = unread
             page = await self._undelivered(after, owner)
             is_end = len(page) < LOADED_AT_ONCE
-            for webhook in page:
-                if self._backlog.find(webhook) is None and not self._backlog.has_room(owner):
+            for key in page:
+                if not self._backlog.has_room(owner):
                     is_end = False
                     break
-                self._take(webhook)
-                after = webhook
+                await self._take_behind(key)
+                after = key
             self._backlog.note_read(owner, after=after, is_end=is_end)
             self._dispatch()
 
-    async def _undelivered(self, after: Webhook | Owner | None, owner: Owner | None = None) -> Sequence[Webhook]:
+    async def _undelivered(self, after: TaskKey | Owner | None, owner: Owner | None = None) -> Sequence[TaskKey]:
         while True:
             try:
-                return await self._store.outbox.undelivered(after=after, owner=owner, limit=LOADED_AT_ONCE)
+                return await self._store.outbox.undelivered(
+                    holder="", live=frozenset(), after=after, owner=owner, limit=LOADED_AT_ONCE
+                )
             except StoreError as error:
                 logger.warning("Webhooks could not be looked up: %s", error)
                 await self._clock.sleep(STORE_PAUSE)
@@ -199,20 +201,24 @@ class Deliveries:
     async def _look(self) -> None:
         """Find out which webhooks of the tasks that have news are behind."""
         for key in self._news:
-            try:
-                webhooks = await self._store.outbox.webhooks(key)
-            except StoreError as error:
-                fields = {"task": key.task_id}
-                logger.warning("Task %s: its webhooks could not be looked up: %s", key.task_id, error, extra=fields)
-                self._news.add(key)
-                await self._clock.sleep(STORE_PAUSE)
-                continue
-            for webhook in webhooks:
-                if webhook.delivered_seq < webhook.last_seq:
-                    self._take(webhook)
+            await self._take_behind(key)
             self._dispatch()
             await asyncio.sleep(0)  # many tasks may have news at once
         self._read_more()
+
+    async def _take_behind(self, key: TaskKey) -> None:
+        """Let those webhooks of a task that are behind wait for their turn."""
+        while True:
+            try:
+                webhooks = await self._store.outbox.webhooks(key)
+                break
+            except StoreError as error:
+                fields = {"task": key.task_id}
+                logger.warning("Task %s: its webhooks could not be looked up: %s", key.task_id, error, extra=fields)
+                await self._clock.sleep(STORE_PAUSE)
+        for webhook in webhooks:
+            if webhook.delivered_seq < webhook.last_seq:
+                self._take(webhook)
 
     def _take(self, webhook: Webhook) -> None:
         """Let a webhook that is behind wait for its turn, or know that there is more."""
@@ -312,11 +318,11 @@ class Deliveries:
             if pause is not None:
                 return pause
             pending.unmarked_seq = seq
-            if not await self._store.outbox.mark_delivered(key, config_id, seq):
+            if not await self._store.outbox.mark_delivered(key, config_id, seq, holder=""):
                 return None
             marked, pending.unmarked_seq = seq, 0
         if seq > marked:
-            await self._store.outbox.mark_delivered(key, config_id, seq)
+            await self._store.outbox.mark_delivered(key, config_id, seq, holder="")
         return 0.0 if len(events) == self._limits.turn_events else None
 
     def _is_long_enough(self, turn: Turn) -> bool:
@@ -371,7 +377,7 @@ class Deliveries:
         head = await self._store.tasks.head(pending.key)
         if head is None or head.last_seq == notification.seq:
             return None
-        await self._store.outbox.mark_delivered(pending.key, pending.config_id, head.last_seq - 1)
+        await self._store.outbox.mark_delivered(pending.key, pending.config_id, head.last_seq - 1, holder="")
         logger.error(
             "%s: events up to %d are not delivered",
             _name(notification),
@@ -383,7 +389,7 @@ class Deliveries:
     async def _give_up_waiting(self, turn: Turn, webhook: Webhook) -> None:
         """Drop what a webhook should have been told while its host gave no answer to all attempts of others."""
         key, config_id = turn.pending.key, turn.pending.config_id
-        await self._store.outbox.mark_delivered(key, config_id, webhook.last_seq)
+        await self._store.outbox.mark_delivered(key, config_id, webhook.last_seq, holder="")
         text = "Task %s, webhook %r: events up to %d are not delivered: %s gave no answer to %d calls"
         fields = {"task": key.task_id, "webhook": config_id}
         logger.error(text, key.task_id, config_id, webhook.last_seq, turn.route.host, turn.route.failures, extra=fields)

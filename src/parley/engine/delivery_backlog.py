@@ -73,7 +73,7 @@ def digest_of(config: PushConfig) -> int:
 class _Unread:
     """How far an owner's webhooks were read, and whether some before that found no room since."""
 
-    after: Webhook | None = None
+    after: TaskKey | None = None
     has_missed: bool = False
 
 
@@ -119,7 +119,7 @@ class Backlog:
 
     # --- what is in the store -----------------------------------------------------------------------------------------
 
-    def read_again(self, owner: Owner, *, after: Webhook | None = None) -> None:
+    def read_again(self, owner: Owner, *, after: TaskKey | None = None) -> None:
         """Remember that an owner has more webhooks in the store, all of them after another one if there is one."""
         unread = self._unread.get(owner)
         if unread is None:
@@ -127,7 +127,7 @@ class Backlog:
         else:
             unread.has_missed = True
 
-    def next_to_read(self) -> tuple[Owner, Webhook | None] | None:
+    def next_to_read(self) -> tuple[Owner, TaskKey | None] | None:
         """An owner of whom more is in the store and may come into memory, and after which webhook; each in its turn."""
         free = self._most - len(self._held)
         for owner, unread in self._unread.items():
@@ -135,7 +135,7 @@ class Backlog:
                 return owner, unread.after
         return None
 
-    def note_read(self, owner: Owner, *, after: Webhook | None, is_end: bool) -> None:
+    def note_read(self, owner: Owner, *, after: TaskKey | None, is_end: bool) -> None:
         """Note after which one of an owner's webhooks reading goes on, unless that was its end."""
         unread = self._unread.pop(owner)  # it comes back behind the others
         if not is_end:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import aclosing, suppress
 from datetime import timedelta
@@ -133,7 +134,7 @@ class Engine:
 
     async def __aenter__(self) -> Engine:
         """Take up what a crash left behind."""
-        for head in await self._store.tasks.unfinished():
+        for head in await self._store.tasks.abandoned(frozenset(), limit=sys.maxsize):
             if head.agent == self.program.id:
                 try:
                     await self._recover(head)

@@ -1,7 +1,8 @@
 """How canonical values are kept: as JSON, where people may want to look, and moments as microseconds.
 
 JSON and not msgpack: msgspec writes both about equally fast, and JSON can be read in any database shell and searched
-with its JSON functions. Bytes become base64. Only canonical values pass here, never a dialect's spelling.
+with its JSON functions. Bytes become base64. Only canonical values pass here, never a dialect's spelling. What is
+written here is part of a store's format: a change that an earlier Parley cannot read needs a new number of the schema.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from parley.protocol.jsonvalue import JsonValue
 from parley.protocol.messages import Message
 from parley.protocol.push import PushConfig
 from parley.protocol.tasks import Artifact, Task
-from parley.stores.interface import StoreError
+from parley.stores.interface import InboxItem, StoreError
 
 T = TypeVar("T")
 
@@ -29,10 +30,13 @@ decode_task = msgspec.json.Decoder(Task).decode
 decode_artifacts = msgspec.json.Decoder(tuple[Artifact, ...]).decode
 decode_message = msgspec.json.Decoder(Message).decode
 decode_push_config = msgspec.json.Decoder(PushConfig).decode
+decode_inbox_item = msgspec.json.Decoder(InboxItem).decode
 decode_value = msgspec.json.Decoder[JsonValue](JsonValue).decode
 
 
-def encode(value: tuple[TaskEvent, ...] | tuple[Artifact, ...] | Task | Message | PushConfig | JsonValue) -> str:
+def encode(
+    value: tuple[TaskEvent, ...] | tuple[Artifact, ...] | Task | Message | PushConfig | InboxItem | JsonValue,
+) -> str:
     """A value as JSON text.
 
     Raises:

@@ -1,6 +1,7 @@
 """The store in memory: the twin of the durable stores, for tests, demos and agents that may forget.
 
-It behaves as they do and lives as long as its object: close it, open it again, and everything is still there. Nothing
+It behaves as they do and lives as long as its object: close it, open it again, and everything is still there. Several
+stores on one `MemoryDatabase` are as several processes on one database. Nothing
 here waits, so every call is one step of the event loop and needs no lock. Values are shared with readers, who cannot
 change them: structs are frozen, and what is not frozen (the values of contexts) is kept encoded.
 """
@@ -8,7 +9,8 @@ change them: structs are frozen, and what is not frozen (the values of contexts)
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from itertools import islice
 from typing import TypeAlias
@@ -23,11 +25,15 @@ from parley.stores.encoding import decode_value, encode
 from parley.stores.interface import (
     ConflictError,
     ContextKey,
+    InboxItem,
+    LeaseLostError,
     NewTask,
     Owner,
+    RepeatedSendError,
     SendKey,
     SendRecord,
     StoredTask,
+    StoreError,
     TaskFilter,
     TaskHead,
     TaskHeads,
@@ -35,6 +41,9 @@ from parley.stores.interface import (
     Webhook,
     Write,
 )
+from parley.stores.process_leases import ProcessLeases
+
+_RUNNING = (TaskState.SUBMITTED, TaskState.WORKING)
 
 _TaskId: TypeAlias = tuple[str, str]
 """Tenant and task id: unique without the owner, as in every store."""
@@ -47,14 +56,16 @@ class _Record:
     __slots__ = (
         "attempts",
         "events",
+        "holder",
         "key",
         "new",
-        "push_configs",
+        "outbox_holder",
         "sends",
         "snapshot",
         "snapshot_seq",
         "state",
         "status_at",
+        "webhooks",
     )
 
     def __init__(self, key: TaskKey, new: NewTask) -> None:
@@ -63,12 +74,15 @@ class _Record:
         self.state = TaskState.SUBMITTED
         self.status_at = new.created_at
         self.attempts = 0
+        self.holder = ""
         self.events: list[TaskEvent] = []
         self.snapshot: Task | None = None
         self.snapshot_seq = 0
-        self.push_configs: dict[str, tuple[PushConfig, Version, int]] = {}
+        self.webhooks: dict[str, tuple[PushConfig, Version, int]] = {}
+        """Each with the number of the last event that it was told of."""
+        self.outbox_holder = ""
         self.sends: list[_SendId] = []
-        """The messages that came to it, also some that are forgotten by now."""
+        """The messages that came to it, also some that are deleted by now."""
 
     def head(self) -> TaskHead:
         return TaskHead(
@@ -81,38 +95,64 @@ class _Record:
             len(self.events),
             self.new.created_in,
             self.attempts,
+            self.holder,
         )
 
 
 class MemoryDatabase:
     """What a store in memory holds."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, now: Callable[[], float] = time.monotonic) -> None:
+        """`now` tells seconds from any moment on, for leases."""
         self.tasks: dict[_TaskId, _Record] = {}
         self.owned: dict[Owner, dict[str, _Record]] = {}
+        self.running: dict[_TaskId, _Record] = {}
+        """Tasks that are submitted or working."""
         self.sends: dict[_SendId, SendRecord] = {}
+        self.outbox: dict[_TaskId, _Record] = {}
+        """Tasks of which a webhook is behind."""
         self.contexts: dict[ContextKey, dict[str, tuple[str, datetime]]] = {}
+        self.inbox: dict[tuple[_TaskId, str], InboxItem] = {}
+        self.leases = ProcessLeases(now)
 
     def find(self, key: TaskKey) -> _Record | None:
         """A task, if this owner has it."""
-        record = self.tasks.get((key.owner.tenant, key.task_id))
+        record = self.tasks.get(_task_id(key))
         return record if record is not None and record.key.owner == key.owner else None
+
+    def require_new(self, owner: Owner, send: SendKey, since: datetime, *, holder: str = "") -> None:
+        """Refuse a message that was sent since a moment, unless a worker is working on its reply."""
+        found = self.sends.get((owner, send))
+        if found is not None and found.sent_at >= since and not found.is_in_work(holder):
+            raise RepeatedSendError(found)
+
+    def sort_into_outbox(self, record: _Record, holder: str) -> None:
+        """Put a task into the outbox of a worker if a webhook is behind, unless it is there; or take it out."""
+        task_id = _task_id(record.key)
+        if all(told >= len(record.events) for _, _, told in record.webhooks.values()):
+            self.outbox.pop(task_id, None)
+        elif task_id not in self.outbox:
+            self.outbox[task_id] = record
+            record.outbox_holder = holder
 
 
 class MemoryStore:
-    """A store that forgets everything with the process."""
+    """A store that forgets everything with the process; on a database that is given, one of several."""
 
-    is_shared = False
-
-    def __init__(self) -> None:
-        self.database = MemoryDatabase()
-        self.tasks = MemoryTasks(self.database)
-        self.sends = MemorySends(self.database)
-        self.outbox = MemoryOutbox(self.database)
-        self.contexts = MemoryContexts(self.database)
+    def __init__(self, database: MemoryDatabase | None = None) -> None:
+        self.is_shared = database is not None
+        self._data = database or MemoryDatabase()
+        self.tasks = MemoryTasks(self._data)
+        self.sends = MemorySends(self._data)
+        self.outbox = MemoryOutbox(self._data)
+        self.contexts = MemoryContexts(self._data)
+        self.inbox = MemoryInbox(self._data)
+        self.leases = self._data.leases
 
     async def open(self) -> None:
-        """Nothing to do."""
+        """End the leases of all workers before, unless other stores share the database."""
+        if not self.is_shared:
+            self.leases.end_all()
 
     async def close(self) -> None:
         """Nothing to do: the same object may be opened again."""
@@ -133,41 +173,47 @@ class MemoryTasks:
         done = asyncio.get_running_loop().create_future()
         try:
             self._write(write)
-        except ConflictError as conflict:
-            done.set_exception(conflict)
+        except StoreError as error:
+            done.set_exception(error)
         else:
             done.set_result(None)
         return done
 
     def _write(self, write: Write) -> None:
-        key = write.key
-        if write.new is not None:
-            record = self._create(key, write.new, write.expected_seq)
-        else:
-            record = self._data.find(key)
-            if record is None or len(record.events) != write.expected_seq:
-                raise ConflictError
+        key, data = write.key, self._data
+        task_id = _task_id(key)
+        record = data.tasks.get(task_id)
+        if not _is_expected(write, record):
+            raise LeaseLostError if write.expected_holder else ConflictError
+        if write.sends_since is not None:
+            for send, _ in write.sends:
+                data.require_new(key.owner, send, write.sends_since)
+        if record is None:
+            assert write.new is not None  # as expected
+            record = data.tasks[task_id] = _Record(key, write.new)
+            data.owned.setdefault(key.owner, {})[key.task_id] = record
         record.events.extend(write.events)
         record.state = write.state
         record.status_at = write.status_at
         record.attempts = write.attempts
+        record.holder = write.holder
+        if write.state in _RUNNING:
+            data.running[task_id] = record
+        else:
+            data.running.pop(task_id, None)
         if write.snapshot is not None:
             record.snapshot = write.snapshot
             record.snapshot_seq = len(record.events)
         for send, sent in write.sends:
             send_id = (key.owner, send)
-            self._data.sends[send_id] = sent
+            data.sends[send_id] = sent
             record.sends.append(send_id)
         for config, version in write.webhooks:
             _put_webhook(record, config, version, write.expected_seq)
-
-    def _create(self, key: TaskKey, new: NewTask, expected_seq: int) -> _Record:
-        task_id = (key.owner.tenant, key.task_id)
-        if expected_seq != 0 or task_id in self._data.tasks:
-            raise ConflictError
-        record = self._data.tasks[task_id] = _Record(key, new)
-        self._data.owned.setdefault(key.owner, {})[key.task_id] = record
-        return record
+        if record.webhooks:
+            data.sort_into_outbox(record, write.holder or write.expected_holder)
+        for item in write.taken:
+            data.inbox.pop((task_id, item), None)
 
     async def head(self, key: TaskKey) -> TaskHead | None:
         """A task's head, or None if this owner has no such task."""
@@ -199,17 +245,35 @@ class MemoryTasks:
     async def list(self, owner: Owner, query: TaskFilter) -> TaskHeads:
         """An owner's tasks."""
         found = [record for record in self._data.owned.get(owner, {}).values() if _matches(record, query)]
-        found.sort(key=lambda record: record.key.task_id)
-        found.sort(key=lambda record: record.status_at, reverse=True)
-        page: Iterable[_Record] = found
-        if query.after is not None:
-            at, task_id = query.after
-            page = (r for r in found if r.status_at < at or (r.status_at == at and r.key.task_id > task_id))
-        heads = tuple(record.head() for record, _ in zip(page, range(query.limit), strict=False))
-        return TaskHeads(heads, len(found))
+        return TaskHeads(tuple([record.head() for record in islice(_page(found, query), query.limit)]), len(found))
+
+    async def list_all(self, query: TaskFilter, *, tenant: str | None = None) -> Sequence[TaskHead]:
+        """Tasks of all owners, or of all in a tenant, newest status first, then by id."""
+        found = [
+            record
+            for record in self._data.tasks.values()
+            if tenant in (None, record.key.owner.tenant) and _matches(record, query)
+        ]
+        page = _page(found, query)
+        heads = [record.head() for record in islice(page, query.limit)]
+        last = (heads[-1].status_at, heads[-1].key.task_id) if heads else None
+        heads += [record.head() for record in page if (record.status_at, record.key.task_id) == last]
+        return heads
+
+    async def abandoned(
+        self, live: frozenset[str], *, after: tuple[datetime, str] | None = None, limit: int
+    ) -> Sequence[TaskHead]:
+        """Tasks of all owners that are submitted or working, and that none of the `live` workers holds."""
+        found = [
+            ((record.new.created_at, record.key.task_id), record)
+            for record in self._data.running.values()
+            if record.holder not in live
+        ]
+        found.sort(key=lambda each: each[0])
+        return [record.head() for age, record in found if after is None or age > after][:limit]
 
     async def delete(self, key: TaskKey) -> bool:
-        """Forget a task with its events, sends and webhooks; whether there was one."""
+        """Delete a task with its events, sends, webhooks and inbox; whether there was one."""
         record = self._data.find(key)
         if record is None:
             return False
@@ -217,7 +281,7 @@ class MemoryTasks:
         return True
 
     async def delete_finished(self, *, before: datetime, limit: int) -> int:
-        """Forget tasks of all owners that ended before a moment, the oldest first; how many, at most `limit`."""
+        """Delete tasks of all owners that ended before a moment, the oldest first; how many, at most `limit`."""
         ended = [r for r in self._data.tasks.values() if r.state in TERMINAL and r.status_at < before]
         ended.sort(key=lambda record: record.status_at)
         for record in ended[:limit]:
@@ -225,20 +289,20 @@ class MemoryTasks:
         return len(ended[:limit])
 
     def _delete(self, record: _Record) -> None:
-        owner = record.key.owner
-        del self._data.tasks[owner.tenant, record.key.task_id]
-        del self._data.owned[owner][record.key.task_id]
-        if not self._data.owned[owner]:
-            del self._data.owned[owner]
+        owner, data = record.key.owner, self._data
+        task_id = _task_id(record.key)
+        del data.tasks[task_id]
+        del data.owned[owner][record.key.task_id]
+        if not data.owned[owner]:
+            del data.owned[owner]
+        data.running.pop(task_id, None)
+        data.outbox.pop(task_id, None)
+        for item in [item for item in data.inbox if item[0] == task_id]:
+            del data.inbox[item]
         for send_id in record.sends:
-            sent = self._data.sends.get(send_id)
+            sent = data.sends.get(send_id)
             if sent is not None and sent.task_id == record.key.task_id:
-                del self._data.sends[send_id]
-
-    async def unfinished(self) -> Sequence[TaskHead]:
-        """Tasks of all owners that are submitted or working."""
-        active = (TaskState.SUBMITTED, TaskState.WORKING)
-        return tuple(record.head() for record in self._data.tasks.values() if record.state in active)
+                del data.sends[send_id]
 
 
 class MemorySends:
@@ -252,12 +316,16 @@ class MemorySends:
         record = self._data.sends.get((owner, send))
         return record if record is not None and record.sent_at >= since else None
 
-    async def put(self, owner: Owner, send: SendKey, record: SendRecord) -> None:
-        """Remember a message that created no task."""
+    async def put(
+        self, owner: Owner, send: SendKey, record: SendRecord, *, since: datetime | None = None, holder: str = ""
+    ) -> None:
+        """Keep the record of a message that created no task; with `since`, only if it is no repeat."""
+        if since is not None:
+            self._data.require_new(owner, send, since, holder=holder)
         self._data.sends[owner, send] = record
 
     async def delete_before(self, moment: datetime) -> None:
-        """Forget messages that nobody may repeat any more."""
+        """Delete the records of messages that were sent before a moment."""
         for send_id in [send_id for send_id, record in self._data.sends.items() if record.sent_at < moment]:
             del self._data.sends[send_id]
 
@@ -269,58 +337,110 @@ class MemoryOutbox:
         self._data = database
 
     async def put(
-        self, key: TaskKey, config: PushConfig, *, version: Version = Version.V1_0, after: int | None = None
+        self,
+        key: TaskKey,
+        config: PushConfig,
+        *,
+        version: Version = Version.V1_0,
+        after: int | None = None,
+        holder: str = "",
     ) -> None:
-        """Keep a webhook of a task, in place of an earlier one with its id, and in its place."""
+        """Keep a webhook of a task; in place of an earlier one with its id, it keeps how far that one was told."""
         record = self._data.find(key)
         if record is None:
             raise ConflictError
         last = len(record.events)
         _put_webhook(record, config, version, last if after is None else min(after, last))
+        self._data.sort_into_outbox(record, holder)
 
     async def configs(self, key: TaskKey) -> Sequence[PushConfig]:
         """A task's webhooks, by id."""
-        record = self._data.find(key)
-        return tuple(kept[0] for _, kept in sorted(record.push_configs.items())) if record else ()
+        return [webhook.config for webhook in await self.webhooks(key)]
 
     async def delete(self, key: TaskKey, config_id: str) -> None:
-        """Forget a webhook, if there is one."""
+        """Delete a webhook, if there is one."""
         if record := self._data.find(key):
-            record.push_configs.pop(config_id, None)
+            record.webhooks.pop(config_id, None)
+            self._data.sort_into_outbox(record, record.outbox_holder)
 
     async def webhooks(self, key: TaskKey) -> Sequence[Webhook]:
-        """A task's webhooks with their places, by id."""
+        """A task's webhooks with how far they were told, by id."""
         record = self._data.find(key)
-        return _webhooks(record) if record else ()
+        if record is None:
+            return ()
+        return [
+            Webhook(key, record.new.agent, config, version, told, len(record.events))
+            for _, (config, version, told) in sorted(record.webhooks.items())
+        ]
 
-    async def mark_delivered(self, key: TaskKey, config_id: str, seq: int) -> bool:
-        """Note that a webhook has been told of everything up to a number; whether it is still there."""
+    async def claim(self, keys: Sequence[TaskKey], *, holder: str, live: frozenset[str]) -> Sequence[TaskKey]:
+        """Put tasks that no live worker tells of into the outbox of `holder`; which ones are in it now."""
+        claimed: list[TaskKey] = []
+        for key in keys:
+            record = self._data.find(key)
+            if record is not None and _task_id(key) in self._data.outbox and _may_tell(record, holder, live):
+                record.outbox_holder = holder
+                claimed.append(key)
+        return claimed
+
+    async def mark_delivered(self, key: TaskKey, config_id: str, seq: int, *, holder: str) -> bool:
+        """Note that a webhook has been told of everything up to a number; False if the caller must stop."""
         record = self._data.find(key)
-        if record is None or config_id not in record.push_configs:
+        if record is None or config_id not in record.webhooks:
             return False
-        config, version, place = record.push_configs[config_id]
-        record.push_configs[config_id] = (config, version, max(place, seq))
+        if _task_id(key) in self._data.outbox and record.outbox_holder != holder:
+            return False
+        config, version, told = record.webhooks[config_id]
+        record.webhooks[config_id] = (config, version, max(told, seq))
+        self._data.sort_into_outbox(record, holder)
         return True
 
     async def undelivered(
-        self, *, after: Webhook | Owner | None, limit: int, owner: Owner | None = None
-    ) -> Sequence[Webhook]:
-        """Webhooks of one owner or of all that are behind their tasks, by tenant, owner, task and id."""
-        records = [
-            record
-            for record in self._data.tasks.values()
-            if record.push_configs and owner in (None, record.key.owner) and _may_follow(record.key, after)
+        self,
+        *,
+        holder: str,
+        live: frozenset[str],
+        after: TaskKey | Owner | None,
+        limit: int,
+        owner: Owner | None = None,
+    ) -> Sequence[TaskKey]:
+        """Tasks in the outbox of `holder`, or of no live worker, of one owner or of all, by tenant, owner and task."""
+        begin = _position(after)
+        keys = [
+            record.key
+            for record in self._data.outbox.values()
+            if owner in (None, record.key.owner)
+            and _may_tell(record, holder, live)
+            and (not begin or _position(record.key)[: len(begin)] > begin)
         ]
-        records.sort(key=lambda record: _position(record.key.owner, record.key.task_id))
-        last = (after.key, after.config.id or "") if isinstance(after, Webhook) else None
-        behind = (
-            webhook
-            for record in records
-            for webhook in _webhooks(record)
-            if webhook.delivered_seq < webhook.last_seq
-            and (last is None or webhook.key != last[0] or (webhook.config.id or "") > last[1])
-        )
-        return tuple(islice(behind, limit))
+        return sorted(keys, key=_position)[:limit]
+
+
+class MemoryInbox:
+    """What waits for the holders of tasks."""
+
+    def __init__(self, database: MemoryDatabase) -> None:
+        self._data = database
+
+    async def post(self, item: InboxItem) -> None:
+        """Leave an item for the holder of a task."""
+        record = self._data.find(item.key)
+        if record is None or not record.holder:
+            raise ConflictError
+        self._data.inbox.setdefault(_inbox_id(item), item)
+
+    async def items(self, holder: str) -> Sequence[InboxItem]:
+        """The items for tasks that a worker holds now, oldest first."""
+        data = self._data
+        return [item for (task_id, _), item in data.inbox.items() if data.tasks[task_id].holder == holder]
+
+    async def has(self, item: InboxItem) -> bool:
+        """Whether an item still waits."""
+        return _inbox_id(item) in self._data.inbox
+
+    async def withdraw(self, item: InboxItem) -> bool:
+        """Delete an item; False if it was taken, or withdrawn before."""
+        return self._data.inbox.pop(_inbox_id(item), None) is not None
 
 
 class MemoryContexts:
@@ -330,7 +450,7 @@ class MemoryContexts:
         self._data = database
 
     async def put(self, context: ContextKey, name: str, value: JsonValue, *, at: datetime) -> None:
-        """Keep a value for a context; None forgets it."""
+        """Keep a value for a context; None deletes it."""
         if value is not None:
             text = encode(value)
             self._data.contexts.setdefault(context, {})[name] = (text, at)
@@ -340,46 +460,73 @@ class MemoryContexts:
                 del self._data.contexts[context]
 
     async def get(self, context: ContextKey) -> dict[str, JsonValue]:
-        """All values kept for a context."""
+        """All values of a context."""
         return {name: decode_value(text) for name, (text, _) in self._data.contexts.get(context, {}).items()}
 
     async def delete_unused(self, *, before: datetime, limit: int) -> int:
-        """Forget the values of contexts that have no task left and were last written before a moment."""
+        """Delete the values of contexts that have no task left and were last written before a moment."""
         in_use = {ContextKey(r.key.owner, r.new.agent, r.new.context_id) for r in self._data.tasks.values()}
         old = (
             context
             for context, values in self._data.contexts.items()
             if context not in in_use and all(at < before for _, at in values.values())
         )
-        forgotten = list(islice(old, limit))
-        for context in forgotten:
+        unused = list(islice(old, limit))
+        for context in unused:
             del self._data.contexts[context]
-        return len(forgotten)
+        return len(unused)
 
 
-def _put_webhook(record: _Record, config: PushConfig, version: Version, after: int) -> None:
-    earlier = record.push_configs.get(config.id or "")
-    record.push_configs[config.id or ""] = (config, version, earlier[2] if earlier else after)
+def _task_id(key: TaskKey) -> _TaskId:
+    return key.owner.tenant, key.task_id
 
 
-def _webhooks(record: _Record) -> tuple[Webhook, ...]:
-    return tuple(
-        Webhook(record.key, record.new.agent, config, version, place, len(record.events))
-        for _, (config, version, place) in sorted(record.push_configs.items())
+def _inbox_id(item: InboxItem) -> tuple[_TaskId, str]:
+    return _task_id(item.key), item.id
+
+
+def _is_expected(write: Write, record: _Record | None) -> bool:
+    """Whether a task is as its writer believes it to be."""
+    if record is None:
+        return write.new is not None and write.expected_seq == 0 and not write.expected_holder
+    return (
+        write.new is None
+        and record.key.owner == write.key.owner
+        and len(record.events) == write.expected_seq
+        and record.holder == write.expected_holder
     )
 
 
-def _position(owner: Owner, *names: str) -> tuple[str, ...]:
-    return owner.tenant, owner.name, *names
+def _put_webhook(record: _Record, config: PushConfig, version: Version, after: int) -> None:
+    earlier = record.webhooks.get(config.id or "")
+    record.webhooks[config.id or ""] = (config, version, earlier[2] if earlier else after)
 
 
-def _may_follow(key: TaskKey, after: Webhook | Owner | None) -> bool:
-    """Whether webhooks of a task may come after another webhook, or after all of an owner."""
-    if after is None:
-        return True
-    if isinstance(after, Owner):
-        return _position(key.owner) > _position(after)
-    return _position(key.owner, key.task_id) >= _position(after.key.owner, after.key.task_id)
+def _may_tell(record: _Record, holder: str, live: frozenset[str]) -> bool:
+    """Whether a worker may call the webhooks of a task."""
+    return record.outbox_holder == holder or record.outbox_holder not in live
+
+
+def _position(of: TaskKey | Owner | None) -> tuple[str, ...]:
+    match of:
+        case None:
+            return ()
+        case Owner():
+            return of.tenant, of.name
+        case TaskKey():
+            return of.owner.tenant, of.owner.name, of.task_id
+
+
+def _page(records: list[_Record], query: TaskFilter) -> Iterator[_Record]:
+    """Records after those of the page before, newest status first, then by id."""
+    records.sort(key=lambda record: record.key.task_id)
+    records.sort(key=lambda record: record.status_at, reverse=True)
+    for record in records:
+        if query.after is not None:
+            at, task_id = query.after
+            if record.status_at > at or (record.status_at == at and record.key.task_id <= task_id):
+                continue
+        yield record
 
 
 def _matches(record: _Record, query: TaskFilter) -> bool:

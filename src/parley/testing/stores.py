@@ -1,14 +1,15 @@
 """The suite that every store must pass: each test is one sentence of `parley.stores.interface`.
 
-A store's own tests derive from it and say how the store is made. Calling the function again must give a log over the
+A store's own tests derive from it and say how the store is made. Calling the function again must give a store over the
 same data: for a durable store another object on the same file or server, for one in memory the same object.
 
-    class TestMyTaskLog(StoreSuite):
+    class TestMyStore(StoreSuite):
         @pytest.fixture
         def make_store(self, tmp_path):
-            return lambda: MyTaskLog(tmp_path / "tasks.db")
+            return lambda: MyStore(tmp_path / "tasks.db")
 
-It needs pytest and anyio's plugin for it, with a fixture `anyio_backend` that names asyncio.
+What happens between workers is in `parley.testing.shared_stores`. Both need pytest and anyio's plugin for it, with a
+fixture `anyio_backend` that names asyncio.
 """
 
 from __future__ import annotations
@@ -88,6 +89,13 @@ def addition(number: int, key: Key = KEY) -> Write:
     return Write(key, number, (chunk(number + 1, key.task_id),), TaskState.WORKING, NOON)
 
 
+async def undelivered(
+    store: Store, *, after: Key | Owner | None = None, limit: int = 9, owner: Owner | None = None
+) -> list[Key]:
+    """What is in the outbox, if no worker is alive."""
+    return list(await store.outbox.undelivered(holder="", live=frozenset(), after=after, limit=limit, owner=owner))
+
+
 EVERYTHING: tuple[TaskEvent, ...] = (
     created(KEY.task_id),
     MessageAdded(
@@ -136,7 +144,7 @@ class StoreSuite:
         await store.tasks.write(Write(KEY, 0, EVERYTHING, TaskState.WORKING, minute(1), NEW, attempts=2))
         head = await store.tasks.head(KEY)
         assert head is not None
-        written = TaskHead(KEY, "cook", "c-1", TaskState.WORKING, minute(1), NOON, 5, Version.V0_3, 2, head.size)
+        written = TaskHead(KEY, "cook", "c-1", TaskState.WORKING, minute(1), NOON, 5, Version.V0_3, 2, size=head.size)
         assert head == written
         assert await store.tasks.read(KEY) == StoredTask(head, None, 0, EVERYTHING)
         assert tuple(await store.tasks.events(KEY, after=0, limit=10)) == tuple(enumerate(EVERYTHING, 1))
@@ -458,19 +466,30 @@ class StoreSuite:
         unpaged = await store.tasks.list(ADA, structs.replace(query, after=None, limit=50))
         assert found.total == len(unpaged.heads)
 
-    async def test_unfinished_tasks_are_found_whoever_owns_them(self, store: Store) -> None:
-        """Submitted and working ones; those that wait for their caller have not been left behind."""
-        for state in TaskState:
-            for owner in (ADA, ADA_ELSEWHERE):
-                await store.tasks.write(creation(Key(owner, state), state=state))
-        await store.tasks.write(Write(Key(ADA, "submitted"), 1, (), TaskState.CANCELED, NOON))
-        found = await store.tasks.unfinished()
-        assert {head.key for head in found} == {
-            Key(ADA, "working"),
-            Key(ADA_ELSEWHERE, "submitted"),
-            Key(ADA_ELSEWHERE, "working"),
-        }
-        assert all([head == await store.tasks.head(head.key) for head in found])
+    async def test_a_list_of_all_owners_joins_them(self, store: Store) -> None:
+        """In the same order, or of one tenant; pages join without gap or repetition, also where ids are the same."""
+        for number in range(8):
+            for owner in (ADA, BOB, ADA_ELSEWHERE):
+                task_id = f"t-{number}" + ("" if owner is not BOB else " of Bob")
+                state = TaskState.WORKING if number % 2 else TaskState.COMPLETED
+                await store.tasks.write(creation(Key(owner, task_id), state=state, at=minute(number // 3)))
+        everything = list(await store.tasks.list_all(TaskFilter(limit=99)))
+        assert len(everything) == 24
+        assert everything == sorted(everything, key=lambda head: (NOON - head.status_at, head.key.task_id))
+        heads: list[TaskHead] = []
+        query = TaskFilter(limit=2)
+        while page := await store.tasks.list_all(query):
+            heads += page
+            query = structs.replace(query, after=(heads[-1].status_at, heads[-1].key.task_id))
+        assert {head.key for head in heads} == {head.key for head in everything}
+        assert len(heads) == 24
+        acme = [head for head in everything if head.key.owner.tenant == "acme"]
+        assert list(await store.tasks.list_all(TaskFilter(limit=99), tenant="acme")) == acme
+        narrow = TaskFilter(agent="cook", context_id="c-1", state=TaskState.WORKING, status_at_or_after=minute(1))
+        assert list(await store.tasks.list_all(narrow, tenant="acme")) == [
+            head for head in acme if head.state is TaskState.WORKING and head.status_at >= minute(1)
+        ]
+        assert list(await store.tasks.list_all(TaskFilter(), tenant="unknown")) == []
 
     # --- sends --------------------------------------------------------------------------------------------------------
 
@@ -562,11 +581,9 @@ class StoreSuite:
             Webhook(KEY, "cook", past, Version.V0_2, 1, 2),
             Webhook(KEY, "cook", future, Version.V1_0, 2, 2),
         ]
-        assert list(await store.outbox.undelivered(after=None, limit=9)) == [
-            Webhook(KEY, "cook", past, Version.V0_2, 1, 2)
-        ]
+        assert await undelivered(store) == [KEY]
 
-    async def test_a_webhook_registered_again_keeps_its_place(self, store: Store) -> None:
+    async def test_a_webhook_registered_again_keeps_how_far_it_was_told(self, store: Store) -> None:
         """Wherever the second registration would have begun."""
         await store.tasks.write(creation())
         await store.tasks.write(addition(1))
@@ -576,16 +593,16 @@ class StoreSuite:
             await store.outbox.put(KEY, new, version=Version.V0_3, after=after)
             assert list(await store.outbox.webhooks(KEY)) == [Webhook(KEY, "cook", new, Version.V0_3, 1, 2)]
 
-    async def test_a_place_moves_forward_only(self, store: Store) -> None:
+    async def test_how_far_a_webhook_was_told_never_moves_back(self, store: Store) -> None:
         """And only that of a webhook that is there, for its owner."""
         await store.tasks.write(creation())
         await store.outbox.put(KEY, PushConfig("https://hook.example"), after=0)
-        assert await store.outbox.mark_delivered(KEY, "", 1) is True
-        assert await store.outbox.mark_delivered(KEY, "", 0) is True
+        assert await store.outbox.mark_delivered(KEY, "", 1, holder="") is True
+        assert await store.outbox.mark_delivered(KEY, "", 0, holder="") is True
         assert [webhook.delivered_seq for webhook in await store.outbox.webhooks(KEY)] == [1]
-        assert await store.outbox.mark_delivered(KEY, "other", 1) is False
+        assert await store.outbox.mark_delivered(KEY, "other", 1, holder="") is False
         for stranger in STRANGERS:
-            assert await store.outbox.mark_delivered(Key(stranger, "t-1"), "", 1) is False
+            assert await store.outbox.mark_delivered(Key(stranger, "t-1"), "", 1, holder="") is False
             assert list(await store.outbox.webhooks(Key(stranger, "t-1"))) == []
 
     async def test_webhooks_that_are_behind_are_found_whoever_owns_them(self, store: Store) -> None:
@@ -595,22 +612,23 @@ class StoreSuite:
             await store.tasks.write(creation(key))
             for name in ("a", "b"):
                 await store.outbox.put(key, PushConfig("https://hook.example", id=name), after=0)
-        await store.outbox.mark_delivered(keys[0], "a", 1)
+        await store.outbox.mark_delivered(keys[0], "a", 1, holder="")
         await store.tasks.delete(keys[5])
-        found: list[Webhook] = []
-        while page := await store.outbox.undelivered(after=found[-1] if found else None, limit=2):
+        found: list[Key] = []
+        while page := await undelivered(store, after=found[-1] if found else None, limit=2):
             assert len(page) <= 2
             found += page
-        expected = [(key, name) for key in keys[:5] for name in ("a", "b")][1:]
-        assert [(webhook.key, webhook.config.id) for webhook in found] == expected
-        assert list(await store.outbox.undelivered(after=None, limit=9, owner=ADA)) == found[:5]
-        assert list(await store.outbox.undelivered(after=found[1], limit=2, owner=ADA)) == found[2:4]
-        assert list(await store.outbox.undelivered(after=ADA, limit=9)) == found[5:]
-        for key, name in expected:
-            await store.outbox.mark_delivered(key, name, 1)
-        assert list(await store.outbox.undelivered(after=None, limit=9)) == []
+        assert found == keys[:5]
+        assert await undelivered(store, owner=ADA) == keys[:3]
+        assert await undelivered(store, owner=ADA, after=keys[0], limit=1) == keys[1:2]
+        assert await undelivered(store, after=ADA) == keys[3:5]
+        for key in found:
+            assert await undelivered(store) == found[found.index(key) :]
+            for name in ("a", "b"):
+                await store.outbox.mark_delivered(key, name, 1, holder="")
+        assert await undelivered(store) == []
         await store.tasks.write(addition(1, keys[0]))
-        assert [webhook.config.id for webhook in await store.outbox.undelivered(after=None, limit=9)] == ["a", "b"]
+        assert await undelivered(store) == [keys[0]]
 
     # --- the memory of contexts ---------------------------------------------------------------------------------------
 
@@ -738,6 +756,19 @@ class StoreSuite:
 
     # --- opening and closing ------------------------------------------------------------------------------------------
 
+    async def test_a_store_that_is_not_shared_ends_all_leases_when_it_is_opened(self, make_store: MakeStore) -> None:
+        """Its workers of before are gone: what they held can be claimed at once."""
+        store = make_store()
+        await store.open()
+        assert store.is_shared is False
+        await store.leases.renew("worker-1", seconds=1_000)
+        assert await store.leases.live() == {"worker-1"}
+        await store.close()
+        store = make_store()
+        await store.open()
+        assert await store.leases.live() == frozenset()
+        await store.close()
+
     async def test_everything_is_there_when_the_store_is_opened_again(self, make_store: MakeStore) -> None:
         """Also what was called but not awaited before it was closed. Closing twice is no error."""
         store = make_store()
@@ -761,6 +792,6 @@ class StoreSuite:
         assert await store.sends.find(ADA, SEND, since=NOON) == SendRecord(NOON, "t-1")
         assert [config.id for config in await store.outbox.configs(KEY)] == ["h"]
         assert await store.contexts.get(CONTEXT) == {"name": "Ada"}
-        assert [head.key for head in await store.tasks.unfinished()] == [KEY]
+        assert [head.key for head in await store.tasks.abandoned(frozenset(), limit=9)] == [KEY]
         await store.tasks.write(addition(50))
         await store.close()

@@ -22,7 +22,8 @@ LONGEST_PAUSE = 4
 """The most turns of the event loop that a call waits before it takes effect, and again before its outcome is told."""
 
 _READS = frozenset(
-    {"configs", "events", "find", "get", "head", "list", "read", "undelivered", "unfinished", "webhooks"}
+    {"abandoned", "configs", "events", "find", "get", "has", "head", "items", "list", "list_all", "live", "read"}
+    | {"undelivered", "webhooks"}
 )
 
 
@@ -41,6 +42,8 @@ class _Suspending:
         self.sends = _SuspendingPart(self, store.sends)
         self.outbox = _SuspendingPart(self, store.outbox)
         self.contexts = _SuspendingPart(self, store.contexts)
+        self.leases = _SuspendingPart(self, store.leases)
+        self.inbox = _SuspendingPart(self, store.inbox)
 
     async def open(self) -> None:
         await self.pause()

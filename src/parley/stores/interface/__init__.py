@@ -6,10 +6,15 @@
 from parley.stores.interface.contexts import ContextKey as ContextKey
 from parley.stores.interface.contexts import ContextValues as ContextValues
 from parley.stores.interface.errors import ConflictError as ConflictError
+from parley.stores.interface.errors import LeaseLostError as LeaseLostError
+from parley.stores.interface.errors import RepeatedSendError as RepeatedSendError
 from parley.stores.interface.errors import StoreError as StoreError
 from parley.stores.interface.errors import StoreUnavailableError as StoreUnavailableError
+from parley.stores.interface.inbox import Inbox as Inbox
+from parley.stores.interface.inbox import InboxItem as InboxItem
 from parley.stores.interface.keys import Owner as Owner
 from parley.stores.interface.keys import TaskKey as TaskKey
+from parley.stores.interface.leases import Leases as Leases
 from parley.stores.interface.outbox import Outbox as Outbox
 from parley.stores.interface.outbox import Webhook as Webhook
 from parley.stores.interface.sends import SendKey as SendKey

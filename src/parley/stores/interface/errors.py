@@ -2,12 +2,19 @@
 
 StoreError
 ├── ConflictError              the task has changed since it was read
+│   └── LeaseLostError         another worker holds the task now
+├── RepeatedSendError          the message was sent before
 └── StoreUnavailableError      nothing can be written or read
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from parley.protocol.errors import ParleyError
+
+if TYPE_CHECKING:
+    from parley.stores.interface.sends import SendRecord
 
 
 class StoreError(ParleyError):
@@ -16,6 +23,18 @@ class StoreError(ParleyError):
 
 class ConflictError(StoreError):
     """The task has changed since it was read; read it again."""
+
+
+class LeaseLostError(ConflictError):
+    """Another worker holds the task now; the writer must abandon its run."""
+
+
+class RepeatedSendError(StoreError):
+    """The message was sent before; `record` says what became of it. Nothing of the write was kept."""
+
+    def __init__(self, record: SendRecord) -> None:
+        super().__init__()
+        self.record = record
 
 
 class StoreUnavailableError(StoreError):

@@ -1,4 +1,9 @@
-"""The outbox: the webhooks of tasks, and how far each was told."""
+"""The outbox: the webhooks of tasks, how far each was told, and which worker tells them.
+
+A task whose webhooks are behind has one row in the outbox. The write that puts a task ahead of its webhooks makes that
+row, for the worker that wrote; it is deleted when all of them have caught up. So what is still to be told is found
+without a look at the webhooks that know everything.
+"""
 
 from __future__ import annotations
 
@@ -36,11 +41,13 @@ class Outbox(Protocol):
         *,
         version: Version = Version.V1_0,
         after: int | None = None,
+        holder: str = "",
     ) -> None:
         """Keep a webhook of a task, registered in a dialect; it is to be told of the events after a number.
 
         Without a number that is whatever comes from now on. In place of an earlier one with its id it keeps how far
-        that one was told: nothing is skipped or told again because of it.
+        that one was told: nothing is skipped or told again because of it. If it is behind, the task is in the outbox
+        of `holder` afterwards, unless it was in another's.
 
         Raises:
             ConflictError: this owner has no such task, or has it no longer.
@@ -59,18 +66,32 @@ class Outbox(Protocol):
         """A task's webhooks with how far they were told, by id."""
         ...
 
-    async def mark_delivered(self, key: TaskKey, config_id: str, seq: int) -> bool:
-        """Note that a webhook has been told of everything up to a number; whether it is still there.
+    async def claim(self, keys: Sequence[TaskKey], *, holder: str, live: frozenset[str]) -> Sequence[TaskKey]:
+        """Put tasks that no live worker tells of into the outbox of `holder`; which ones are in it now.
 
-        A number never moves back.
+        `live` are the workers that are alive.
+        """
+        ...
+
+    async def mark_delivered(self, key: TaskKey, config_id: str, seq: int, *, holder: str) -> bool:
+        """Note that a webhook has been told of everything up to a number. A number never moves back.
+
+        False if the webhook is not there any more, or its task is in the outbox of another worker: the caller must
+        stop. When all webhooks of the task have caught up, the task leaves the outbox.
         """
         ...
 
     async def undelivered(
-        self, *, after: Webhook | Owner | None, limit: int, owner: Owner | None = None
-    ) -> Sequence[Webhook]:
-        """Webhooks of one owner or of all that are behind their tasks, by tenant, owner, task and id.
+        self,
+        *,
+        holder: str,
+        live: frozenset[str],
+        after: TaskKey | Owner | None,
+        limit: int,
+        owner: Owner | None = None,
+    ) -> Sequence[TaskKey]:
+        """Tasks in the outbox of `holder`, or of no live worker, of one owner or of all, by tenant, owner and task.
 
-        At most `limit` of those that come after another webhook, or after all webhooks of an owner.
+        At most `limit` of those that come after another task, or after all tasks of an owner.
         """
         ...

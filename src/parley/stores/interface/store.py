@@ -3,6 +3,8 @@
 - A write returns when it is durable: a crash at any later moment loses none of it, and a write that raised left nothing
   behind. A write is one transaction, whatever it holds.
 - Writes of one caller take effect in the order in which they were called, awaited or not.
+- A store that `is_shared` may be written by other workers at the same time. One that is not belongs to one process: to
+  open it ends the leases of all workers before.
 """
 
 from __future__ import annotations
@@ -10,6 +12,8 @@ from __future__ import annotations
 from typing import Protocol
 
 from parley.stores.interface.contexts import ContextValues
+from parley.stores.interface.inbox import Inbox
+from parley.stores.interface.leases import Leases
 from parley.stores.interface.outbox import Outbox
 from parley.stores.interface.sends import SendRecords
 from parley.stores.interface.tasks import TaskLog
@@ -36,6 +40,21 @@ class Store(Protocol):
     @property
     def contexts(self) -> ContextValues:
         """What agents keep for conversations."""
+        ...
+
+    @property
+    def leases(self) -> Leases:
+        """Which workers are alive."""
+        ...
+
+    @property
+    def inbox(self) -> Inbox:
+        """What waits for the holders of tasks."""
+        ...
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other workers may write at the same time."""
         ...
 
     async def open(self) -> None:

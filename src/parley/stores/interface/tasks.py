@@ -1,6 +1,9 @@
-"""The task log: tasks as append-only sequences of events.
+"""The task log: tasks as append-only sequences of events, and the fence between workers.
 
-Events are numbered from 1 without gaps. `write` is compare-and-set on the last number.
+- A task is a sequence of events, numbered from 1 without gaps. `write` is compare-and-set on the last number and on the
+  worker that holds the task.
+- A worker holds a task from the write that creates, resumes or claims it to the one that ends or parks it. Claiming is
+  an append: it takes the number that the former holder would have written next, so that its next write fails.
 """
 
 from __future__ import annotations
@@ -32,6 +35,8 @@ class TaskHead(Struct, frozen=True, gc=False):
     created_in: Version
     attempts: int = 0
     """How often a run of it was begun since it last made progress; recovery counts here."""
+    holder: str = ""
+    """The worker that holds it, or the last one that did before it died; empty for a task that ended or waits."""
     size: int = 0
     """How many characters must be loaded to read the task, about; 0 in a store that has nothing to load."""
 
@@ -61,9 +66,12 @@ class Write(Struct, frozen=True, gc=False):
     """One transaction on one task.
 
     `expected_seq` is the last number the writer has seen: 0 together with `new` creates the task, anything else must be
-    its `last_seq`. `state` and `status_at` are what the head says afterwards. `snapshot`, if given, is the task after
-    these events. `sends` are remembered with it. `webhooks`, each with the dialect it was registered in, are kept as
-    `Outbox.put` keeps them, and are to be told of these events and all later ones.
+    its `last_seq`. `expected_holder` must hold the task before, `holder` holds it afterwards. `state` and `status_at`
+    are what the head says afterwards. `snapshot`, if given, is the task after these events.
+
+    `sends` are remembered with it; with `sends_since`, only if none of them was sent from that moment on. `webhooks`,
+    each with the dialect it was registered in, are kept as `Outbox.put` keeps them, and are to be told of these events
+    and all later ones. `taken` are the ids of inbox items of the task that these events are the answer to.
     """
 
     key: TaskKey
@@ -76,6 +84,10 @@ class Write(Struct, frozen=True, gc=False):
     sends: tuple[tuple[SendKey, SendRecord], ...] = ()
     attempts: int = 0
     webhooks: tuple[tuple[PushConfig, Version], ...] = ()
+    expected_holder: str = ""
+    holder: str = ""
+    sends_since: datetime | None = None
+    taken: tuple[str, ...] = ()
 
 
 class TaskFilter(Struct, frozen=True, gc=False):
@@ -110,6 +122,8 @@ class TaskLog(Protocol):
 
         Raises:
             ConflictError: `expected_seq` is not the task's last number, or the task exists already.
+            LeaseLostError: the same, for a writer that expected a worker to hold the task; or another one does.
+            RepeatedSendError: one of `sends` was sent since `sends_since`.
             StoreUnavailableError: nothing was written.
         """
         ...
@@ -145,12 +159,25 @@ class TaskLog(Protocol):
         """An owner's tasks."""
         ...
 
-    async def unfinished(self) -> Sequence[TaskHead]:
-        """Tasks of all owners that are submitted or working: those that a crash may have left behind."""
+    async def list_all(self, query: TaskFilter, *, tenant: str | None = None) -> Sequence[TaskHead]:
+        """Tasks of all owners, or of all in a tenant, for operators: newest status first, then by id.
+
+        Nothing is counted, so that the last page costs what the first did. A page may be longer than its limit by
+        tasks of other tenants that have the moment and the id of its last one.
+        """
+        ...
+
+    async def abandoned(
+        self, live: frozenset[str], *, after: tuple[datetime, str] | None = None, limit: int
+    ) -> Sequence[TaskHead]:
+        """Tasks of all owners that are submitted or working, and that none of the `live` workers holds.
+
+        The oldest first, at most `limit` of those after the (created_at, task_id) of another one.
+        """
         ...
 
     async def delete(self, key: TaskKey) -> bool:
-        """Delete a task with its events, sends and webhooks; whether there was one. Leaves no rows."""
+        """Delete a task with its events, sends, webhooks and inbox; whether there was one. Leaves no rows."""
         ...
 
     async def delete_finished(self, *, before: datetime, limit: int) -> int:

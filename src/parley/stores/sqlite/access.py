@@ -35,10 +35,10 @@ READ_THREADS = 4
 class SqliteAccess:
     """Reads and changes of one file, for all parts of its store."""
 
-    def __init__(self, path: Path, *, busy_timeout: float) -> None:
+    def __init__(self, path: Path, *, is_shared: bool, busy_timeout: float) -> None:
         self.path = path
         self._watch = FileWatch(path)
-        self._writer = SqliteWriter(path, self._watch, busy_timeout=busy_timeout)
+        self._writer = SqliteWriter(path, self._watch, is_shared=is_shared, busy_timeout=busy_timeout)
         self._reader: sqlite3.Connection | None = None
         self._threads: ThreadPoolExecutor | None = None
         self._thread_readers: list[sqlite3.Connection] = []

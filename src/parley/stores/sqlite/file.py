@@ -77,14 +77,17 @@ def connect_reader(path: Path) -> sqlite3.Connection:
     return reader
 
 
-def open_owned(path: Path, stack: ExitStack, *, busy_timeout: float) -> sqlite3.Connection:
-    """The one writing connection, with the schema brought up to date. The file is let go when the stack unwinds.
+def open_writer(path: Path, stack: ExitStack, *, is_shared: bool, busy_timeout: float) -> sqlite3.Connection:
+    """The writing connection of this store, with the schema up to date. The file is let go when the stack unwinds.
 
     Raises:
-        StoreUnavailableError: the file is in use, newer than this Parley, somebody else's, damaged or out of reach.
+        StoreUnavailableError: the file is in use, newer than this Parley, another program's, damaged or out of reach.
     """
     with explained(path):
-        _own(path, stack)
+        lock = _Lock(path, stack, busy_timeout)
+        is_alone = lock.exclude()
+        if not is_alone and not (is_shared and lock.share()):
+            raise lock.refusal()
         writer = stack.enter_context(closing(_connect_writer(path, busy_timeout)))
         check_application(writer, path)
         writer.execute("PRAGMA journal_mode = WAL")
@@ -93,8 +96,12 @@ def open_owned(path: Path, stack: ExitStack, *, busy_timeout: float) -> sqlite3.
         writer.execute("PRAGMA temp_store = MEMORY")  # what it takes to undo a statement must not become a file
         writer.execute("PRAGMA foreign_keys = OFF")  # a script may put a table in the place of another
         check_quickly(writer, path)
-        migrate(writer, path, migrations())
+        migrate(writer, path, migrations(), is_alone=is_alone)
         writer.execute("PRAGMA foreign_keys = ON")
+        if is_alone:
+            writer.execute("DELETE FROM leases")  # their workers are gone
+            if is_shared and not lock.share():
+                raise lock.refusal()
         return writer
 
 
@@ -102,26 +109,51 @@ def _connect_writer(path: Path, busy_timeout: float) -> sqlite3.Connection:
     return sqlite3.connect(path, timeout=busy_timeout, isolation_level=None, cached_statements=WRITER_STATEMENTS)
 
 
-def _own(path: Path, stack: ExitStack) -> None:
-    """Keep other processes away for as long as this one lives.
+class _Lock:
+    """Says whether other processes use a file, and keeps them away as long as the stack does not unwind.
 
     The lock is an open transaction on an empty database beside the file: SQLite's own locks work on every platform,
-    hold between two logs of one process as well, and vanish with the process however it ends. The empty file stays
+    hold between two stores of one process as well, and vanish with the process however it ends. The empty file stays
     behind: removing it would let two processes each lock a file of that name.
     """
-    lock = path.with_name(f"{path.name}-owner")
-    with explained(lock):
-        for file in (path, lock):
+
+    def __init__(self, path: Path, stack: ExitStack, busy_timeout: float) -> None:
+        self._path = path
+        self._file = path.with_name(f"{path.name}-owner")
+        self._busy_timeout = busy_timeout
+        for file in (path, self._file):
             _create_for_owner_only(file)
-        owner = stack.enter_context(closing(sqlite3.connect(lock, timeout=0, isolation_level=None)))
-        try:
-            owner.execute("BEGIN EXCLUSIVE")
-        except sqlite3.DatabaseError as error:
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
-                raise
-            raise StoreUnavailableError(
-                f"{path}: another Parley process uses this file. Stop it first, or give this one a file of its own."
-            ) from error
+        with explained(self._file):
+            self._connection = stack.enter_context(closing(sqlite3.connect(self._file, isolation_level=None)))
+
+    def exclude(self) -> bool:
+        """Keep all others away; False if there are others."""
+        return self._take("BEGIN EXCLUSIVE", 0)
+
+    def share(self) -> bool:
+        """Keep those away who would exclude others, and let all others in; False if one excludes this."""
+        if self._connection.in_transaction:
+            self._connection.execute("COMMIT")
+        # One that was alone may be bringing the schema up to date.
+        return self._take("BEGIN; SELECT count(*) FROM sqlite_schema", self._busy_timeout)
+
+    def refusal(self) -> StoreUnavailableError:
+        """What to tell people."""
+        return StoreUnavailableError(
+            f"{self._path}: another Parley process uses this file. Stop it first, or give this one a file of its own."
+        )
+
+    def _take(self, statements: str, busy_timeout: float) -> bool:
+        with explained(self._file):
+            self._connection.execute(f"PRAGMA busy_timeout = {round(busy_timeout * 1_000)}")
+            try:
+                for statement in statements.split("; "):
+                    self._connection.execute(statement).fetchall()
+            except sqlite3.DatabaseError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                    raise
+                return False
+            return True
 
 
 def _create_for_owner_only(file: Path) -> None:
@@ -148,11 +180,11 @@ def migrations() -> Sequence[str]:
     return [script.read_text("utf-8") for script in sorted(folder.iterdir(), key=lambda script: script.name)]
 
 
-def migrate(connection: sqlite3.Connection, path: Path, scripts: Sequence[str]) -> None:
-    """Run the scripts that the file has not seen yet, all in one transaction.
+def migrate(connection: sqlite3.Connection, path: Path, scripts: Sequence[str], *, is_alone: bool = True) -> None:
+    """Run the scripts that the file has not seen yet, all in one transaction, while no other process uses it.
 
     Raises:
-        StoreUnavailableError: the file has seen more scripts than there are.
+        StoreUnavailableError: the file has seen more scripts than there are, or others use it that know fewer.
     """
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version > len(scripts):
@@ -161,6 +193,10 @@ def migrate(connection: sqlite3.Connection, path: Path, scripts: Sequence[str]) 
         )
     if version == len(scripts):
         return
+    if not is_alone:
+        raise StoreUnavailableError(
+            f"{path}: an older Parley uses this file (schema {version}, this one knows {len(scripts)}). Stop it first."
+        )
     stamp = f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {len(scripts)};"
     try:
         connection.executescript("\n".join(["BEGIN IMMEDIATE;", *scripts[version:], stamp, "COMMIT;"]))

@@ -1,18 +1,23 @@
-"""The webhooks of tasks in SQLite."""
+"""The webhooks of tasks in SQLite, and which of them are behind.
+
+`push_configs` holds the webhooks. A task has a row in `outbox` if, and only if, one of its webhooks is behind.
+"""
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from typing import Any
+from contextlib import closing
+from itertools import islice
 
 from parley.protocol.push import PushConfig
 from parley.protocol.versions import Version
 from parley.stores.encoding import decode_push_config
 from parley.stores.interface import ConflictError, Owner, TaskKey, Webhook
 from parley.stores.sqlite.access import SqliteAccess
+from parley.stores.sqlite.lists import distinct, merged, one_moment
+from parley.stores.sqlite.rows import PUT_IN_OUTBOX, PUT_WEBHOOK, encode_webhook
 from parley.stores.sqlite.tasks import read_head
-from parley.stores.sqlite.transaction import PUT_WEBHOOK, encode_webhook
 
 
 class SqliteOutbox:
@@ -22,9 +27,15 @@ class SqliteOutbox:
         self._access = access
 
     async def put(
-        self, key: TaskKey, config: PushConfig, *, version: Version = Version.V1_0, after: int | None = None
+        self,
+        key: TaskKey,
+        config: PushConfig,
+        *,
+        version: Version = Version.V1_0,
+        after: int | None = None,
+        holder: str = "",
     ) -> None:
-        """Keep a webhook of a task, in place of an earlier one with its id, and in its place.
+        """Keep a webhook of a task; in place of an earlier one with its id, it keeps how far that one was told.
 
         Raises:
             ConflictError: this owner has no such task, or has it no longer.
@@ -37,90 +48,147 @@ class SqliteOutbox:
                 raise ConflictError
             delivered_seq = head.last_seq if after is None else min(after, head.last_seq)
             writer.execute(PUT_WEBHOOK, (*row[:-1], delivered_seq))
+            writer.execute("UPDATE tasks SET has_webhooks = 1 WHERE tenant = ? AND id = ?", _names(key)[:2])
+            writer.execute(PUT_IN_OUTBOX.format(rows="(?, ?, ?, ?)"), (*_outbox_key(key), holder))
+            _delete_if_told(writer, key)
 
-        await self._access.submit(put)
+        await self._access.submit(put, holder)
 
     async def configs(self, key: TaskKey) -> Sequence[PushConfig]:
         """A task's webhooks, by id."""
-        return self._access.look(lambda reader: _read_push_configs(reader, key))
+        return [webhook.config for webhook in await self.webhooks(key)]
 
     async def delete(self, key: TaskKey, config_id: str) -> None:
-        """Forget a webhook, if there is one."""
-        await self._access.execute(
-            "DELETE FROM push_configs WHERE tenant = ? AND task = ? AND id = ? AND owner = ?",
-            *(key.owner.tenant, key.task_id, config_id, key.owner.name),
-        )
+        """Delete a webhook, if there is one."""
+
+        def delete(writer: sqlite3.Connection) -> None:
+            names = _names(key)
+            writer.execute(f"DELETE FROM push_configs WHERE {_OF_TASK} AND id = ?", (*names, config_id))
+            writer.execute(
+                f"""
+                UPDATE tasks SET has_webhooks = EXISTS (SELECT 1 FROM push_configs WHERE {_OF_TASK})
+                WHERE tenant = ? AND id = ? AND owner = ?
+                """,
+                (*names, *names),
+            )
+            _delete_if_told(writer, key)
+
+        await self._access.submit(delete, *_names(key), config_id)
 
     async def webhooks(self, key: TaskKey) -> Sequence[Webhook]:
-        """A task's webhooks with their places, by id."""
+        """A task's webhooks with how far they were told, by id."""
         return self._access.look(lambda reader: _read_webhooks(reader, key))
 
-    async def mark_delivered(self, key: TaskKey, config_id: str, seq: int) -> bool:
-        """Note that a webhook has been told of everything up to a number; whether it is still there."""
-        names = (key.owner.tenant, key.task_id, config_id, key.owner.name)
-        return await self._access.submit(lambda writer: _mark_delivered(writer, names, seq), *names)
+    async def claim(self, keys: Sequence[TaskKey], *, holder: str, live: frozenset[str]) -> Sequence[TaskKey]:
+        """Put tasks that no live worker tells of into the outbox of `holder`; which ones are in it now."""
+
+        def claim(writer: sqlite3.Connection) -> list[TaskKey]:
+            return [key for key in keys if _claim(writer, key, holder, live)]
+
+        return await self._access.submit(claim, holder)
+
+    async def mark_delivered(self, key: TaskKey, config_id: str, seq: int, *, holder: str) -> bool:
+        """Note that a webhook has been told of everything up to a number; False if the caller must stop."""
+
+        def mark(writer: sqlite3.Connection) -> bool:
+            marked = writer.execute(
+                f"""
+                UPDATE push_configs SET delivered_seq = max(delivered_seq, ?) WHERE {_OF_TASK} AND id = ?
+                    AND NOT EXISTS (SELECT 1 FROM outbox WHERE tenant = ? AND owner = ? AND task = ? AND holder <> ?)
+                """,
+                (seq, *_names(key), config_id, *_outbox_key(key), holder),
+            )
+            _delete_if_told(writer, key)
+            return marked.rowcount > 0
+
+        return await self._access.submit(mark, *_names(key), config_id, holder)
 
     async def undelivered(
-        self, *, after: Webhook | Owner | None, limit: int, owner: Owner | None = None
-    ) -> Sequence[Webhook]:
-        """Webhooks of one owner or of all that are behind their tasks, by tenant, owner, task and id."""
-        return await self._access.read(lambda reader: _read_undelivered(reader, after, limit, owner))
+        self,
+        *,
+        holder: str,
+        live: frozenset[str],
+        after: TaskKey | Owner | None,
+        limit: int,
+        owner: Owner | None = None,
+    ) -> Sequence[TaskKey]:
+        """Tasks in the outbox of `holder`, or of no live worker, of one owner or of all, by tenant, owner and task."""
+        return await self._access.read(
+            lambda reader: _read_undelivered(reader, live - {holder}, after=after, limit=limit, owner=owner)
+        )
 
 
-def _read_push_configs(reader: sqlite3.Connection, key: TaskKey) -> tuple[PushConfig, ...]:
+_OF_TASK = "tenant = ? AND task = ? AND owner = ?"
+
+
+def _names(key: TaskKey) -> tuple[str, str, str]:
+    return key.owner.tenant, key.task_id, key.owner.name
+
+
+def _outbox_key(key: TaskKey) -> tuple[str, str, str]:
+    return key.owner.tenant, key.owner.name, key.task_id
+
+
+def _read_webhooks(reader: sqlite3.Connection, key: TaskKey) -> list[Webhook]:
     rows = reader.execute(
-        "SELECT config FROM push_configs WHERE tenant = ? AND task = ? AND owner = ? ORDER BY id",
-        (key.owner.tenant, key.task_id, key.owner.name),
-    ).fetchall()
-    return tuple([decode_push_config(config) for (config,) in rows])
+        """
+        SELECT t.agent, p.config, p.version, p.delivered_seq, t.last_seq
+        FROM push_configs AS p CROSS JOIN tasks AS t ON t.tenant = p.tenant AND t.id = p.task
+        WHERE p.tenant = ? AND p.task = ? AND p.owner = ? ORDER BY p.id
+        """,
+        _names(key),
+    )
+    return [
+        Webhook(key, agent, decode_push_config(config), Version(version), delivered_seq, last_seq)
+        for agent, config, version, delivered_seq, last_seq in rows
+    ]
 
 
-_WEBHOOK = """
-    SELECT p.tenant, p.owner, p.task, t.agent, p.config, p.version, p.delivered_seq, t.last_seq
-    FROM push_configs AS p CROSS JOIN tasks AS t ON t.tenant = p.tenant AND t.id = p.task
-"""
+def _delete_if_told(writer: sqlite3.Connection, key: TaskKey) -> None:
+    """Take a task out of the outbox if all its webhooks have caught up."""
+    writer.execute(
+        """
+        DELETE FROM outbox WHERE tenant = ? AND owner = ? AND task = ? AND NOT EXISTS (
+            SELECT 1 FROM push_configs AS p CROSS JOIN tasks AS t ON t.tenant = p.tenant AND t.id = p.task
+            WHERE p.tenant = outbox.tenant AND p.task = outbox.task AND p.delivered_seq < t.last_seq
+        )
+        """,
+        _outbox_key(key),
+    )
 
 
-def _read_webhooks(reader: sqlite3.Connection, key: TaskKey) -> tuple[Webhook, ...]:
-    rows = reader.execute(
-        f"{_WEBHOOK} WHERE p.tenant = ? AND p.task = ? AND p.owner = ? ORDER BY p.id",
-        (key.owner.tenant, key.task_id, key.owner.name),
-    ).fetchall()
-    return tuple([_decode_webhook(row) for row in rows])
+def _claim(writer: sqlite3.Connection, key: TaskKey, holder: str, live: frozenset[str]) -> bool:
+    where = "tenant = ? AND owner = ? AND task = ?"
+    row = writer.execute(f"SELECT holder FROM outbox WHERE {where}", _outbox_key(key)).fetchone()
+    if row is None or (row[0] != holder and row[0] in live):
+        return False
+    if row[0] != holder:
+        writer.execute(f"UPDATE outbox SET holder = ? WHERE {where}", (holder, *_outbox_key(key)))
+    return True
 
 
 def _read_undelivered(
-    reader: sqlite3.Connection, after: Webhook | Owner | None, limit: int, owner: Owner | None
-) -> tuple[Webhook, ...]:
-    conditions, values = ["p.delivered_seq < t.last_seq"], list[str | int]()
+    reader: sqlite3.Connection,
+    others: frozenset[str],
+    *,
+    after: TaskKey | Owner | None,
+    limit: int,
+    owner: Owner | None,
+) -> list[TaskKey]:
+    conditions, values = "", list[str]()
     if owner is not None:
-        conditions.append("p.tenant = ? AND p.owner = ?")
+        conditions += " AND tenant = ? AND owner = ?"
         values += [owner.tenant, owner.name]
     if isinstance(after, Owner):
-        conditions.append("(p.tenant, p.owner) > (?, ?)")
+        conditions += " AND (tenant, owner) > (?, ?)"
         values += [after.tenant, after.name]
     elif after is not None:
-        conditions.append("(p.tenant, p.owner, p.task, p.id) > (?, ?, ?, ?)")
-        values += [after.key.owner.tenant, after.key.owner.name, after.key.task_id, after.config.id or ""]
-    rows = reader.execute(
-        f"{_WEBHOOK} WHERE {' AND '.join(conditions)} ORDER BY p.tenant, p.owner, p.task, p.id LIMIT ?",
-        (*values, limit),
-    ).fetchall()
-    return tuple([_decode_webhook(row) for row in rows])
-
-
-def _decode_webhook(row: Sequence[Any]) -> Webhook:
-    tenant, owner, task_id, agent, config, version, delivered_seq, last_seq = row
-    key = TaskKey(Owner(tenant, owner), task_id)
-    return Webhook(key, agent, decode_push_config(config), Version(version), delivered_seq, last_seq)
-
-
-def _mark_delivered(writer: sqlite3.Connection, names: tuple[str, str, str, str], seq: int) -> bool:
-    marked = writer.execute(
-        """
-        UPDATE push_configs SET delivered_seq = max(delivered_seq, ?)
-        WHERE tenant = ? AND task = ? AND id = ? AND owner = ?
-        """,
-        (seq, *names),
-    )
-    return marked.rowcount > 0
+        conditions += " AND (tenant, owner, task) > (?, ?, ?)"
+        values += _outbox_key(after)
+    source = "outbox INDEXED BY outbox_by_holder WHERE"
+    statement = f"SELECT tenant, owner, task FROM {source} holder = ? {conditions} ORDER BY tenant, owner, task"
+    with one_moment(reader):
+        holders = [holder for holder in distinct(reader, "holder", f"{source} TRUE") if holder not in others]
+        parts = [(holder, *values) for holder in holders]
+        with closing(merged(reader, statement, parts, key=lambda row: row)) as rows:
+            return [TaskKey(Owner(tenant, name), task_id) for tenant, name, task_id in islice(rows, limit)]

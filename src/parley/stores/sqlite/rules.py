@@ -1,4 +1,4 @@
-"""What must hold in a file beyond its pages: the rules of the task log, checked in one pass over all rows.
+"""What must hold in a file beyond its pages: the rules of the store, checked in a pass over all rows.
 
 Each function is a generator: it says what is wrong, a sentence each, and holds one task at a time.
 """
@@ -16,6 +16,7 @@ from parley.protocol.versions import Version
 from parley.stores.encoding import (
     decode_artifacts,
     decode_events,
+    decode_inbox_item,
     decode_message,
     decode_push_config,
     decode_task,
@@ -33,9 +34,74 @@ def check_rules(connection: sqlite3.Connection, tell: Callable[[str], None]) -> 
     """Everything that is wrong with what the tables hold. The connection sees one state of the file meanwhile."""
     yield from _check_tasks(connection, tell)
     tell("Looking at sends, webhooks and conversations …")
-    yield from _check_sends(connection)
-    yield from _check_webhooks(connection)
-    yield from _check_values(connection)
+    for query, sentence in _EXCEPTIONS:
+        yield from [sentence.format(*row) for row in connection.execute(query)]
+    for query, decode, sentence in _VALUES:
+        yield from [
+            sentence.format(*names) for value, *names in connection.execute(query) if not _decodes(decode, value)
+        ]
+
+
+_OF_TASK = "tenant = t.tenant AND task = t.id"
+_WEBHOOK_BEHIND = f"EXISTS (SELECT 1 FROM push_configs WHERE {_OF_TASK} AND delivered_seq < t.last_seq)"
+_TASK_OF = "SELECT 1 FROM tasks AS t WHERE t.tenant = r.tenant AND t.id = r.task AND t.owner = r.owner"
+
+_EXCEPTIONS = (
+    (
+        f"SELECT message_id, task FROM sends AS r WHERE task IS NOT NULL AND NOT EXISTS ({_TASK_OF})",
+        "Message {}: it went to task {}, which is not there",
+    ),
+    (
+        f"SELECT id, task FROM push_configs AS r WHERE NOT EXISTS ({_TASK_OF})",
+        "Webhook {!r} of task {}: its owner has no such task",
+    ),
+    (
+        """
+        SELECT r.id, task, delivered_seq, last_seq FROM push_configs AS r
+        JOIN tasks AS t ON t.tenant = r.tenant AND t.id = task WHERE delivered_seq > last_seq
+        """,
+        "Webhook {!r} of task {}: it was told of event {}, and the last one is {}",
+    ),
+    (
+        f"SELECT id FROM tasks AS t WHERE has_webhooks <> EXISTS (SELECT 1 FROM push_configs WHERE {_OF_TASK})",
+        "Task {}: it says that it has webhooks and has none, or the other way round",
+    ),
+    (
+        f"SELECT id FROM tasks AS t WHERE has_webhooks AND {_WEBHOOK_BEHIND} "
+        f"AND NOT EXISTS (SELECT 1 FROM outbox WHERE {_OF_TASK} AND owner = t.owner)",
+        "Task {}: a webhook is behind, and the task is not in the outbox",
+    ),
+    (
+        f"SELECT task FROM outbox AS r WHERE NOT EXISTS ({_TASK_OF} AND {_WEBHOOK_BEHIND})",
+        "Task {}: it is in the outbox, and none of its webhooks is behind",
+    ),
+    (
+        f"SELECT task FROM inbox AS r WHERE NOT EXISTS ({_TASK_OF})",
+        "Task {}: something waits for its worker, and its owner has no such task",
+    ),
+    (
+        "SELECT id, state, holder FROM tasks WHERE holder <> '' AND state NOT IN ('submitted', 'working')",
+        "Task {}: it is {}, and yet worker {} holds it",
+    ),
+)
+"""What no row may be, and the sentence that names one which is."""
+
+_VALUES: tuple[tuple[str, Callable[[str], Any], str], ...] = (
+    (
+        "SELECT reply, message_id FROM sends WHERE reply IS NOT NULL",
+        decode_message,
+        "Message {}: its reply cannot be read",
+    ),
+    ("SELECT config, id, task FROM push_configs", decode_push_config, "Webhook {!r} of task {}: it cannot be read"),
+    ("SELECT version, id, task FROM push_configs", Version, "Webhook {!r} of task {}: its version is unknown"),
+    ("SELECT item, task FROM inbox", decode_inbox_item, "Task {}: what waits for its worker cannot be read"),
+    (
+        "SELECT value, context, name FROM context_values",
+        decode_value,
+        "Conversation {}: its value {!r} cannot be read",
+    ),
+)
+"""Values, how they are decoded, and the sentence that names one which cannot be."""
 
 
 def _check_tasks(connection: sqlite3.Connection, tell: Callable[[str], None]) -> Generator[str]:
@@ -111,46 +177,9 @@ class _Grouped:
                 pass
 
 
-def _check_sends(connection: sqlite3.Connection) -> Generator[str]:
-    rows = connection.execute(
-        """
-        SELECT message_id, task, reply, tasks.id FROM sends
-        LEFT JOIN tasks ON tasks.tenant = sends.tenant AND tasks.id = task AND tasks.owner = sends.owner
-        """
-    )
-    for message_id, task, reply, found in rows:
-        if task is not None and found is None:
-            yield f"Message {message_id}: it went to task {task}, which is not there"
-        if reply is not None and not _decodes(decode_message, reply):
-            yield f"Message {message_id}: its reply cannot be read"
-
-
-def _check_webhooks(connection: sqlite3.Connection) -> Generator[str]:
-    rows = connection.execute(
-        """
-        SELECT p.task, p.id, p.config, p.version, p.delivered_seq, t.last_seq FROM push_configs AS p
-        LEFT JOIN tasks AS t ON t.tenant = p.tenant AND t.id = p.task AND t.owner = p.owner
-        """
-    )
-    for task, config_id, config, version, delivered_seq, last_seq in rows:
-        name = f"Webhook {config_id!r} of task {task}"
-        if last_seq is None:
-            yield f"{name}: its owner has no such task"
-        elif delivered_seq > last_seq:
-            yield f"{name}: it was told of event {delivered_seq}, and the last one is {last_seq}"
-        if version not in _VERSIONS or not _decodes(decode_push_config, config):
-            yield f"{name}: it cannot be read"
-
-
-def _check_values(connection: sqlite3.Connection) -> Generator[str]:
-    for context, name, value in connection.execute("SELECT context, name, value FROM context_values"):
-        if not _decodes(decode_value, value):
-            yield f"Conversation {context}: its value {name!r} cannot be read"
-
-
 def _decodes(decode: Callable[[str], Any], text: str) -> bool:
     try:
         decode(text)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, ValueError):
         return False
     return True

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sqlite3
 from datetime import datetime
 
-from parley.stores.encoding import decode_message, decode_time, encode_time, require_encodable
-from parley.stores.interface import Owner, SendKey, SendRecord
+from parley.stores.encoding import encode_time, require_encodable
+from parley.stores.interface import Owner, RepeatedSendError, SendKey, SendRecord, Write
 from parley.stores.sqlite.access import SqliteAccess
 from parley.stores.sqlite.recent_sends import RecentSends
-from parley.stores.sqlite.transaction import encode_send
+from parley.stores.sqlite.rows import PUT_SEND, encode_send, read_send
 
 
 class SqliteSends:
@@ -20,7 +20,7 @@ class SqliteSends:
         self._recent_sends: RecentSends | None = None
 
     def open(self, reader: sqlite3.Connection) -> None:
-        """Learn which messages were sent lately."""
+        """Learn which messages were sent lately: only where no other process can write."""
         self._recent_sends = RecentSends(reader)
 
     def close(self) -> None:
@@ -31,35 +31,47 @@ class SqliteSends:
         """What became of a message that was sent at or after a moment."""
         since_at = encode_time(since)
         require_encodable(owner.tenant, owner.name, send.message_id)
-        if self._recent_sends is not None and self._recent_sends.is_new(owner, send, since_at):
+        if self._is_new(owner, send, since_at):
             return None
-        return self._access.look(lambda reader: _read_send(reader, owner, send, since_at))
+        key = (owner.tenant, owner.name, send.message_id, send.digest)
+        return self._access.look(lambda reader: read_send(reader, key, since_at))
 
-    async def put(self, owner: Owner, send: SendKey, record: SendRecord) -> None:
-        """Remember a message that created no task."""
+    async def put(
+        self, owner: Owner, send: SendKey, record: SendRecord, *, since: datetime | None = None, holder: str = ""
+    ) -> None:
+        """Keep the record of a message that created no task; with `since`, only if it is no repeat.
+
+        Raises:
+            RepeatedSendError: there is a record from that moment on, and `holder` does not work on it.
+        """
         row = encode_send(owner, send, record)
-        self.note(owner, send, record)
-        await self._access.execute("INSERT OR REPLACE INTO sends VALUES (?, ?, ?, ?, ?, ?, ?)", *row)
+        since_at = encode_time(since) if since is not None else None
+        self._note(owner, send, record)
 
-    def note(self, owner: Owner, send: SendKey, record: SendRecord) -> None:
-        """Know of a message that is about to be written."""
+        def put(writer: sqlite3.Connection) -> None:
+            found = read_send(writer, row[:4], since_at) if since_at is not None else None
+            if found is not None and not found.is_in_work(holder):
+                raise RepeatedSendError(found)
+            writer.execute(PUT_SEND.format(rows="(?, ?, ?, ?, ?, ?, ?, ?)"), row)
+
+        await self._access.submit(put)
+
+    def note(self, write: Write) -> datetime | None:
+        """Know of the messages of a write, which is about to come; from when on they must be looked for in the file."""
+        since, owner = write.sends_since, write.key.owner
+        if since is not None and all(self._is_new(owner, send, encode_time(since)) for send, _ in write.sends):
+            since = None
+        for send, record in write.sends:
+            self._note(owner, send, record)
+        return since
+
+    def _note(self, owner: Owner, send: SendKey, record: SendRecord) -> None:
         if self._recent_sends is not None:
             self._recent_sends.note(owner, send, encode_time(record.sent_at))
 
+    def _is_new(self, owner: Owner, send: SendKey, since: int) -> bool:
+        return self._recent_sends is not None and self._recent_sends.is_new(owner, send, since)
+
     async def delete_before(self, moment: datetime) -> None:
-        """Forget messages that nobody may repeat any more."""
+        """Delete the records of messages that were sent before a moment."""
         await self._access.execute("DELETE FROM sends WHERE sent_at < ?", encode_time(moment))
-
-
-def _read_send(reader: sqlite3.Connection, owner: Owner, send: SendKey, since: int) -> SendRecord | None:
-    row = reader.execute(
-        """
-        SELECT sent_at, task, reply FROM sends
-        WHERE tenant = ? AND owner = ? AND message_id = ? AND digest = ? AND sent_at >= ?
-        """,
-        (owner.tenant, owner.name, send.message_id, send.digest, since),
-    ).fetchone()
-    if row is None:
-        return None
-    sent_at, task_id, reply = row
-    return SendRecord(decode_time(sent_at), task_id, decode_message(reply) if reply is not None else None)

@@ -1,13 +1,18 @@
-"""The store in one SQLite file: the embedded store, for one process at a time."""
+"""The store in one SQLite file: the embedded store, for one process, or for several of one machine."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 from parley.stores.interface import StoreError
+from parley.stores.process_leases import ProcessLeases
 from parley.stores.sqlite.access import SqliteAccess
 from parley.stores.sqlite.contexts import SqliteContexts
 from parley.stores.sqlite.file import explained
+from parley.stores.sqlite.inbox import SqliteInbox
+from parley.stores.sqlite.leases import SqliteLeases
 from parley.stores.sqlite.outbox import SqliteOutbox
 from parley.stores.sqlite.sends import SqliteSends
 from parley.stores.sqlite.tasks import SqliteTasks
@@ -16,14 +21,30 @@ from parley.stores.sqlite.tasks import SqliteTasks
 class SqliteStore:
     """A store in a file of this machine."""
 
-    def __init__(self, path: str | Path, *, busy_timeout: float = 5.0) -> None:
-        """A store in the file at `path`, which need not exist; `busy_timeout` is how long to wait for a locked file."""
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        shared: bool = False,
+        busy_timeout: float = 5.0,
+        now: Callable[[], float] | None = None,
+    ) -> None:
+        """A store in the file at `path`, which need not exist.
+
+        If it is `shared`, other processes of this machine may use the file at the same time; each must say so.
+        `busy_timeout` is how many seconds to wait for a locked file. `now` tells the seconds since 1970 by which leases
+        expire: the machine's clock, unless a test gives another.
+        """
         # Absolute, and without links: two ways to write one path must meet at one lock.
-        self._access = SqliteAccess(Path(path).resolve(), busy_timeout=busy_timeout)
+        self._access = SqliteAccess(Path(path).resolve(), is_shared=shared, busy_timeout=busy_timeout)
+        self.is_shared = shared
         self.sends = SqliteSends(self._access)
         self.tasks = SqliteTasks(self._access, self.sends)
         self.outbox = SqliteOutbox(self._access)
         self.contexts = SqliteContexts(self._access)
+        self.inbox = SqliteInbox(self._access)
+        self._process_leases = ProcessLeases(now or time.monotonic)
+        self.leases = SqliteLeases(self._access, now or time.time) if shared else self._process_leases
 
     async def open(self) -> None:
         """Take the file, create it if need be, and bring its schema up to date.
@@ -32,9 +53,11 @@ class SqliteStore:
             StoreUnavailableError: it cannot be opened; the message says why and what to do.
         """
         reader = await self._access.open()
+        self._process_leases.end_all()
         try:
             with explained(self._access.path):
-                self.sends.open(reader)
+                if not self.is_shared:
+                    self.sends.open(reader)
         except StoreError:
             await self.close()
             raise

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Generator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Sequence
+from contextlib import closing
 from datetime import datetime
-from typing import Any
+from itertools import islice
 
 from msgspec import structs
 
 from parley.protocol.events import TaskEvent
-from parley.protocol.tasks import TaskState
-from parley.protocol.versions import Version
-from parley.stores.encoding import decode_artifacts, decode_events, decode_task, decode_time, encode_time
+from parley.stores.encoding import decode_artifacts, decode_events, decode_task, encode_time
 from parley.stores.interface import Owner, StoredTask, StoreError, TaskFilter, TaskHead, TaskHeads, TaskKey, Write
 from parley.stores.sqlite.access import SqliteAccess
+from parley.stores.sqlite.lists import (
+    HEAD,
+    decode_head,
+    distinct,
+    merged,
+    one_moment,
+    read_abandoned,
+    read_list,
+    read_list_of_all,
+)
 from parley.stores.sqlite.sends import SqliteSends
 from parley.stores.sqlite.transaction import encode_write
 
@@ -27,8 +35,6 @@ DELETED_AT_ONCE = 50
 """Tasks that one transaction of `delete_finished` deletes, so that other writes get their turn between two."""
 
 LARGEST_INTEGER = 2**63 - 1
-
-_HEAD = "id, agent, context, state, status_at, created_at, last_seq, created_in, attempts, size"
 
 
 class SqliteTasks:
@@ -43,17 +49,17 @@ class SqliteTasks:
 
         Raises:
             ConflictError: `expected_seq` is not the task's last number, or the task exists already.
+            LeaseLostError: the same, for a writer that expected a worker to hold the task; or another one does.
+            RepeatedSendError: one of `sends` was sent since `sends_since`.
             StoreError: it holds something that cannot be kept.
             StoreUnavailableError: nothing was written.
         """
         try:
-            append = encode_write(write)
+            append = encode_write(write, self._sends.note(write))
         except StoreError as error:
             refused: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             refused.set_exception(error)
             return refused
-        for send, record in write.sends:
-            self._sends.note(write.key.owner, send, record)
         return self._access.append(append)
 
     async def head(self, key: TaskKey) -> TaskHead | None:
@@ -85,20 +91,26 @@ class SqliteTasks:
 
     async def list(self, owner: Owner, query: TaskFilter) -> TaskHeads:
         """An owner's tasks."""
-        return await self._access.read(lambda reader: _read_list(reader, owner, query))
+        return await self._access.read(lambda reader: read_list(reader, owner, query))
 
-    async def unfinished(self) -> Sequence[TaskHead]:
-        """Tasks of all owners that are submitted or working, the oldest first."""
-        return await self._access.read(_read_unfinished)
+    async def list_all(self, query: TaskFilter, *, tenant: str | None = None) -> Sequence[TaskHead]:
+        """Tasks of all owners, or of all in a tenant, newest status first, then by id."""
+        return await self._access.read(lambda reader: read_list_of_all(reader, query, tenant))
+
+    async def abandoned(
+        self, live: frozenset[str], *, after: tuple[datetime, str] | None = None, limit: int
+    ) -> Sequence[TaskHead]:
+        """Tasks of all owners that are submitted or working, and that none of the `live` workers holds."""
+        return await self._access.read(lambda reader: read_abandoned(reader, live, after, limit))
 
     async def delete(self, key: TaskKey) -> bool:
-        """Forget a task with its events, sends and webhooks; whether there was one."""
+        """Delete a task with its events, sends, webhooks and inbox; whether there was one."""
         return await self._access.submit(
             lambda writer: _delete(writer, key), key.owner.tenant, key.owner.name, key.task_id
         )
 
     async def delete_finished(self, *, before: datetime, limit: int) -> int:
-        """Forget tasks of all owners that ended before a moment, the oldest first; how many, at most `limit`."""
+        """Delete tasks of all owners that ended before a moment, the oldest first; how many, at most `limit`."""
         ended_before = encode_time(before)
         deleted = 0
         while deleted < limit:
@@ -110,39 +122,13 @@ class SqliteTasks:
         return deleted
 
 
-@contextmanager
-def _one_moment(reader: sqlite3.Connection) -> Generator[None]:
-    """Makes several questions see one state of the file."""
-    reader.execute("BEGIN")
-    try:
-        yield
-    finally:
-        reader.execute("COMMIT")
-
-
 def read_head(reader: sqlite3.Connection, key: TaskKey) -> TaskHead | None:
     """The head of a task, if this owner has it."""
     row = reader.execute(
-        f"SELECT {_HEAD} FROM tasks WHERE tenant = ? AND id = ? AND owner = ?",
+        f"SELECT {HEAD} FROM tasks WHERE tenant = ? AND id = ? AND owner = ?",
         (key.owner.tenant, key.task_id, key.owner.name),
     ).fetchone()
-    return _decode_head(key.owner, row) if row is not None else None
-
-
-def _decode_head(owner: Owner, row: Sequence[Any]) -> TaskHead:
-    task_id, agent, context, state, status_at, created_at, last_seq, created_in, attempts, size = row
-    return TaskHead(
-        TaskKey(owner, task_id),
-        agent,
-        context,
-        TaskState(state),
-        decode_time(status_at),
-        decode_time(created_at),
-        last_seq,
-        Version(created_in),
-        attempts,
-        size,
-    )
+    return decode_head(row) if row is not None else None
 
 
 def _read_tasks(
@@ -150,7 +136,7 @@ def _read_tasks(
 ) -> list[StoredTask | None]:
     tasks: list[StoredTask | None] = []
     read = 0
-    with _one_moment(reader):
+    with one_moment(reader):
         for key in keys:
             if size is not None and read > size:
                 break
@@ -161,10 +147,10 @@ def _read_tasks(
 
 
 def _read_task(reader: sqlite3.Connection, key: TaskKey, *, artifacts: bool) -> tuple[StoredTask | None, int]:
-    """A task, and how many characters were read of it. For a block of `_one_moment`."""
+    """A task, and how many characters were read of it. For a block of `one_moment`."""
     row = reader.execute(
         f"""
-        SELECT number, snapshot_seq, snapshot, {"artifacts" if artifacts else "NULL"}, {_HEAD}
+        SELECT number, snapshot_seq, snapshot, {"artifacts" if artifacts else "NULL"}, tasks.{HEAD}
         FROM tasks LEFT JOIN snapshots ON snapshots.tenant = tasks.tenant AND snapshots.task = tasks.id
         WHERE tasks.tenant = ? AND tasks.id = ? AND owner = ?
         """,
@@ -185,7 +171,7 @@ def _read_task(reader: sqlite3.Connection, key: TaskKey, *, artifacts: bool) -> 
         snapshot = structs.replace(snapshot, artifacts=decode_artifacts(made))
     events = tuple([event for (text,) in rows for event in decode_events(text)])
     read = len(outline or "") + len(made or "") + sum([len(text) for (text,) in rows])
-    return StoredTask(_decode_head(key.owner, head), snapshot, snapshot_seq, events), read
+    return StoredTask(decode_head(head), snapshot, snapshot_seq, events), read
 
 
 def _read_events(
@@ -215,73 +201,29 @@ def _read_events(
     return tuple(page[:limit])
 
 
-def _read_list(reader: sqlite3.Connection, owner: Owner, query: TaskFilter) -> TaskHeads:
-    conditions = ["tenant = ?", "owner = ?"]
-    values: list[str | int] = [owner.tenant, owner.name]
-    for condition, value in (
-        ("agent = ?", query.agent),
-        ("context = ?", query.context_id),
-        ("state = ?", query.state.value if query.state is not None else None),
-        ("status_at >= ?", encode_time(query.status_at_or_after) if query.status_at_or_after is not None else None),
-    ):
-        if value is not None:
-            conditions.append(condition)
-            values.append(value)
-    matching = " AND ".join(conditions)
-    page, place = "", []
-    if query.after is not None:
-        status_at = encode_time(query.after[0])
-        page = "AND status_at <= ? AND (status_at < ? OR id > ?)"  # the first half is what the index can do
-        place = [status_at, status_at, query.after[1]]
-    tasks = f"tasks INDEXED BY {_choose_index(query)}"
-    with _one_moment(reader):
-        (total,) = reader.execute(f"SELECT count(*) FROM {tasks} WHERE {matching}", values).fetchone()
-        rows = reader.execute(
-            f"SELECT {_HEAD} FROM {tasks} WHERE {matching} {page} ORDER BY status_at DESC, id LIMIT ?",
-            [*values, *place, query.limit],
-        ).fetchall()
-    return TaskHeads(tuple([_decode_head(owner, row) for row in rows]), total)
-
-
-def _choose_index(query: TaskFilter) -> str:
-    """The narrowest index. SQLite by itself guesses that a tenant has ten tasks, and reads them all."""
-    if query.context_id is not None:
-        return "tasks_by_context"
-    return "tasks_by_state" if query.state is not None else "tasks_by_status"
-
-
-def _read_unfinished(reader: sqlite3.Connection) -> tuple[TaskHead, ...]:
-    rows = reader.execute(
-        f"SELECT tenant, owner, {_HEAD} FROM tasks WHERE state IN ('submitted', 'working') ORDER BY created_at"
-    ).fetchall()
-    return tuple([_decode_head(Owner(tenant, owner), row) for tenant, owner, *row in rows])
-
-
 def _delete(writer: sqlite3.Connection, key: TaskKey) -> bool:
-    """Forget one task; snapshot and webhooks go with its row."""
-    owner, task_id = key.owner, key.task_id
-    number = writer.execute(
-        "SELECT number FROM tasks WHERE tenant = ? AND id = ? AND owner = ?", (owner.tenant, task_id, owner.name)
-    ).fetchone()
+    """Delete one task; snapshot and webhooks go with its row."""
+    names = (key.owner.tenant, key.task_id, key.owner.name)
+    number = writer.execute("SELECT number FROM tasks WHERE tenant = ? AND id = ? AND owner = ?", names).fetchone()
     if number is None:
         return False
     writer.execute("DELETE FROM tasks WHERE number = ?", number)
     writer.execute("DELETE FROM events WHERE task = ?", number)
-    writer.execute(
-        "DELETE FROM sends INDEXED BY sends_by_task WHERE task = ? AND tenant = ? AND owner = ?",
-        (task_id, owner.tenant, owner.name),
-    )
+    for table in ("sends INDEXED BY sends_by_task", "inbox", "outbox"):
+        writer.execute(f"DELETE FROM {table} WHERE tenant = ? AND task = ? AND owner = ?", names)
     return True
 
 
 def _delete_finished(writer: sqlite3.Connection, ended_before: int, limit: int) -> int:
-    rows = writer.execute(
-        """
-        SELECT tenant, owner, id FROM tasks
-        WHERE state IN ('completed', 'failed', 'canceled', 'rejected') AND status_at < ? ORDER BY status_at LIMIT ?
-        """,
-        (ended_before, limit),
-    ).fetchall()
-    for tenant, owner, task_id in rows:
-        _delete(writer, TaskKey(Owner(tenant, owner), task_id))
-    return len(rows)
+    source = "tasks INDEXED BY tasks_by_time WHERE"
+    statement = f"""
+        SELECT tenant, owner, id, status_at FROM {source} tenant = ? AND status_at < ?
+            AND state IN ('completed', 'failed', 'canceled', 'rejected')
+        ORDER BY status_at
+    """
+    parts = [(tenant, ended_before) for tenant in distinct(writer, "tenant", f"{source} TRUE")]
+    with closing(merged(writer, statement, parts, key=lambda row: row[3])) as rows:
+        ended = [TaskKey(Owner(tenant, owner), task_id) for tenant, owner, task_id, _ in islice(rows, limit)]
+    for key in ended:
+        _delete(writer, key)
+    return len(ended)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from itertools import chain
 from typing import TypeAlias
 
@@ -22,11 +23,18 @@ import msgspec
 from msgspec import Struct, structs
 
 from parley.protocol.events import ArtifactUpdate, StepRecorded, TaskClaimed, TaskEvent
-from parley.protocol.push import PushConfig
 from parley.protocol.tasks import Task
-from parley.protocol.versions import Version
 from parley.stores.encoding import encode, encode_time, require_encodable
-from parley.stores.interface import ConflictError, Owner, SendKey, SendRecord, TaskKey, Write
+from parley.stores.interface import ConflictError, LeaseLostError, RepeatedSendError, Write
+from parley.stores.sqlite.rows import (
+    PUT_IN_OUTBOX,
+    PUT_SEND,
+    PUT_WEBHOOK,
+    Value,
+    encode_send,
+    encode_webhook,
+    read_send,
+)
 
 EVENTS_PER_ROW = 64
 """A page that begins or ends within a row decodes the rest of it in vain: some ten microseconds."""
@@ -37,7 +45,6 @@ LARGE_ROW = 65_536
 _UNLISTED = frozenset({ArtifactUpdate, StepRecorded, TaskClaimed})
 """Events that a list of tasks does not show."""
 
-_Value: TypeAlias = str | int | bytes | None
 _TaskId: TypeAlias = tuple[str, str]
 
 
@@ -45,32 +52,37 @@ class Append(Struct, frozen=True):
     """A `Write` as the tables hold it.
 
     `events` are rows: how many events, their JSON, and whether a list can leave them unread. `created` is agent,
-    context, created_at and created_in. `snapshot` is the task without its artifacts, and these.
+    context, created_at and created_in. `snapshot` is the task without its artifacts, and these. With `sends_since`, it
+    must be looked whether one of `sends` is a repeat.
     """
 
     tenant: str
     task_id: str
     owner: str
     expected_seq: int
+    expected_holder: str
+    holder: str
     events: list[tuple[int, str, bool]]
     state: str
     status_at: int
     attempts: int
     created: tuple[str, str, int, str] | None
     snapshot: tuple[str, str] | None
-    sends: tuple[tuple[_Value, ...], ...]
-    webhooks: tuple[tuple[_Value, ...], ...]
+    sends: tuple[tuple[Value, ...], ...]
+    sends_since: int | None
+    webhooks: tuple[tuple[Value, ...], ...]
+    taken: tuple[str, ...]
 
 
-def encode_write(write: Write) -> Append:
-    """A write, encoded.
+def encode_write(write: Write, sends_since: datetime | None) -> Append:
+    """A write, encoded; with a moment from which on its sends must not have been sent.
 
     Raises:
         StoreError: it holds something that cannot be kept.
     """
     key, new = write.key, write.new
     owner = key.owner
-    require_encodable(owner.tenant, owner.name, key.task_id)
+    require_encodable(owner.tenant, owner.name, key.task_id, write.holder, *write.taken)
     if new is not None:
         require_encodable(new.agent, new.context_id)
     return Append(
@@ -78,6 +90,8 @@ def encode_write(write: Write) -> Append:
         key.task_id,
         owner.name,
         write.expected_seq,
+        write.expected_holder,
+        write.holder,
         _encode_events(write.events),
         write.state.value,
         encode_time(write.status_at),
@@ -85,7 +99,9 @@ def encode_write(write: Write) -> Append:
         (new.agent, new.context_id, encode_time(new.created_at), new.created_in.value) if new is not None else None,
         _encode_snapshot(write.snapshot) if write.snapshot is not None else None,
         tuple([encode_send(owner, send, record) for send, record in write.sends]),
+        encode_time(sends_since) if sends_since is not None else None,
         tuple([encode_webhook(key, config, version, write.expected_seq) for config, version in write.webhooks]),
+        write.taken,
     )
 
 
@@ -105,28 +121,6 @@ def _encode_events(events: tuple[TaskEvent, ...]) -> list[tuple[int, str, bool]]
     return rows
 
 
-def encode_send(owner: Owner, send: SendKey, record: SendRecord) -> tuple[_Value, ...]:
-    """What became of a message, as a row of `sends`.
-
-    Raises:
-        StoreError: it holds something that cannot be kept.
-    """
-    require_encodable(owner.tenant, owner.name, send.message_id, record.task_id or "")
-    reply = encode(record.reply) if record.reply is not None else None
-    return (owner.tenant, owner.name, send.message_id, send.digest, encode_time(record.sent_at), record.task_id, reply)
-
-
-def encode_webhook(key: TaskKey, config: PushConfig, version: Version, after: int) -> tuple[_Value, ...]:
-    """A webhook that is to be told of the events after a number, as a row of `push_configs`.
-
-    Raises:
-        StoreError: it holds something that cannot be kept.
-    """
-    owner, config_id = key.owner, config.id or ""
-    require_encodable(owner.tenant, owner.name, key.task_id, config_id)
-    return (owner.tenant, key.task_id, config_id, owner.name, encode(config), version.value, after)
-
-
 class _Rows:
     """A statement over many rows. `{rows}` in its text stands for them."""
 
@@ -137,7 +131,7 @@ class _Rows:
         row = f"({', '.join('?' * columns)})"
         self._texts = {size: text.format(rows=", ".join([row] * size)) for size in self._SIZES}
 
-    def execute(self, connection: sqlite3.Connection, rows: Sequence[tuple[_Value, ...]]) -> list[sqlite3.Cursor]:
+    def execute(self, connection: sqlite3.Connection, rows: Sequence[tuple[Value, ...]]) -> list[sqlite3.Cursor]:
         cursors: list[sqlite3.Cursor] = []
         for size in self._SIZES:
             while len(rows) >= size:
@@ -147,21 +141,18 @@ class _Rows:
 
 
 _INSERT_TASKS = _Rows(
-    14,
+    16,
     """
     INSERT OR ROLLBACK INTO tasks (number, tenant, id, owner, agent, context, created_at, created_in, state, status_at,
-        last_seq, attempts, snapshot_seq, size)
+        holder, has_webhooks, last_seq, attempts, snapshot_seq, size)
     VALUES {rows}
     """,
 )
 _INSERT_EVENTS = _Rows(4, "INSERT OR ROLLBACK INTO events VALUES {rows}")
 _INSERT_SNAPSHOTS = _Rows(4, "INSERT OR REPLACE INTO snapshots VALUES {rows}")
-PUT_WEBHOOK = """
-    INSERT INTO push_configs (tenant, task, id, owner, config, version, delivered_seq) VALUES (?, ?, ?, ?, ?, ?, ?)
-    ON CONFLICT (tenant, task, id) DO UPDATE SET config = excluded.config, version = excluded.version
-    """
-"""Keeps a webhook; in place of an earlier one with its id, it keeps how far that one was told."""
-_INSERT_SENDS = _Rows(7, "INSERT OR REPLACE INTO sends VALUES {rows}")
+_INSERT_SENDS = _Rows(8, PUT_SEND)
+_INSERT_IN_OUTBOX = _Rows(4, PUT_IN_OUTBOX)
+_DELETE_FROM_INBOX = _Rows(3, "DELETE FROM inbox WHERE (tenant, task, id) IN (VALUES {rows})")
 _UPDATE_PROGRESS = _Rows(
     5,
     """
@@ -172,10 +163,11 @@ _UPDATE_PROGRESS = _Rows(
     """,
 )
 _UPDATE_STATUS = _Rows(
-    3,
+    5,
     """
-    WITH changed (number, state, status_at) AS (VALUES {rows})
-    UPDATE OR ROLLBACK tasks SET state = changed.state, status_at = changed.status_at
+    WITH changed (number, state, status_at, holder, has_webhooks) AS (VALUES {rows})
+    UPDATE OR ROLLBACK tasks SET state = changed.state, status_at = changed.status_at, holder = changed.holder,
+        has_webhooks = changed.has_webhooks
     FROM changed WHERE tasks.number = changed.number
     """,
 )
@@ -184,8 +176,8 @@ _SELECT_HEADS = _Rows(
     # One row, however many heads: one step, one wait for the interpreter's lock.
     """
     WITH wanted (tenant, id) AS (VALUES {rows})
-    SELECT (SELECT max(number) FROM tasks), json_group_array(json_array(
-        tasks.tenant, tasks.id, number, owner, state, status_at, last_seq, attempts, snapshot_seq, size))
+    SELECT (SELECT max(number) FROM tasks), json_group_array(json_array(tasks.tenant, tasks.id, number, owner, state,
+        status_at, holder, has_webhooks, last_seq, attempts, snapshot_seq, size))
     FROM wanted CROSS JOIN tasks ON tasks.tenant = wanted.tenant AND tasks.id = wanted.id
     """,
 )
@@ -200,25 +192,29 @@ class _Head(Struct):
     owner: str
     state: str
     status_at: int
+    holder: str
+    has_webhooks: int
     last_seq: int
     attempts: int
     snapshot_seq: int
     size: int
     created: tuple[str, str, int, str] | None = None
     snapshot: tuple[str, str] | None = None
+    writer: str | None = None
+    """The worker that put the task ahead of its webhooks, if they are behind now."""
     has_new_status: bool = False
     is_changed: bool = False
 
 
-def _new_row(h: _Head) -> tuple[_Value, ...]:
+def _new_row(h: _Head) -> tuple[Value, ...]:
     created = h.created or ()
     return (
-        *(h.number, h.tenant, h.task_id, h.owner, *created),
-        *(h.state, h.status_at, h.last_seq, h.attempts, h.snapshot_seq, h.size),
+        *(h.number, h.tenant, h.task_id, h.owner, *created, h.state, h.status_at),
+        *(h.holder, h.has_webhooks, h.last_seq, h.attempts, h.snapshot_seq, h.size),
     )
 
 
-_decode_heads = msgspec.json.Decoder(list[tuple[str, str, int, str, str, int, int, int, int, int]]).decode
+_decode_heads = msgspec.json.Decoder(list[tuple[str, str, int, str, str, int, str, int, int, int, int, int]]).decode
 
 
 class Transaction:
@@ -228,9 +224,10 @@ class Transaction:
         """Begins with the heads of the tasks that `appends` are for."""
         self._connection = connection
         self._heads: dict[_TaskId, _Head | None] = {}
-        self._events: list[tuple[_Value, ...]] = []
-        self._sends: list[tuple[_Value, ...]] = []
-        self._webhooks: list[tuple[_Value, ...]] = []
+        self._events: list[tuple[Value, ...]] = []
+        self._sends: dict[tuple[Value, ...], tuple[Value, ...]] = {}
+        self._webhooks: list[tuple[Value, ...]] = []
+        self._taken: list[tuple[Value, ...]] = []
         self._last_number = 0
         self._load({(append.tenant, append.task_id) for append in appends})
 
@@ -238,21 +235,23 @@ class Transaction:
         """Stage an append.
 
         Raises:
-            ConflictError: the task is not where the writer believes it to be. Nothing is staged.
+            ConflictError: the task is not as the writer believes it to be. Nothing is staged.
+            RepeatedSendError: a message was sent before. Nothing is staged.
         """
         head = self._head(append.tenant, append.task_id)
-        if append.created is not None:
-            if head is not None or append.expected_seq != 0:
-                raise ConflictError
-            head = self._create(append, append.created)
-        elif head is None or head.owner != append.owner or head.last_seq != append.expected_seq:
-            raise ConflictError
+        if not _is_expected(append, head):
+            raise LeaseLostError if append.expected_holder else ConflictError
+        if append.sends_since is not None:
+            self._require_new(append.sends, append.sends_since)
+            head = self._head(append.tenant, append.task_id)
+        if head is None:
+            head = self._create(append)
         for number, events, is_unlisted in append.events:
             head.last_seq += number
             head.size += len(events)
             self._events.append((head.number, head.last_seq, events, is_unlisted))
-        if head.state != append.state or head.status_at != append.status_at:
-            head.state, head.status_at = append.state, append.status_at
+        if head.state != append.state or head.status_at != append.status_at or head.holder != append.holder:
+            head.state, head.status_at, head.holder = append.state, append.status_at, append.holder
             head.has_new_status = True
         head.attempts = append.attempts
         if append.snapshot is not None:
@@ -260,8 +259,23 @@ class Transaction:
             head.snapshot_seq = head.last_seq
             head.size = sum(map(len, append.snapshot))
         head.is_changed = True
-        self._sends += append.sends
-        self._webhooks += append.webhooks
+        for row in append.sends:
+            self._sends[row[:4]] = row
+        if append.webhooks:
+            head.has_webhooks = 1
+            head.has_new_status = True
+            self._webhooks += append.webhooks
+        if append.events and head.has_webhooks and head.writer is None:
+            head.writer = append.holder or append.expected_holder
+        self._taken += [(append.tenant, append.task_id, item) for item in append.taken]
+
+    def _require_new(self, sends: tuple[tuple[Value, ...], ...], since: int) -> None:
+        for row in sends:
+            if row[:4] in self._sends:
+                self.flush()  # then the file knows it
+            found = read_send(self._connection, row[:4], since)
+            if found is not None:
+                raise RepeatedSendError(found)
 
     def connection(self) -> sqlite3.Connection:
         """The connection, for a change of another kind: everything staged before it is there."""
@@ -279,18 +293,26 @@ class Transaction:
             self._connection,
             [(h.number, h.last_seq, h.attempts, h.snapshot_seq, h.size) for h in kept],
         )
-        _UPDATE_STATUS.execute(self._connection, [(h.number, h.state, h.status_at) for h in kept if h.has_new_status])
+        _UPDATE_STATUS.execute(
+            self._connection,
+            [(h.number, h.state, h.status_at, h.holder, h.has_webhooks) for h in kept if h.has_new_status],
+        )
         _INSERT_EVENTS.execute(self._connection, self._events)
         _INSERT_SNAPSHOTS.execute(
             self._connection, [(h.tenant, h.task_id, *h.snapshot) for h in heads if h.snapshot is not None]
         )
-        _INSERT_SENDS.execute(self._connection, self._sends)
+        _INSERT_SENDS.execute(self._connection, list(self._sends.values()))
         for webhook in self._webhooks:
             self._connection.execute(PUT_WEBHOOK, webhook)
+        _INSERT_IN_OUTBOX.execute(
+            self._connection, [(h.tenant, h.owner, h.task_id, h.writer) for h in heads if h.writer is not None]
+        )
+        _DELETE_FROM_INBOX.execute(self._connection, self._taken)
         self._heads.clear()
         self._events.clear()
         self._sends.clear()
         self._webhooks.clear()
+        self._taken.clear()
 
     def _head(self, tenant: str, task_id: str) -> _Head | None:
         if (tenant, task_id) not in self._heads:
@@ -306,19 +328,23 @@ class Transaction:
             for row in _decode_heads(heads):
                 self._heads[row[:2]] = _Head(*row)
 
-    def _create(self, append: Append, created: tuple[str, str, int, str]) -> _Head:
+    def _create(self, append: Append) -> _Head:
         self._last_number += 1
         head = self._heads[append.tenant, append.task_id] = _Head(
-            append.tenant,
-            append.task_id,
-            self._last_number,
-            append.owner,
-            append.state,
-            append.status_at,
-            last_seq=0,
-            attempts=0,
-            snapshot_seq=0,
-            size=0,
-            created=created,
+            *(append.tenant, append.task_id, self._last_number, append.owner, append.state, append.status_at),
+            *(append.holder, 0, 0, 0, 0, 0),
+            created=append.created,
         )
         return head
+
+
+def _is_expected(append: Append, head: _Head | None) -> bool:
+    """Whether a task is as the writer of an append believes it to be."""
+    if head is None:
+        return append.created is not None and append.expected_seq == 0 and not append.expected_holder
+    return (
+        append.created is None
+        and head.owner == append.owner
+        and head.last_seq == append.expected_seq
+        and head.holder == append.expected_holder
+    )

@@ -22,7 +22,7 @@ from typing import Any, TypeAlias, TypeVar
 from msgspec import Struct
 
 from parley.stores.interface import StoreError, StoreUnavailableError
-from parley.stores.sqlite.file import explain, meaning_of, open_owned
+from parley.stores.sqlite.file import explain, meaning_of, open_writer
 from parley.stores.sqlite.file_watch import FileWatch
 from parley.stores.sqlite.transaction import Append, Transaction
 
@@ -43,10 +43,11 @@ _Outcome: TypeAlias = tuple["asyncio.Future[Any]", Any, StoreError | None]
 
 
 class SqliteWriter:
-    """The only one who writes to a file."""
+    """All writing to a file from this store."""
 
-    def __init__(self, path: Path, watch: FileWatch, *, busy_timeout: float) -> None:
+    def __init__(self, path: Path, watch: FileWatch, *, is_shared: bool, busy_timeout: float) -> None:
         self._path = path
+        self._is_shared = is_shared
         self._watch = watch
         self._busy_timeout = busy_timeout
         self._collected: list[_Job] = []
@@ -100,7 +101,7 @@ class SqliteWriter:
     def _run(self, started: asyncio.Future[None], stopped: asyncio.Future[None]) -> None:
         with ExitStack() as stack:
             try:
-                connection = open_owned(self._path, stack, busy_timeout=self._busy_timeout)
+                connection = open_writer(self._path, stack, is_shared=self._is_shared, busy_timeout=self._busy_timeout)
             except Exception as error:  # of whatever kind: somebody waits to hear of it
                 stack.close()  # and may try again at once
                 self._wake([(started, None, self._explain(error))])

@@ -1,0 +1,160 @@
+"""Lists of tasks in SQLite, each merged from parts that an index holds in the order of the list.
+
+A list of an owner has a part for each agent and state, one of all owners a part for each tenant, and the tasks that
+workers left behind one for each worker. A page begins in each part where the page before ended, and reads only what it
+shows: the last page costs what the first did. So one index serves the lists of one state and those of all.
+"""
+
+from __future__ import annotations
+
+import heapq
+import sqlite3
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import closing, contextmanager
+from datetime import datetime
+from itertools import chain, islice, product, takewhile
+from typing import Any, TypeAlias
+
+from parley.protocol.tasks import TaskState
+from parley.protocol.versions import Version
+from parley.stores.encoding import decode_time, encode_time
+from parley.stores.interface import Owner, TaskFilter, TaskHead, TaskHeads, TaskKey
+from parley.stores.sqlite.rows import Value
+
+HEAD = "tenant, owner, id, agent, context, state, status_at, created_at, last_seq, created_in, attempts, holder, size"
+"""The columns of a head. A query that joins `snapshots` must say which tenant it means."""
+
+Row: TypeAlias = Sequence[Any]
+
+_STATES = [state.value for state in TaskState]
+
+
+def decode_head(row: Row) -> TaskHead:
+    """A head, from the columns `HEAD`."""
+    tenant, owner, task_id, agent, context, state, status_at, created_at, last_seq, created_in, *rest = row
+    return TaskHead(
+        TaskKey(Owner(tenant, owner), task_id),
+        agent,
+        context,
+        TaskState(state),
+        decode_time(status_at),
+        decode_time(created_at),
+        last_seq,
+        Version(created_in),
+        *rest,
+    )
+
+
+@contextmanager
+def one_moment(reader: sqlite3.Connection) -> Generator[None]:
+    """Makes several queries see one state of the file."""
+    reader.execute("BEGIN")
+    try:
+        yield
+    finally:
+        reader.execute("COMMIT")
+
+
+def merged(
+    connection: sqlite3.Connection,
+    statement: str,
+    parts: Iterable[Sequence[Value]],
+    *,
+    key: Callable[[Row], Any],
+) -> Generator[Row]:
+    """The rows of a statement for the values of each part, in their common order; no more are read than are taken."""
+    cursors = [connection.execute(statement, values) for values in parts]
+    try:
+        yield from heapq.merge(*cursors, key=key)
+    finally:
+        for cursor in cursors:
+            cursor.close()
+
+
+def distinct(reader: sqlite3.Connection, column: str, source: str, *values: str) -> list[str]:
+    """The values of a column, each found with one step in the index that `source` names."""
+    found: list[str] = []
+    statement = f"SELECT {column} FROM {source} AND {column} {{}} ? ORDER BY {column} LIMIT 1"
+    row = reader.execute(statement.format(">="), (*values, "")).fetchone()
+    while row is not None:
+        found += row
+        row = reader.execute(statement.format(">"), (*values, *row)).fetchone()
+    return found
+
+
+def read_list(reader: sqlite3.Connection, owner: Owner, query: TaskFilter) -> TaskHeads:
+    """A page of an owner's list."""
+    with one_moment(reader):
+        names = (owner.tenant, owner.name)
+        if query.context_id is not None:  # it has few tasks: they are sorted
+            source = "tasks INDEXED BY tasks_by_context WHERE tenant = ? AND owner = ? AND context = ?"
+            conditions, values = _conditions(agent=query.agent, state=query.state)
+            parts = [(*names, query.context_id, *values)]
+        else:
+            source = "tasks INDEXED BY tasks_by_state WHERE tenant = ? AND owner = ?"
+            agents = [query.agent] if query.agent is not None else distinct(reader, "agent", source, *names)
+            states = [query.state.value] if query.state is not None else _STATES
+            conditions = " AND agent = ? AND state = ?"
+            parts = [(*names, *agent_and_state) for agent_and_state in product(agents, states)]
+        source += conditions
+        if query.status_at_or_after is not None:
+            source += " AND status_at >= ?"
+            parts = [(*part, encode_time(query.status_at_or_after)) for part in parts]
+        count = f"SELECT count(*) FROM {source}"
+        total = sum([reader.execute(count, part).fetchone()[0] for part in parts])
+        with closing(_newest_first(reader, source, parts, query)) as rows:
+            return TaskHeads(tuple([decode_head(row) for row in islice(rows, query.limit)]), total)
+
+
+def read_list_of_all(reader: sqlite3.Connection, query: TaskFilter, tenant: str | None) -> tuple[TaskHead, ...]:
+    """A page of an operator's list. Tasks of one id and moment in several tenants are on one page."""
+    source = "tasks INDEXED BY tasks_by_time WHERE "
+    conditions, values = _conditions(agent=query.agent, context=query.context_id, state=query.state)
+    if query.status_at_or_after is not None:
+        conditions += " AND status_at >= ?"
+        values = (*values, encode_time(query.status_at_or_after))
+    with one_moment(reader):
+        tenants = [tenant] if tenant is not None else distinct(reader, "tenant", f"{source} TRUE")
+        parts = [(each, *values) for each in tenants]
+        with closing(_newest_first(reader, f"{source} tenant = ? {conditions}", parts, query)) as rows:
+            page = list(islice(rows, query.limit))
+            ties = takewhile(lambda row: _by_status(row) == _by_status(page[-1]), rows) if page else ()
+            return tuple([decode_head(row) for row in chain(page, ties)])
+
+
+def read_abandoned(
+    reader: sqlite3.Connection, live: frozenset[str], after: tuple[datetime, str] | None, limit: int
+) -> tuple[TaskHead, ...]:
+    """Tasks that no live worker holds, the oldest first."""
+    source = "tasks INDEXED BY tasks_by_holder WHERE state IN ('submitted', 'working')"
+    condition, values = "", list[Value]()
+    if after is not None:
+        condition, values = "AND (created_at, id) > (?, ?)", [encode_time(after[0]), after[1]]
+    statement = f"SELECT {HEAD} FROM {source} AND holder = ? {condition} ORDER BY created_at, id"
+    with one_moment(reader):
+        parts = [(holder, *values) for holder in distinct(reader, "holder", source) if holder not in live]
+        with closing(merged(reader, statement, parts, key=lambda row: (row[7], row[2]))) as rows:
+            return tuple([decode_head(row) for row in islice(rows, limit)])
+
+
+def _conditions(*, state: TaskState | None, **columns: str | None) -> tuple[str, tuple[str, ...]]:
+    wanted = {**columns, "state": state.value if state is not None else None}
+    given = {column: value for column, value in wanted.items() if value is not None}
+    return "".join([f" AND {column} = ?" for column in given]), tuple(given.values())
+
+
+def _newest_first(
+    reader: sqlite3.Connection, source: str, parts: Sequence[tuple[Value, ...]], query: TaskFilter
+) -> Generator[Row]:
+    """Heads after those of the page before."""
+    page, position = "", list[Value]()
+    if query.after is not None:
+        status_at, task_id = encode_time(query.after[0]), query.after[1]
+        page = "AND status_at <= ? AND (status_at < ? OR id > ?)"  # the first half is what the index can do
+        position = [status_at, status_at, task_id]
+    statement = f"SELECT {HEAD} FROM {source} {page} ORDER BY status_at DESC, id"
+    return merged(reader, statement, [(*part, *position) for part in parts], key=_by_status)
+
+
+def _by_status(row: Row) -> tuple[int, str]:
+    return -row[6], row[2]
