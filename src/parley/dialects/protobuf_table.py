@@ -1,27 +1,9 @@
 """Tables that say how a canonical struct and a protobuf message correspond, once for both directions.
 
 A `MessageMap` is such a table: it gives attributes of a struct the kind of field that they have in the message. Its
-first use compiles the table into two plain functions, which are as fast as functions written by hand. For
-
-    MessageMap(TaskPage, tasks=many(TASK), page_size=COUNT, total_size=COUNT)
-
-they are
-
-    lambda message: struct(
-        each("tasks", decode_tasks, message.tasks),
-        message.next_page_token,
-        not_negative("pageSize", message.page_size),
-        not_negative("totalSize", message.total_size),
-    )
-    lambda value: {
-        "tasks": [encode_tasks(item) for item in value.tasks],
-        "next_page_token": value.next_page_token,
-        "page_size": value.page_size,
-        "total_size": value.total_size,
-    }
-
-`encode` returns `Fields`: the nested keyword arguments from which protobuf builds the whole message in one call.
-`decode` raises `Fault`; each level adds its name to the path only when that happens.
+first use compiles the table into two plain functions, which are as fast as functions written by hand. `encode` returns
+`Fields`: the nested keyword arguments from which protobuf builds the whole message in one call. `decode` raises
+`Fault`; each level adds its name to the path only when that happens.
 """
 
 from __future__ import annotations
@@ -230,6 +212,13 @@ class MessageMap(Converter[S]):
     """A struct and a message, attribute by attribute.
 
     An attribute that the table does not name has the kind of its type (`_KINDS`); one that is `None` has no field.
+    `MessageMap(PushConfigPage, configs=many(PUSH_CONFIG))` compiles to
+
+        lambda message: struct(each("configs", decode_configs, message.configs), message.next_page_token or None)
+        lambda value: {
+            "configs": [encode_configs(item) for item in value.configs],
+            "next_page_token": value.next_page_token,
+        }
     """
 
     def __init__(self, struct: type[S], **fields: Field | None) -> None:
