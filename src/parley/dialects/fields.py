@@ -50,7 +50,11 @@ def always_object() -> dict[str, Any]:
     return {}
 
 
-class OneOf(msgspec.Struct, rename="camel", omit_defaults=True):
+class WireStruct(msgspec.Struct, rename="camel", omit_defaults=True):
+    """What the objects on the wire share: camelCase names, and no mention of what is absent."""
+
+
+class OneOf(WireStruct):
     """A wrapper that says what it holds by the one member it has, such as `{"task": …}`."""
 
     kinds: ClassVar[dict[str, str]] = {}

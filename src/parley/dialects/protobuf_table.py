@@ -63,7 +63,7 @@ def pair(decode: Callable[[Any], C], encode: Callable[[C], Any]) -> Converter[C]
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class FieldKind:
     """The two expressions that read a field of the message and write an attribute of the struct.
 
     In them `{field}` is the message's field, `{present}` whether it is set, `{value}` the struct's attribute, `{path}`
@@ -77,7 +77,7 @@ class Field:
     wire: str = ""
     path: str = ""
 
-    def named(self, wire: str) -> Field:
+    def named(self, wire: str) -> FieldKind:
         """The same kind of field under another name in the message."""
         return replace(self, wire=wire)
 
@@ -101,66 +101,66 @@ class Field:
         return self.writing.startswith("**")
 
 
-PLAIN = Field("{field}")  # a scalar that is read and written as it is
-FLAG = Field("{field}", "{value} or None")  # a flag that is written only when it is set
-TEXT = Field("{field} or None")  # a text that may be absent, which in protobuf is the same as empty
-NEEDED = Field("{field} or refuse('Missing or empty', {path})")  # a text that must not be empty
-TEXTS = Field("tuple({field})")
-IF_SET = Field("{field} if {present} else None")  # a scalar in a field that can tell absent from zero
-COUNT = Field("not_negative({path}, {field})")
-COUNT_OR_NONE = Field("not_negative({path}, {field}) or None")  # 0 stands for absent
-COUNT_IF_SET = Field("not_negative({path}, {field}) if {present} else None")
+PLAIN = FieldKind("{field}")  # a scalar that is read and written as it is
+FLAG = FieldKind("{field}", "{value} or None")  # a flag that is written only when it is set
+TEXT = FieldKind("{field} or None")  # a text that may be absent, which in protobuf is the same as empty
+NEEDED = FieldKind("{field} or refuse('Missing or empty', {path})")  # a text that must not be empty
+TEXTS = FieldKind("tuple({field})")
+IF_SET = FieldKind("{field} if {present} else None")  # a scalar in a field that can tell absent from zero
+COUNT = FieldKind("not_negative({path}, {field})")
+COUNT_OR_NONE = FieldKind("not_negative({path}, {field}) or None")  # 0 stands for absent
+COUNT_IF_SET = FieldKind("not_negative({path}, {field}) if {present} else None")
 
 
-def enum(members: dict[int, Any]) -> Field:
+def enum(members: dict[int, Any]) -> FieldKind:
     """A member of an enum, by its number."""
     converter = pair(members.get, {member: number for number, member in members.items()}.__getitem__)
     reading = "{decode}({field}) or refuse('No such value: ' + str({field}), {path})"
-    return Field(reading, "{encode}({value})", converter)
+    return FieldKind(reading, "{encode}({value})", converter)
 
 
-def one(converter: Converter[Any], wire: str = "", path: str = "") -> Field:
+def one(converter: Converter[Any], wire: str = "", path: str = "") -> FieldKind:
     """A message that must be there."""
     reading = "at({path}, {decode}, {field}) if {present} else refuse('Missing', {path})"
-    return Field(reading, "{encode}({value})", converter, wire, path)
+    return FieldKind(reading, "{encode}({value})", converter, wire, path)
 
 
-def optional(converter: Converter[Any], wire: str = "", path: str = "") -> Field:
+def optional(converter: Converter[Any], wire: str = "", path: str = "") -> FieldKind:
     """A value that may be absent."""
     reading = "at({path}, {decode}, {field}) if {present} else None"
-    return Field(reading, "{encode}({value}) if {value} is not None else None", converter, wire, path)
+    return FieldKind(reading, "{encode}({value}) if {value} is not None else None", converter, wire, path)
 
 
-def always(converter: Converter[Any], wire: str = "") -> Field:
+def always(converter: Converter[Any], wire: str = "") -> FieldKind:
     """A value that is read even when it is absent; it then reads as the empty one."""
-    return Field("at({path}, {decode}, {field})", "{encode}({value})", converter, wire)
+    return FieldKind("at({path}, {decode}, {field})", "{encode}({value})", converter, wire)
 
 
-def many(converter: Converter[Any], wire: str = "") -> Field:
+def many(converter: Converter[Any], wire: str = "") -> FieldKind:
     """A list of messages."""
-    return Field("each({path}, {decode}, {field})", "[{encode}(item) for item in {value}]", converter, wire)
+    return FieldKind("each({path}, {decode}, {field})", "[{encode}(item) for item in {value}]", converter, wire)
 
 
-def some(converter: Converter[Any], wire: str = "", path: str = "") -> Field:
+def some(converter: Converter[Any], wire: str = "", path: str = "") -> FieldKind:
     """A list of messages that must not be empty."""
     reading = "each({path}, {decode}, {field}) or refuse('Missing or empty', {path})"
-    return Field(reading, "[{encode}(item) for item in {value}]", converter, wire, path)
+    return FieldKind(reading, "[{encode}(item) for item in {value}]", converter, wire, path)
 
 
-def spread(converter: Converter[Any]) -> Field:
+def spread(converter: Converter[Any]) -> FieldKind:
     """A value that is read from the whole message and written as several of its fields."""
-    return Field("{decode}(message)", "**{encode}({value})", converter)
+    return FieldKind("{decode}(message)", "**{encode}({value})", converter)
 
 
 TIMESTAMP = optional(pair(decode_timestamp, encode_timestamp))
 JSON_VALUE = always(pair(decode_value, encode_value))
-JSON_OBJECT = Field(
+JSON_OBJECT = FieldKind(
     "at({path}, {decode}, {field}) if {present} else {{}}",
     "{encode}({value}) if {value} else None",
     pair(decode_struct, encode_struct),
 )
 
-_KINDS: dict[Any, Field] = {
+_KINDS: dict[Any, FieldKind] = {
     str: PLAIN,
     str | None: TEXT,
     tuple[str, ...]: TEXTS,
@@ -221,7 +221,7 @@ class MessageMap(Converter[S]):
         }
     """
 
-    def __init__(self, struct: type[S], **fields: Field | None) -> None:
+    def __init__(self, struct: type[S], **fields: FieldKind | None) -> None:
         super().__init__(self._compile)
         self._struct = struct
         self._given = fields

@@ -115,7 +115,7 @@ def encode_final(update: StatusUpdate) -> bool:
     return update.final or ends_stream(update.status.state)
 
 
-FINAL = t.Field("{decode}(message)", "{encode}(value)", pair(decode_final, encode_final))
+FINAL = t.FieldKind("{decode}(message)", "{encode}(value)", pair(decode_final, encode_final))
 STATUS_UPDATE = MessageMap(StatusUpdate, task_id=t.NEEDED, status=t.one(STATUS), final=FINAL)
 ARTIFACT_UPDATE = MessageMap(ArtifactUpdate, task_id=t.NEEDED, artifact=t.one(ARTIFACT))
 _ANSWERS = {Task: inside("task", TASK), m.Message: inside("msg", MESSAGE, "message")}
@@ -197,7 +197,7 @@ CONFIGURATION = MessageMap(
     r.SendConfiguration,
     push_config=t.optional(PUSH_CONFIG, "push_notification", "taskPushNotificationConfig"),
     history_length=t.COUNT_OR_NONE,
-    return_immediately=t.Field("not {field}", "not {value}", wire="blocking"),
+    return_immediately=t.FieldKind("not {field}", "not {value}", wire="blocking"),
 )
 _DROPPED = {"metadata": None, "tenant": None}
 SEND = MessageMap(

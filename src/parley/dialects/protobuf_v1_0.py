@@ -136,7 +136,7 @@ CREATE_PUSH_CONFIG = MessageMap(
     r.CreatePushConfigRequest, task_id=t.NEEDED, config=t.spread(PUSH_CONFIG), metadata=None
 )
 # A webhook that was registered without an id has the task's.
-ID_OR_TASK_ID = t.Field(t.NEEDED.reading, "{value} or value.task_id")
+ID_OR_TASK_ID = t.FieldKind(t.NEEDED.reading, "{value} or value.task_id")
 GET_PUSH_CONFIG = MessageMap(r.GetPushConfigRequest, task_id=t.NEEDED, id=ID_OR_TASK_ID, metadata=None)
 LIST_PUSH_CONFIGS = MessageMap(r.ListPushConfigsRequest, task_id=t.NEEDED, page_size=t.COUNT_OR_NONE, metadata=None)
 DELETE_PUSH_CONFIG = MessageMap(r.DeletePushConfigRequest, task_id=t.NEEDED, id=t.NEEDED, metadata=None)

@@ -11,12 +11,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal, TypeAlias
 
-from msgspec import Meta, Struct, field, structs
+from msgspec import Meta, field, structs
 
 from parley.dialects import carried, v0_3
 from parley.dialects.carried import carry, carry_part, unload_text, unload_texts, wrap_data
 from parley.dialects.dialect import Codec, JsonDialect
-from parley.dialects.fields import Count, NonEmpty, Reader
+from parley.dialects.fields import Count, NonEmpty, Reader, WireStruct
 from parley.dialects.timestamps import in_utc
 from parley.dialects.v0_1_card import CARDS
 from parley.dialects.v0_3 import decode_part, encode_file
@@ -36,31 +36,27 @@ from parley.protocol.versions import Version
 StateName = Literal["submitted", "working", "input-required", "completed", "canceled", "failed", "unknown"]
 
 
-class Wire(Struct, rename="camel", omit_defaults=True):
-    """What all structs here share: camelCase names, and no mention of what is absent."""
-
-
 # The parts of 0.3, which has them from here, told apart by `type` instead of `kind`.
-class WireTextPart(v0_3.WireTextPart, tag_field="type", tag="text"):
+class V01TextPart(v0_3.V03TextPart, tag_field="type", tag="text"):
     pass
 
 
-class WireFilePart(v0_3.WireFilePart, tag_field="type", tag="file"):
+class V01FilePart(v0_3.V03FilePart, tag_field="type", tag="file"):
     pass
 
 
-class WireDataPart(v0_3.WireDataPart, tag_field="type", tag="data"):
+class V01DataPart(v0_3.V03DataPart, tag_field="type", tag="data"):
     pass
 
 
-WirePart: TypeAlias = WireTextPart | WireFilePart | WireDataPart
+V01Part: TypeAlias = V01TextPart | V01FilePart | V01DataPart
 
 
-class WireMessage(Wire):
+class V01Message(WireStruct):
     role: Literal["user", "agent"] | None = None  # left out in some status messages of the samples
-    parts: list[WirePart] | None = None
+    parts: list[V01Part] | None = None
     metadata: dict[str, Any] | None = None
-    data: list[WirePart] | None = None  # the samples say `data` for `parts`
+    data: list[V01Part] | None = None  # the samples say `data` for `parts`
 
     def __post_init__(self) -> None:
         self.parts, self.data = self.parts or self.data, None
@@ -68,17 +64,17 @@ class WireMessage(Wire):
             raise ValueError("A message needs at least one part")
 
 
-class WireStatus(Wire):
+class V01Status(WireStruct):
     state: StateName
-    message: WireMessage | None = None
+    message: V01Message | None = None
     timestamp: datetime | None = None
 
     def __post_init__(self) -> None:
         self.timestamp = in_utc(self.timestamp)
 
 
-class WireArtifact(Wire):
-    parts: Annotated[list[WirePart], Meta(min_length=1)]
+class V01Artifact(WireStruct):
+    parts: Annotated[list[V01Part], Meta(min_length=1)]
     name: str | None = None
     description: str | None = None
     index: Count = field(default_factory=lambda: 0)
@@ -87,19 +83,19 @@ class WireArtifact(Wire):
     metadata: dict[str, Any] | None = None
 
 
-class WireTask(Wire):
+class V01Task(WireStruct):
     id: NonEmpty
-    status: WireStatus
+    status: V01Status
     session_id: str | None = None
-    artifacts: list[WireArtifact] | None = None
-    history: list[WireMessage] | None = None
+    artifacts: list[V01Artifact] | None = None
+    history: list[V01Message] | None = None
     metadata: dict[str, Any] | None = None
 
 
-class WireEvent(Wire):
+class V01Event(WireStruct):
     id: NonEmpty
-    status: WireStatus | None = None
-    artifact: WireArtifact | None = None
+    status: V01Status | None = None
+    artifact: V01Artifact | None = None
     final: bool | None = None
     metadata: dict[str, Any] | None = None
 
@@ -108,7 +104,7 @@ class WireEvent(Wire):
             raise ValueError("Expected exactly one of status and artifact")
 
 
-class WirePushConfig(Wire):
+class V01PushConfig(WireStruct):
     url: NonEmpty
     token: str | None = None
     authentication: dict[str, Any] | None = None  # its schema allows further members
@@ -120,17 +116,17 @@ class WirePushConfig(Wire):
                 raise ValueError("authentication.credentials must be a string")
 
 
-class WireTaskPushConfig(Wire):
+class V01TaskPushConfig(WireStruct):
     id: NonEmpty
-    push_notification_config: WirePushConfig
+    push_notification_config: V01PushConfig
 
 
-class WireSend(Wire):
+class V01Send(WireStruct):
     id: NonEmpty
-    message: WireMessage
+    message: V01Message
     session_id: str | None = None
     accepted_output_modes: list[str] | None = None
-    push_notification: WirePushConfig | None = None
+    push_notification: V01PushConfig | None = None
     history_length: Count | None = None
     metadata: dict[str, Any] | None = None
 
@@ -139,7 +135,7 @@ class WireSend(Wire):
             raise ValueError("The message lacks its role")
 
 
-class WireTaskQuery(Wire):
+class V01TaskQuery(WireStruct):
     id: NonEmpty
     history_length: Count | None = None
     metadata: dict[str, Any] | None = None
@@ -157,17 +153,17 @@ def _schemes(given: object) -> list[str]:
 # --- messages ---------------------------------------------------------------------------------------------------------
 
 
-def encode_part(part: m.Part) -> WirePart:
+def encode_part(part: m.Part) -> V01Part:
     """A part in 0.1; what text and data parts have no member for is carried in their metadata."""
     if isinstance(part, m.TextPart):
-        return WireTextPart(part.text, carry_part(part) or None)
+        return V01TextPart(part.text, carry_part(part) or None)
     if isinstance(part, m.DataPart):
         data, metadata = wrap_data(part)
-        return WireDataPart(data, metadata or None)
-    return WireFilePart(encode_file(part), part.metadata or None)
+        return V01DataPart(data, metadata or None)
+    return V01FilePart(encode_file(part), part.metadata or None)
 
 
-def decode_message(message: WireMessage, task_id: str, context_id: str | None, *, default_id: str = "") -> m.Message:
+def decode_message(message: V01Message, task_id: str, context_id: str | None, *, default_id: str = "") -> m.Message:
     """A message of a task; its id is the carried one, else the default."""
     message_id, metadata = unload_text(message.metadata or {}, carried.MESSAGE_ID)
     extensions, metadata = unload_texts(metadata, carried.EXTENSIONS)
@@ -184,14 +180,14 @@ def decode_message(message: WireMessage, task_id: str, context_id: str | None, *
     )
 
 
-def encode_message(message: m.Message) -> WireMessage:
+def encode_message(message: m.Message) -> V01Message:
     """A message in 0.1, which knows neither its id nor its task: the task does."""
     metadata = {**message.metadata, carried.MESSAGE_ID: message.message_id}
     if message.extensions:
         metadata[carried.EXTENSIONS] = list(message.extensions)
     if message.reference_task_ids:
         metadata[carried.REFERENCE_TASK_IDS] = list(message.reference_task_ids)
-    return WireMessage(message.role.value, [encode_part(part) for part in message.parts], metadata or None)
+    return V01Message(message.role.value, [encode_part(part) for part in message.parts], metadata or None)
 
 
 # --- tasks ------------------------------------------------------------------------------------------------------------
@@ -201,7 +197,7 @@ SUBSTITUTES: dict[TaskState, Any] = {TaskState.REJECTED: "failed", TaskState.AUT
 
 
 def decode_status(
-    status: WireStatus, metadata: JsonObject, task_id: str, context_id: str | None
+    status: V01Status, metadata: JsonObject, task_id: str, context_id: str | None
 ) -> tuple[TaskStatus, JsonObject]:
     """A task's status, and the metadata without the state that it carried."""
     state = TaskState(status.state)
@@ -215,16 +211,16 @@ def decode_status(
     return TaskStatus(state, message, status.timestamp), metadata
 
 
-def encode_status(status: TaskStatus, metadata: JsonObject) -> tuple[WireStatus, JsonObject]:
+def encode_status(status: TaskStatus, metadata: JsonObject) -> tuple[V01Status, JsonObject]:
     """A task's status in 0.1, and the metadata with the state it has no word for."""
     substitute = SUBSTITUTES.get(status.state)
     message = encode_message(status.message) if status.message else None
     name: Any = substitute or status.state.value
-    wire = WireStatus(name, message, status.timestamp)
+    wire = V01Status(name, message, status.timestamp)
     return wire, carry(metadata, {carried.STATE: status.state.value}) if substitute else metadata
 
 
-def decode_artifact(artifact: WireArtifact) -> Artifact:
+def decode_artifact(artifact: V01Artifact) -> Artifact:
     """An artifact; without a carried id it is known by its slot."""
     artifact_id, metadata = unload_text(artifact.metadata or {}, carried.ARTIFACT_ID)
     extensions, metadata = unload_texts(metadata, carried.EXTENSIONS)
@@ -239,7 +235,7 @@ def decode_artifact(artifact: WireArtifact) -> Artifact:
     )
 
 
-def encode_artifact(artifact: Artifact, *, position: int) -> WireArtifact:
+def encode_artifact(artifact: Artifact, *, position: int) -> V01Artifact:
     """An artifact in 0.1, in its own slot or that of its position in the task."""
     index = position if artifact.index is None else artifact.index
     artifact_id = artifact.artifact_id if artifact.artifact_id != f"artifact-{index}" else None
@@ -247,10 +243,10 @@ def encode_artifact(artifact: Artifact, *, position: int) -> WireArtifact:
         artifact.metadata, {carried.ARTIFACT_ID: artifact_id, carried.EXTENSIONS: list(artifact.extensions)}
     )
     parts = [encode_part(part) for part in artifact.parts]
-    return WireArtifact(parts, artifact.name, artifact.description, index, metadata=metadata or None)
+    return V01Artifact(parts, artifact.name, artifact.description, index, metadata=metadata or None)
 
 
-def decode_task(task: WireTask) -> Task:
+def decode_task(task: V01Task) -> Task:
     """A task; the messages of its history, which have no ids in 0.1, are numbered."""
     context_id = task.session_id or None
     status, metadata = decode_status(task.status, task.metadata or {}, task.id, context_id)
@@ -269,13 +265,13 @@ def decode_task(task: WireTask) -> Task:
     )
 
 
-def encode_task(task: Task | m.Message) -> WireTask:
+def encode_task(task: Task | m.Message) -> V01Task:
     """A task in 0.1. A direct reply, which 0.1 does not have, becomes a completed task that says it."""
     if isinstance(task, m.Message):
         status = TaskStatus(TaskState.COMPLETED, task)
         task = Task(task.task_id or task.message_id, task.context_id, status)
     status, metadata = encode_status(task.status, task.metadata)
-    return WireTask(
+    return V01Task(
         task.id,
         status,
         task.context_id,
@@ -288,18 +284,18 @@ def encode_task(task: Task | m.Message) -> WireTask:
 # --- streams ----------------------------------------------------------------------------------------------------------
 
 
-def decode_event(event: WireEvent) -> StreamEvent:
+def decode_event(event: V01Event) -> StreamEvent:
     """A stream event, told by its member; 0.1 does not repeat the session in it."""
     if event.status:
         status, metadata = decode_status(event.status, event.metadata or {}, event.id, None)
         return StatusUpdate(event.id, None, status, metadata, bool(event.final) and not ends_stream(status.state))
-    assert event.artifact is not None  # WireEvent lets nothing else through
+    assert event.artifact is not None  # V01Event lets nothing else through
     artifact = decode_artifact(event.artifact)
     append, last_chunk = bool(event.artifact.append), bool(event.artifact.last_chunk)
     return ArtifactUpdate(event.id, None, artifact, append, last_chunk, event.metadata or {})
 
 
-def encode_frames(event: StreamEvent, ends: bool | None = None) -> tuple[WireEvent, ...]:
+def encode_frames(event: StreamEvent, ends: bool | None = None) -> tuple[V01Event, ...]:
     """A stream event in 0.1. A snapshot is spelled out: its artifacts, then its status, which may end the stream.
 
     Only the last of several frames may carry the SSE id of the event: a reader that was cut off before it would
@@ -319,32 +315,32 @@ def encode_frames(event: StreamEvent, ends: bool | None = None) -> tuple[WireEve
             return (*map(_artifact_frame, artifacts), _status_frame(status, ends))
         case m.Message():
             task = encode_task(event)
-            return (WireEvent(task.id, status=task.status, final=ends is not False),)
+            return (V01Event(task.id, status=task.status, final=ends is not False),)
 
 
 def _in_slot(artifact: Artifact, position: int) -> Artifact:
     return artifact if artifact.index is not None else structs.replace(artifact, index=position)
 
 
-def _status_frame(update: StatusUpdate, ends: bool | None) -> WireEvent:
+def _status_frame(update: StatusUpdate, ends: bool | None) -> V01Event:
     status, metadata = encode_status(update.status, update.metadata)
     final = update.final or ends_stream(update.status.state) if ends is None else ends
-    return WireEvent(update.task_id, status=status, final=final, metadata=metadata or None)
+    return V01Event(update.task_id, status=status, final=final, metadata=metadata or None)
 
 
-def _artifact_frame(update: ArtifactUpdate) -> WireEvent:
+def _artifact_frame(update: ArtifactUpdate) -> V01Event:
     slot = update.artifact.index
     if slot is None:
         raise LocalProtocolError("An artifact update in A2A 0.1 needs the artifact's slot (its index)")
     artifact = encode_artifact(update.artifact, position=slot)
     artifact.append, artifact.last_chunk = update.append, update.last_chunk
-    return WireEvent(update.task_id, artifact=artifact, metadata=update.metadata or None)
+    return V01Event(update.task_id, artifact=artifact, metadata=update.metadata or None)
 
 
 # --- push configs -----------------------------------------------------------------------------------------------------
 
 
-def decode_push_config(config: WirePushConfig, task_id: str | None = None) -> PushConfig:
+def decode_push_config(config: V01PushConfig, task_id: str | None = None) -> PushConfig:
     """A task's one webhook."""
     authentication = None
     if config.authentication is not None:
@@ -354,30 +350,30 @@ def decode_push_config(config: WirePushConfig, task_id: str | None = None) -> Pu
     return PushConfig(config.url, task_id, token=config.token or None, authentication=authentication)
 
 
-def encode_push_config(config: PushConfig) -> WirePushConfig:
+def encode_push_config(config: PushConfig) -> V01PushConfig:
     """A webhook in 0.1, where it has no id."""
     authentication = None
     if given := config.authentication:
         authentication = {**given.extra, "schemes": list(given.schemes)}
         if given.credentials:
             authentication["credentials"] = given.credentials
-    return WirePushConfig(config.url, config.token, authentication)
+    return V01PushConfig(config.url, config.token, authentication)
 
 
-def decode_task_push_config(config: WireTaskPushConfig) -> PushConfig:
+def decode_task_push_config(config: V01TaskPushConfig) -> PushConfig:
     """A webhook with the task it belongs to."""
     return decode_push_config(config.push_notification_config, config.id)
 
 
-def encode_task_push_config(config: PushConfig) -> WireTaskPushConfig:
+def encode_task_push_config(config: PushConfig) -> V01TaskPushConfig:
     """A webhook with the task it belongs to, in 0.1."""
-    return WireTaskPushConfig(config.task_id or "", encode_push_config(config))
+    return V01TaskPushConfig(config.task_id or "", encode_push_config(config))
 
 
 # --- what callers ask -------------------------------------------------------------------------------------------------
 
 
-def decode_send(request: WireSend) -> r.SendMessageRequest:
+def decode_send(request: V01Send) -> r.SendMessageRequest:
     """A send. History comes only when asked for; the task id is the caller's choice."""
     context_id = request.session_id or None
     configuration = r.SendConfiguration(
@@ -389,10 +385,10 @@ def decode_send(request: WireSend) -> r.SendMessageRequest:
     return r.SendMessageRequest(message, configuration, request.metadata or {}, caller_names_task=True)
 
 
-def encode_send(request: r.SendMessageRequest) -> WireSend:
+def encode_send(request: r.SendMessageRequest) -> V01Send:
     """A send in 0.1; a task without an id yet is named after the message that begins it."""
     message, configuration = request.message, request.configuration
-    return WireSend(
+    return V01Send(
         message.task_id or message.message_id,
         encode_message(message),
         message.context_id,
@@ -405,10 +401,10 @@ def encode_send(request: r.SendMessageRequest) -> WireSend:
 
 # --- the table --------------------------------------------------------------------------------------------------------
 
-SEND = Codec(Reader(WireSend), decode_send, encode_send)
-TASK: Codec[Any, Any] = Codec(Reader(WireTask), decode_task, encode_task)
-TASK_PUSH_CONFIG = Codec(Reader(WireTaskPushConfig), decode_task_push_config, encode_task_push_config)
-TASK_QUERY = Reader(WireTaskQuery)
+SEND = Codec(Reader(V01Send), decode_send, encode_send)
+TASK: Codec[Any, Any] = Codec(Reader(V01Task), decode_task, encode_task)
+TASK_PUSH_CONFIG = Codec(Reader(V01TaskPushConfig), decode_task_push_config, encode_task_push_config)
+TASK_QUERY = Reader(V01TaskQuery)
 
 DIALECT = JsonDialect(
     version=Version.V0_1,
@@ -418,27 +414,27 @@ DIALECT = JsonDialect(
         ops.GET_TASK.name: Codec(
             TASK_QUERY,
             lambda w: r.GetTaskRequest(w.id, w.history_length or 0, w.metadata or {}),
-            lambda q: WireTaskQuery(q.task_id, q.history_length, q.metadata or None),
+            lambda q: V01TaskQuery(q.task_id, q.history_length, q.metadata or None),
         ),
         ops.CANCEL_TASK.name: Codec(
             TASK_QUERY,
             lambda w: r.CancelTaskRequest(w.id, w.metadata or {}),
-            lambda q: WireTaskQuery(q.task_id, None, q.metadata or None),
+            lambda q: V01TaskQuery(q.task_id, None, q.metadata or None),
         ),
         ops.SUBSCRIBE_TO_TASK.name: Codec(
             TASK_QUERY,
             lambda w: r.SubscribeToTaskRequest(w.id, w.metadata or {}),
-            lambda q: WireTaskQuery(q.task_id, None, q.metadata or None),
+            lambda q: V01TaskQuery(q.task_id, None, q.metadata or None),
         ),
         ops.CREATE_PUSH_CONFIG.name: Codec(
-            Reader(WireTaskPushConfig),
+            Reader(V01TaskPushConfig),
             lambda w: r.CreatePushConfigRequest(w.id, decode_task_push_config(w)),
-            lambda q: WireTaskPushConfig(q.task_id, encode_push_config(q.config)),
+            lambda q: V01TaskPushConfig(q.task_id, encode_push_config(q.config)),
         ),
         ops.GET_PUSH_CONFIG.name: Codec(
             TASK_QUERY,
             lambda w: r.GetPushConfigRequest(w.id, None, w.metadata or {}),
-            lambda q: WireTaskQuery(q.task_id, None, q.metadata or None),
+            lambda q: V01TaskQuery(q.task_id, None, q.metadata or None),
         ),
     },
     results={
@@ -448,7 +444,7 @@ DIALECT = JsonDialect(
         ops.CREATE_PUSH_CONFIG.name: TASK_PUSH_CONFIG,
         ops.GET_PUSH_CONFIG.name: TASK_PUSH_CONFIG,
     },
-    events=Codec(Reader(WireEvent), decode_event, encode_frames),
+    events=Codec(Reader(V01Event), decode_event, encode_frames),
     frames=encode_frames,
     pushes=TASK,
     cards=CARDS,

@@ -5,30 +5,26 @@ Spec: the 0.1 documents with their JSON schema.
 
 from __future__ import annotations
 
-from msgspec import Struct, field
+from msgspec import field
 
 from parley.dialects.dialect import Codec
-from parley.dialects.fields import NonEmpty, Reader, always_list, always_text
+from parley.dialects.fields import NonEmpty, Reader, WireStruct, always_list, always_text
 from parley.dialects.v0_3_card import interfaces_for
 from parley.protocol import cards as c
 
 
-class Wire(Struct, rename="camel", omit_defaults=True):
-    """What all structs here share: camelCase names, and no mention of what is absent."""
-
-
-class WireProvider(Wire):
+class V01Provider(WireStruct):
     organization: str
     url: str | None = None
 
 
-class WireCapabilities(Wire):
+class V01Capabilities(WireStruct):
     streaming: bool | None = None
     push_notifications: bool | None = None
     state_transition_history: bool | None = None
 
 
-class WireAuthentication(Wire):
+class V01Authentication(WireStruct):
     schemes: list[str] | str  # samples of the documents name one scheme without its list
     credentials: str | None = None
 
@@ -37,7 +33,7 @@ class WireAuthentication(Wire):
             self.schemes = [self.schemes]
 
 
-class WireSkill(Wire):
+class V01Skill(WireStruct):
     id: NonEmpty
     name: str = field(default_factory=always_text)
     description: str | None = None
@@ -47,18 +43,18 @@ class WireSkill(Wire):
     output_modes: list[str] | None = None
 
 
-class WireCard(Wire):
+class V01Card(WireStruct):
     name: NonEmpty
     url: NonEmpty
     version: str = field(default_factory=always_text)
     description: str | None = None
-    provider: WireProvider | None = None
+    provider: V01Provider | None = None
     documentation_url: str | None = None
-    capabilities: WireCapabilities = field(default_factory=lambda: WireCapabilities())
-    authentication: WireAuthentication | None = None
+    capabilities: V01Capabilities = field(default_factory=lambda: V01Capabilities())
+    authentication: V01Authentication | None = None
     default_input_modes: list[str] | None = None
     default_output_modes: list[str] | None = None
-    skills: list[WireSkill] = field(default_factory=always_list)
+    skills: list[V01Skill] = field(default_factory=always_list)
 
 
 TEXT = ("text", "text/plain")
@@ -90,7 +86,7 @@ def encode_scheme_name(scheme: c.SecurityScheme) -> str:
             return "mutualTLS"
 
 
-def decode_card(card: WireCard) -> c.AgentCard:
+def decode_card(card: V01Card) -> c.AgentCard:
     """A card. A scheme name becomes an HTTP authentication scheme of that name, each an alternative."""
     schemes = card.authentication.schemes if card.authentication else []
     provider = card.provider
@@ -132,23 +128,23 @@ def url_for(card: c.AgentCard) -> str:
     return fitting[0].url if fitting else ""
 
 
-def encode_card(card: c.AgentCard) -> WireCard:
+def encode_card(card: c.AgentCard) -> V01Card:
     """A card in 0.1."""
     names = list(dict.fromkeys(encode_scheme_name(scheme) for scheme in card.security_schemes.values()))
     given = card.capabilities
-    return WireCard(
+    return V01Card(
         name=card.name,
         url=url_for(card),
         version=card.version,
         description=card.description or None,
-        provider=WireProvider(card.provider.organization, card.provider.url or None) if card.provider else None,
+        provider=V01Provider(card.provider.organization, card.provider.url or None) if card.provider else None,
         documentation_url=card.documentation_url,
-        capabilities=WireCapabilities(given.streaming, given.push_notifications, given.state_transition_history),
-        authentication=WireAuthentication(names) if names else None,
+        capabilities=V01Capabilities(given.streaming, given.push_notifications, given.state_transition_history),
+        authentication=V01Authentication(names) if names else None,
         default_input_modes=encode_modes(card.default_input_modes),
         default_output_modes=encode_modes(card.default_output_modes),
         skills=[
-            WireSkill(
+            V01Skill(
                 skill.id,
                 skill.name,
                 skill.description or None,
@@ -162,4 +158,4 @@ def encode_card(card: c.AgentCard) -> WireCard:
     )
 
 
-CARDS = Codec(Reader(WireCard), decode_card, encode_card)
+CARDS = Codec(Reader(V01Card), decode_card, encode_card)

@@ -11,8 +11,8 @@ from functools import partial
 from parley.dialects import v0_3
 from parley.dialects.dialect import Codec
 from parley.dialects.fields import Reader
-from parley.dialects.v0_3 import WireSend
-from parley.dialects.v0_3_card import WireCard, WireInterface, WireMutualTls, WireOAuth2, decode_card, interfaces_for
+from parley.dialects.v0_3 import V03Send
+from parley.dialects.v0_3_card import V03Card, V03Interface, V03MutualTls, V03OAuth2, decode_card, interfaces_for
 from parley.dialects.v0_3_card import encode_card as encode_card_0_3
 from parley.protocol import operations as ops
 from parley.protocol.cards import AgentCard
@@ -20,7 +20,7 @@ from parley.protocol.requests import SendMessageRequest
 from parley.protocol.versions import Version
 
 
-def encode_send(request: SendMessageRequest) -> WireSend:
+def encode_send(request: SendMessageRequest) -> V03Send:
     """A send in 0.2, where a configuration must list the accepted output modes until 0.2.5, even if none."""
     send = v0_3.encode_send(request)
     assert send.configuration is not None  # 0.3 always writes one
@@ -28,7 +28,7 @@ def encode_send(request: SendMessageRequest) -> WireSend:
     return send
 
 
-def encode_card(card: AgentCard) -> WireCard:
+def encode_card(card: AgentCard) -> V03Card:
     """A card in 0.2: no signatures, no mutual TLS, no security of single skills, no OAuth metadata URL.
 
     A requirement that names mutual TLS goes with it: a reader could not meet it.
@@ -37,23 +37,23 @@ def encode_card(card: AgentCard) -> WireCard:
     interfaces = interfaces_for(card.interfaces, "0.2", "0.3", "0.1")
     if interfaces:
         wire.url, wire.preferred_transport = interfaces[0].url, interfaces[0].binding
-    wire.additional_interfaces = [WireInterface(i.url, i.binding) for i in interfaces] or None
+    wire.additional_interfaces = [V03Interface(i.url, i.binding) for i in interfaces] or None
     wire.protocol_version = "0.2.6"
     wire.signatures = None
     for skill in wire.skills:
         skill.security = None
     schemes = wire.security_schemes or {}
     for scheme in schemes.values():
-        if isinstance(scheme, WireOAuth2):
+        if isinstance(scheme, V03OAuth2):
             scheme.oauth2_metadata_url = None
-    unknown = {name for name, scheme in schemes.items() if isinstance(scheme, WireMutualTls)}
+    unknown = {name for name, scheme in schemes.items() if isinstance(scheme, V03MutualTls)}
     wire.security_schemes = {name: scheme for name, scheme in schemes.items() if name not in unknown} or None
     wire.security = [needed for needed in wire.security or () if not needed.keys() & unknown] or None
     return wire
 
 
-SEND = Codec(Reader(WireSend, guesses_tags=False), v0_3.decode_send, encode_send)
-CARDS = Codec(Reader(WireCard), partial(decode_card, unstated=Version.V0_2), encode_card)
+SEND = Codec(Reader(V03Send, guesses_tags=False), v0_3.decode_send, encode_send)
+CARDS = Codec(Reader(V03Card), partial(decode_card, unstated=Version.V0_2), encode_card)
 
 DIALECT = replace(
     v0_3.DIALECT,

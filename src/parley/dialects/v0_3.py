@@ -11,11 +11,11 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any, Literal, TypeAlias
 
-from msgspec import Meta, Struct, field
+from msgspec import Meta, field
 
 from parley.dialects.carried import carry_part, unload_part, unwrap_data, wrap_data
 from parley.dialects.dialect import Codec, JsonDialect, nothing
-from parley.dialects.fields import Count, NonEmpty, OneOf, Reader, always_list, always_text
+from parley.dialects.fields import Count, NonEmpty, OneOf, Reader, WireStruct, always_list, always_text
 from parley.dialects.objects import Objects
 from parley.dialects.timestamps import in_utc
 from parley.dialects.v0_3_card import CARDS
@@ -44,15 +44,11 @@ StateName = Literal[
 RoleName = Literal["user", "agent"]
 
 
-class Wire(Struct, rename="camel", omit_defaults=True):
-    """What all structs here share: camelCase names, and no mention of what is absent."""
+class Tagged(WireStruct, tag_field="kind"):
+    """An object that says what it is by its `kind`."""
 
 
-class Tagged(Struct, rename="camel", omit_defaults=True, tag_field="kind"):
-    """The same for objects that say their kind."""
-
-
-class WireFile(Wire):
+class V03File(WireStruct):
     content: bytes | None = field(default=None, name="bytes")
     uri: str | None = None
     mime_type: str | None = None
@@ -65,27 +61,27 @@ class WireFile(Wire):
             raise ValueError(f"A file has either bytes or a uri; this one has {contents} contents")
 
 
-class WireTextPart(Tagged, tag="text"):
+class V03TextPart(Tagged, tag="text"):
     text: str
     metadata: dict[str, Any] | None = None
 
 
-class WireFilePart(Tagged, tag="file"):
-    file: WireFile
+class V03FilePart(Tagged, tag="file"):
+    file: V03File
     metadata: dict[str, Any] | None = None
 
 
-class WireDataPart(Tagged, tag="data"):
+class V03DataPart(Tagged, tag="data"):
     data: dict[str, Any]
     metadata: dict[str, Any] | None = None
 
 
-WirePart: TypeAlias = WireTextPart | WireFilePart | WireDataPart
+V03Part: TypeAlias = V03TextPart | V03FilePart | V03DataPart
 
 
-class WireMessage(Tagged, tag="message"):
+class V03Message(Tagged, tag="message"):
     role: RoleName
-    parts: Annotated[list[WirePart], Meta(min_length=1)]
+    parts: Annotated[list[V03Part], Meta(min_length=1)]
     message_id: str = field(default_factory=always_text)
     context_id: str | None = None
     task_id: str | None = None
@@ -94,94 +90,94 @@ class WireMessage(Tagged, tag="message"):
     reference_task_ids: list[str] | None = None
 
 
-class WireStatus(Wire):
+class V03Status(WireStruct):
     state: StateName
-    message: WireMessage | None = None
+    message: V03Message | None = None
     timestamp: datetime | None = None
 
     def __post_init__(self) -> None:
         self.timestamp = in_utc(self.timestamp)
 
 
-class WireArtifact(Wire):
+class V03Artifact(WireStruct):
     artifact_id: NonEmpty
-    parts: Annotated[list[WirePart], Meta(min_length=1)]
+    parts: Annotated[list[V03Part], Meta(min_length=1)]
     name: str | None = None
     description: str | None = None
     metadata: dict[str, Any] | None = None
     extensions: list[str] | None = None
 
 
-class WireTask(Tagged, tag="task"):
+class V03Task(Tagged, tag="task"):
     id: NonEmpty
-    status: WireStatus
+    status: V03Status
     context_id: str = field(default_factory=always_text)
-    artifacts: list[WireArtifact] | None = None
-    history: list[WireMessage] | None = None
+    artifacts: list[V03Artifact] | None = None
+    history: list[V03Message] | None = None
     metadata: dict[str, Any] | None = None
 
 
-class WireStatusUpdate(Tagged, tag="status-update"):
+class V03StatusUpdate(Tagged, tag="status-update"):
     task_id: NonEmpty
-    status: WireStatus
+    status: V03Status
     context_id: str = field(default_factory=always_text)
     metadata: dict[str, Any] | None = None
     final: bool = field(default_factory=lambda: False)  # required by the schema, so always written
 
 
-class WireArtifactUpdate(Tagged, tag="artifact-update"):
+class V03ArtifactUpdate(Tagged, tag="artifact-update"):
     task_id: NonEmpty
-    artifact: WireArtifact
+    artifact: V03Artifact
     context_id: str = field(default_factory=always_text)
     append: bool = False
     last_chunk: bool = False
     metadata: dict[str, Any] | None = None
 
 
-WireEvent: TypeAlias = WireTask | WireMessage | WireStatusUpdate | WireArtifactUpdate
+V03Event: TypeAlias = V03Task | V03Message | V03StatusUpdate | V03ArtifactUpdate
 
 
-class WireRestEvent(OneOf):
-    task: WireTask | None = None
-    message: WireMessage | None = None
-    status_update: WireStatusUpdate | None = None
-    artifact_update: WireArtifactUpdate | None = None
+class V03RestEvent(OneOf):
+    task: V03Task | None = None
+    message: V03Message | None = None
+    status_update: V03StatusUpdate | None = None
+    artifact_update: V03ArtifactUpdate | None = None
 
 
-class WireRestSendResult(OneOf):
-    task: WireTask | None = None
-    message: WireMessage | None = None
+class V03RestSendResult(OneOf):
+    task: V03Task | None = None
+    message: V03Message | None = None
 
 
-class WirePushAuthentication(Wire):
+class V03PushAuthentication(WireStruct):
     schemes: list[str] = field(
         default_factory=always_list
     )  # the protobuf repeats it, so SDKs over REST may leave it out
     credentials: str | None = None
 
 
-class WirePushConfig(Wire):
+class V03PushConfig(WireStruct):
     url: NonEmpty
     id: str | None = None
     token: str | None = None
-    authentication: WirePushAuthentication | None = None
+    authentication: V03PushAuthentication | None = None
 
 
-class WireTaskPushConfig(Wire):
+class V03TaskPushConfig(WireStruct):
     task_id: NonEmpty
-    push_notification_config: WirePushConfig
+    push_notification_config: V03PushConfig
 
 
-class WireSendConfiguration(Wire):
+class V03SendConfiguration(WireStruct):
     accepted_output_modes: list[str] | None = None
     blocking: bool | None = None
     history_length: Count | None = None
-    push_notification_config: WirePushConfig | None = None
+    push_notification_config: V03PushConfig | None = None
 
 
-class WireSend(Wire):
-    message: WireMessage
-    configuration: WireSendConfiguration | None = None
+class V03Send(WireStruct):
+    message: V03Message
+    configuration: V03SendConfiguration | None = None
     metadata: dict[str, Any] | None = None
     message_id: str | None = None  # where some samples of the specification put it
 
@@ -192,37 +188,37 @@ class WireSend(Wire):
             self.message.message_id, self.message_id = self.message_id, None
 
 
-class WireTaskId(Wire):
+class V03TaskId(WireStruct):
     id: NonEmpty
     metadata: dict[str, Any] | None = None
 
 
-class WireTaskQuery(Wire):
+class V03TaskQuery(WireStruct):
     id: NonEmpty
     history_length: Count | None = None
     metadata: dict[str, Any] | None = None
 
 
-class WirePushConfigQuery(Wire):
+class V03PushConfigQuery(WireStruct):
     id: NonEmpty
     push_notification_config_id: str | None = None
     metadata: dict[str, Any] | None = None
 
 
-class WireDeletePushConfig(Wire):
+class V03DeletePushConfig(WireStruct):
     id: NonEmpty
     push_notification_config_id: NonEmpty
     metadata: dict[str, Any] | None = None
 
 
-class WireListPushConfigs(Wire):
+class V03ListPushConfigs(WireStruct):
     id: NonEmpty
     page_size: Count | None = None  # REST alone has pages
     page_token: str | None = None
     metadata: dict[str, Any] | None = None
 
 
-class WireNoParams(Wire):
+class V03NoParams(WireStruct):
     pass
 
 
@@ -231,36 +227,36 @@ class WireNoParams(Wire):
 ROLES: dict[str, m.Role] = {"user": m.Role.USER, "agent": m.Role.AGENT}
 
 
-def decode_part(part: WirePart) -> m.Part:
+def decode_part(part: V03Part) -> m.Part:
     """A part, by its kind."""
-    if isinstance(part, WireTextPart):
+    if isinstance(part, V03TextPart):
         return m.TextPart(part.text, *unload_part(part.metadata or {}))
-    if isinstance(part, WireDataPart):
+    if isinstance(part, V03DataPart):
         return unwrap_data(part.data, part.metadata or {})
     file = part.file
     rest = (file.mime_type or None, file.name or None, part.metadata or {})
     if file.uri is not None:
         return m.UrlPart(file.uri, *rest)
     content = file.content if file.content is not None else file.data
-    assert content is not None  # WireFile lets nothing else through
+    assert content is not None  # V03File lets nothing else through
     return m.RawPart(content, *rest)
 
 
-def encode_part(part: m.Part) -> WirePart:
+def encode_part(part: m.Part) -> V03Part:
     """A part in 0.3; what text and data parts have no member for is carried in their metadata."""
     if isinstance(part, m.TextPart):
-        return WireTextPart(part.text, carry_part(part) or None)
+        return V03TextPart(part.text, carry_part(part) or None)
     if isinstance(part, m.DataPart):
         data, metadata = wrap_data(part)
-        return WireDataPart(data, metadata or None)
-    return WireFilePart(encode_file(part), part.metadata or None)
+        return V03DataPart(data, metadata or None)
+    return V03FilePart(encode_file(part), part.metadata or None)
 
 
-def encode_file(part: m.RawPart | m.UrlPart) -> WireFile:
+def encode_file(part: m.RawPart | m.UrlPart) -> V03File:
     """A file in 0.3."""
     if isinstance(part, m.RawPart):
-        return WireFile(part.raw, None, part.media_type, part.filename)
-    return WireFile(None, part.url, part.media_type, part.filename)
+        return V03File(part.raw, None, part.media_type, part.filename)
+    return V03File(None, part.url, part.media_type, part.filename)
 
 
 STATES: dict[str, TaskState] = {state.value: state for state in TaskState} | {
@@ -275,76 +271,76 @@ OBJECTS = Objects(
     role_names={role: role.value for role in m.Role},
     states=STATES,
     state_names={state: state.value for state in TaskState},
-    message=WireMessage,
-    status=WireStatus,
-    artifact=WireArtifact,
-    task=WireTask,
-    status_update=WireStatusUpdate,
-    artifact_update=WireArtifactUpdate,
+    message=V03Message,
+    status=V03Status,
+    artifact=V03Artifact,
+    task=V03Task,
+    status_update=V03StatusUpdate,
+    artifact_update=V03ArtifactUpdate,
     has_final=True,
     no_context="",
 )
 
 
-def decode_event(event: WireEvent) -> StreamEvent:
+def decode_event(event: V03Event) -> StreamEvent:
     """A stream event, told by its kind."""
-    if isinstance(event, WireArtifactUpdate):
+    if isinstance(event, V03ArtifactUpdate):
         return OBJECTS.decode_artifact_update(event)
-    if isinstance(event, WireStatusUpdate):
+    if isinstance(event, V03StatusUpdate):
         return OBJECTS.decode_status_update(event)
     return decode_send_result(event)
 
 
-def encode_event(event: StreamEvent) -> WireEvent:
+def encode_event(event: StreamEvent) -> V03Event:
     """A stream event, bare."""
     (wire,) = encode_frames(event, None)
     return wire
 
 
-def encode_frames(event: StreamEvent, ends: bool | None) -> tuple[WireEvent]:
+def encode_frames(event: StreamEvent, ends: bool | None) -> tuple[V03Event]:
     """The one frame of a stream event, bare."""
     (wire,) = OBJECTS.encode_wrapped(event, ends).values()
     return (wire,)
 
 
-def decode_send_result(result: WireTask | WireMessage) -> Task | m.Message:
+def decode_send_result(result: V03Task | V03Message) -> Task | m.Message:
     """The answer to a send, told by its kind."""
-    return OBJECTS.decode_task(result) if isinstance(result, WireTask) else OBJECTS.decode_message(result)
+    return OBJECTS.decode_task(result) if isinstance(result, V03Task) else OBJECTS.decode_message(result)
 
 
 # --- push configs -----------------------------------------------------------------------------------------------------
 
 
-def decode_push_config(config: WirePushConfig, task_id: str | None = None) -> PushConfig:
+def decode_push_config(config: V03PushConfig, task_id: str | None = None) -> PushConfig:
     """A webhook, of a task if it has one already."""
     given = config.authentication
     authentication = PushAuthentication(tuple(given.schemes), given.credentials or None) if given else None
     return PushConfig(config.url, task_id, config.id or None, config.token or None, authentication)
 
 
-def encode_push_config(config: PushConfig) -> WirePushConfig:
+def encode_push_config(config: PushConfig) -> V03PushConfig:
     """A webhook in 0.3."""
     given = config.authentication
-    authentication = WirePushAuthentication(list(given.schemes), given.credentials) if given else None
-    return WirePushConfig(config.url, config.id, config.token, authentication)
+    authentication = V03PushAuthentication(list(given.schemes), given.credentials) if given else None
+    return V03PushConfig(config.url, config.id, config.token, authentication)
 
 
-def decode_task_push_config(config: WireTaskPushConfig) -> PushConfig:
+def decode_task_push_config(config: V03TaskPushConfig) -> PushConfig:
     """A webhook of a task."""
     return decode_push_config(config.push_notification_config, config.task_id)
 
 
-def encode_task_push_config(config: PushConfig) -> WireTaskPushConfig:
+def encode_task_push_config(config: PushConfig) -> V03TaskPushConfig:
     """A webhook of a task in 0.3."""
-    return WireTaskPushConfig(config.task_id or "", encode_push_config(config))
+    return V03TaskPushConfig(config.task_id or "", encode_push_config(config))
 
 
-def decode_push_config_list(configs: list[WireTaskPushConfig]) -> r.PushConfigPage:
+def decode_push_config_list(configs: list[V03TaskPushConfig]) -> r.PushConfigPage:
     """All webhooks of a task; 0.3 has no pages."""
     return r.PushConfigPage(tuple([decode_task_push_config(config) for config in configs]))
 
 
-def encode_push_config_list(page: r.PushConfigPage) -> list[WireTaskPushConfig]:
+def encode_push_config_list(page: r.PushConfigPage) -> list[V03TaskPushConfig]:
     """All webhooks of a task in 0.3: a bare list."""
     return [encode_task_push_config(config) for config in page.configs]
 
@@ -352,9 +348,9 @@ def encode_push_config_list(page: r.PushConfigPage) -> list[WireTaskPushConfig]:
 # --- what callers ask -------------------------------------------------------------------------------------------------
 
 
-def decode_send(request: WireSend) -> r.SendMessageRequest:
+def decode_send(request: V03Send) -> r.SendMessageRequest:
     """A send; the caller waits unless it says `blocking: false`."""
-    given = request.configuration or WireSendConfiguration()
+    given = request.configuration or V03SendConfiguration()
     push = given.push_notification_config
     configuration = r.SendConfiguration(
         tuple(given.accepted_output_modes or ()),
@@ -365,35 +361,35 @@ def decode_send(request: WireSend) -> r.SendMessageRequest:
     return r.SendMessageRequest(OBJECTS.decode_message(request.message), configuration, request.metadata or {})
 
 
-def encode_send(request: r.SendMessageRequest) -> WireSend:
+def encode_send(request: r.SendMessageRequest) -> V03Send:
     """A send in 0.3, which is explicit about waiting because 0.3 does not say what silence means."""
     given = request.configuration
-    configuration = WireSendConfiguration(
+    configuration = V03SendConfiguration(
         list(given.accepted_output_modes) or None,
         not given.return_immediately,
         given.history_length,
         encode_push_config(given.push_config) if given.push_config else None,
     )
-    return WireSend(OBJECTS.encode_message(request.message), configuration, request.metadata or None)
+    return V03Send(OBJECTS.encode_message(request.message), configuration, request.metadata or None)
 
 
-def decode_create_push_config(request: WireTaskPushConfig) -> r.CreatePushConfigRequest:
+def decode_create_push_config(request: V03TaskPushConfig) -> r.CreatePushConfigRequest:
     """A webhook to register."""
     return r.CreatePushConfigRequest(request.task_id, decode_task_push_config(request))
 
 
-def encode_create_push_config(request: r.CreatePushConfigRequest) -> WireTaskPushConfig:
+def encode_create_push_config(request: r.CreatePushConfigRequest) -> V03TaskPushConfig:
     """A webhook to register in 0.3."""
-    return WireTaskPushConfig(request.task_id, encode_push_config(request.config))
+    return V03TaskPushConfig(request.task_id, encode_push_config(request.config))
 
 
 # --- the table --------------------------------------------------------------------------------------------------------
 
-SEND = Codec(Reader(WireSend, guesses_tags=False), decode_send, encode_send)
-TASK = Codec(Reader(WireTask), OBJECTS.decode_task, OBJECTS.encode_task)
-EVENT: Codec[Any, StreamEvent] = Codec(Reader[Any](WireEvent), decode_event, encode_event)
-SEND_RESULT: Codec[Any, Any] = Codec(Reader[Any](WireTask | WireMessage), decode_send_result, encode_event)
-TASK_PUSH_CONFIG = Codec(Reader(WireTaskPushConfig), decode_task_push_config, encode_task_push_config)
+SEND = Codec(Reader(V03Send, guesses_tags=False), decode_send, encode_send)
+TASK = Codec(Reader(V03Task), OBJECTS.decode_task, OBJECTS.encode_task)
+EVENT: Codec[Any, StreamEvent] = Codec(Reader[Any](V03Event), decode_event, encode_event)
+SEND_RESULT: Codec[Any, Any] = Codec(Reader[Any](V03Task | V03Message), decode_send_result, encode_event)
+TASK_PUSH_CONFIG = Codec(Reader(V03TaskPushConfig), decode_task_push_config, encode_task_push_config)
 
 DIALECT = JsonDialect(
     version=Version.V0_3,
@@ -401,40 +397,40 @@ DIALECT = JsonDialect(
         ops.SEND_MESSAGE.name: SEND,
         ops.SEND_STREAMING_MESSAGE.name: SEND,
         ops.GET_TASK.name: Codec(
-            Reader(WireTaskQuery),
+            Reader(V03TaskQuery),
             lambda w: r.GetTaskRequest(w.id, w.history_length, w.metadata or {}),
-            lambda q: WireTaskQuery(q.task_id, q.history_length, q.metadata or None),
+            lambda q: V03TaskQuery(q.task_id, q.history_length, q.metadata or None),
         ),
         ops.CANCEL_TASK.name: Codec(
-            Reader(WireTaskId),
+            Reader(V03TaskId),
             lambda w: r.CancelTaskRequest(w.id, w.metadata or {}),
-            lambda q: WireTaskId(q.task_id, q.metadata or None),
+            lambda q: V03TaskId(q.task_id, q.metadata or None),
         ),
         ops.SUBSCRIBE_TO_TASK.name: Codec(
-            Reader(WireTaskId),
+            Reader(V03TaskId),
             lambda w: r.SubscribeToTaskRequest(w.id, w.metadata or {}),
-            lambda q: WireTaskId(q.task_id, q.metadata or None),
+            lambda q: V03TaskId(q.task_id, q.metadata or None),
         ),
         ops.CREATE_PUSH_CONFIG.name: Codec(
-            Reader(WireTaskPushConfig), decode_create_push_config, encode_create_push_config
+            Reader(V03TaskPushConfig), decode_create_push_config, encode_create_push_config
         ),
         ops.GET_PUSH_CONFIG.name: Codec(
-            Reader(WirePushConfigQuery),
+            Reader(V03PushConfigQuery),
             lambda w: r.GetPushConfigRequest(w.id, w.push_notification_config_id or None, w.metadata or {}),
-            lambda q: WirePushConfigQuery(q.task_id, q.id, q.metadata or None),
+            lambda q: V03PushConfigQuery(q.task_id, q.id, q.metadata or None),
         ),
         ops.LIST_PUSH_CONFIGS.name: Codec(
-            Reader(WireTaskId),
+            Reader(V03TaskId),
             lambda w: r.ListPushConfigsRequest(w.id, metadata=w.metadata or {}),
-            lambda q: WireTaskId(q.task_id, q.metadata or None),
+            lambda q: V03TaskId(q.task_id, q.metadata or None),
         ),
         ops.DELETE_PUSH_CONFIG.name: Codec(
-            Reader(WireDeletePushConfig),
+            Reader(V03DeletePushConfig),
             lambda w: r.DeletePushConfigRequest(w.id, w.push_notification_config_id, w.metadata or {}),
-            lambda q: WireDeletePushConfig(q.task_id, q.id, q.metadata or None),
+            lambda q: V03DeletePushConfig(q.task_id, q.id, q.metadata or None),
         ),
         ops.GET_EXTENDED_CARD.name: Codec(
-            Reader(WireNoParams), lambda _: r.GetExtendedCardRequest(), lambda _: WireNoParams()
+            Reader(V03NoParams), lambda _: r.GetExtendedCardRequest(), lambda _: V03NoParams()
         ),
     },
     results={
@@ -444,7 +440,7 @@ DIALECT = JsonDialect(
         ops.CREATE_PUSH_CONFIG.name: TASK_PUSH_CONFIG,
         ops.GET_PUSH_CONFIG.name: TASK_PUSH_CONFIG,
         ops.LIST_PUSH_CONFIGS.name: Codec(
-            Reader(list[WireTaskPushConfig]), decode_push_config_list, encode_push_config_list
+            Reader(list[V03TaskPushConfig]), decode_push_config_list, encode_push_config_list
         ),
         ops.DELETE_PUSH_CONFIG.name: Codec(Reader(object), nothing, nothing),
         ops.GET_EXTENDED_CARD.name: CARDS,
@@ -455,9 +451,9 @@ DIALECT = JsonDialect(
     cards=CARDS,
 )
 
-REST_EVENT = Codec(Reader(WireRestEvent), OBJECTS.decode_wrapped, OBJECTS.encode_wrapped)
+REST_EVENT = Codec(Reader(V03RestEvent), OBJECTS.decode_wrapped, OBJECTS.encode_wrapped)
 
-REST_SEND = Codec(Reader(WireSend), decode_send, encode_send)
+REST_SEND = Codec(Reader(V03Send), decode_send, encode_send)
 
 REST_DIALECT = replace(
     DIALECT,
@@ -466,22 +462,20 @@ REST_DIALECT = replace(
         ops.SEND_MESSAGE.name: REST_SEND,
         ops.SEND_STREAMING_MESSAGE.name: REST_SEND,
         ops.GET_TASK.name: Codec(
-            Reader(WireTaskQuery),
+            Reader(V03TaskQuery),
             # SDKs fill the query from protobuf, where 0 is the same as not given.
             lambda w: r.GetTaskRequest(w.id, w.history_length or None, w.metadata or {}),
-            lambda q: WireTaskQuery(q.task_id, q.history_length, q.metadata or None),
+            lambda q: V03TaskQuery(q.task_id, q.history_length, q.metadata or None),
         ),
         ops.LIST_PUSH_CONFIGS.name: Codec(
-            Reader(WireListPushConfigs),
+            Reader(V03ListPushConfigs),
             lambda w: r.ListPushConfigsRequest(w.id, w.page_size or None, w.page_token or None, w.metadata or {}),
-            lambda q: WireListPushConfigs(q.task_id, q.page_size, q.page_token, q.metadata or None),
+            lambda q: V03ListPushConfigs(q.task_id, q.page_size, q.page_token, q.metadata or None),
         ),
     },
     results={
         **DIALECT.results,
-        ops.SEND_MESSAGE.name: Codec(
-            Reader(WireRestSendResult), OBJECTS.decode_send_result, OBJECTS.encode_send_result
-        ),
+        ops.SEND_MESSAGE.name: Codec(Reader(V03RestSendResult), OBJECTS.decode_send_result, OBJECTS.encode_send_result),
         ops.DELETE_PUSH_CONFIG.name: Codec(Reader(object), nothing, lambda _: {}),
     },
     events=REST_EVENT,

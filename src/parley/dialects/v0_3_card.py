@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypeAlias
 
-from msgspec import Struct, field
+from msgspec import field
 
 from parley.dialects.dialect import Codec
-from parley.dialects.fields import NonEmpty, Reader, always_list, always_object, always_text, read_each
+from parley.dialects.fields import NonEmpty, Reader, WireStruct, always_list, always_object, always_text, read_each
 from parley.dialects.v1_0_card import (
-    WireExtension,
-    WireProvider,
-    WireSignature,
+    V10Extension,
+    V10Provider,
+    V10Signature,
     decode_extension,
     decode_signatures,
     encode_extension,
@@ -25,68 +25,64 @@ from parley.protocol.jsonvalue import JsonValue
 from parley.protocol.versions import Version, without_patch
 
 
-class Wire(Struct, rename="camel", omit_defaults=True):
-    """What all structs here share: camelCase names, and no mention of what is absent."""
-
-
-class WireInterface(Wire):
+class V03Interface(WireStruct):
     url: NonEmpty
     transport: NonEmpty
 
 
-class WireCapabilities(Wire):
+class V03Capabilities(WireStruct):
     streaming: bool | None = None
     push_notifications: bool | None = None
     state_transition_history: bool | None = None
-    extensions: list[WireExtension] | None = None
+    extensions: list[V10Extension] | None = None
 
 
-class WireFlow(Wire):
+class V03Flow(WireStruct):
     authorization_url: str | None = None
     token_url: str | None = None
     refresh_url: str | None = None
     scopes: dict[str, str] = field(default_factory=always_object)
 
 
-class WireFlows(Wire):
-    authorization_code: WireFlow | None = None
-    client_credentials: WireFlow | None = None
-    implicit: WireFlow | None = None
-    password: WireFlow | None = None
+class V03Flows(WireStruct):
+    authorization_code: V03Flow | None = None
+    client_credentials: V03Flow | None = None
+    implicit: V03Flow | None = None
+    password: V03Flow | None = None
 
 
-class WireApiKey(Wire, tag_field="type", tag="apiKey"):
+class V03ApiKey(WireStruct, tag_field="type", tag="apiKey"):
     location: Literal["query", "header", "cookie"] = field(name="in")
     name: NonEmpty
     description: str | None = None
 
 
-class WireHttpAuth(Wire, tag_field="type", tag="http"):
+class V03HttpAuth(WireStruct, tag_field="type", tag="http"):
     scheme: NonEmpty
     bearer_format: str | None = None
     description: str | None = None
 
 
-class WireOAuth2(Wire, tag_field="type", tag="oauth2"):
-    flows: WireFlows
+class V03OAuth2(WireStruct, tag_field="type", tag="oauth2"):
+    flows: V03Flows
     oauth2_metadata_url: str | None = None
     description: str | None = None
 
 
-class WireOpenIdConnect(Wire, tag_field="type", tag="openIdConnect"):
+class V03OpenIdConnect(WireStruct, tag_field="type", tag="openIdConnect"):
     open_id_connect_url: NonEmpty
     description: str | None = None
 
 
-class WireMutualTls(Wire, tag_field="type", tag="mutualTLS"):
+class V03MutualTls(WireStruct, tag_field="type", tag="mutualTLS"):
     description: str | None = None
 
 
-WireScheme: TypeAlias = WireApiKey | WireHttpAuth | WireOAuth2 | WireOpenIdConnect | WireMutualTls
-WireSecurity: TypeAlias = list[dict[str, list[str]]]
+V03Scheme: TypeAlias = V03ApiKey | V03HttpAuth | V03OAuth2 | V03OpenIdConnect | V03MutualTls
+V03Security: TypeAlias = list[dict[str, list[str]]]
 
 
-class WireSkill(Wire):
+class V03Skill(WireStruct):
     id: NonEmpty
     name: str = field(default_factory=always_text)
     description: str = field(default_factory=always_text)
@@ -94,29 +90,29 @@ class WireSkill(Wire):
     examples: list[str] | None = None
     input_modes: list[str] | None = None
     output_modes: list[str] | None = None
-    security: WireSecurity | None = None
+    security: V03Security | None = None
 
 
-class WireCard(Wire):
+class V03Card(WireStruct):
     name: NonEmpty
     url: NonEmpty
     description: str = field(default_factory=always_text)
     version: str = field(default_factory=always_text)
     protocol_version: str | None = None
     preferred_transport: str | None = None
-    additional_interfaces: list[WireInterface] | None = None
-    capabilities: WireCapabilities = field(default_factory=lambda: WireCapabilities())
+    additional_interfaces: list[V03Interface] | None = None
+    capabilities: V03Capabilities = field(default_factory=lambda: V03Capabilities())
     default_input_modes: list[str] = field(default_factory=always_list)
     default_output_modes: list[str] = field(default_factory=always_list)
-    skills: list[WireSkill] = field(default_factory=always_list)
-    provider: WireProvider | None = None
+    skills: list[V03Skill] = field(default_factory=always_list)
+    provider: V10Provider | None = None
     documentation_url: str | None = None
     icon_url: str | None = None
-    security_schemes: dict[str, Any] | None = None  # each a WireScheme, or unknown to this release
-    security: WireSecurity | None = None
+    security_schemes: dict[str, Any] | None = None  # each a V03Scheme, or unknown to this release
+    security: V03Security | None = None
     supports_authenticated_extended_card: bool | None = None
     supports_extended_agent_card: bool | None = None  # its name in drafts after 0.3.0
-    signatures: list[WireSignature] | None = None
+    signatures: list[V10Signature] | None = None
 
 
 # --- interfaces -------------------------------------------------------------------------------------------------------
@@ -144,7 +140,7 @@ def version_of_card(stated: str | None, *, unstated: Version) -> str:
     return version if version.startswith("0.") else Version.V0_3.value
 
 
-def decode_interfaces(card: WireCard, unstated: Version) -> tuple[c.AgentInterface, ...]:
+def decode_interfaces(card: V03Card, unstated: Version) -> tuple[c.AgentInterface, ...]:
     """The main endpoint, then the additional ones without repeating it."""
     version = version_of_card(card.protocol_version, unstated=unstated)
     main = (card.url, card.preferred_transport or c.Binding.JSONRPC.value)
@@ -155,43 +151,43 @@ def decode_interfaces(card: WireCard, unstated: Version) -> tuple[c.AgentInterfa
 # --- security ---------------------------------------------------------------------------------------------------------
 
 
-def decode_security(security: WireSecurity | None) -> tuple[c.SecurityRequirement, ...]:
+def decode_security(security: V03Security | None) -> tuple[c.SecurityRequirement, ...]:
     """Alternatives, each a set of schemes with the scopes they need."""
     return tuple({name: tuple(scopes) for name, scopes in needed.items()} for needed in security or ())
 
 
-def encode_security(security: tuple[c.SecurityRequirement, ...]) -> WireSecurity | None:
+def encode_security(security: tuple[c.SecurityRequirement, ...]) -> V03Security | None:
     """Alternatives in 0.3: `[{"oauth": ["read"]}]`."""
     return [{name: list(scopes) for name, scopes in needed.items()} for needed in security] or None
 
 
-def decode_flow(flow: WireFlow | None) -> c.OAuthFlow | None:
+def decode_flow(flow: V03Flow | None) -> c.OAuthFlow | None:
     """One OAuth flow."""
     return flow and c.OAuthFlow(
         flow.scopes, flow.authorization_url or None, flow.token_url or None, flow.refresh_url or None
     )
 
 
-def encode_flow(flow: c.OAuthFlow | None) -> WireFlow | None:
+def encode_flow(flow: c.OAuthFlow | None) -> V03Flow | None:
     """One OAuth flow in 0.3."""
-    return flow and WireFlow(flow.authorization_url, flow.token_url, flow.refresh_url, flow.scopes)
+    return flow and V03Flow(flow.authorization_url, flow.token_url, flow.refresh_url, flow.scopes)
 
 
-def decode_scheme(scheme: WireScheme) -> c.SecurityScheme:
+def decode_scheme(scheme: V03Scheme) -> c.SecurityScheme:
     """A security scheme, by its type."""
     match scheme:
-        case WireApiKey():
+        case V03ApiKey():
             return c.ApiKeyScheme(c.ApiKeyLocation(scheme.location), scheme.name, scheme.description or None)
-        case WireHttpAuth():
+        case V03HttpAuth():
             return c.HttpAuthScheme(scheme.scheme, scheme.bearer_format or None, scheme.description or None)
-        case WireOAuth2():
+        case V03OAuth2():
             flows: dict[str, Any] = {
-                name: decode_flow(getattr(scheme.flows, name)) for name in WireFlows.__struct_fields__
+                name: decode_flow(getattr(scheme.flows, name)) for name in V03Flows.__struct_fields__
             }
             return c.OAuth2Scheme(c.OAuthFlows(**flows), scheme.oauth2_metadata_url or None, scheme.description or None)
-        case WireOpenIdConnect():
+        case V03OpenIdConnect():
             return c.OpenIdConnectScheme(scheme.open_id_connect_url, scheme.description or None)
-        case WireMutualTls():
+        case V03MutualTls():
             return c.MutualTlsScheme(scheme.description or None)
 
 
@@ -202,7 +198,7 @@ def decode_schemes(schemes: dict[str, Any]) -> dict[str, c.SecurityScheme]:
     return {name: decode_scheme(wire) for name, wire in wires.items()}
 
 
-_scheme_reader: Reader[WireScheme] = Reader(WireScheme)
+_scheme_reader: Reader[V03Scheme] = Reader(V03Scheme)
 _SCHEME_TYPES = ("apiKey", "http", "oauth2", "openIdConnect", "mutualTLS")
 
 
@@ -211,28 +207,28 @@ def _is_of_unknown_type(scheme: JsonValue) -> bool:
     return isinstance(stated, str) and stated not in _SCHEME_TYPES
 
 
-def encode_scheme(scheme: c.SecurityScheme) -> WireScheme:
+def encode_scheme(scheme: c.SecurityScheme) -> V03Scheme:
     """A security scheme in 0.3, tagged by `type`."""
     match scheme:
         case c.ApiKeyScheme():
-            return WireApiKey(scheme.location.value, scheme.name, scheme.description)
+            return V03ApiKey(scheme.location.value, scheme.name, scheme.description)
         case c.HttpAuthScheme():
-            return WireHttpAuth(scheme.scheme, scheme.bearer_format, scheme.description)
+            return V03HttpAuth(scheme.scheme, scheme.bearer_format, scheme.description)
         case c.OAuth2Scheme():
             flows: dict[str, Any] = {
-                name: encode_flow(getattr(scheme.flows, name)) for name in WireFlows.__struct_fields__
+                name: encode_flow(getattr(scheme.flows, name)) for name in V03Flows.__struct_fields__
             }
-            return WireOAuth2(WireFlows(**flows), scheme.metadata_url, scheme.description)
+            return V03OAuth2(V03Flows(**flows), scheme.metadata_url, scheme.description)
         case c.OpenIdConnectScheme():
-            return WireOpenIdConnect(scheme.url, scheme.description)
+            return V03OpenIdConnect(scheme.url, scheme.description)
         case c.MutualTlsScheme():
-            return WireMutualTls(scheme.description)
+            return V03MutualTls(scheme.description)
 
 
 # --- the card ---------------------------------------------------------------------------------------------------------
 
 
-def decode_skill(skill: WireSkill) -> c.AgentSkill:
+def decode_skill(skill: V03Skill) -> c.AgentSkill:
     """A skill."""
     return c.AgentSkill(
         skill.id,
@@ -246,9 +242,9 @@ def decode_skill(skill: WireSkill) -> c.AgentSkill:
     )
 
 
-def encode_skill(skill: c.AgentSkill) -> WireSkill:
+def encode_skill(skill: c.AgentSkill) -> V03Skill:
     """A skill in 0.3."""
-    return WireSkill(
+    return V03Skill(
         skill.id,
         skill.name,
         skill.description,
@@ -260,7 +256,7 @@ def encode_skill(skill: c.AgentSkill) -> WireSkill:
     )
 
 
-def decode_card(card: WireCard, *, unstated: Version = Version.V0_3) -> c.AgentCard:
+def decode_card(card: V03Card, *, unstated: Version = Version.V0_3) -> c.AgentCard:
     """A card; one that does not state its version is of `unstated`."""
     given = card.capabilities
     extended = card.supports_authenticated_extended_card
@@ -288,19 +284,19 @@ def decode_card(card: WireCard, *, unstated: Version = Version.V0_3) -> c.AgentC
     )
 
 
-def encode_card(card: c.AgentCard) -> WireCard:
+def encode_card(card: c.AgentCard) -> V03Card:
     """A card in 0.3, with the interfaces that speak it."""
     interfaces = interfaces_for(card.interfaces, "0.3", "0.2", "0.1")
     given = card.capabilities
-    return WireCard(
+    return V03Card(
         name=card.name,
         url=interfaces[0].url if interfaces else "",
         description=card.description,
         version=card.version,
         protocol_version="0.3.0",
         preferred_transport=interfaces[0].binding if interfaces else None,
-        additional_interfaces=[WireInterface(i.url, i.binding) for i in interfaces] or None,
-        capabilities=WireCapabilities(
+        additional_interfaces=[V03Interface(i.url, i.binding) for i in interfaces] or None,
+        capabilities=V03Capabilities(
             given.streaming,
             given.push_notifications,
             given.state_transition_history,
@@ -309,7 +305,7 @@ def encode_card(card: c.AgentCard) -> WireCard:
         default_input_modes=list(card.default_input_modes),
         default_output_modes=list(card.default_output_modes),
         skills=[encode_skill(skill) for skill in card.skills],
-        provider=WireProvider(card.provider.url, card.provider.organization) if card.provider else None,
+        provider=V10Provider(card.provider.url, card.provider.organization) if card.provider else None,
         documentation_url=card.documentation_url,
         icon_url=card.icon_url,
         security_schemes={name: encode_scheme(s) for name, s in card.security_schemes.items()} or None,
@@ -319,4 +315,4 @@ def encode_card(card: c.AgentCard) -> WireCard:
     )
 
 
-CARDS = Codec(Reader(WireCard), decode_card, encode_card)
+CARDS = Codec(Reader(V03Card), decode_card, encode_card)

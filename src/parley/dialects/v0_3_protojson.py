@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct, field, structs
+from msgspec import Meta, field, structs
 
 from parley.dialects import v0_3, v1_0
 from parley.dialects.carried import (
@@ -22,12 +22,12 @@ from parley.dialects.carried import (
     wrap_data,
 )
 from parley.dialects.dialect import Codec
-from parley.dialects.fields import Count, EnumNames, NonEmpty, OneOf, Reader, always_text
+from parley.dialects.fields import Count, EnumNames, NonEmpty, OneOf, Reader, WireStruct, always_text
 from parley.dialects.file_bytes import decode_file_bytes, encode_file_bytes
 from parley.dialects.objects import Objects
 from parley.dialects.resource_names import id_in_name, real_id, task_in_name
 from parley.dialects.timestamps import in_utc
-from parley.dialects.v0_3 import WirePushConfig, decode_push_config, encode_push_config
+from parley.dialects.v0_3 import V03PushConfig, decode_push_config, encode_push_config
 from parley.dialects.v1_0 import Timestamp
 from parley.protocol import messages as m
 from parley.protocol import operations as ops
@@ -50,11 +50,7 @@ StateName = Literal[
 ]
 
 
-class Wire(Struct, rename="camel", omit_defaults=True):
-    """What all structs here share: camelCase names, and no mention of what is absent."""
-
-
-class WireFile(Wire):
+class V03ProtoFile(WireStruct):
     file_with_uri: str | None = None
     file_with_bytes: bytes | None = None
     mime_type: str | None = None
@@ -65,14 +61,14 @@ class WireFile(Wire):
             raise ValueError("A file has exactly one of fileWithUri and fileWithBytes")
 
 
-class WireData(Wire):
+class V03ProtoData(WireStruct):
     data: dict[str, Any] = {}
 
 
-class WirePart(Wire):
+class V03ProtoPart(WireStruct):
     text: str | None = None
-    file: WireFile | None = None
-    data: WireData | None = None
+    file: V03ProtoFile | None = None
+    data: V03ProtoData | None = None
     metadata: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
@@ -81,9 +77,9 @@ class WirePart(Wire):
             raise ValueError(f"A part has exactly one of text, file and data; this one has {contents}")
 
 
-class WireMessage(Wire):
+class V03ProtoMessage(WireStruct):
     role: Literal["ROLE_USER", "ROLE_AGENT"]
-    parts: Annotated[list[WirePart], Meta(min_length=1)] = field(name="content")
+    parts: Annotated[list[V03ProtoPart], Meta(min_length=1)] = field(name="content")
     message_id: NonEmpty
     context_id: str | None = None
     task_id: str | None = None
@@ -92,11 +88,11 @@ class WireMessage(Wire):
     reference_task_ids: list[str] | None = None  # never written: the protobuf has no such field
 
 
-class WireStatusMessage(Wire):
+class V03ProtoStatusMessage(WireStruct):
     """A message that may be empty: a2a-sdk 0.3 reads an absent one so, and passes that on."""
 
     role: Literal["ROLE_UNSPECIFIED", "ROLE_USER", "ROLE_AGENT"] = "ROLE_UNSPECIFIED"
-    parts: list[WirePart] = field(default_factory=list[WirePart], name="content")
+    parts: list[V03ProtoPart] = field(default_factory=list[V03ProtoPart], name="content")
     message_id: str = ""
     context_id: str | None = None
     task_id: str | None = None
@@ -118,73 +114,73 @@ def _unspecified() -> StateName:
     return "TASK_STATE_UNSPECIFIED"
 
 
-class WireStatus(Wire):
+class V03ProtoStatus(WireStruct):
     state: StateName = field(default_factory=_unspecified)  # ProtoJSON writers leave an enum's zero out
-    message: WireStatusMessage | None = None
+    message: V03ProtoStatusMessage | None = None
     timestamp: Timestamp | None = None
-    update: WireStatusMessage | None = None  # the protobuf's own name of `message`
+    update: V03ProtoStatusMessage | None = None  # the protobuf's own name of `message`
 
     def __post_init__(self) -> None:
         self.timestamp = in_utc(self.timestamp)
         message, self.update = self.message or self.update, None
-        self.message = None if isinstance(message, WireStatusMessage) and message.is_empty() else message
+        self.message = None if isinstance(message, V03ProtoStatusMessage) and message.is_empty() else message
 
 
-class WireArtifact(Wire):
+class V03ProtoArtifact(WireStruct):
     artifact_id: NonEmpty
-    parts: Annotated[list[WirePart], Meta(min_length=1)]
+    parts: Annotated[list[V03ProtoPart], Meta(min_length=1)]
     name: str | None = None
     description: str | None = None
     metadata: dict[str, Any] | None = None
     extensions: list[str] | None = None
 
 
-class WireTask(Wire):
+class V03ProtoTask(WireStruct):
     id: NonEmpty
-    status: WireStatus
+    status: V03ProtoStatus
     context_id: str | None = None
-    artifacts: list[WireArtifact] | None = None
-    history: list[WireMessage] | None = None
+    artifacts: list[V03ProtoArtifact] | None = None
+    history: list[V03ProtoMessage] | None = None
     metadata: dict[str, Any] | None = None
 
 
-class WireStatusUpdate(Wire):
+class V03ProtoStatusUpdate(WireStruct):
     task_id: NonEmpty
-    status: WireStatus
+    status: V03ProtoStatus
     context_id: str | None = None
     metadata: dict[str, Any] | None = None
     final: bool = False
 
 
-class WireArtifactUpdate(Wire):
+class V03ProtoArtifactUpdate(WireStruct):
     task_id: NonEmpty
-    artifact: WireArtifact
+    artifact: V03ProtoArtifact
     context_id: str | None = None
     append: bool = False
     last_chunk: bool = False
     metadata: dict[str, Any] | None = None
 
 
-class WireStreamResponse(OneOf):
-    task: WireTask | None = None
-    message: WireMessage | None = None
-    status_update: WireStatusUpdate | None = None
-    artifact_update: WireArtifactUpdate | None = None
+class V03ProtoStreamResponse(OneOf):
+    task: V03ProtoTask | None = None
+    message: V03ProtoMessage | None = None
+    status_update: V03ProtoStatusUpdate | None = None
+    artifact_update: V03ProtoArtifactUpdate | None = None
 
 
-class WireSendResponse(OneOf):
-    task: WireTask | None = None
-    message: WireMessage | None = None
+class V03ProtoSendResponse(OneOf):
+    task: V03ProtoTask | None = None
+    message: V03ProtoMessage | None = None
 
 
-class WireTaskPushConfig(Wire):
-    push_notification_config: WirePushConfig
+class V03ProtoTaskPushConfig(WireStruct):
+    push_notification_config: V03PushConfig
     name: str = ""
 
 
-class WireCreatePushConfig(Wire):
+class V03ProtoCreatePushConfig(WireStruct):
     parent: str
-    config: WireTaskPushConfig
+    config: V03ProtoTaskPushConfig
     config_id: str = field(default_factory=always_text)
 
     def __post_init__(self) -> None:
@@ -192,23 +188,23 @@ class WireCreatePushConfig(Wire):
             raise ValueError("parent must name a task: tasks/{id}")
 
 
-class WirePushConfigPage(Wire):
-    configs: list[WireTaskPushConfig] | None = None
+class V03ProtoPushConfigPage(WireStruct):
+    configs: list[V03ProtoTaskPushConfig] | None = None
     next_page_token: str | None = None
 
 
-class WireSendConfiguration(Wire):
+class V03ProtoSendConfiguration(WireStruct):
     accepted_output_modes: list[str] | None = None
-    push_notification: WirePushConfig | None = None
+    push_notification: V03PushConfig | None = None
     history_length: Count = 0
     blocking: bool = False
 
 
-class WireSend(Wire):
-    message: WireMessage | None = None
-    configuration: WireSendConfiguration | None = None
+class V03ProtoSend(WireStruct):
+    message: V03ProtoMessage | None = None
+    configuration: V03ProtoSendConfiguration | None = None
     metadata: dict[str, Any] | None = None
-    request: WireMessage | None = None  # the protobuf's own name of `message`
+    request: V03ProtoMessage | None = None  # the protobuf's own name of `message`
 
     def __post_init__(self) -> None:
         self.message, self.request = self.message or self.request, None
@@ -219,31 +215,31 @@ class WireSend(Wire):
 # --- messages and tasks -----------------------------------------------------------------------------------------------
 
 
-def decode_part(part: WirePart) -> m.Part:
+def decode_part(part: V03ProtoPart) -> m.Part:
     """A part, by the one content it has."""
     if part.text is not None:
         return m.TextPart(part.text, *unload_part(part.metadata or {}))
     if part.data is not None:
         return unwrap_data(part.data.data, part.metadata or {})
-    assert part.file is not None  # WirePart lets nothing else through
+    assert part.file is not None  # V03ProtoPart lets nothing else through
     rest = (part.file.mime_type or None, part.file.name or None, part.metadata or {})
     if part.file.file_with_bytes is not None:
         return m.RawPart(decode_file_bytes(part.file.file_with_bytes), *rest)
     return m.UrlPart(part.file.file_with_uri or "", *rest)
 
 
-def encode_part(part: m.Part) -> WirePart:
+def encode_part(part: m.Part) -> V03ProtoPart:
     """A part; what text and data parts have no member for is carried in their metadata."""
     if isinstance(part, m.TextPart):
-        return WirePart(text=part.text, metadata=carry_part(part) or None)
+        return V03ProtoPart(text=part.text, metadata=carry_part(part) or None)
     if isinstance(part, m.DataPart):
         data, metadata = wrap_data(part)
-        return WirePart(data=WireData(data), metadata=metadata or None)
+        return V03ProtoPart(data=V03ProtoData(data), metadata=metadata or None)
     if isinstance(part, m.RawPart):
-        file = WireFile(None, encode_file_bytes(part.raw), part.media_type, part.filename)
+        file = V03ProtoFile(None, encode_file_bytes(part.raw), part.media_type, part.filename)
     else:
-        file = WireFile(part.url, None, part.media_type, part.filename)
-    return WirePart(file=file, metadata=part.metadata or None)
+        file = V03ProtoFile(part.url, None, part.media_type, part.filename)
+    return V03ProtoPart(file=file, metadata=part.metadata or None)
 
 
 STATES: dict[str, TaskState] = {
@@ -257,12 +253,12 @@ OBJECTS = Objects(
     role_names={role: name for name, role in v1_0.ROLES.items()},
     states=STATES,
     state_names={state: name for name, state in STATES.items()},
-    message=WireMessage,
-    status=WireStatus,
-    artifact=WireArtifact,
-    task=WireTask,
-    status_update=WireStatusUpdate,
-    artifact_update=WireArtifactUpdate,
+    message=V03ProtoMessage,
+    status=V03ProtoStatus,
+    artifact=V03ProtoArtifact,
+    task=V03ProtoTask,
+    status_update=V03ProtoStatusUpdate,
+    artifact_update=V03ProtoArtifactUpdate,
     has_final=True,
     no_context=None,
     carry=carry_references,
@@ -273,19 +269,19 @@ OBJECTS = Objects(
 # --- push configs -----------------------------------------------------------------------------------------------------
 
 
-def decode_task_push_config(config: WireTaskPushConfig) -> PushConfig:
+def decode_task_push_config(config: V03ProtoTaskPushConfig) -> PushConfig:
     """A webhook, whose task is in its name, and its id too if need be."""
     given = decode_push_config(config.push_notification_config, task_in_name(config.name))
     return structs.replace(given, id=given.id or id_in_name(config.name))
 
 
-def encode_task_push_config(config: PushConfig) -> WireTaskPushConfig:
+def encode_task_push_config(config: PushConfig) -> V03ProtoTaskPushConfig:
     """A webhook under its resource name."""
     name = f"tasks/{config.task_id}/pushNotificationConfigs/{config.id or config.task_id}"
-    return WireTaskPushConfig(encode_push_config(config), name)
+    return V03ProtoTaskPushConfig(encode_push_config(config), name)
 
 
-def decode_create_push_config(request: WireCreatePushConfig) -> r.CreatePushConfigRequest:
+def decode_create_push_config(request: V03ProtoCreatePushConfig) -> r.CreatePushConfigRequest:
     """A webhook to register; its id may stand in the config, in the request or in the name."""
     task_id = request.parent.removeprefix("tasks/")
     config = decode_push_config(request.config.push_notification_config, task_id)
@@ -293,32 +289,32 @@ def decode_create_push_config(request: WireCreatePushConfig) -> r.CreatePushConf
     return r.CreatePushConfigRequest(task_id, structs.replace(config, id=config_id))
 
 
-def encode_create_push_config(request: r.CreatePushConfigRequest) -> WireCreatePushConfig:
+def encode_create_push_config(request: r.CreatePushConfigRequest) -> V03ProtoCreatePushConfig:
     """A webhook to register, its id wherever readers look for it; it has a name only if it has an id."""
     config = structs.replace(request.config, task_id=request.task_id)
     wire = encode_task_push_config(config)
     if not config.id:
         wire.name = ""
-    return WireCreatePushConfig(f"tasks/{request.task_id}", wire, config.id or "")
+    return V03ProtoCreatePushConfig(f"tasks/{request.task_id}", wire, config.id or "")
 
 
-def decode_push_config_page(page: WirePushConfigPage) -> r.PushConfigPage:
+def decode_push_config_page(page: V03ProtoPushConfigPage) -> r.PushConfigPage:
     """A page of webhooks."""
     configs = tuple([decode_task_push_config(config) for config in page.configs or ()])
     return r.PushConfigPage(configs, page.next_page_token or None)
 
 
-def encode_push_config_page(page: r.PushConfigPage) -> WirePushConfigPage:
+def encode_push_config_page(page: r.PushConfigPage) -> V03ProtoPushConfigPage:
     """A page of webhooks on the wire."""
-    return WirePushConfigPage([encode_task_push_config(c) for c in page.configs] or None, page.next_page_token)
+    return V03ProtoPushConfigPage([encode_task_push_config(c) for c in page.configs] or None, page.next_page_token)
 
 
 # --- what callers ask -------------------------------------------------------------------------------------------------
 
 
-def decode_send(request: WireSend) -> r.SendMessageRequest:
+def decode_send(request: V03ProtoSend) -> r.SendMessageRequest:
     """A send. In protobuf silence means `false` and 0: not to wait, and all of the history."""
-    given = request.configuration or WireSendConfiguration()
+    given = request.configuration or V03ProtoSendConfiguration()
     configuration = r.SendConfiguration(
         tuple(given.accepted_output_modes or ()),
         decode_push_config(given.push_notification) if given.push_notification else None,
@@ -328,16 +324,16 @@ def decode_send(request: WireSend) -> r.SendMessageRequest:
     return r.SendMessageRequest(OBJECTS.decode_message(request.message), configuration, request.metadata or {})
 
 
-def encode_send(request: r.SendMessageRequest) -> WireSend:
+def encode_send(request: r.SendMessageRequest) -> V03ProtoSend:
     """A send on the wire."""
     given = request.configuration
-    configuration = WireSendConfiguration(
+    configuration = V03ProtoSendConfiguration(
         list(given.accepted_output_modes) or None,
         encode_push_config(given.push_config) if given.push_config else None,
         given.history_length or 0,
         not given.return_immediately,
     )
-    return WireSend(OBJECTS.encode_message(request.message), configuration, request.metadata or None)
+    return V03ProtoSend(OBJECTS.encode_message(request.message), configuration, request.metadata or None)
 
 
 # --- the table --------------------------------------------------------------------------------------------------------
@@ -350,9 +346,9 @@ def reader(wire_type: type[Any]) -> Reader[Any]:
     return Reader(wire_type, protojson=ENUMS)
 
 
-SEND = Codec(reader(WireSend), decode_send, encode_send)
-TASK = Codec(reader(WireTask), OBJECTS.decode_task, OBJECTS.encode_task)
-TASK_PUSH_CONFIG = Codec(reader(WireTaskPushConfig), decode_task_push_config, encode_task_push_config)
+SEND = Codec(reader(V03ProtoSend), decode_send, encode_send)
+TASK = Codec(reader(V03ProtoTask), OBJECTS.decode_task, OBJECTS.encode_task)
+TASK_PUSH_CONFIG = Codec(reader(V03ProtoTaskPushConfig), decode_task_push_config, encode_task_push_config)
 
 REST_DIALECT = replace(
     v0_3.REST_DIALECT,
@@ -362,18 +358,22 @@ REST_DIALECT = replace(
         ops.SEND_MESSAGE.name: SEND,
         ops.SEND_STREAMING_MESSAGE.name: SEND,
         ops.CREATE_PUSH_CONFIG.name: Codec(
-            reader(WireCreatePushConfig), decode_create_push_config, encode_create_push_config
+            reader(V03ProtoCreatePushConfig), decode_create_push_config, encode_create_push_config
         ),
     },
     results={
         **v0_3.REST_DIALECT.results,
-        ops.SEND_MESSAGE.name: Codec(reader(WireSendResponse), OBJECTS.decode_send_result, OBJECTS.encode_send_result),
+        ops.SEND_MESSAGE.name: Codec(
+            reader(V03ProtoSendResponse), OBJECTS.decode_send_result, OBJECTS.encode_send_result
+        ),
         ops.GET_TASK.name: TASK,
         ops.CANCEL_TASK.name: TASK,
         ops.CREATE_PUSH_CONFIG.name: TASK_PUSH_CONFIG,
         ops.GET_PUSH_CONFIG.name: TASK_PUSH_CONFIG,
-        ops.LIST_PUSH_CONFIGS.name: Codec(reader(WirePushConfigPage), decode_push_config_page, encode_push_config_page),
+        ops.LIST_PUSH_CONFIGS.name: Codec(
+            reader(V03ProtoPushConfigPage), decode_push_config_page, encode_push_config_page
+        ),
     },
-    events=Codec(reader(WireStreamResponse), OBJECTS.decode_wrapped, OBJECTS.encode_wrapped),
+    events=Codec(reader(V03ProtoStreamResponse), OBJECTS.decode_wrapped, OBJECTS.encode_wrapped),
     frames=OBJECTS.wrapped_frames,
 )

@@ -10,10 +10,10 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any, Literal, cast
 
-from msgspec import UNSET, Meta, Struct, UnsetType, field, structs
+from msgspec import UNSET, Meta, UnsetType, field, structs
 
 from parley.dialects.dialect import Codec, JsonDialect, nothing
-from parley.dialects.fields import Count, EnumNames, NonEmpty, OneOf, Reader
+from parley.dialects.fields import Count, EnumNames, NonEmpty, OneOf, Reader, WireStruct
 from parley.dialects.objects import Objects
 from parley.dialects.timestamps import in_utc
 from parley.dialects.v1_0_card import CARDS
@@ -43,11 +43,7 @@ RoleName = Literal["ROLE_USER", "ROLE_AGENT"]
 Timestamp = Annotated[datetime, Meta(tz=True)]
 
 
-class Wire(Struct, rename="camel", omit_defaults=True):
-    """What all structs here share: camelCase names, and no mention of what is absent."""
-
-
-class WirePart(Wire):
+class V10Part(WireStruct):
     text: str | None = None
     raw: bytes | None = None
     url: str | None = None
@@ -62,9 +58,9 @@ class WirePart(Wire):
             raise ValueError(f"A part has exactly one of text, raw, url and data; this one has {contents}")
 
 
-class WireMessage(Wire):
+class V10Message(WireStruct):
     role: RoleName
-    parts: Annotated[list[WirePart], Meta(min_length=1)]
+    parts: Annotated[list[V10Part], Meta(min_length=1)]
     message_id: NonEmpty
     context_id: str | None = None
     task_id: str | None = None
@@ -77,50 +73,50 @@ def _unspecified() -> StateName:
     return "TASK_STATE_UNSPECIFIED"
 
 
-class WireStatus(Wire):
+class V10Status(WireStruct):
     state: StateName = field(default_factory=_unspecified)  # ProtoJSON writers leave an enum's zero out
-    message: WireMessage | None = None
+    message: V10Message | None = None
     timestamp: datetime | None = None  # 1.0 demands a zone, but fasta2a sends none
 
     def __post_init__(self) -> None:
         self.timestamp = in_utc(self.timestamp)
 
 
-class WireArtifact(Wire):
+class V10Artifact(WireStruct):
     artifact_id: NonEmpty
-    parts: Annotated[list[WirePart], Meta(min_length=1)]
+    parts: Annotated[list[V10Part], Meta(min_length=1)]
     name: str | None = None
     description: str | None = None
     metadata: dict[str, Any] | None = None
     extensions: list[str] | None = None
 
 
-class WireTask(Wire):
+class V10Task(WireStruct):
     id: NonEmpty
-    status: WireStatus
+    status: V10Status
     context_id: str | None = None
-    artifacts: list[WireArtifact] | None = None
-    history: list[WireMessage] | None = None
+    artifacts: list[V10Artifact] | None = None
+    history: list[V10Message] | None = None
     metadata: dict[str, Any] | None = None
 
 
-class WireStatusUpdate(Wire):
+class V10StatusUpdate(WireStruct):
     task_id: NonEmpty
-    status: WireStatus
+    status: V10Status
     context_id: str | None = None
     metadata: dict[str, Any] | None = None
 
 
-class WireArtifactUpdate(Wire):
+class V10ArtifactUpdate(WireStruct):
     task_id: NonEmpty
-    artifact: WireArtifact
+    artifact: V10Artifact
     context_id: str | None = None
     append: bool = False
     last_chunk: bool = False
     metadata: dict[str, Any] | None = None
 
 
-class WireStreamResponse(OneOf):
+class V10StreamResponse(OneOf):
     # langgraph-api 0.16 wraps the first event of a stream and tags all others by `kind`, as 0.3 does.
     kinds = {
         "task": "task",
@@ -128,59 +124,59 @@ class WireStreamResponse(OneOf):
         "status-update": "statusUpdate",
         "artifact-update": "artifactUpdate",
     }
-    task: WireTask | None = None
-    message: WireMessage | None = None
-    status_update: WireStatusUpdate | None = None
-    artifact_update: WireArtifactUpdate | None = None
+    task: V10Task | None = None
+    message: V10Message | None = None
+    status_update: V10StatusUpdate | None = None
+    artifact_update: V10ArtifactUpdate | None = None
 
 
-class WireSendResponse(OneOf):
+class V10SendResponse(OneOf):
     kinds = {"task": "task", "message": "message"}  # as in streams
-    task: WireTask | None = None
-    message: WireMessage | None = None
+    task: V10Task | None = None
+    message: V10Message | None = None
 
 
-class WirePushAuthentication(Wire):
+class V10PushAuthentication(WireStruct):
     scheme: NonEmpty
     credentials: str | None = None
 
 
-class WirePushConfig(Wire):
+class V10PushConfig(WireStruct):
     url: NonEmpty
     tenant: str | None = None
     id: str | None = None
     task_id: str | None = None
     token: str | None = None
-    authentication: WirePushAuthentication | None = None
+    authentication: V10PushAuthentication | None = None
 
 
-class WireCreatePushConfig(WirePushConfig):
+class V10CreatePushConfig(V10PushConfig):
     def __post_init__(self) -> None:
         if not self.task_id:
             raise ValueError("The config lacks its taskId")
 
 
-class WireSendConfiguration(Wire):
+class V10SendConfiguration(WireStruct):
     accepted_output_modes: list[str] | None = None
-    task_push_notification_config: WirePushConfig | None = None
+    task_push_notification_config: V10PushConfig | None = None
     history_length: Count | None = None
     return_immediately: bool = False
 
 
-class WireSend(Wire):
-    message: WireMessage
+class V10Send(WireStruct):
+    message: V10Message
     tenant: str | None = None
-    configuration: WireSendConfiguration | None = None
+    configuration: V10SendConfiguration | None = None
     metadata: dict[str, Any] | None = None
 
 
-class WireGetTask(Wire):
+class V10GetTask(WireStruct):
     id: NonEmpty
     tenant: str | None = None
     history_length: Count | None = None
 
 
-class WireListTasks(Wire):
+class V10ListTasks(WireStruct):
     tenant: str | None = None
     context_id: str | None = None
     status: StateName | None = None
@@ -194,43 +190,43 @@ class WireListTasks(Wire):
         self.status_timestamp_after = in_utc(self.status_timestamp_after)
 
 
-class WireTaskPage(Wire, omit_defaults=False):
-    tasks: list[WireTask] = []
+class V10TaskPage(WireStruct, omit_defaults=False):
+    tasks: list[V10Task] = []
     next_page_token: str = ""
     page_size: Count = 0
     total_size: Count = 0
 
 
-class WireCancelTask(Wire):
+class V10CancelTask(WireStruct):
     id: NonEmpty
     tenant: str | None = None
     metadata: dict[str, Any] | None = None
 
 
-class WireSubscribe(Wire):
+class V10Subscribe(WireStruct):
     id: NonEmpty
     tenant: str | None = None
 
 
-class WirePushConfigId(Wire):
+class V10PushConfigId(WireStruct):
     task_id: NonEmpty
     id: NonEmpty
     tenant: str | None = None
 
 
-class WireListPushConfigs(Wire):
+class V10ListPushConfigs(WireStruct):
     task_id: NonEmpty
     page_size: Count | None = None
     page_token: str | None = None
     tenant: str | None = None
 
 
-class WirePushConfigPage(Wire):
-    configs: list[WirePushConfig] | None = None
+class V10PushConfigPage(WireStruct):
+    configs: list[V10PushConfig] | None = None
     next_page_token: str | None = None
 
 
-class WireGetCard(Wire):
+class V10GetCard(WireStruct):
     tenant: str | None = None
 
 
@@ -239,7 +235,7 @@ class WireGetCard(Wire):
 ROLES: dict[str, m.Role] = {"ROLE_USER": m.Role.USER, "ROLE_AGENT": m.Role.AGENT}
 
 
-def decode_part(part: WirePart) -> m.Part:
+def decode_part(part: V10Part) -> m.Part:
     """A part, by the one content it has."""
     rest = (part.media_type or None, part.filename or None, part.metadata or {})
     if part.text is not None:
@@ -292,12 +288,12 @@ OBJECTS = Objects(
     role_names={role: name for name, role in ROLES.items()},
     states=STATES,
     state_names=STATE_NAMES,
-    message=WireMessage,
-    status=WireStatus,
-    artifact=WireArtifact,
-    task=WireTask,
-    status_update=WireStatusUpdate,
-    artifact_update=WireArtifactUpdate,
+    message=V10Message,
+    status=V10Status,
+    artifact=V10Artifact,
+    task=V10Task,
+    status_update=V10StatusUpdate,
+    artifact_update=V10ArtifactUpdate,
     has_final=False,
     no_context=None,
 )
@@ -305,35 +301,35 @@ OBJECTS = Objects(
 # --- what agents answer -----------------------------------------------------------------------------------------------
 
 
-def decode_task_page(page: WireTaskPage) -> TaskPage:
+def decode_task_page(page: V10TaskPage) -> TaskPage:
     """A page of tasks."""
     tasks = tuple([OBJECTS.decode_task(task) for task in page.tasks])
     return TaskPage(tasks, page.next_page_token, page.page_size, page.total_size)
 
 
-def encode_task_page(page: TaskPage) -> WireTaskPage:
+def encode_task_page(page: TaskPage) -> V10TaskPage:
     """A page of tasks in 1.0."""
-    return WireTaskPage(
+    return V10TaskPage(
         [OBJECTS.encode_task(task) for task in page.tasks], page.next_page_token, page.page_size, page.total_size
     )
 
 
-def decode_push_config_page(page: WirePushConfigPage) -> PushConfigPage:
+def decode_push_config_page(page: V10PushConfigPage) -> PushConfigPage:
     """A page of webhooks."""
     configs = tuple([decode_push_config(config) for config in page.configs or ()])
     return PushConfigPage(configs, page.next_page_token or None)
 
 
-def encode_push_config_page(page: PushConfigPage) -> WirePushConfigPage:
+def encode_push_config_page(page: PushConfigPage) -> V10PushConfigPage:
     """A page of webhooks in 1.0."""
     configs = [encode_push_config(config) for config in page.configs]
-    return WirePushConfigPage(configs or None, page.next_page_token)
+    return V10PushConfigPage(configs or None, page.next_page_token)
 
 
 # --- what callers ask -------------------------------------------------------------------------------------------------
 
 
-def decode_push_config(config: WirePushConfig) -> PushConfig:
+def decode_push_config(config: V10PushConfig) -> PushConfig:
     """A webhook."""
     given = config.authentication
     authentication = PushAuthentication((given.scheme,), given.credentials or None) if given else None
@@ -347,18 +343,18 @@ def decode_push_config(config: WirePushConfig) -> PushConfig:
     )
 
 
-def encode_push_config(config: PushConfig) -> WirePushConfig:
+def encode_push_config(config: PushConfig) -> V10PushConfig:
     """A webhook in 1.0, which names one authentication scheme: the first."""
     given = config.authentication
     authentication = None
     if given and given.schemes:
-        authentication = WirePushAuthentication(given.schemes[0], given.credentials)
-    return WirePushConfig(config.url, config.tenant, config.id, config.task_id, config.token, authentication)
+        authentication = V10PushAuthentication(given.schemes[0], given.credentials)
+    return V10PushConfig(config.url, config.tenant, config.id, config.task_id, config.token, authentication)
 
 
-def decode_send(request: WireSend) -> r.SendMessageRequest:
+def decode_send(request: V10Send) -> r.SendMessageRequest:
     """A send."""
-    given = request.configuration or WireSendConfiguration()
+    given = request.configuration or V10SendConfiguration()
     push = given.task_push_notification_config
     configuration = r.SendConfiguration(
         tuple(given.accepted_output_modes or ()),
@@ -372,16 +368,16 @@ def decode_send(request: WireSend) -> r.SendMessageRequest:
     )
 
 
-def encode_send(request: r.SendMessageRequest) -> WireSend:
+def encode_send(request: r.SendMessageRequest) -> V10Send:
     """A send in 1.0."""
     given = request.configuration
-    configuration = WireSendConfiguration(
+    configuration = V10SendConfiguration(
         list(given.accepted_output_modes) or None,
         encode_push_config(given.push_config) if given.push_config else None,
         given.history_length,
         given.return_immediately,
     )
-    return WireSend(
+    return V10Send(
         OBJECTS.encode_message(request.message),
         request.tenant,
         configuration if given != r.SendConfiguration() else None,
@@ -389,7 +385,7 @@ def encode_send(request: r.SendMessageRequest) -> WireSend:
     )
 
 
-def decode_list_tasks(request: WireListTasks) -> r.ListTasksRequest:
+def decode_list_tasks(request: V10ListTasks) -> r.ListTasksRequest:
     """A list of tasks; the unspecified state is no filter."""
     state = STATES[request.status] if request.status else TaskState.UNKNOWN
     return r.ListTasksRequest(
@@ -404,9 +400,9 @@ def decode_list_tasks(request: WireListTasks) -> r.ListTasksRequest:
     )
 
 
-def encode_list_tasks(request: r.ListTasksRequest) -> WireListTasks:
+def encode_list_tasks(request: r.ListTasksRequest) -> V10ListTasks:
     """A list of tasks in 1.0."""
-    return WireListTasks(
+    return V10ListTasks(
         request.tenant,
         request.context_id,
         STATE_NAMES[request.state] if request.state else None,
@@ -418,12 +414,12 @@ def encode_list_tasks(request: r.ListTasksRequest) -> WireListTasks:
     )
 
 
-def decode_create_push_config(config: WireCreatePushConfig) -> r.CreatePushConfigRequest:
+def decode_create_push_config(config: V10CreatePushConfig) -> r.CreatePushConfigRequest:
     """A webhook to register; in 1.0 the config itself is the request."""
     return r.CreatePushConfigRequest(config.task_id or "", decode_push_config(config), tenant=config.tenant or None)
 
 
-def encode_create_push_config(request: r.CreatePushConfigRequest) -> WirePushConfig:
+def encode_create_push_config(request: r.CreatePushConfigRequest) -> V10PushConfig:
     """A webhook to register in 1.0."""
     config = encode_push_config(request.config)
     config.task_id = request.task_id
@@ -441,11 +437,11 @@ def reader(wire_type: type[Any]) -> Reader[Any]:
     return Reader(wire_type, protojson=ENUMS)
 
 
-_send = Codec(reader(WireSend), decode_send, encode_send)
-_task = Codec(reader(WireTask), OBJECTS.decode_task, OBJECTS.encode_task)
-_event = Codec(reader(WireStreamResponse), OBJECTS.decode_wrapped, OBJECTS.encode_wrapped)
-_send_result = Codec(reader(WireSendResponse), OBJECTS.decode_send_result, OBJECTS.encode_send_result)
-_push_config = Codec(reader(WirePushConfig), decode_push_config, encode_push_config)
+_send = Codec(reader(V10Send), decode_send, encode_send)
+_task = Codec(reader(V10Task), OBJECTS.decode_task, OBJECTS.encode_task)
+_event = Codec(reader(V10StreamResponse), OBJECTS.decode_wrapped, OBJECTS.encode_wrapped)
+_send_result = Codec(reader(V10SendResponse), OBJECTS.decode_send_result, OBJECTS.encode_send_result)
+_push_config = Codec(reader(V10PushConfig), decode_push_config, encode_push_config)
 
 
 DIALECT = JsonDialect(
@@ -454,55 +450,55 @@ DIALECT = JsonDialect(
         ops.SEND_MESSAGE.name: _send,
         ops.SEND_STREAMING_MESSAGE.name: _send,
         ops.GET_TASK.name: Codec(
-            reader(WireGetTask),
+            reader(V10GetTask),
             lambda w: r.GetTaskRequest(w.id, w.history_length, tenant=w.tenant or None),
-            lambda q: WireGetTask(q.task_id, q.tenant, q.history_length),
+            lambda q: V10GetTask(q.task_id, q.tenant, q.history_length),
         ),
-        ops.LIST_TASKS.name: Codec(reader(WireListTasks), decode_list_tasks, encode_list_tasks),
+        ops.LIST_TASKS.name: Codec(reader(V10ListTasks), decode_list_tasks, encode_list_tasks),
         ops.CANCEL_TASK.name: Codec(
-            reader(WireCancelTask),
+            reader(V10CancelTask),
             lambda w: r.CancelTaskRequest(w.id, w.metadata or {}, w.tenant or None),
-            lambda q: WireCancelTask(q.task_id, q.tenant, q.metadata or None),
+            lambda q: V10CancelTask(q.task_id, q.tenant, q.metadata or None),
         ),
         ops.SUBSCRIBE_TO_TASK.name: Codec(
-            reader(WireSubscribe),
+            reader(V10Subscribe),
             lambda w: r.SubscribeToTaskRequest(w.id, tenant=w.tenant or None),
-            lambda q: WireSubscribe(q.task_id, q.tenant),
+            lambda q: V10Subscribe(q.task_id, q.tenant),
         ),
         ops.CREATE_PUSH_CONFIG.name: Codec(
-            reader(WireCreatePushConfig), decode_create_push_config, encode_create_push_config
+            reader(V10CreatePushConfig), decode_create_push_config, encode_create_push_config
         ),
         ops.GET_PUSH_CONFIG.name: Codec(
-            reader(WirePushConfigId),
+            reader(V10PushConfigId),
             lambda w: r.GetPushConfigRequest(w.task_id, w.id, tenant=w.tenant or None),
-            lambda q: WirePushConfigId(q.task_id, q.id or q.task_id, q.tenant),
+            lambda q: V10PushConfigId(q.task_id, q.id or q.task_id, q.tenant),
         ),
         ops.LIST_PUSH_CONFIGS.name: Codec(
-            reader(WireListPushConfigs),
+            reader(V10ListPushConfigs),
             lambda w: r.ListPushConfigsRequest(
                 w.task_id, w.page_size or None, w.page_token or None, tenant=w.tenant or None
             ),
-            lambda q: WireListPushConfigs(q.task_id, q.page_size, q.page_token, q.tenant),
+            lambda q: V10ListPushConfigs(q.task_id, q.page_size, q.page_token, q.tenant),
         ),
         ops.DELETE_PUSH_CONFIG.name: Codec(
-            reader(WirePushConfigId),
+            reader(V10PushConfigId),
             lambda w: r.DeletePushConfigRequest(w.task_id, w.id, tenant=w.tenant or None),
-            lambda q: WirePushConfigId(q.task_id, q.id, q.tenant),
+            lambda q: V10PushConfigId(q.task_id, q.id, q.tenant),
         ),
         ops.GET_EXTENDED_CARD.name: Codec(
-            reader(WireGetCard),
+            reader(V10GetCard),
             lambda w: r.GetExtendedCardRequest(w.tenant or None),
-            lambda q: WireGetCard(q.tenant),
+            lambda q: V10GetCard(q.tenant),
         ),
     },
     results={
         ops.SEND_MESSAGE.name: _send_result,
         ops.GET_TASK.name: _task,
-        ops.LIST_TASKS.name: Codec(reader(WireTaskPage), decode_task_page, encode_task_page),
+        ops.LIST_TASKS.name: Codec(reader(V10TaskPage), decode_task_page, encode_task_page),
         ops.CANCEL_TASK.name: _task,
         ops.CREATE_PUSH_CONFIG.name: _push_config,
         ops.GET_PUSH_CONFIG.name: _push_config,
-        ops.LIST_PUSH_CONFIGS.name: Codec(reader(WirePushConfigPage), decode_push_config_page, encode_push_config_page),
+        ops.LIST_PUSH_CONFIGS.name: Codec(reader(V10PushConfigPage), decode_push_config_page, encode_push_config_page),
         ops.DELETE_PUSH_CONFIG.name: Codec(Reader(object), nothing, nothing),
         ops.GET_EXTENDED_CARD.name: CARDS,
     },

@@ -8,20 +8,16 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from msgspec import Struct, field
+from msgspec import field
 
 from parley.dialects.dialect import Codec
-from parley.dialects.fields import NonEmpty, Reader, always_list, always_object, always_text, read_each
+from parley.dialects.fields import NonEmpty, Reader, WireStruct, always_list, always_object, always_text, read_each
 from parley.dialects.oauth_flows import one_flow_per_scheme
 from parley.protocol import cards as c
 from parley.protocol.versions import Version, without_patch
 
 
-class Wire(Struct, rename="camel", omit_defaults=True):
-    """What all structs here share: camelCase names, and no mention of what is absent."""
-
-
-class WireInterface(Wire):
+class V10Interface(WireStruct):
     url: NonEmpty
     protocol_binding: NonEmpty
     # Required, but Microsoft's agent-framework-a2a 1.0.0b261022 documents a card without it (A2AExecutor).
@@ -29,34 +25,34 @@ class WireInterface(Wire):
     tenant: str | None = None
 
 
-class WireProvider(Wire):
+class V10Provider(WireStruct):
     url: str = field(default_factory=always_text)
     organization: str = field(default_factory=always_text)
 
 
-class WireExtension(Wire):
+class V10Extension(WireStruct):
     uri: str = field(default_factory=always_text)
     description: str | None = None
     required: bool = False
     params: dict[str, Any] | None = None
 
 
-class WireCapabilities(Wire):
+class V10Capabilities(WireStruct):
     streaming: bool | None = None
     push_notifications: bool | None = None
-    extensions: list[WireExtension] | None = None
+    extensions: list[V10Extension] | None = None
     extended_agent_card: bool | None = None
 
 
-class WireScopes(Wire):
+class V10Scopes(WireStruct):
     scopes: list[str] | None = field(default=None, name="list")
 
 
-class WireRequirement(Wire):
-    schemes: dict[str, WireScopes] | None = None
+class V10Requirement(WireStruct):
+    schemes: dict[str, V10Scopes] | None = None
 
 
-class WireSkill(Wire):
+class V10Skill(WireStruct):
     id: NonEmpty
     name: str = field(default_factory=always_text)
     description: str = field(default_factory=always_text)
@@ -64,28 +60,28 @@ class WireSkill(Wire):
     examples: list[str] | None = None
     input_modes: list[str] | None = None
     output_modes: list[str] | None = None
-    security_requirements: list[WireRequirement] | None = None
+    security_requirements: list[V10Requirement] | None = None
 
 
-class WireSignature(Wire):
+class V10Signature(WireStruct):
     protected: NonEmpty
     signature: NonEmpty
     header: dict[str, Any] | None = None
 
 
-class WireApiKey(Wire):
+class V10ApiKey(WireStruct):
     location: Literal["query", "header", "cookie"]
     name: NonEmpty
     description: str | None = None
 
 
-class WireHttpAuth(Wire):
+class V10HttpAuth(WireStruct):
     scheme: NonEmpty
     bearer_format: str | None = None
     description: str | None = None
 
 
-class WireFlow(Wire):
+class V10Flow(WireStruct):
     authorization_url: str | None = None
     token_url: str | None = None
     device_authorization_url: str | None = None
@@ -94,62 +90,62 @@ class WireFlow(Wire):
     pkce_required: bool = False
 
 
-class WireFlows(Wire):
-    authorization_code: WireFlow | None = None
-    client_credentials: WireFlow | None = None
-    implicit: WireFlow | None = None
-    password: WireFlow | None = None
-    device_code: WireFlow | None = None
+class V10Flows(WireStruct):
+    authorization_code: V10Flow | None = None
+    client_credentials: V10Flow | None = None
+    implicit: V10Flow | None = None
+    password: V10Flow | None = None
+    device_code: V10Flow | None = None
 
 
-class WireOAuth2(Wire):
-    flows: WireFlows
+class V10OAuth2(WireStruct):
+    flows: V10Flows
     oauth2_metadata_url: str | None = None
     description: str | None = None
 
 
-class WireOpenIdConnect(Wire):
+class V10OpenIdConnect(WireStruct):
     open_id_connect_url: NonEmpty
     description: str | None = None
 
 
-class WireMutualTls(Wire):
+class V10MutualTls(WireStruct):
     description: str | None = None
 
 
-class WireScheme(Wire):
-    api_key_security_scheme: WireApiKey | None = None
-    http_auth_security_scheme: WireHttpAuth | None = None
-    oauth2_security_scheme: WireOAuth2 | None = None
-    open_id_connect_security_scheme: WireOpenIdConnect | None = None
-    mtls_security_scheme: WireMutualTls | None = None
+class V10Scheme(WireStruct):
+    api_key_security_scheme: V10ApiKey | None = None
+    http_auth_security_scheme: V10HttpAuth | None = None
+    oauth2_security_scheme: V10OAuth2 | None = None
+    open_id_connect_security_scheme: V10OpenIdConnect | None = None
+    mtls_security_scheme: V10MutualTls | None = None
 
     def __post_init__(self) -> None:
         if sum(getattr(self, name) is not None for name in self.__struct_fields__) > 1:
             raise ValueError("A security scheme is only one of " + ", ".join(self.__struct_encode_fields__))
 
 
-class WireCard(Wire):
+class V10Card(WireStruct):
     name: NonEmpty
     description: str = field(default_factory=always_text)
-    supported_interfaces: list[WireInterface] = field(default_factory=always_list)
+    supported_interfaces: list[V10Interface] = field(default_factory=always_list)
     version: str = field(default_factory=always_text)
-    capabilities: WireCapabilities = field(default_factory=lambda: WireCapabilities())
+    capabilities: V10Capabilities = field(default_factory=lambda: V10Capabilities())
     default_input_modes: list[str] = field(default_factory=always_list)
     default_output_modes: list[str] = field(default_factory=always_list)
-    skills: list[WireSkill] = field(default_factory=always_list)
-    provider: WireProvider | None = None
+    skills: list[V10Skill] = field(default_factory=always_list)
+    provider: V10Provider | None = None
     documentation_url: str | None = None
     icon_url: str | None = None
-    security_schemes: dict[str, Any] | None = None  # each a WireScheme
-    security_requirements: list[WireRequirement] | None = None
-    signatures: list[WireSignature] | None = None
+    security_schemes: dict[str, Any] | None = None  # each a V10Scheme
+    security_requirements: list[V10Requirement] | None = None
+    signatures: list[V10Signature] | None = None
 
 
 # --- security ---------------------------------------------------------------------------------------------------------
 
 
-def decode_requirements(requirements: list[WireRequirement] | None) -> tuple[c.SecurityRequirement, ...]:
+def decode_requirements(requirements: list[V10Requirement] | None) -> tuple[c.SecurityRequirement, ...]:
     """Alternatives, each a set of schemes with the scopes they need."""
     return tuple(
         {name: tuple(given.scopes or ()) for name, given in (requirement.schemes or {}).items()}
@@ -157,15 +153,15 @@ def decode_requirements(requirements: list[WireRequirement] | None) -> tuple[c.S
     )
 
 
-def encode_requirements(requirements: tuple[c.SecurityRequirement, ...]) -> list[WireRequirement] | None:
+def encode_requirements(requirements: tuple[c.SecurityRequirement, ...]) -> list[V10Requirement] | None:
     """Alternatives in 1.0: `[{"schemes": {"oauth": {"list": ["read"]}}}]`."""
     return [
-        WireRequirement({name: WireScopes(list(scopes) or None) for name, scopes in requirement.items()} or None)
+        V10Requirement({name: V10Scopes(list(scopes) or None) for name, scopes in requirement.items()} or None)
         for requirement in requirements
     ] or None
 
 
-def decode_flow(flow: WireFlow | None) -> c.OAuthFlow | None:
+def decode_flow(flow: V10Flow | None) -> c.OAuthFlow | None:
     """One OAuth flow."""
     return flow and c.OAuthFlow(
         flow.scopes,
@@ -177,9 +173,9 @@ def decode_flow(flow: WireFlow | None) -> c.OAuthFlow | None:
     )
 
 
-def encode_flow(flow: c.OAuthFlow | None) -> WireFlow | None:
+def encode_flow(flow: c.OAuthFlow | None) -> V10Flow | None:
     """One OAuth flow in 1.0."""
-    return flow and WireFlow(
+    return flow and V10Flow(
         flow.authorization_url,
         flow.token_url,
         flow.device_authorization_url,
@@ -195,10 +191,10 @@ def decode_schemes(schemes: dict[str, Any]) -> dict[str, c.SecurityScheme]:
     return {name: scheme for name, wire in wires.items() if (scheme := decode_scheme(wire)) is not None}
 
 
-_scheme_reader = Reader(WireScheme)
+_scheme_reader = Reader(V10Scheme)
 
 
-def decode_scheme(scheme: WireScheme) -> c.SecurityScheme | None:
+def decode_scheme(scheme: V10Scheme) -> c.SecurityScheme | None:
     """A security scheme, by the one member it has; none if that is unknown."""
     if given := scheme.api_key_security_scheme:
         return c.ApiKeyScheme(c.ApiKeyLocation(given.location), given.name, given.description or None)
@@ -213,39 +209,39 @@ def decode_scheme(scheme: WireScheme) -> c.SecurityScheme | None:
     return given and c.MutualTlsScheme(given.description or None)
 
 
-def encode_scheme(scheme: c.SecurityScheme) -> WireScheme:
+def encode_scheme(scheme: c.SecurityScheme) -> V10Scheme:
     """A security scheme in 1.0, tagged by its member name."""
     match scheme:
         case c.ApiKeyScheme():
-            given = WireApiKey(scheme.location.value, scheme.name, scheme.description)
-            return WireScheme(api_key_security_scheme=given)
+            given = V10ApiKey(scheme.location.value, scheme.name, scheme.description)
+            return V10Scheme(api_key_security_scheme=given)
         case c.HttpAuthScheme():
-            given = WireHttpAuth(scheme.scheme, scheme.bearer_format, scheme.description)
-            return WireScheme(http_auth_security_scheme=given)
+            given = V10HttpAuth(scheme.scheme, scheme.bearer_format, scheme.description)
+            return V10Scheme(http_auth_security_scheme=given)
         case c.OAuth2Scheme():
             flows = {name: encode_flow(getattr(scheme.flows, name)) for name in c.OAuthFlows.__struct_fields__}
-            given = WireOAuth2(WireFlows(**flows), scheme.metadata_url, scheme.description)
-            return WireScheme(oauth2_security_scheme=given)
+            given = V10OAuth2(V10Flows(**flows), scheme.metadata_url, scheme.description)
+            return V10Scheme(oauth2_security_scheme=given)
         case c.OpenIdConnectScheme():
-            return WireScheme(open_id_connect_security_scheme=WireOpenIdConnect(scheme.url, scheme.description))
+            return V10Scheme(open_id_connect_security_scheme=V10OpenIdConnect(scheme.url, scheme.description))
         case c.MutualTlsScheme():
-            return WireScheme(mtls_security_scheme=WireMutualTls(scheme.description))
+            return V10Scheme(mtls_security_scheme=V10MutualTls(scheme.description))
 
 
 # --- the card ---------------------------------------------------------------------------------------------------------
 
 
-def decode_extension(extension: WireExtension) -> c.AgentExtension:
+def decode_extension(extension: V10Extension) -> c.AgentExtension:
     """An extension the agent declares."""
     return c.AgentExtension(extension.uri, extension.description or None, extension.required, extension.params or {})
 
 
-def encode_extension(extension: c.AgentExtension) -> WireExtension:
+def encode_extension(extension: c.AgentExtension) -> V10Extension:
     """An extension in the form that all dialects since 0.2.2 share."""
-    return WireExtension(extension.uri, extension.description, extension.required, extension.params or None)
+    return V10Extension(extension.uri, extension.description, extension.required, extension.params or None)
 
 
-def decode_skill(skill: WireSkill) -> c.AgentSkill:
+def decode_skill(skill: V10Skill) -> c.AgentSkill:
     """A skill."""
     return c.AgentSkill(
         skill.id,
@@ -259,9 +255,9 @@ def decode_skill(skill: WireSkill) -> c.AgentSkill:
     )
 
 
-def encode_skill(skill: c.AgentSkill) -> WireSkill:
+def encode_skill(skill: c.AgentSkill) -> V10Skill:
     """A skill in 1.0."""
-    return WireSkill(
+    return V10Skill(
         skill.id,
         skill.name,
         skill.description,
@@ -273,17 +269,17 @@ def encode_skill(skill: c.AgentSkill) -> WireSkill:
     )
 
 
-def decode_signatures(signatures: list[WireSignature] | None) -> tuple[c.CardSignature, ...]:
+def decode_signatures(signatures: list[V10Signature] | None) -> tuple[c.CardSignature, ...]:
     """The card's signatures."""
     return tuple(c.CardSignature(s.protected, s.signature, s.header or {}) for s in signatures or ())
 
 
-def encode_signatures(signatures: tuple[c.CardSignature, ...]) -> list[WireSignature] | None:
+def encode_signatures(signatures: tuple[c.CardSignature, ...]) -> list[V10Signature] | None:
     """The card's signatures in the form that 0.3 and 1.0 share."""
-    return [WireSignature(s.protected, s.signature, s.header or None) for s in signatures] or None
+    return [V10Signature(s.protected, s.signature, s.header or None) for s in signatures] or None
 
 
-def decode_card(card: WireCard) -> c.AgentCard:
+def decode_card(card: V10Card) -> c.AgentCard:
     """A card."""
     given = card.capabilities
     return c.AgentCard(
@@ -314,16 +310,16 @@ def decode_card(card: WireCard) -> c.AgentCard:
     )
 
 
-def encode_card(card: c.AgentCard) -> WireCard:
+def encode_card(card: c.AgentCard) -> V10Card:
     """A card in 1.0; a scheme with several OAuth flows becomes several schemes."""
     card = one_flow_per_scheme(card)
     given = card.capabilities
-    return WireCard(
+    return V10Card(
         name=card.name,
         description=card.description,
-        supported_interfaces=[WireInterface(i.url, i.binding, i.version, i.tenant) for i in card.interfaces],
+        supported_interfaces=[V10Interface(i.url, i.binding, i.version, i.tenant) for i in card.interfaces],
         version=card.version,
-        capabilities=WireCapabilities(
+        capabilities=V10Capabilities(
             given.streaming,
             given.push_notifications,
             [encode_extension(extension) for extension in given.extensions] or None,
@@ -332,7 +328,7 @@ def encode_card(card: c.AgentCard) -> WireCard:
         default_input_modes=list(card.default_input_modes),
         default_output_modes=list(card.default_output_modes),
         skills=[encode_skill(skill) for skill in card.skills],
-        provider=WireProvider(card.provider.url, card.provider.organization) if card.provider else None,
+        provider=V10Provider(card.provider.url, card.provider.organization) if card.provider else None,
         documentation_url=card.documentation_url,
         icon_url=card.icon_url,
         security_schemes={name: encode_scheme(s) for name, s in card.security_schemes.items()} or None,
@@ -342,4 +338,4 @@ def encode_card(card: c.AgentCard) -> WireCard:
 
 
 # No tolerance for snake_case here: a signature covers the names of the specification, and others could be smuggled in.
-CARDS = Codec(Reader(WireCard), decode_card, encode_card)
+CARDS = Codec(Reader(V10Card), decode_card, encode_card)

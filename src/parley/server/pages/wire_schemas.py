@@ -7,6 +7,7 @@ is read, and what it calls invalid is refused. Checks that a struct makes by han
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from types import FunctionType
 from typing import Any
@@ -26,6 +27,9 @@ NULL: JsonObject = {"type": "null"}
 
 # Readers put the padding right, so that any number of `=` may stand at the end.
 _BASE64 = "^(?:[A-Za-z0-9+/_-]{4})*(?:[A-Za-z0-9+/_-]{2,3})?=*$"
+
+
+_VERSION = re.compile("^V0[13](Proto)?|^V10")  # how the names of wire structs begin
 
 
 def ref(name: str) -> JsonObject:
@@ -90,7 +94,8 @@ class Schemas:
 
     def name_of(self, struct: inspect.StructType, *, is_request: bool) -> str:
         """The component of a struct: `v1_0.Message`, and `v1_0.MessageInput` for what callers send."""
-        return f"{self._prefix}.{struct.cls.__name__.removeprefix('Wire')}{'Input' if is_request else ''}"
+        plain_name = _VERSION.sub("", struct.cls.__name__)
+        return f"{self._prefix}.{plain_name}{'Input' if is_request else ''}"
 
 
 class _Walk:
@@ -173,7 +178,7 @@ class _Walk:
         return {"default": str(struct.tag), "description": "Readers do not look at it."}
 
 
-_ALTERNATIVES = (v0_3.WireTextPart, v0_3.WireFilePart, v0_3.WireDataPart)
+_ALTERNATIVES = (v0_3.V03TextPart, v0_3.V03FilePart, v0_3.V03DataPart)
 """The tagged structs that requests hold in unions, where the tag tells them apart."""
 
 
@@ -235,16 +240,16 @@ _AUTHENTICATION: JsonObject = {
 }
 
 RULES: dict[type, JsonObject] = {
-    v1_0.WirePart: {"oneOf": [_has("text", _TEXT), _has("raw", _TEXT), _has("url", _TEXT), _has("data", {})]},
-    v1_0.WireCreatePushConfig: {"allOf": [_has("taskId", _ID)]},
-    v1_0.WireListTasks: {},  # puts timestamps in UTC
-    v0_3.WireFile: {"oneOf": [_has("bytes", _TEXT), _has("uri", _TEXT), _has("data", _TEXT)]},
-    v0_3.WireSend: {"anyOf": [_has("messageId", _ID), _has("message", _has("messageId", _ID))]},
-    v0_3_protojson.WireFile: {"oneOf": [_has("fileWithUri", _TEXT), _has("fileWithBytes", _TEXT)]},
-    v0_3_protojson.WirePart: {"oneOf": [_has("text", _TEXT), _has("file", _OBJECT), _has("data", _OBJECT)]},
-    v0_3_protojson.WireSend: {"anyOf": [_has("message", _OBJECT), _has("request", _OBJECT)]},
-    v0_1.WireMessage: {"anyOf": [_has("parts", _SOME), _has("data", _SOME)]},
-    v0_1.WireSend: {"allOf": [_has("message", _has("role", _TEXT))]},
-    v0_1.WirePushConfig: {"allOf": [{"properties": {"authentication": {"anyOf": [NULL, _AUTHENTICATION]}}}]},
+    v1_0.V10Part: {"oneOf": [_has("text", _TEXT), _has("raw", _TEXT), _has("url", _TEXT), _has("data", {})]},
+    v1_0.V10CreatePushConfig: {"allOf": [_has("taskId", _ID)]},
+    v1_0.V10ListTasks: {},  # puts timestamps in UTC
+    v0_3.V03File: {"oneOf": [_has("bytes", _TEXT), _has("uri", _TEXT), _has("data", _TEXT)]},
+    v0_3.V03Send: {"anyOf": [_has("messageId", _ID), _has("message", _has("messageId", _ID))]},
+    v0_3_protojson.V03ProtoFile: {"oneOf": [_has("fileWithUri", _TEXT), _has("fileWithBytes", _TEXT)]},
+    v0_3_protojson.V03ProtoPart: {"oneOf": [_has("text", _TEXT), _has("file", _OBJECT), _has("data", _OBJECT)]},
+    v0_3_protojson.V03ProtoSend: {"anyOf": [_has("message", _OBJECT), _has("request", _OBJECT)]},
+    v0_1.V01Message: {"anyOf": [_has("parts", _SOME), _has("data", _SOME)]},
+    v0_1.V01Send: {"allOf": [_has("message", _has("role", _TEXT))]},
+    v0_1.V01PushConfig: {"allOf": [{"properties": {"authentication": {"anyOf": [NULL, _AUTHENTICATION]}}}]},
 }
 """What the `__post_init__` of a struct that callers send demands beside the types of its members."""
