@@ -27,6 +27,7 @@ import uvloop
 
 from parley import Agent, Turn
 from parley.engine.engine import Engine
+from parley.engine.operations import AgentOperations
 from parley.protocol.messages import Message, Role, TextPart
 from parley.protocol.requests import SendConfiguration, SendMessageRequest, SubscribeToTaskRequest
 from parley.protocol.tasks import Task, TaskState
@@ -49,12 +50,12 @@ def agent_of(handler: Callable[..., Any]) -> Agent:
 
 
 @asynccontextmanager
-async def engine_on(store: str, handler: Callable[..., Any]) -> AsyncIterator[Engine]:
-    """An engine on a store of its own, which is gone afterwards."""
+async def agent_on(kind: str, handler: Callable[..., Any]) -> AsyncIterator[AgentOperations]:
+    """An agent with an engine and a store of its own, which are gone afterwards."""
     with tempfile.TemporaryDirectory(prefix="parley-bench-") as folder:
-        store: Store = SqliteStore(Path(folder, "tasks.db")) if store == "sqlite" else MemoryStore()
-        async with opened(store), Engine(agent_of(handler), store) as engine:
-            yield engine
+        store: Store = SqliteStore(Path(folder, "tasks.db")) if kind == "sqlite" else MemoryStore()
+        async with opened(store), Engine(store, agent_of(handler)) as engine:
+            yield engine.agent("bench")
 
 
 def request(text: str = "go", *, is_waiting: bool = True) -> SendMessageRequest:
@@ -62,13 +63,13 @@ def request(text: str = "go", *, is_waiting: bool = True) -> SendMessageRequest:
     return SendMessageRequest(message, SendConfiguration(return_immediately=not is_waiting))
 
 
-async def send_many(engine: Engine, total: int) -> None:
+async def send_many(agent: AgentOperations, total: int) -> None:
     """So many messages, from sixteen senders of whom each waits for its answer."""
     left = iter(range(total))
 
     async def sender() -> None:
         for _ in left:
-            await engine.send_message(request())
+            await agent.send_message(request())
 
     await asyncio.gather(*(sender() for _ in range(SENDERS)))
 
@@ -91,12 +92,12 @@ async def sends(store: str, *, rounds: int, total: int) -> float:
     async def echo(turn: Turn) -> str:
         return turn.text
 
-    async with engine_on(store, echo) as engine:
-        await send_many(engine, total // 10)
+    async with agent_on(store, echo) as agent:
+        await send_many(agent, total // 10)
 
         async def once() -> float:
             begun = perf_counter()
-            await send_many(engine, total)
+            await send_many(agent, total)
             return perf_counter() - begun
 
         return total / await best(rounds, once)
@@ -113,11 +114,11 @@ async def talk_with_pauses(turn: Turn) -> AsyncIterator[str]:
         await asyncio.sleep(0)  # as a model would, it lets others run between two tokens
 
 
-async def stream(engine: Engine, chunks: int) -> tuple[float, list[float], str]:
+async def stream(agent: AgentOperations, chunks: int) -> tuple[float, list[float], str]:
     """How long one stream takes to its last event, when each quarter of it was over, and its task."""
     begun, times, task_id = perf_counter(), list[float](), ""
     events = 0
-    async for batch in engine.send_streaming_message(request(str(chunks))):
+    async for batch in agent.send_streaming_message(request(str(chunks))):
         for _, event in batch:
             if isinstance(event, Task):
                 task_id = event.id
@@ -139,7 +140,7 @@ async def longest_hold_up(store: str, *, rounds: int, chunks: int) -> float:
 
     async def once() -> float:
         await quiet()
-        await stream(engine, chunks)
+        await stream(agent, chunks)
         longest, before = 0.0, perf_counter()
         end = before + 0.3
         while before < end:
@@ -148,7 +149,7 @@ async def longest_hold_up(store: str, *, rounds: int, chunks: int) -> float:
             longest, before = max(longest, now - before), now
         return longest * 1e3
 
-    async with engine_on(store, talk) as engine:
+    async with agent_on(store, talk) as agent:
         return await best(rounds, once)
 
 
@@ -156,15 +157,15 @@ async def streams(store: str, *, handler: Callable[..., Any], rounds: int, sizes
     """Chunks per second for each size, and how the cost of a chunk grows."""
     seconds: dict[int, list[float]] = {size: [] for size in sizes}
     quarters: list[float] = []
-    async with engine_on(store, handler) as engine:
-        await stream(engine, sizes[0])
+    async with agent_on(store, handler) as agent:
+        await stream(agent, sizes[0])
         for _ in range(rounds):
             for size in sizes:
                 # As many short streams as make up a long one: a shorter time would meet a good moment more often.
                 took = 0.0
                 for _ in range(sizes[-1] // size):
                     await quiet()
-                    seconds_of_one, times, _ = await stream(engine, size)
+                    seconds_of_one, times, _ = await stream(agent, size)
                     took += seconds_of_one
                 seconds[size].append(took)
             quarters.append((times[3] - times[2]) / times[0])
@@ -174,12 +175,12 @@ async def streams(store: str, *, handler: Callable[..., Any], rounds: int, sizes
 
 async def replay(store: str, *, rounds: int, chunks: int) -> float:
     """Events per second of a finished task, read again from its beginning."""
-    async with engine_on(store, talk) as engine:
-        _, _, task_id = await stream(engine, chunks)
+    async with agent_on(store, talk) as agent:
+        _, _, task_id = await stream(agent, chunks)
 
         async def once() -> float:
             begun, events = perf_counter(), 0
-            async for batch in engine.subscribe_to_task(SubscribeToTaskRequest(task_id), after=0):
+            async for batch in agent.subscribe_to_task(SubscribeToTaskRequest(task_id), after=0):
                 events += len(batch)
             assert events > chunks
             return (perf_counter() - begun) / events
@@ -199,17 +200,17 @@ async def talking_time(store: str, chunks: int, *, reading: int, stalled: int) -
             yield chunk
         took = perf_counter() - begun
 
-    async with engine_on(store, handler) as engine:
-        task = await engine.send_message(request(str(chunks), is_waiting=False))
+    async with agent_on(store, handler) as agent:
+        task = await agent.send_message(request(str(chunks), is_waiting=False))
         assert isinstance(task, Task)
         joined = asyncio.Semaphore(0)
 
         async def read() -> None:
-            async for _ in engine.subscribe_to_task(SubscribeToTaskRequest(task.id)):
+            async for _ in agent.subscribe_to_task(SubscribeToTaskRequest(task.id)):
                 joined.release()
 
         readers = [asyncio.create_task(read()) for _ in range(reading)]
-        sleepers = [engine.subscribe_to_task(SubscribeToTaskRequest(task.id)) for _ in range(stalled)]
+        sleepers = [agent.subscribe_to_task(SubscribeToTaskRequest(task.id)) for _ in range(stalled)]
         for sleeper in sleepers:
             await anext(sleeper)
         for _ in readers:
@@ -240,15 +241,15 @@ async def park(store: str, *, total: int) -> dict[str, float]:
     async def asking(turn: Turn) -> None:
         await turn.ask("Which?")
 
-    async with engine_on(store, asking) as engine:
+    async with agent_on(store, asking) as agent:
         # Caches, pools and the allocator take what they take whatever comes.
-        await send_many(engine, 1_000)
-        parked = await engine.send_message(request())
+        await send_many(agent, 1_000)
+        parked = await agent.send_message(request())
         assert isinstance(parked, Task)
         assert parked.status.state is TaskState.INPUT_REQUIRED
         gc.collect()
         memory, tasks = resident_bytes(), len(asyncio.all_tasks())
-        await send_many(engine, total)
+        await send_many(agent, total)
         gc.collect()
         return {
             "bytes": (resident_bytes() - memory) / total,

@@ -405,7 +405,7 @@ async def test_the_guides_conversation_is_remembered() -> None:
     async with bounded(snippet("Memory").agent) as client:
         first = await client.send("one")
         message = Message("again", first.history[0].role, (TextPart("two"),), first.context_id)
-        second: Any = await client.engine.send_message(SendMessageRequest(message), client.caller)
+        second: Any = await client.agent.send_message(SendMessageRequest(message), client.caller)
     assert client.text(second) == "Visit 2. You said before: ['one']"
 
 

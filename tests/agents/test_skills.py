@@ -67,7 +67,7 @@ async def test_a_caller_that_names_its_task_needs_the_scopes_too() -> None:
     async with bounded(office(), caller=CLERK) as client:
         message = Message("m-1", Role.USER, (TextPart("go"),), task_id="mine", metadata={"skillId": "pay"})
         with pytest.raises(PermissionDeniedError):
-            await client.engine.send_message(SendMessageRequest(message, caller_names_task=True), CLERK)
+            await client.agent.send_message(SendMessageRequest(message, caller_names_task=True), CLERK)
 
 
 async def test_a_message_for_no_skill_is_told_of_the_public_ones_only() -> None:

@@ -342,7 +342,7 @@ async def test_a_context_remembers_values_and_earlier_tasks() -> None:
         first = await client.send("go")
         message = client.message("again")
         message = Message(message.message_id, Role.USER, message.parts, first.context_id)
-        second = await client.engine.send_message(SendMessageRequest(message))
+        second = await client.agent.send_message(SendMessageRequest(message))
         other = await client.send("elsewhere")
     assert second.artifacts[0].parts[0].data == {"visits": 2, "before": [first.id]}  # pyright: ignore
     assert other.artifacts[0].parts[0].data == {"visits": 1, "before": []}
@@ -391,12 +391,12 @@ async def test_a_handler_reads_everything_that_came_with_the_message() -> None:
     async with bounded(agent_of(handler)) as client:
         parts = client.message("hi", File(b"x", "x.png"), {"a": 1}, metadata={"k": 1})
         request = SendMessageRequest(parts, SendConfiguration(accepted_output_modes=("text/*",)))
-        task = await client.engine.send_message(request, client.as_caller(name="ann").caller)
+        task = await client.agent.send_message(request, client.as_caller(name="ann").caller)
         await client.send("none")
         assert seen["data"] is None
         await client.send({"a": 1}, {"b": 2})
         assert seen["data"] == [{"a": 1}, {"b": 2}]
-        await client.engine.send_message(request, client.as_caller(name="bob").caller)
+        await client.agent.send_message(request, client.as_caller(name="bob").caller)
     assert (seen["text"], seen["data"], seen["metadata"], seen["caller"]) == ("hi", {"a": 1}, {"k": 1}, "bob")
     assert [part.filename for part in seen["files"]] == ["x.png"]
     assert (seen["png"], seen["cancelled"], task.id != seen["task"]) == (False, False, True)  # pyright: ignore

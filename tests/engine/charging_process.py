@@ -38,8 +38,8 @@ def shop(lines: Path) -> Agent:
 
 
 async def main(file: str, lines: str) -> None:
-    async with opened(SqliteStore(file)) as store, Engine(shop(Path(lines)), store) as engine:
-        await engine.send_message(SendMessageRequest(Message("m-1", Role.USER, (TextPart("5"),))))
+    async with opened(SqliteStore(file)) as store, Engine(store, shop(Path(lines))) as engine:
+        await engine.agent("shop").send_message(SendMessageRequest(Message("m-1", Role.USER, (TextPart("5"),))))
 
 
 if __name__ == "__main__":

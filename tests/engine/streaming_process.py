@@ -37,11 +37,12 @@ def counter(chunks: int) -> Agent:
 
 async def main(file: str, chunks: int) -> None:
     limits = Limits(run_attempts=10_000, events_in_memory=32)
-    async with opened(SqliteStore(file)) as store, Engine(counter(chunks), store, limits=limits) as engine:
+    async with opened(SqliteStore(file)) as store, Engine(store, counter(chunks), limits=limits) as engine:
+        agent = engine.agent("counter")
         message = Message("always the same", Role.USER, (TextPart("go"),))
         request = SendMessageRequest(message, SendConfiguration(return_immediately=True))
-        task: Any = await engine.send_message(request)
-        async for batch in engine.subscribe_to_task(SubscribeToTaskRequest(task.id), after=0):
+        task: Any = await agent.send_message(request)
+        async for batch in agent.subscribe_to_task(SubscribeToTaskRequest(task.id), after=0):
             for seq, event in batch:
                 text = event.artifact.parts[0].text if isinstance(event, ArtifactUpdate) else event.status.state  # pyright: ignore
                 print(json.dumps([seq, text]), flush=True)

@@ -371,7 +371,7 @@ async def test_a_task_id_of_0_1_that_somebody_else_has_is_refused() -> None:
         for name, outcome in (("ann", TaskState.COMPLETED), ("bob", None)):
             caller = client.as_caller(name=name).caller
             message = Message("", Role.USER, (TextPart("x"),), None, "same")
-            sending = client.engine.send_message(SendMessageRequest(message, caller_names_task=True), caller)
+            sending = client.agent.send_message(SendMessageRequest(message, caller_names_task=True), caller)
             if outcome is None:
                 with pytest.raises(InvalidParamsError, match="choose another"):
                     await sending
@@ -384,8 +384,8 @@ async def test_webhooks_are_kept_with_their_task() -> None:
 
     async with bounded(agent_of(handler), limits=Limits(push_configs_per_task=2)) as client:
         push = SendConfiguration(push_config=PushConfig("https://hook"))
-        task: Any = await client.engine.send_message(SendMessageRequest(client.message("go"), push))
-        hooks = client.engine.webhooks
+        task: Any = await client.agent.send_message(SendMessageRequest(client.message("go"), push))
+        hooks = client.agent
         mine = PushConfig("https://hook", task.id, task.id)
         assert await hooks.get_push_config(GetPushConfigRequest(task.id)) == mine
         assert await hooks.get_push_config(GetPushConfigRequest(task.id, "default")) == mine
@@ -417,8 +417,9 @@ async def test_old_sends_finished_tasks_and_their_contexts_are_forgotten() -> No
 
     async with bounded(agent_of(handler)) as client:
         clock, store = FakeClock(), log_under_test()
-        async with Engine(client.program, store, clock=clock, retention=timedelta(hours=1)) as engine:
-            task: Any = await engine.send_message(SendMessageRequest(client.message("go")))
+        async with Engine(store, client.program, clock=clock, retention=timedelta(hours=1)) as engine:
+            agent = engine.agent(client.program.id)
+            task: Any = await agent.send_message(SendMessageRequest(client.message("go")))
             await clock.advance(30 * 60)
             assert await store.tasks.head(TaskKey(client.caller.owner, task.id)) is not None
             context = ContextKey(client.caller.owner, client.program.id, task.context_id)
@@ -426,7 +427,7 @@ async def test_old_sends_finished_tasks_and_their_contexts_are_forgotten() -> No
             while await store.contexts.get(context):  # a store that suspends takes more rounds
                 await clock.advance(60)
             with pytest.raises(TaskNotFoundError):
-                await engine.get_task(GetTaskRequest(task.id))
+                await agent.get_task(GetTaskRequest(task.id))
 
 
 async def test_a_handler_that_swallows_cancellation_cannot_outlive_run_seconds(

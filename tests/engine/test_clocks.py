@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from parley import Agent, Turn
-from parley.engine.caller import ANYBODY
+from parley.engine.caller import ANONYMOUS_CALLER
 from parley.engine.clock import Steady
 from parley.engine.engine import Engine
 from parley.protocol.messages import Message, Role, TextPart
@@ -58,12 +58,12 @@ async def engine(store: Store, clock: FakeClock) -> AsyncGenerator[Engine]:
 
     agent = Agent("Test")
     agent.on_message(handler)
-    async with Engine(agent, store, clock=clock, retention=timedelta(hours=1)) as engine:
+    async with Engine(store, agent, clock=clock, retention=timedelta(hours=1)) as engine:
         yield engine
 
 
 async def send(engine: Engine) -> Any:
-    return await engine.send_message(SendMessageRequest(Message("m-1", Role.USER, (TextPart("go"),))))
+    return await engine.agent("test").send_message(SendMessageRequest(Message("m-1", Role.USER, (TextPart("go"),))))
 
 
 async def minutes(clock: FakeClock, number: int) -> None:
@@ -72,7 +72,7 @@ async def minutes(clock: FakeClock, number: int) -> None:
 
 
 async def count_tasks(store: Store) -> int:
-    return (await store.tasks.list(ANYBODY.owner, TaskFilter())).total
+    return (await store.tasks.list(ANONYMOUS_CALLER.owner, TaskFilter())).total
 
 
 async def test_a_clock_that_is_wrong_for_a_while_deletes_nothing() -> None:

@@ -182,7 +182,7 @@ async def test_a_webhook_given_with_a_message_hears_everything_that_the_run_says
 
     inbox = Inbox()
     async with bounded(agent_of(handler), sender=inbox) as client:
-        task = await client.engine.send_message(sending(client.message("go"), PushConfig("https://hook.example")))
+        task = await client.agent.send_message(sending(client.message("go"), PushConfig("https://hook.example")))
         assert isinstance(task, Task)
         await inbox.until(lambda: inbox.told[-1:] == ["completed"])
     assert inbox.told == ["working", "working", "one ", "two", "completed"]
@@ -207,7 +207,7 @@ async def test_a_webhook_registered_later_hears_what_comes_from_then_on() -> Non
             if isinstance(event, ArtifactUpdate):
                 break
         request = CreatePushConfigRequest(task.id, PushConfig("https://hook.example"))
-        await client.engine.webhooks.create_push_config(request)
+        await client.agent.create_push_config(request)
         go_on.set()
         await inbox.until(lambda: inbox.told[-1:] == ["completed"])
     assert inbox.told == ["after", "completed"]
@@ -247,7 +247,7 @@ async def test_a_webhook_hears_of_a_conversation_that_goes_on_after_a_restart() 
 
     inbox = Inbox()
     async with bounded(agent_of(handler), sender=inbox) as client:
-        task = await client.engine.send_message(sending(client.message("go"), PushConfig("https://hook.example")))
+        task = await client.agent.send_message(sending(client.message("go"), PushConfig("https://hook.example")))
         assert isinstance(task, Task)
         await inbox.until(lambda: inbox.told == ["working", "input-required"])
         await client.stop()
@@ -262,7 +262,7 @@ async def test_a_webhook_hears_of_a_waiting_task_that_is_canceled() -> None:
 
     inbox = Inbox()
     async with bounded(agent_of(handler), sender=inbox) as client:
-        task = await client.engine.send_message(sending(client.message("go"), PushConfig("https://hook.example")))
+        task = await client.agent.send_message(sending(client.message("go"), PushConfig("https://hook.example")))
         assert isinstance(task, Task)
         await inbox.until(lambda: inbox.told == ["working", "input-required"])
         assert client.deliveries is not None
@@ -282,7 +282,7 @@ async def test_a_webhook_hears_of_a_run_that_is_begun_again_after_a_crash() -> N
     inbox = Inbox()
     async with bounded(agent_of(handler), sender=inbox) as client:
         config = SendConfiguration(push_config=PushConfig("https://hook.example"), return_immediately=True)
-        await client.engine.send_message(SendMessageRequest(client.message("go"), config))
+        await client.agent.send_message(SendMessageRequest(client.message("go"), config))
         await begun.wait()
         await inbox.until(lambda: inbox.told == ["working"])
         begun.clear()
@@ -308,7 +308,7 @@ async def test_a_webhook_given_with_a_word_to_a_task_at_work_is_told_of_the_rest
         task = await client.start("go")
         await heard.wait()
         request = sending(client.message("hurry", task=task), PushConfig("https://hook.example"))
-        follow_up = asyncio.create_task(client.engine.send_message(request))
+        follow_up = asyncio.create_task(client.agent.send_message(request))
         while not await client.store.outbox.configs(TaskKey(Owner("", ""), task.id)):
             await asyncio.sleep(0)
         go_on.set()
@@ -325,9 +325,9 @@ async def test_a_message_that_is_repeated_brings_the_webhook_that_a_crash_lost()
     inbox = Inbox()
     async with bounded(agent_of(handler), sender=inbox) as client:
         message = client.message("go")
-        await client.engine.send_message(sending(message, None))
+        await client.agent.send_message(sending(message, None))
         for _ in range(2):
-            await client.engine.send_message(sending(message, PushConfig("https://hook.example")))
+            await client.agent.send_message(sending(message, PushConfig("https://hook.example")))
             await inbox.until(lambda: inbox.told[-1:] == ["completed"])
     assert inbox.told == ["working", "done", "completed"]
 
@@ -383,7 +383,7 @@ async def test_a_webhook_is_called_although_its_caller_went_away_while_it_was_st
         task = await client.start("go")
         store.method = "put_push_config"
         request = CreatePushConfigRequest(task.id, PushConfig("https://hook.example"))
-        await go_away(client.engine.webhooks.create_push_config(request), store)
+        await go_away(client.agent.create_push_config(request), store)
         go_on.set()
         await inbox.until(lambda: inbox.told[-2:] == ["done", "completed"])
 
@@ -394,7 +394,7 @@ async def test_a_webhook_hears_of_a_run_whose_caller_went_away_as_it_began() -> 
 
     store, inbox = Slow(), Inbox()
     async with bounded(agent_of(handler), sender=inbox, store=store) as client:
-        task = await client.engine.send_message(sending(client.message("go"), PushConfig("https://hook.example")))
+        task = await client.agent.send_message(sending(client.message("go"), PushConfig("https://hook.example")))
         assert isinstance(task, Task)
         await inbox.until(lambda: inbox.told == ["working", "input-required"])
         store.method = "push_configs"
@@ -436,11 +436,11 @@ async def test_a_webhook_that_hangs_delays_neither_the_agent_nor_other_webhooks(
     inbox.gates["https://slow.example"] = asyncio.Event()
     async with bounded(agent_of(handler), sender=inbox) as client:
         message = client.message("go")
-        task = await client.engine.send_message(sending(message, PushConfig("https://slow.example", id="slow")))
+        task = await client.agent.send_message(sending(message, PushConfig("https://slow.example", id="slow")))
         assert isinstance(task, Task)
         assert task.status.state is TaskState.COMPLETED
         request = sending(message, PushConfig("https://quick.example", id="quick"))
-        await client.engine.send_message(request)
+        await client.agent.send_message(request)
         await inbox.until(lambda: inbox.told == ["working", "one ", "two", "completed"])
         slow = [notification for notification in inbox.tried if notification.config.id == "slow"]
         assert [notification.seq for notification in slow] == [3]
@@ -507,7 +507,7 @@ async def test_what_was_not_delivered_is_delivered_after_a_restart(tmp_path: Pat
     inbox.failures = deque([None, None, *[DeliveryError("down")] * 99])
     store = SqliteStore(tmp_path / "tasks.db")
     async with bounded(agent_of(handler), sender=inbox, store=store) as client:
-        await client.engine.send_message(sending(client.message("go"), PushConfig("https://hook.example")))
+        await client.agent.send_message(sending(client.message("go"), PushConfig("https://hook.example")))
         await inbox.until(lambda: len(inbox.tried) == 3)
         await client.crash()
         inbox.failures.clear()
@@ -1131,7 +1131,7 @@ async def test_a_conversation_goes_on_although_its_webhooks_cannot_be_looked_up(
 
     store, inbox = Refusing(), Inbox()
     async with bounded(agent_of(handler), sender=inbox, store=store) as client:
-        task = await client.engine.send_message(sending(client.message("go"), PushConfig("https://hook.example")))
+        task = await client.agent.send_message(sending(client.message("go"), PushConfig("https://hook.example")))
         assert isinstance(task, Task)
         store.left = ["push_configs"]
         await client.send("Ada", task=task)
@@ -1146,6 +1146,6 @@ async def test_the_dialect_of_a_webhook_is_that_of_the_request_that_registered_i
     inbox = Inbox()
     async with bounded(agent_of(handler), sender=inbox, caller=Caller(version=Version.V0_2)) as client:
         request = sending(client.message("go"), PushConfig("https://hook.example"))
-        task = await client.engine.send_message(request, client.caller)
+        task = await client.agent.send_message(request, client.caller)
         await inbox.until(lambda: inbox.told[-1:] == [task])
     assert [notification.version for notification in inbox.got] == [Version.V0_2, Version.V0_2]

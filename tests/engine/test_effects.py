@@ -105,9 +105,9 @@ async def test_a_store_that_refuses_twice_lets_one_message_charge_once() -> None
     async with bounded(shop.agent, store=Refusing()) as client:
         for _ in range(2):
             with pytest.raises(UnavailableError):
-                await client.engine.send_message(request())
+                await client.agent.send_message(request())
         assert shop.made == []
-        task = await client.engine.send_message(request())
+        task = await client.agent.send_message(request())
         assert isinstance(task, Task)
         assert task.status.state is TaskState.COMPLETED
         assert len(shop.made) == 1
@@ -148,7 +148,7 @@ async def test_a_repeated_message_gives_its_steps_the_same_key_although_the_firs
         """The key that a new process gives a message of which it has never heard."""
         shop.agent.id = agent
         async with bounded(shop.agent, caller=caller) as client:
-            await client.engine.send_message(sent, caller)
+            await client.agent.send_message(sent, caller)
         return shop.made[-1]
 
     alice, bob = Caller("alice", "acme"), Caller("bob", "acme")
@@ -206,7 +206,7 @@ async def test_a_webhook_that_came_with_a_stream_is_kept_although_its_caller_han
             store.is_holding = True
             message = Message(id, Role.USER, (TextPart("go"),), None, task.id if task else None)
             sent = SendMessageRequest(message, SendConfiguration(push_config=PushConfig(url=f"{hook.url}{id}", id=id)))
-            reading = asyncio.create_task(anext(client.engine.send_streaming_message(sent)))
+            reading = asyncio.create_task(anext(client.agent.send_streaming_message(sent)))
             await until(lambda: store.held)
             reading.cancel()
             await asyncio.wait([reading])

@@ -92,14 +92,14 @@ async def test_nobody_waits_for_a_handler_that_was_left_behind() -> None:
 
     async with bounded(agent_of(stubborn), limits=Limits(cancel_seconds=0.01, runs_at_once=1)) as client:
         request = SendMessageRequest(client.message("go"))
-        sender = asyncio.create_task(client.engine.send_message(request))
-        while not (tasks := (await client.engine.list_tasks(ListTasksRequest())).tasks):
+        sender = asyncio.create_task(client.agent.send_message(request))
+        while not (tasks := (await client.agent.list_tasks(ListTasksRequest())).tasks):
             await asyncio.sleep(0)
         (task,) = tasks
         first, second = await asyncio.gather(client.cancel(task.id), client.cancel(task.id))
         assert first.status.state is TaskState.CANCELED
         assert (await sender, second) == (first, first)
-        streamed = [event async for batch in client.engine.send_streaming_message(request) for _, event in batch]
+        streamed = [event async for batch in client.agent.send_streaming_message(request) for _, event in batch]
         assert streamed[0] == first
         assert client.engine.runs.working == 0  # its place is free for others
         release.set()
@@ -108,7 +108,7 @@ async def test_nobody_waits_for_a_handler_that_was_left_behind() -> None:
 async def test_senders_of_runs_that_never_began_are_told_when_the_engine_stops() -> None:
     async with bounded(agent_of(hang), limits=Limits(runs_at_once=1)) as client:
         senders = [asyncio.create_task(client.send(text)) for text in ("one", "two")]
-        while (await client.engine.list_tasks(ListTasksRequest())).total_size < 2:
+        while (await client.agent.list_tasks(ListTasksRequest())).total_size < 2:
             await asyncio.sleep(0)
         await client.stop()
         for sender in senders:
@@ -149,12 +149,12 @@ async def test_a_retry_after_a_lost_connection_finds_the_task_it_began() -> None
     async with bounded(agent_of(hang)) as client:
         push = SendConfiguration(push_config=PushConfig("https://hook"))
         request = SendMessageRequest(client.message("go"), push)
-        lost = asyncio.create_task(client.engine.send_message(request))
+        lost = asyncio.create_task(client.agent.send_message(request))
         await asyncio.sleep(0)
         lost.cancel()
         again = SendMessageRequest(request.message, SendConfiguration(return_immediately=True))
-        await client.engine.send_message(again)
-        assert (await client.engine.list_tasks(ListTasksRequest())).total_size == 1
+        await client.agent.send_message(again)
+        assert (await client.agent.list_tasks(ListTasksRequest())).total_size == 1
 
 
 async def test_agents_that_share_a_store_do_not_see_each_others_tasks() -> None:
@@ -163,7 +163,8 @@ async def test_agents_that_share_a_store_do_not_see_each_others_tasks() -> None:
 
     store = log_under_test()
     message = Message("same", Role.USER, (TextPart("hi"),))
-    async with Engine(agent_of(handler, id="a"), store) as a, Engine(agent_of(handler, id="b"), store) as b:
+    async with Engine(store, agent_of(handler, id="a"), agent_of(handler, id="b")) as engine:
+        a, b = engine.agent("a"), engine.agent("b")
         mine: Any = await a.send_message(SendMessageRequest(message))
         theirs: Any = await b.send_message(SendMessageRequest(message))
         assert mine.id != theirs.id
@@ -181,14 +182,14 @@ async def test_agents_that_share_a_store_keep_their_contexts_apart() -> None:
         return {"kept": kept, "tasks": [task.id for task in await turn.context.tasks()]}
 
     store = log_under_test()
-    async with Engine(agent_of(handler, id="a"), store) as a, Engine(agent_of(handler, id="b"), store) as b:
+    async with Engine(store, agent_of(handler, id="a"), agent_of(handler, id="b")) as engine:
 
-        async def talk(engine: Engine) -> Any:
-            message = Message(random_id(), Role.USER, (TextPart(engine.program.id),), "c-1")
-            return await engine.send_message(SendMessageRequest(message))
+        async def talk(agent_id: str) -> Any:
+            message = Message(random_id(), Role.USER, (TextPart(agent_id),), "c-1")
+            return await engine.agent(agent_id).send_message(SendMessageRequest(message))
 
-        first, of_b, second = [await talk(engine) for engine in (a, b, a)]
-        assert [await engine.created_in(of_b.id) for engine in (a, b)] == [None, Version.V1_0]
+        first, of_b, second = [await talk(agent_id) for agent_id in "aba"]
+        assert [await engine.agent(agent_id).created_in(of_b.id) for agent_id in "ab"] == [None, Version.V1_0]
     assert [task.artifacts[0].parts[0].data for task in (of_b, second)] == [
         {"kept": ["b"], "tasks": []},
         {"kept": ["a"], "tasks": [first.id]},
@@ -263,7 +264,7 @@ async def test_text_that_cannot_be_written_down_is_refused() -> None:
     async with bounded(agent_of(hang)) as client:
         message = Message("m", Role.USER, (TextPart("\ud800"),))
         with pytest.raises(InvalidParamsError, match="surrogate"):
-            await client.engine.send_message(SendMessageRequest(message))
+            await client.agent.send_message(SendMessageRequest(message))
 
 
 def test_a_handler_that_brings_the_process_down_at_once_is_begun_only_so_often(tmp_path: Path) -> None:
@@ -286,8 +287,8 @@ async def explode(turn):
     os._exit(9)
 
 async def main():
-    async with opened(SqliteStore({str(tmp_path / "x.db")!r})) as log, Engine(agent, log) as engine:
-        task = await engine.send_message(SendMessageRequest(Message("m", Role.USER, (TextPart("go"),))))
+    async with opened(SqliteStore({str(tmp_path / "x.db")!r})) as log, Engine(log, agent) as engine:
+        task = await engine.agent("bomb").send_message(SendMessageRequest(Message("m", Role.USER, (TextPart("go"),))))
         print(task.status.state)
 
 asyncio.run(main())

@@ -176,7 +176,7 @@ async def test_a_list_is_newest_first_and_pages_without_repeating() -> None:
             await client.clock.advance(1)  # pyright: ignore[reportAttributeAccessIssue]
         listed, token = [], None
         while True:
-            page = await client.engine.list_tasks(ListTasksRequest(page_size=2, page_token=token))
+            page = await client.agent.list_tasks(ListTasksRequest(page_size=2, page_token=token))
             listed.extend(task.id for task in page.tasks)
             assert (page.page_size, page.total_size) == (2, 5)
             if not (token := page.next_page_token):
@@ -197,7 +197,7 @@ async def test_a_page_of_large_tasks_is_shorter_and_the_next_goes_on() -> None:
         token: str | None = None
         while token != "":
             request = ListTasksRequest(include_artifacts=True, page_token=token)
-            page = await client.engine.list_tasks(request, client.caller)
+            page = await client.agent.list_tasks(request, client.caller)
             seen.append([task.id for task in page.tasks])
             token = page.next_page_token
             assert page.total_size == 5
@@ -210,7 +210,7 @@ async def test_a_list_shows_artifacts_and_history_only_as_asked() -> None:
     stepper.go_on()
     async with bounded(stepper.agent) as client:
         task = await client.send("go")
-        (plain,) = (await client.engine.list_tasks(ListTasksRequest(history_length=0))).tasks
+        (plain,) = (await client.agent.list_tasks(ListTasksRequest(history_length=0))).tasks
         assert (plain.artifacts, plain.history) == ((), ())
         request = ListTasksRequest(
             include_artifacts=True,
@@ -218,16 +218,16 @@ async def test_a_list_shows_artifacts_and_history_only_as_asked() -> None:
             context_id=task.context_id,
             status_timestamp_after=client.clock.now(),
         )
-        (full,) = (await client.engine.list_tasks(request)).tasks
+        (full,) = (await client.agent.list_tasks(request)).tasks
         assert full == task
-        assert (await client.engine.list_tasks(ListTasksRequest(state=TaskState.FAILED))).tasks == ()
+        assert (await client.agent.list_tasks(ListTasksRequest(state=TaskState.FAILED))).tasks == ()
 
 
 @pytest.mark.parametrize("request_", [ListTasksRequest(page_size=0), ListTasksRequest(page_size=101)])
 async def test_a_page_size_out_of_range_is_refused(request_: ListTasksRequest) -> None:
     async with bounded(Stepper().agent) as client:
         with pytest.raises(InvalidParamsError):
-            await client.engine.list_tasks(request_)
+            await client.agent.list_tasks(request_)
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,7 @@ async def test_a_page_size_out_of_range_is_refused(request_: ListTasksRequest) -
 async def test_a_page_token_that_is_not_ours_is_refused(token: str) -> None:
     async with bounded(Stepper().agent) as client:
         with pytest.raises(InvalidParamsError) as caught:
-            await client.engine.list_tasks(ListTasksRequest(page_token=token))
+            await client.agent.list_tasks(ListTasksRequest(page_token=token))
         assert caught.value.path == "$.pageToken"
 
 
@@ -250,7 +250,7 @@ async def test_a_long_task_gets_a_snapshot_and_reads_the_same() -> None:
         assert stored is not None
         assert stored.snapshot == task
         assert stored.events == ()
-        assert await client.engine.get_task(GetTaskRequest(task.id)) == task
+        assert await client.agent.get_task(GetTaskRequest(task.id)) == task
 
 
 def _key(client: Any, task: Task) -> Any:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from parley import Agent, Turn
-from parley.engine.caller import ANYBODY
+from parley.engine.caller import ANONYMOUS_CALLER
 from parley.engine.limits import Limits
 from parley.protocol.errors import ParleyError, TaskFinishedError, TaskNotCancelableError
 from parley.protocol.events import ArtifactUpdate, StatusUpdate, StepRecorded, TaskEvent
@@ -91,7 +91,7 @@ class EngineLife(RuleBasedStateMachine):
             snapshot_events=5,
             run_attempts=1_000,
         )
-        self.client = Client(agent, self.make_log(), FakeClock(), limits, ANYBODY)
+        self.client = Client(agent, self.make_log(), FakeClock(), limits, ANONYMOUS_CALLER)
         await self.client.restart()
 
     async def play(self, turn: Turn) -> Any:
@@ -133,7 +133,7 @@ class EngineLife(RuleBasedStateMachine):
     def send(self, script: str) -> None:
         async def act() -> None:
             request = SendMessageRequest(self.client.message(script), SendConfiguration(return_immediately=True))
-            task: Any = await self.client.engine.send_message(request)
+            task: Any = await self.client.agent.send_message(request)
             self.scripts[task.id] = script
             self.requests.append((request, task.id))
 
@@ -146,7 +146,7 @@ class EngineLife(RuleBasedStateMachine):
 
         async def act() -> None:
             request, task_id = self.requests[number % len(self.requests)]
-            task: Any = await self.client.engine.send_message(request)
+            task: Any = await self.client.agent.send_message(request)
             assert task.id == task_id
 
         self.runner.run(act())

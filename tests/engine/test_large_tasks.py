@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from parley import Agent, Turn
-from parley.engine.caller import ANYBODY, Caller
+from parley.engine.caller import ANONYMOUS_CALLER, Caller
 from parley.engine.large import encoded
 from parley.protocol.events import ArtifactUpdate, StatusUpdate
 from parley.protocol.messages import DataPart, Message, RawPart, Role, TextPart, UrlPart
@@ -53,13 +53,13 @@ async def test_a_list_reads_no_artifacts_that_it_does_not_show(tmp_path: Path, t
         del task
         gc.collect()
         tracemalloc.start()
-        (listed,) = (await client.engine.list_tasks(ListTasksRequest(), client.caller)).tasks
+        (listed,) = (await client.agent.list_tasks(ListTasksRequest(), client.caller)).tasks
         _, most = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert (listed.artifacts, listed.status.state) == ((), TaskState.INPUT_REQUIRED)
         assert most < MEGABYTE // 4
         request = ListTasksRequest(include_artifacts=True)
-        (whole,) = (await client.engine.list_tasks(request, client.caller)).tasks
+        (whole,) = (await client.agent.list_tasks(request, client.caller)).tasks
         assert len(client.text(whole)) == 2 * MEGABYTE
 
 
@@ -79,7 +79,7 @@ async def test_an_owners_lists_are_made_one_at_a_time_and_those_of_others_beside
     store = Log()
     async with bounded(verbose(), store=store) as client:
         mallory, alice = Caller("mallory"), Caller("alice")
-        lists = [client.engine.list_tasks(ListTasksRequest(), caller) for caller in (*[mallory] * 9, alice)]
+        lists = [client.agent.list_tasks(ListTasksRequest(), caller) for caller in (*[mallory] * 9, alice)]
         await asyncio.gather(*lists)
         assert store.most == 2
 
@@ -100,8 +100,8 @@ async def test_a_large_task_that_many_want_at_once_is_loaded_once(tmp_path: Path
     async with bounded(verbose(), store=store) as client:
         task = await client.send("1 3000000")
         store.loaded = 0
-        subscriptions = [client.engine.subscribe_to_task(SubscribeToTaskRequest(task.id)) for _ in range(20)]
-        reads = [client.engine.get_task(GetTaskRequest(task.id), ANYBODY) for _ in range(20)]
+        subscriptions = [client.agent.subscribe_to_task(SubscribeToTaskRequest(task.id)) for _ in range(20)]
+        reads = [client.agent.get_task(GetTaskRequest(task.id), ANONYMOUS_CALLER) for _ in range(20)]
         *openings, whole = await asyncio.gather(*[anext(batches) for batches in subscriptions], reads[0])
         assert all(opening[0][1] is whole for opening in openings)
         assert store.loaded == 1

@@ -127,8 +127,8 @@ async def test_changes_of_webhooks_are_told() -> None:
     async with bounded(agent_of(echo), caller=ADA, observer=notes) as client:
         config = PushConfig("https://x.example", id="with the message")
         request = Request(client.message("go"), SendConfiguration(push_config=config))
-        task: Any = await client.engine.send_message(request, ADA)
-        hooks = client.engine.webhooks
+        task: Any = await client.agent.send_message(request, ADA)
+        hooks = client.agent
         await hooks.create_push_config(CreatePushConfigRequest(task.id, PushConfig("https://x.example")), ADA)
         await hooks.delete_push_config(DeletePushConfigRequest(task.id, "default"), ADA)
 

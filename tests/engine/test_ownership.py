@@ -7,6 +7,7 @@ import pytest
 from anyio import create_task_group, fail_after, lowlevel
 
 from parley.engine.feed import Feeds
+from parley.engine.following import Follower
 from parley.engine.hints import Hint, HintKind, LocalHints
 from parley.engine.limits import Limits
 from parley.protocol.errors import TaskNotFoundError
@@ -23,9 +24,18 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def events_of_a_life(claims: int) -> list[TaskEvent]:
-    claimed = [TaskClaimed(KEY.task_id, "c", f"worker-{number}") for number in range(claims)]
+    working = StatusUpdate(KEY.task_id, "c", TaskStatus(TaskState.WORKING, timestamp=NOW))
+    claimed = [event for number in range(claims) for event in (TaskClaimed(KEY.task_id, "c", f"w-{number}"), working)]
     ended = StatusUpdate(KEY.task_id, "c", TaskStatus(TaskState.COMPLETED, timestamp=NOW))
     return [TaskCreated(KEY.task_id, "c", TaskStatus(TaskState.SUBMITTED, timestamp=NOW)), *claimed, ended]
+
+
+def follower(feeds: Feeds, after: int = 0) -> Follower:
+    async def start(follower: Follower) -> None:
+        follower.use(KEY, "a")
+        follower.begin(after=after)
+
+    return Follower(feeds, start)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -33,14 +43,14 @@ async def test_a_reader_sees_every_event_once_whichever_worker_wrote_it(seed: in
     """Events of this worker are published; of others there is a hint, perhaps late, or none until the poller looks."""
     chance, log, seen = Random(seed), MemoryStore(), list[list[int]]()
     feeds = Feeds(log, Limits(events_in_memory=2, page_events=3))
-    events = events_of_a_life(30)
+    events = events_of_a_life(15)
 
     async def read() -> None:
-        seen.append([seq async for batch in feeds.follow(KEY, after=0) for seq, _ in batch])
+        seen.append([seq async for batch in follower(feeds) for seq, _ in batch])
 
     with fail_after(5):
         async with create_task_group() as readers:
-            kept = feeds.use(KEY)
+            kept = feeds.use(KEY, "a")
             seq = 0
             while seq < len(events):
                 some = tuple(events[seq : seq + chance.randint(1, 3)])
@@ -63,7 +73,7 @@ async def test_a_reader_sees_every_event_once_whichever_worker_wrote_it(seed: in
             while kept.users > 1:  # by readers
                 await feeds.poll(lambda key: False)
                 await lowlevel.checkpoint()
-    whole = list(range(1, len(events) + 1))
+    whole = [seq for seq, event in enumerate(events, 1) if isinstance(event, StatusUpdate)]
     assert all(one == whole for one in seen)
 
 
@@ -78,7 +88,7 @@ async def test_a_reader_of_a_task_that_another_worker_deleted_is_told() -> None:
 
     async def read() -> None:
         with pytest.raises(TaskNotFoundError):
-            async for _ in feeds.follow(KEY, after=1):
+            async for _ in follower(feeds, after=1):
                 pass
 
     with fail_after(5):

@@ -150,7 +150,7 @@ async def test_a_caller_of_0_1_names_its_tasks_and_reopens_them() -> None:
         for text in ("one", "two"):
             message = Message("", Role.USER, (TextPart(text),), "session", "my-task")
             request = SendMessageRequest(message, caller_names_task=True)
-            task = await client.engine.send_message(request, client.caller)
+            task = await client.agent.send_message(request, client.caller)
             assert isinstance(task, Task)
             assert (task.id, task.context_id, client.text(task)) == ("my-task", "session", text)
 
@@ -162,7 +162,7 @@ async def test_two_messages_that_begin_the_same_task_of_0_1_at_once_make_one_run
     async with bounded(gate.agent) as client:
         messages = [Message("", Role.USER, (TextPart(text),), None, "mine") for text in ("one", "two")]
         sends = [
-            asyncio.create_task(client.engine.send_message(SendMessageRequest(message, caller_names_task=True)))
+            asyncio.create_task(client.agent.send_message(SendMessageRequest(message, caller_names_task=True)))
             for message in messages
         ]
         await gate.begun.wait()
@@ -230,9 +230,9 @@ async def test_of_two_answers_at_once_one_goes_on_with_the_task_and_the_other_jo
 async def test_an_answer_with_a_webhook_too_many_is_refused_and_changes_nothing() -> None:
     async with bounded(asking(), limits=Limits(push_configs_per_task=1)) as client:
         push = [SendConfiguration(push_config=PushConfig("https://hook", id=name)) for name in ("one", "two")]
-        asked: Any = await client.engine.send_message(SendMessageRequest(client.message("100 USD"), push[0]))
+        asked: Any = await client.agent.send_message(SendMessageRequest(client.message("100 USD"), push[0]))
         with pytest.raises(InvalidParamsError, match="1 webhooks"):
-            await client.engine.send_message(SendMessageRequest(client.message("EUR", task=asked), push[1]))
+            await client.agent.send_message(SendMessageRequest(client.message("EUR", task=asked), push[1]))
         assert await client.get(asked) == asked
         assert client.text(await client.send("EUR", task=asked)) == "100 USD in EUR"
 
@@ -248,19 +248,19 @@ async def test_unknown_and_foreign_tasks_look_the_same() -> None:
                     await attempt
             with pytest.raises(TaskNotFoundError):
                 await anext(caller.follow(task_id))
-        page = await client.engine.list_tasks(ListTasksRequest(), stranger.caller)
+        page = await client.agent.list_tasks(ListTasksRequest(), stranger.caller)
         assert page.total_size == 0
 
 
 async def test_a_context_is_kept_and_must_fit_the_task() -> None:
     async with bounded(asking()) as client:
         message = structs.replace(client.message("hi"), context_id="mine")
-        task = await client.engine.send_message(SendMessageRequest(message))
+        task = await client.agent.send_message(SendMessageRequest(message))
         assert isinstance(task, Task)
         assert task.context_id == "mine"
         wrong = structs.replace(client.message("hi", task=task), context_id="another")
         with pytest.raises(InvalidParamsError) as caught:
-            await client.engine.send_message(SendMessageRequest(wrong))
+            await client.agent.send_message(SendMessageRequest(wrong))
         assert caught.value.path == "$.message.contextId"
 
 
@@ -268,14 +268,14 @@ async def test_the_same_message_again_gets_the_same_task_and_no_second_run() -> 
     gate = Gate()
     async with bounded(gate.agent) as client:
         request = SendMessageRequest(client.message("once"))
-        sends = [asyncio.create_task(client.engine.send_message(request)) for _ in range(3)]
-        sent_by_another: Any = asyncio.create_task(client.engine.send_message(request, Caller("bob")))
+        sends = [asyncio.create_task(client.agent.send_message(request)) for _ in range(3)]
+        sent_by_another: Any = asyncio.create_task(client.agent.send_message(request, Caller("bob")))
         await gate.begun.wait()
         gate.open.set()
         tasks = await asyncio.gather(*sends)
         assert (await sent_by_another).id not in {task.id for task in tasks if isinstance(task, Task)}
-        later = await client.engine.send_message(request)
-        streamed = [event async for batch in client.engine.send_streaming_message(request) for _, event in batch]
+        later = await client.agent.send_message(request)
+        streamed = [event async for batch in client.agent.send_streaming_message(request) for _, event in batch]
 
     assert gate.runs == 2
     assert tasks == [later, later, later]
@@ -288,16 +288,16 @@ async def test_a_repeat_survives_a_restart_but_not_the_window() -> None:
     clock = FakeClock()
     async with bounded(echo(), clock=clock, limits=Limits(idempotency_seconds=30)) as client:
         request = SendMessageRequest(client.message("once"))
-        task: Any = await client.engine.send_message(request)
+        task: Any = await client.agent.send_message(request)
         await client.crash()
         await client.restart()
-        assert await client.engine.send_message(request) == task
+        assert await client.agent.send_message(request) == task
         await clock.advance(31)
-        again: Any = await client.engine.send_message(request)
+        again: Any = await client.agent.send_message(request)
         await clock.advance(29)
-        assert await client.engine.send_message(request) == again
+        assert await client.agent.send_message(request) == again
         await clock.advance(2)  # after the window of a message that this process has taken in
-        last: Any = await client.engine.send_message(request)
+        last: Any = await client.agent.send_message(request)
         assert len({task.id, again.id, last.id}) == 3
 
 
@@ -307,22 +307,22 @@ async def test_a_clock_that_is_set_does_not_end_the_window(jump: int) -> None:
     clock = FakeClock()
     async with bounded(echo(), clock=clock) as client:
         before, meanwhile = (SendMessageRequest(client.message("once")) for _ in range(2))
-        sent = await client.engine.send_message(before)
+        sent = await client.agent.send_message(before)
         clock.jump(jump)
-        assert await client.engine.send_message(before) == sent
-        sent_meanwhile = await client.engine.send_message(meanwhile)
+        assert await client.agent.send_message(before) == sent
+        sent_meanwhile = await client.agent.send_message(meanwhile)
         clock.jump(-jump)
         await clock.advance(8 * 60)
-        assert await client.engine.send_message(before) == sent
-        assert await client.engine.send_message(meanwhile) == sent_meanwhile
+        assert await client.agent.send_message(before) == sent
+        assert await client.agent.send_message(meanwhile) == sent_meanwhile
 
 
 async def test_the_same_id_with_other_content_is_another_message() -> None:
     async with bounded(echo()) as client:
         message = client.message("one")
-        first = await client.engine.send_message(SendMessageRequest(message))
+        first = await client.agent.send_message(SendMessageRequest(message))
         other = structs.replace(message, parts=(TextPart("two"),))
-        second = await client.engine.send_message(SendMessageRequest(other))
+        second = await client.agent.send_message(SendMessageRequest(other))
     assert client.text(second) == "two"  # pyright: ignore[reportArgumentType]
     assert first != second
 
@@ -330,7 +330,7 @@ async def test_the_same_id_with_other_content_is_another_message() -> None:
 async def test_idempotency_can_be_turned_off() -> None:
     async with bounded(echo(), limits=Limits(idempotency_seconds=0)) as client:
         request = SendMessageRequest(client.message("twice"))
-        assert await client.engine.send_message(request) != await client.engine.send_message(request)
+        assert await client.agent.send_message(request) != await client.agent.send_message(request)
 
 
 async def test_a_message_to_a_task_at_work_joins_its_history() -> None:
@@ -355,8 +355,8 @@ async def test_history_is_cut_to_what_was_asked_for() -> None:
     async with bounded(asking()) as client:
         asked = await client.send("100 USD")
         request = SendMessageRequest(client.message("EUR", task=asked), SendConfiguration(history_length=1))
-        task = await client.engine.send_message(request)
-        without = await client.engine.get_task(GetTaskRequest(asked.id, history_length=0))
+        task = await client.agent.send_message(request)
+        without = await client.agent.get_task(GetTaskRequest(asked.id, history_length=0))
     assert isinstance(task, Task)
     assert [message.text for message in task.history] == ["EUR"]
     assert without.history == ()
@@ -381,7 +381,7 @@ async def test_too_many_sends_are_refused_before_anything_is_made_of_them() -> N
         gate.open.set()
         for task in (first, second):
             assert client.text(await client.finished(task)) == "through"
-        assert (await client.engine.list_tasks(ListTasksRequest())).total_size == 2
+        assert (await client.agent.list_tasks(ListTasksRequest())).total_size == 2
 
 
 async def test_what_the_card_does_not_list_is_refused() -> None:
@@ -409,11 +409,11 @@ async def test_an_agent_that_replies_directly_keeps_no_task_and_repeats_itself()
 
     async with bounded(agent) as client:
         request = SendMessageRequest(client.message("?"))
-        reply = await client.engine.send_message(request)
-        streamed = [event async for batch in client.engine.send_streaming_message(request) for _, event in batch]
+        reply = await client.agent.send_message(request)
+        streamed = [event async for batch in client.agent.send_streaming_message(request) for _, event in batch]
         with pytest.raises(TaskNotFoundError):
             await client.send("?", task="t")
-        assert (await client.engine.list_tasks(ListTasksRequest())).total_size == 0
+        assert (await client.agent.list_tasks(ListTasksRequest())).total_size == 0
 
     assert isinstance(reply, Message)
     assert (reply.text, reply.role, asked) == ("yes\nno", Role.AGENT, ["?"])
@@ -436,7 +436,7 @@ async def test_a_direct_reply_that_fails_says_nothing_of_why() -> None:
 
 async def test_a_stopping_engine_takes_nothing_in() -> None:
     async with bounded(echo()) as client:
-        engine = client.engine
+        engine = client.agent
         await client.stop()
         with pytest.raises(UnavailableError):
             await engine.send_message(SendMessageRequest(client.message("late")))

@@ -12,6 +12,7 @@ from parley import Agent, Turn
 from parley.engine.caller import Caller
 from parley.engine.engine import Engine
 from parley.engine.limits import Limits
+from parley.engine.operations import AgentOperations
 from parley.protocol.errors import InvalidParamsError, TaskNotFoundError, UnavailableError
 from parley.protocol.events import ArtifactUpdate, StatusUpdate
 from parley.protocol.messages import Message, Role, TextPart
@@ -55,10 +56,10 @@ async def collect(batches: Any) -> list[Any]:
     return [batch async for batch in batches]
 
 
-# --- one store, several engines ---------------------------------------------------------------------------------------
+# --- one store, several agents ----------------------------------------------------------------------------------------
 
 
-async def test_engines_share_an_opened_store_and_take_up_only_their_own_tasks(tmp_path: Path) -> None:
+async def test_an_engine_continues_the_tasks_of_its_own_agents_and_of_one_that_is_added_later(tmp_path: Path) -> None:
     begun = {name: asyncio.Event() for name in "ab"}
 
     async def hang(turn: Turn) -> None:
@@ -68,26 +69,25 @@ async def test_engines_share_an_opened_store_and_take_up_only_their_own_tasks(tm
     later = SendConfiguration(return_immediately=True)
     with fail_after(5):
         async with opened(SqliteStore(tmp_path / "tasks.db")) as store:
-            engines = [Engine(agent_of(hang, id=name), store, drain_seconds=0) for name in "ab"]
-            async with engines[0] as a, engines[1] as b:
-                mine: Any = await a.send_message(SendMessageRequest(message("a"), later))
-                theirs: Any = await b.send_message(SendMessageRequest(message("b"), later))
+            async with Engine(store, *(agent_of(hang, id=name) for name in "ab"), drain_seconds=0) as engine:
+                mine: Any = await engine.agent("a").send_message(SendMessageRequest(message("a"), later))
+                theirs: Any = await engine.agent("b").send_message(SendMessageRequest(message("b"), later))
                 await begun["a"].wait()
                 await begun["b"].wait()
-            async with Engine(agent_of(echo, id="a"), store) as a:
-                assert text_of(await finished(a, mine.id)) == "a"
+            async with Engine(store, agent_of(echo, id="a")) as engine:
+                assert text_of(await finished(engine.agent("a"), mine.id)) == "a"
                 with pytest.raises(TaskNotFoundError):
-                    await a.get_task(GetTaskRequest(theirs.id))
+                    await engine.agent("a").get_task(GetTaskRequest(theirs.id))
                 head = await store.tasks.head(TaskKey(Caller().owner, theirs.id))
                 assert head is not None
                 assert head.state is TaskState.WORKING
-                async with Engine(agent_of(echo, id="b"), store) as b:
-                    assert text_of(await finished(b, theirs.id)) == "b"
+                engine.add(agent_of(echo, id="b"))
+                assert text_of(await finished(engine.agent("b"), theirs.id)) == "b"
 
 
-async def finished(engine: Engine, task_id: str) -> Task:
-    await collect(engine.subscribe_to_task(SubscribeToTaskRequest(task_id), after=0))
-    return await engine.get_task(GetTaskRequest(task_id))
+async def finished(agent: AgentOperations, task_id: str) -> Task:
+    await collect(agent.subscribe_to_task(SubscribeToTaskRequest(task_id), after=0))
+    return await agent.get_task(GetTaskRequest(task_id))
 
 
 def text_of(task: Task) -> str:
@@ -97,8 +97,8 @@ def text_of(task: Task) -> str:
 async def test_a_store_stays_open_when_an_engine_has_ended(tmp_path: Path) -> None:
     with fail_after(5):
         async with opened(SqliteStore(tmp_path / "tasks.db")) as store:
-            async with Engine(agent_of(echo), store) as engine:
-                task: Any = await engine.send_message(SendMessageRequest(message()))
+            async with Engine(store, agent_of(echo)) as engine:
+                task: Any = await engine.agent("test").send_message(SendMessageRequest(message()))
             assert await store.tasks.head(TaskKey(Caller().owner, task.id)) is not None
         with pytest.raises(StoreUnavailableError, match="not open"):
             await store.tasks.head(TaskKey(Caller().owner, task.id))
@@ -109,7 +109,7 @@ async def test_a_store_stays_open_when_an_engine_has_ended(tmp_path: Path) -> No
 
 async def test_a_quick_answer_is_one_batch() -> None:
     async with bounded(agent_of(echo)) as client:
-        (batch,) = await collect(client.engine.send_streaming_message(SendMessageRequest(message())))
+        (batch,) = await collect(client.agent.send_streaming_message(SendMessageRequest(message())))
 
     assert [(seq, type(event)) for seq, event in batch] == [
         (2, Task),
@@ -130,7 +130,7 @@ async def test_events_come_at_once_and_none_is_kept_back_for_a_larger_batch() ->
         yield "3"
 
     async with bounded(agent_of(handler)) as client:
-        batches = client.engine.send_streaming_message(SendMessageRequest(message()))
+        batches = client.agent.send_streaming_message(SendMessageRequest(message()))
         seen: list[int] = []
         while len(seen) < 4:
             seen += [seq for seq, _ in await anext(batches)]
@@ -148,7 +148,7 @@ async def test_a_batch_ends_with_the_event_that_ends_the_stream() -> None:
         return (await turn.ask("?")).text
 
     async with bounded(agent_of(handler)) as client:
-        batches = client.engine.send_streaming_message(SendMessageRequest(message()))
+        batches = client.agent.send_streaming_message(SendMessageRequest(message()))
         (_, task), *_ = await anext(batches)
         assert isinstance(task, Task)
         gate.set()
@@ -156,7 +156,7 @@ async def test_a_batch_ends_with_the_event_that_ends_the_stream() -> None:
             await asyncio.sleep(0)
         await client.send("answer", task=task)
         (rest,) = await collect(batches)
-        whole = await collect(client.engine.subscribe_to_task(SubscribeToTaskRequest(task.id), after=0))
+        whole = await collect(client.agent.subscribe_to_task(SubscribeToTaskRequest(task.id), after=0))
 
     assert [(seq, event.status.state) for seq, event in rest] == [(4, TaskState.INPUT_REQUIRED)]
     assert [seq for batch in whole for seq, _ in batch] == [3, 4, 6, 7, 8]
@@ -165,8 +165,8 @@ async def test_a_batch_ends_with_the_event_that_ends_the_stream() -> None:
 async def test_a_direct_reply_is_one_batch_of_one() -> None:
     async with bounded(agent_of(echo, replies_directly=True)) as client:
         request = SendMessageRequest(message())
-        reply = await client.engine.send_message(request)
-        assert await collect(client.engine.send_streaming_message(request)) == [[(0, reply)]]
+        reply = await client.agent.send_message(request)
+        assert await collect(client.agent.send_streaming_message(request)) == [[(0, reply)]]
 
 
 # --- a send whose stream broke ----------------------------------------------------------------------------------------
@@ -183,21 +183,21 @@ async def test_a_repeated_send_goes_on_exactly_after_a_number() -> None:
 
     async with bounded(agent_of(handler)) as client:
         request = SendMessageRequest(message())
-        broken = client.engine.send_streaming_message(request)
+        broken = client.agent.send_streaming_message(request)
         seen: list[Any] = []
         while len(seen) < 3:
             seen += await anext(broken)
         await broken.aclose()
-        live = asyncio.create_task(collect(client.engine.send_streaming_message(request, after=seen[-1][0])))
+        live = asyncio.create_task(collect(client.agent.send_streaming_message(request, after=seen[-1][0])))
         await asyncio.sleep(0)
         gate.set()
         numbered = seen + [pair for batch in await live for pair in batch]
         assert [seq for seq, _ in numbered] == [2, 3, 4, 5, 6]
         for place, (seq, _) in enumerate(numbered):
-            batches = await collect(client.engine.send_streaming_message(request, after=seq))
+            batches = await collect(client.agent.send_streaming_message(request, after=seq))
             assert [pair for batch in batches for pair in batch] == numbered[place + 1 :]
         with pytest.raises(InvalidParamsError, match="none with number 7"):
-            await collect(client.engine.send_streaming_message(request, after=7))
+            await collect(client.agent.send_streaming_message(request, after=7))
 
 
 async def test_a_repeated_send_does_not_wait_after_a_question() -> None:
@@ -206,14 +206,14 @@ async def test_a_repeated_send_does_not_wait_after_a_question() -> None:
 
     async with bounded(agent_of(handler)) as client:
         request = SendMessageRequest(message())
-        (batch,) = await collect(client.engine.send_streaming_message(request))
+        (batch,) = await collect(client.agent.send_streaming_message(request))
         assert batch[-1][1].status.state is TaskState.INPUT_REQUIRED
-        assert await collect(client.engine.send_streaming_message(request, after=batch[-1][0])) == []
+        assert await collect(client.agent.send_streaming_message(request, after=batch[-1][0])) == []
 
 
 async def test_a_number_means_nothing_for_a_message_that_was_not_sent_before() -> None:
     async with bounded(agent_of(echo)) as client:
-        (batch,) = await collect(client.engine.send_streaming_message(SendMessageRequest(message()), after=4))
+        (batch,) = await collect(client.agent.send_streaming_message(SendMessageRequest(message()), after=4))
         assert [seq for seq, _ in batch] == [2, 3, 4, 5]
 
 
@@ -223,7 +223,7 @@ async def test_a_number_means_nothing_for_a_message_that_was_not_sent_before() -
 async def test_a_task_knows_the_dialect_it_was_created_in() -> None:
     async with bounded(agent_of(echo), caller=Caller("ada", version=Version.V0_2)) as client:
         task = await client.send("go")
-        engine = client.engine
+        engine = client.agent
         assert await engine.created_in(task.id, Caller("ada")) is Version.V0_2
         assert await engine.created_in(task.id, Caller("bob")) is None
         assert await engine.created_in("none", Caller("ada")) is None
@@ -245,15 +245,17 @@ async def test_draining_lets_runs_finish_refuses_new_ones_and_cuts_readers_off_a
 
     with fail_after(5):
         store = log_under_test()
-        async with Engine(agent_of(handler), store) as engine:
-            asked: Any = await engine.send_message(SendMessageRequest(message("ask", "m-2")))
-            reader = asyncio.create_task(collect(engine.subscribe_to_task(SubscribeToTaskRequest(asked.id))))
-            sender = asyncio.create_task(engine.send_message(SendMessageRequest(message())))
+        async with Engine(store, agent_of(handler)) as engine:
+            asked: Any = await engine.agent("test").send_message(SendMessageRequest(message("ask", "m-2")))
+            reader = asyncio.create_task(
+                collect(engine.agent("test").subscribe_to_task(SubscribeToTaskRequest(asked.id)))
+            )
+            sender = asyncio.create_task(engine.agent("test").send_message(SendMessageRequest(message())))
             await begun.wait()
             draining = [asyncio.create_task(engine.drain()) for _ in range(2)]
             await asyncio.sleep(0)
             with pytest.raises(UnavailableError, match="restarting"):
-                await engine.send_message(SendMessageRequest(message("another", "m-3")))
+                await engine.agent("test").send_message(SendMessageRequest(message("another", "m-3")))
             assert engine.runs.working == 1
             assert not reader.done()
             gate.set()
@@ -262,8 +264,8 @@ async def test_draining_lets_runs_finish_refuses_new_ones_and_cuts_readers_off_a
             assert task.status.state is TaskState.COMPLETED
             with pytest.raises(UnavailableError, match="subscribe again"):
                 await reader
-            assert await engine.get_task(GetTaskRequest(task.id)) == task
-            late = engine.subscribe_to_task(SubscribeToTaskRequest(asked.id))
+            assert await engine.agent("test").get_task(GetTaskRequest(task.id)) == task
+            late = engine.agent("test").subscribe_to_task(SubscribeToTaskRequest(asked.id))
             assert await anext(late) == [(4, asked)]
             with pytest.raises(UnavailableError, match="subscribe again"):
                 await anext(late)
@@ -291,18 +293,18 @@ async def test_what_a_drain_cut_off_is_taken_up_by_the_next_engine(seconds: floa
 
     with fail_after(5):
         store = log_under_test()
-        async with Engine(agent_of(hang), store, limits=limits, drain_seconds=0) as engine:
-            sender = asyncio.create_task(engine.send_message(SendMessageRequest(message())))
+        async with Engine(store, agent_of(hang), limits=limits, drain_seconds=0) as engine:
+            sender = asyncio.create_task(engine.agent("test").send_message(SendMessageRequest(message())))
             await begun.wait()
             await engine.drain()
             with pytest.raises(UnavailableError) as cut:
                 await sender
         assert cut.value.message == text
-        async with Engine(agent_of(echo), store, limits=limits) as engine:
-            page = await engine.list_tasks(ListTasksRequest())
+        async with Engine(store, agent_of(echo), limits=limits) as engine:
+            page = await engine.agent("test").list_tasks(ListTasksRequest())
             assert cut.value.details == {"taskId": page.tasks[0].id}
-            assert text_of(await finished(engine, page.tasks[0].id)) == "go"
-            again: Any = await engine.send_message(SendMessageRequest(message()))
+            assert text_of(await finished(engine.agent("test"), page.tasks[0].id)) == "go"
+            again: Any = await engine.agent("test").send_message(SendMessageRequest(message()))
             assert (again.id == page.tasks[0].id) is (seconds > 0)
 
 
@@ -336,17 +338,17 @@ async def test_a_store_that_cannot_be_read_makes_the_agent_unavailable(caplog: p
     async with bounded(agent_of(echo), store=store) as client:
         task = await client.send("go")
         store.is_broken = True
-        engine, hooks = client.engine, client.engine.webhooks
+        agent = client.agent
         for work in (
-            engine.send_message(SendMessageRequest(message())),
-            collect(engine.send_streaming_message(SendMessageRequest(message()))),
-            engine.get_task(GetTaskRequest(task.id)),
-            engine.list_tasks(ListTasksRequest()),
-            engine.cancel_task(CancelTaskRequest(task.id)),
-            collect(engine.subscribe_to_task(SubscribeToTaskRequest(task.id))),
-            engine.created_in(task.id),
-            hooks.create_push_config(CreatePushConfigRequest(task.id, PushConfig("https://x.example"))),
-            hooks.list_push_configs(ListPushConfigsRequest(task.id)),
+            agent.send_message(SendMessageRequest(message())),
+            collect(agent.send_streaming_message(SendMessageRequest(message()))),
+            agent.get_task(GetTaskRequest(task.id)),
+            agent.list_tasks(ListTasksRequest()),
+            agent.cancel_task(CancelTaskRequest(task.id)),
+            collect(agent.subscribe_to_task(SubscribeToTaskRequest(task.id))),
+            agent.created_in(task.id),
+            agent.create_push_config(CreatePushConfigRequest(task.id, PushConfig("https://x.example"))),
+            agent.list_push_configs(ListPushConfigsRequest(task.id)),
         ):
             caplog.clear()
             with caplog.at_level(logging.ERROR), pytest.raises(UnavailableError) as refusal:
@@ -371,9 +373,7 @@ async def test_a_webhook_for_a_task_that_was_just_deleted_finds_no_task() -> Non
     async with bounded(agent_of(echo), store=Forgetful()) as client:
         task = await client.send("go")
         with pytest.raises(TaskNotFoundError):
-            await client.engine.webhooks.create_push_config(
-                CreatePushConfigRequest(task.id, PushConfig("https://x.example"))
-            )
+            await client.agent.create_push_config(CreatePushConfigRequest(task.id, PushConfig("https://x.example")))
 
 
 async def test_a_reader_that_is_far_behind_gets_pages_of_the_store() -> None:
@@ -383,5 +383,5 @@ async def test_a_reader_that_is_far_behind_gets_pages_of_the_store() -> None:
 
     async with bounded(agent_of(handler), limits=Limits(events_in_memory=2, page_events=4)) as client:
         task = await client.send("go")
-        batches = await collect(client.engine.subscribe_to_task(SubscribeToTaskRequest(task.id), after=0))
+        batches = await collect(client.agent.subscribe_to_task(SubscribeToTaskRequest(task.id), after=0))
         assert [[seq for seq, _ in batch] for batch in batches] == [[3, 4], [5, 6, 7, 8], [9, 10, 11, 12], [13, 14]]

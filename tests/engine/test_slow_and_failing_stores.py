@@ -190,8 +190,8 @@ async def test_draining_waits_for_what_is_still_being_written() -> None:
     store = SlowLog()
     store.is_holding = True
     with fail_after(5):
-        async with Engine(agent_of(echo), store) as engine:
-            sender = asyncio.create_task(engine.send_message(SendMessageRequest(message())))
+        async with Engine(store, agent_of(echo)) as engine:
+            sender = asyncio.create_task(engine.agent("test").send_message(SendMessageRequest(message())))
             await until(lambda: store.held)
             draining = asyncio.create_task(engine.drain())
             for _ in range(5):
@@ -211,8 +211,8 @@ async def test_a_clean_stop_while_a_task_is_created_names_no_task_to_its_sender_
     store = SlowLog()
     store.is_holding = True
     with fail_after(5):
-        async with Engine(agent_of(hang), store, drain_seconds=0) as engine:
-            sender = asyncio.create_task(engine.send_message(SendMessageRequest(message())))
+        async with Engine(store, agent_of(hang), drain_seconds=0) as engine:
+            sender = asyncio.create_task(engine.agent("test").send_message(SendMessageRequest(message())))
             await until(lambda: store.held)
             draining = asyncio.create_task(engine.drain())
             with pytest.raises(UnavailableError) as cut:
@@ -236,10 +236,10 @@ async def test_a_repeated_stream_joins_a_task_at_work() -> None:
 
     async with bounded(agent_of(handler)) as client:
         request = SendMessageRequest(message())
-        task: Any = await client.engine.send_message(SendMessageRequest(message(), NO_WAITING))
+        task: Any = await client.agent.send_message(SendMessageRequest(message(), NO_WAITING))
         while client.text(await client.get(task.id)) != "1":
             await asyncio.sleep(0)
-        again = client.engine.send_streaming_message(request)
+        again = client.agent.send_streaming_message(request)
         ((seq, seen),) = await anext(again)
         assert (seq, client.text(seen)) == (4, "1")  # pyright: ignore[reportArgumentType]
         gate.set()
@@ -264,7 +264,7 @@ async def test_a_task_that_changes_while_it_is_canceled_is_looked_at_again() -> 
     store = Contested()
     async with bounded(agent_of(handler), store=store) as client:
         task = await client.send("go")
-        canceled = await client.engine.cancel_task(CancelTaskRequest(task.id))
+        canceled = await client.agent.cancel_task(CancelTaskRequest(task.id))
         assert (canceled.status.state, store.conflicts) == (TaskState.CANCELED, 1)
 
 
@@ -350,7 +350,7 @@ async def test_a_task_that_cannot_be_recovered_now_is_failed_when_the_store_is_b
         store.is_broken = True
         with caplog.at_level(logging.WARNING):
             await client.restart()
-            while "could not be forgotten" not in caplog.text:
+            while "could not be deleted" not in caplog.text:
                 await clock.advance(60)  # maintenance comes round, too, and cannot work either
         assert "not recovered now" in caplog.text
         store.is_broken = False
@@ -373,7 +373,7 @@ async def test_a_reader_that_comes_after_a_refused_write_hears_of_the_end() -> N
     async with bounded(agent_of(handler), store=store, clock=clock) as client:
         task = await client.start("go")
         await begun.wait()
-        cut_off = client.engine.subscribe_to_task(SubscribeToTaskRequest(task.id), client.caller)
+        cut_off = client.agent.subscribe_to_task(SubscribeToTaskRequest(task.id), client.caller)
         await anext(cut_off)
         follows.set()
         while "kept" not in str(await anext(cut_off)):
@@ -446,7 +446,7 @@ async def test_the_same_message_sent_twice_at_once_is_answered_once() -> None:
     limits = Limits(run_seconds=None)
     async with bounded(agent_of(handler, replies_directly=True), limits=limits) as client:
         request = SendMessageRequest(message())
-        sends = [asyncio.create_task(client.engine.send_message(request)) for _ in range(4)]
+        sends = [asyncio.create_task(client.agent.send_message(request)) for _ in range(4)]
         await until(lambda: asked)
         sends.pop().cancel()
         gate.set()
@@ -468,7 +468,7 @@ async def test_a_message_whose_answer_failed_may_be_tried_again_by_those_who_wai
 
     async with bounded(agent_of(handler, replies_directly=True)) as client:
         request = SendMessageRequest(message())
-        sends = [asyncio.create_task(client.engine.send_message(request)) for _ in range(2)]
+        sends = [asyncio.create_task(client.agent.send_message(request)) for _ in range(2)]
         await until(lambda: asked)
         gate.set()
         failed, reply = await asyncio.gather(*sends, return_exceptions=True)

@@ -446,21 +446,19 @@ async def test_a_caller_of_0_1_stops_by_its_name_what_it_waits_for(streaming: bo
 async def test_a_task_goes_on_when_its_caller_leaves_and_nobody_reads_its_stream(behind: Binding) -> None:
     with fail_after(20):
         app = App(conformance_agent("Open"))
-        (service,) = app.services.values()
         async with (
             on_ports(app) as place,
             proxied(card_at(place, V1_0, behind), guard=Guard(allow_private=True)) as proxy_app,
             on_ports(proxy_app) as proxy,
             caller(proxy, V1_0, JSONRPC) as peer,
         ):
-            (proxied_service,) = proxy_app.services.values()
             request = peer.request(peer.message("wait"))
             async with aclosing(peer.stream(ops.SEND_STREAMING_MESSAGE, request)) as events:
                 task = await anext(events)
-                assert proxied_service.engine.runs.working == 1
-            while proxied_service.engine.runs.working or len(app.monitor):
+                assert proxy_app.engine.runs.working == 1
+            while proxy_app.engine.runs.working or len(app.monitor):
                 await asyncio.sleep(0.01)
-            assert service.engine.runs.working == 1
+            assert app.engine.runs.working == 1
             assert (await peer.cancel(task.id)).status.state is TaskState.CANCELED
 
 

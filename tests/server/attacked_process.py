@@ -48,14 +48,13 @@ def resident_kilobytes() -> int:
 def held(app: App) -> dict[str, int]:
     """What the server holds for its callers."""
     gc.collect()
-    (service,) = app.services.values()
     return {
         "kilobytes": resident_kilobytes(),
         "asyncio_tasks": len(asyncio.all_tasks()),
         "streams": len(app.monitor),
         "connections": sum(isinstance(each, HttpServerConnection) for each in gc.get_objects()),
-        "feeds": len(vars(vars(service.engine)["_feeds"])["_feeds"]),
-        "runs": service.engine.runs.working,
+        "feeds": len(vars(vars(app.engine)["feeds"])["_feeds"]),
+        "runs": app.engine.runs.working,
     }
 
 

@@ -114,8 +114,8 @@ async def test_runs_are_counted_when_somebody_looks() -> None:
     metrics = Metrics()
     telemetry = Telemetry(metrics=metrics)
     async with bounded(agent, observer=telemetry, limits=Limits(runs_at_once=1)) as client:
-        telemetry.watch_runs("waiting", client.engine.runs)
-        Telemetry().watch_runs("waiting", client.engine.runs)
+        telemetry.watch_runs(client.engine.runs)
+        Telemetry().watch_runs(client.engine.runs)
         for text in ("one", "two", "three"):
             await client.start(text)
         await begun.wait()

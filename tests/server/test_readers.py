@@ -115,7 +115,7 @@ async def test_readers_over_grpc_leave_no_cycles_behind() -> None:
                             while await cut.read() is not grpc.aio.EOF:
                                 pass
                         assert await cut.code() is code
-                    await until(lambda: not any(vars(vars(app.services["echo"].engine)["_feeds"])["_feeds"]))
+                    await until(lambda: not any(vars(vars(app.engine)["feeds"])["_feeds"]))
         await server.stop()
 
 

@@ -93,7 +93,7 @@ async def test_the_audit_trail_has_the_whole_life_of_a_task(tmp_path: Path) -> N
         with call(ops.SEND_MESSAGE):
             note_trace()
             task = await client.send("100 USD")
-        webhooks = client.engine.webhooks
+        webhooks = client.agent
         with call(ops.CREATE_PUSH_CONFIG):
             note_trace()
             config = PushConfig("https://hooks.example", id="hook")

@@ -862,7 +862,7 @@ def request(client: Any, *urls: str) -> SendMessageRequest:
 async def test_a_webhook_is_told_of_a_task_from_beginning_to_end() -> None:
     async with receiving() as receiver, WebhookSender(ANYWHERE) as sender:
         async with bounded(agent_of(counting), sender=sender) as client:
-            task = await client.engine.send_message(request(client, receiver.url()))
+            task = await client.agent.send_message(request(client, receiver.url()))
             assert isinstance(task, Task)
             await receiver.until(len(COUNTED))
         assert told(receiver) == COUNTED
@@ -876,7 +876,7 @@ async def test_an_older_webhook_is_told_in_its_dialect() -> None:
     async with receiving() as receiver, WebhookSender(ANYWHERE) as sender:
         caller = Caller(version=Version.V0_3)
         async with bounded(agent_of(counting), sender=sender, caller=caller) as client:
-            task = await client.engine.send_message(request(client, receiver.url()), caller)
+            task = await client.agent.send_message(request(client, receiver.url()), caller)
             await receiver.until(2)
         got = [DIALECTS[Version.V0_3].decode_push(body) for _, _, body in receiver.requests]
         assert all(isinstance(each, Task) for each in got)
@@ -889,7 +889,7 @@ async def test_a_slow_webhook_keeps_nobody_waiting() -> None:
     async with receiving() as receiver, WebhookSender(ANYWHERE) as sender:
         receiver.gate.clear()
         async with bounded(agent_of(counting), sender=sender) as client:
-            task = await client.engine.send_message(request(client, receiver.url()))
+            task = await client.agent.send_message(request(client, receiver.url()))
             assert isinstance(task, Task)
             assert (task.status.state, client.text(task)) == (TaskState.COMPLETED, "0 1 2 3 ")
             await receiver.until(1)
@@ -905,7 +905,7 @@ async def test_a_failing_webhook_gets_everything_in_order_once_it_recovers(caplo
     async with receiving() as receiver, WebhookSender(ANYWHERE) as sender:
         receiver.answers.extend([answer(200), answer(503), b"HTTP/1.1 garbage\r\n\r\n", answer(500, body="oh")])
         async with bounded(agent_of(counting), sender=sender) as client:
-            await client.engine.send_message(request(client, receiver.url()))
+            await client.agent.send_message(request(client, receiver.url()))
             while len(receiver.requests) < len(COUNTED) + 3:
                 await client.clock.advance(1)
         assert told(receiver) == ["working", "0 ", "0 ", "0 ", *COUNTED[1:]]
@@ -919,7 +919,7 @@ async def test_a_crash_loses_no_notification(tmp_path: Path) -> None:
     async with receiving() as receiver, WebhookSender(ANYWHERE) as sender:
         async with bounded(agent_of(counting), sender=sender, store=store) as client:
             receiver.gate.clear()
-            await client.engine.send_message(request(client, receiver.url()))
+            await client.agent.send_message(request(client, receiver.url()))
             await receiver.until(1)
             await client.crash()
             receiver.gate.set()

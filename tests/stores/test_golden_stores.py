@@ -107,23 +107,23 @@ async def test_the_tasks_of_a_store_of_an_earlier_version_go_on(path: Path) -> N
                 soup = await ask.finished(f"id-{first + SOUP}")
                 assert (soup.status.state, text(soup)) == (TaskState.COMPLETED, "soup costs 4. Heating. Done.")
                 answer = Message(f"answer-{caller.version}", Role.USER, (TextPart("six"),), None, f"id-{first + CAKE}")
-                cake = await ask.engine.send_message(SendMessageRequest(answer), caller)
+                cake = await ask.agent.send_message(SendMessageRequest(answer), caller)
                 assert isinstance(cake, Task)
                 assert (cake.status.state, text(cake)) == (TaskState.COMPLETED, "cake costs 4. For six. Done.")
                 repeat = Message("message-1000002", Role.USER, (TextPart("cake"),))
-                repeated = await ask.engine.send_message(SendMessageRequest(repeat), caller)
+                repeated = await ask.agent.send_message(SendMessageRequest(repeat), caller)
                 assert isinstance(repeated, Task)
                 assert repeated.id == cake.id
                 for dish in (SOUP, CAKE, EGGS):
                     while not hooks.told.get(f"id-{first + dish}"):
                         await asyncio.sleep(0)
             assert kitchen.prices == []
-            bread = await client.engine.get_task(GetTaskRequest("id-1"), ADA)
+            bread = await client.agent.get_task(GetTaskRequest("id-1"), ADA)
             assert text(bread) == "bread costs 5. Done."
         assert hooks.told["id-11"] == [3, 5, 6, 7]
         async with running(kitchen.waiter, store=log, clock=clock) as waiter:
             repeat = Message("message-1000000", Role.USER, (TextPart("bob"),))
-            reply = await waiter.engine.send_message(SendMessageRequest(repeat), CALLERS[1][0])
+            reply = await waiter.agent.send_message(SendMessageRequest(repeat), CALLERS[1][0])
             assert isinstance(reply, Message)
             assert reply.message_id == "id-4"
     findings = Looking(path, lambda _: None).check()

@@ -47,7 +47,7 @@ async def order(client: Client, dish: str, hook: str | None = None) -> Any:
     """Order a dish with a webhook, and wait until it is served, asked about, or on the stove."""
     config = PushConfig(f"https://{hook}.example/{dish}", id=hook, token="s3cret") if hook else None
     configuration = SendConfiguration(push_config=config, return_immediately=dish == "soup")
-    task = await client.engine.send_message(SendMessageRequest(client.message(dish), configuration), client.caller)
+    task = await client.agent.send_message(SendMessageRequest(client.message(dish), configuration), client.caller)
     if dish == "soup":
         async for _, event in client.follow(task, after=0):
             if "Heating" in str(event):

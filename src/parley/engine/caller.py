@@ -27,4 +27,4 @@ class Caller(Struct, frozen=True):
         return Owner(self.tenant, self.name)
 
 
-ANYBODY = Caller()
+ANONYMOUS_CALLER = Caller()

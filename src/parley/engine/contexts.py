@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING
 from parley.protocol.errors import LocalProtocolError
 from parley.protocol.jsonvalue import JsonValue
 from parley.stores.encoding import encode
-from parley.stores.interface import ContextKey, Owner, Store, TaskFilter
+from parley.stores.interface import ContextKey, Owner, TaskFilter
 
 if TYPE_CHECKING:
-    from parley.engine.clock import Clock
-    from parley.engine.limits import Limits
-    from parley.engine.views import Views
+    from parley.engine.engine import Engine
     from parley.protocol.tasks import Task
 
 TASKS_OF_CONTEXT = 100
@@ -25,22 +23,17 @@ class Contexts:
 
     def __init__(
         self,
-        store: Store,
-        views: Views,
+        engine: Engine,
         owner: Owner,
-        *,
         agent: str,
-        limits: Limits,
-        clock: Clock,
+        *,
         before_change: Callable[[], Awaitable[None]],
     ) -> None:
         """`before_change` returns when a change may be made: once the task that makes it is durable."""
-        self._store = store
-        self._views = views
+        self._engine = engine
+        self._store = engine.store
         self._owner = owner
         self._agent = agent
-        self._limits = limits
-        self._clock = clock
         self._before_change = before_change
 
     async def tasks_of_context(self, context_id: str) -> tuple[Task, ...]:
@@ -48,7 +41,7 @@ class Contexts:
         query = TaskFilter(agent=self._agent, context_id=context_id, limit=TASKS_OF_CONTEXT)
         found = await self._store.tasks.list(self._owner, query)
         heads = sorted(found.heads, key=lambda head: head.created_at)
-        return tuple([await self._views.task(head.key) for head in heads])
+        return tuple([await self._engine.views.task(head.key, self._agent) for head in heads])
 
     async def recall(self, context_id: str) -> dict[str, JsonValue]:
         """The values kept for a context."""
@@ -63,10 +56,10 @@ class Contexts:
         await self._before_change()
         if value is not None:
             self._check_room(await self.recall(context_id), name, value)
-        await self._store.contexts.put(self._key(context_id), name, value, at=self._clock.now())
+        await self._store.contexts.put(self._key(context_id), name, value, at=self._engine.clock.now())
 
     def _check_room(self, kept: dict[str, JsonValue], name: str, value: JsonValue) -> None:
-        limits, size = self._limits, _size(name, value)
+        limits, size = self._engine.limits, _size(name, value)
         if size > limits.context_value_bytes:
             raise LocalProtocolError(
                 f"The value {name[:80]!r} for the context takes {size:,} bytes in JSON; "

@@ -9,15 +9,15 @@ bytes, and a reader that waits holds no event.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from typing import TypeAlias
 
 from parley.engine.limits import Limits
 from parley.engine.sizes import size_of_event
 from parley.protocol.errors import ParleyError, TaskNotFoundError, UnavailableError
-from parley.protocol.events import StatusUpdate, TaskEvent
-from parley.protocol.lifecycle import ends_stream, fold
+from parley.protocol.events import TaskEvent
+from parley.protocol.lifecycle import fold
 from parley.protocol.tasks import Task
 from parley.stores.interface import Store, TaskKey
 
@@ -36,12 +36,14 @@ class Feed:
         "_limits",
         "_sizes",
         "_waiting",
+        "agent",
         "last_seq",
         "on_publish",
         "users",
     )
 
-    def __init__(self, limits: Limits, failure: ParleyError | None = None) -> None:
+    def __init__(self, limits: Limits, agent: str, failure: ParleyError | None = None) -> None:
+        self.agent = agent
         self.users = 0
         self.last_seq = 0
         self._first_seq = 1
@@ -162,11 +164,11 @@ class Feeds:
         self._feeds: dict[TaskKey, Feed] = {}
         self._failure: ParleyError | None = None
 
-    def use(self, key: TaskKey) -> Feed:
-        """The feed of a task; whoever uses it calls `release` in the end."""
+    def use(self, key: TaskKey, agent: str) -> Feed:
+        """The feed of a task of an agent; its user calls `release` in the end."""
         feed = self._feeds.get(key)
         if feed is None or feed.has_failed:
-            feed = self._feeds[key] = Feed(self._limits, self._failure)
+            feed = self._feeds[key] = Feed(self._limits, agent, self._failure)
         feed.users += 1
         return feed
 
@@ -179,11 +181,6 @@ class Feeds:
     def get(self, key: TaskKey) -> Feed | None:
         """The feed of a task, if somebody uses it."""
         return self._feeds.get(key)
-
-    def has_more(self, key: TaskKey, *, after: int) -> bool:
-        """Whether there is known to be an event after a number, so that nobody has to wait for it."""
-        feed = self._feeds.get(key)
-        return feed is not None and feed.last_seq > after
 
     async def poll(self, is_written_here: Callable[[TaskKey], bool]) -> None:
         """Look for news of the tasks that have waiting readers and are written by other workers."""
@@ -201,49 +198,9 @@ class Feeds:
         for feed in list(self._feeds.values()):
             feed.fail(self._failure)
 
-    async def follow(self, key: TaskKey, *, after: int, until: int = 0) -> AsyncGenerator[list[NumberedEvent]]:
-        """Every event after a number, as it is committed, up to the first at or after `until` that ends a stream.
-
-        They come in batches: whatever is there, and never nothing. A batch is its reader's, who empties it.
-
-        Raises:
-            UnavailableError: the stream was cut; the reader may come back with its cursor.
-            TaskNotFoundError: the task was deleted before its reader had read it.
-        """
-        feed = self.use(key)
-        cursor, ends = after, False
-        # A feed that has seen nothing yet does not know what was committed before.
-        is_live = feed.last_seq > 0
-        try:
-            while not ends:
-                batch = feed.since(cursor) if is_live else None
-                if batch is None:
-                    known_seq = feed.last_seq
-                    batch = await self._page(key, cursor)
-                    if not batch and known_seq > cursor:
-                        raise TaskNotFoundError.for_task(key.task_id)  # deleted before it was read
-                    is_live = feed.last_seq > 0 or not batch
-                if batch:
-                    ends = _cut_at_end(batch, until)
-                    cursor = batch[-1][0]
-                    yield batch
-                else:
-                    while feed.last_seq <= cursor:
-                        await feed.wait()
-        finally:
-            self.release(key, feed)
-
-    async def _page(self, key: TaskKey, after: int) -> list[NumberedEvent]:
+    async def page(self, key: TaskKey, *, after: int) -> list[NumberedEvent]:
+        """Events after a number from the store, as many as a reader takes at once."""
         limits = self._limits
         return list(
             await self._store.tasks.events(key, after=after, limit=limits.page_events, size=limits.page_characters)
         )
-
-
-def _cut_at_end(batch: list[NumberedEvent], until: int) -> bool:
-    """Leave no event after the one that ends the stream; whether there is such a one."""
-    for place, (seq, event) in enumerate(batch, start=1):
-        if seq >= until and isinstance(event, StatusUpdate) and ends_stream(event.status.state):
-            del batch[place:]
-            return True
-    return False

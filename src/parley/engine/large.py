@@ -40,16 +40,16 @@ async def run_beside_loop(function: Callable[P, T], *args: P.args, **kwargs: P.k
     return await asyncio.get_running_loop().run_in_executor(_threads(), lambda: function(*args, **kwargs))
 
 
-class Turns(Generic[K]):
-    """Lets one after the other do something for each key, and those of other keys at the same time."""
+class KeyedLocks(Generic[K]):
+    """One lock for each key, for as long as it is held or waited for."""
 
     def __init__(self) -> None:
         self._locks: dict[K, asyncio.Lock] = {}
         self._users: Counter[K] = Counter()
 
     @asynccontextmanager
-    async def turn(self, key: K) -> AsyncGenerator[None]:
-        """A block that one at a time is in for a key, in the order in which they came."""
+    async def hold(self, key: K) -> AsyncGenerator[None]:
+        """A block that holds the key's lock; those who wait get it in the order in which they came."""
         lock = self._locks.setdefault(key, asyncio.Lock())
         self._users[key] += 1
         try:

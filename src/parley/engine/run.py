@@ -14,26 +14,20 @@ import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import structs
 
 from parley.engine.caller import Caller
-from parley.engine.clock import Clock, NewId
 from parley.engine.contexts import Contexts
 from parley.engine.feed import Feed
 from parley.engine.journal import STATUS, Journal
-from parley.engine.limits import Limits
-from parley.engine.observer import Observer
 from parley.engine.program import Program
-from parley.engine.sends import Sends
 from parley.engine.sizes import size_of
-from parley.engine.store_health import StoreHealth
-from parley.engine.views import Views
 from parley.protocol.errors import InvalidParamsError, LocalProtocolError, ParleyError, UnavailableError
 from parley.protocol.events import ArtifactUpdate, MessageAdded, StatusUpdate, StepRecorded, TaskEvent
 from parley.protocol.jsonvalue import JsonObject, JsonValue
@@ -43,7 +37,10 @@ from parley.protocol.push import PushConfig
 from parley.protocol.requests import SendConfiguration
 from parley.protocol.tasks import Artifact, TaskState, TaskStatus
 from parley.protocol.versions import Version
-from parley.stores.interface import ConflictError, NewTask, SendKey, SendRecord, Store, StoreError, TaskKey, Write
+from parley.stores.interface import ConflictError, NewTask, SendKey, SendRecord, StoreError, TaskKey, Write
+
+if TYPE_CHECKING:
+    from parley.engine.engine import Engine
 
 logger = logging.getLogger(__name__)
 
@@ -61,23 +58,6 @@ class LimitExceededError(LocalProtocolError):
     """The agent produced more than it may."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Workplace:
-    """What all runs of an engine share."""
-
-    program: Program
-    store: Store
-    views: Views
-    sends: Sends
-    clock: Clock
-    new_id: NewId
-    limits: Limits
-    observer: Observer | None
-    store_health: StoreHealth
-    on_webhook_kept: Callable[[TaskKey, PushConfig, Caller], None]
-    """Called when a webhook that came with a message is durable."""
-
-
 class Run:
     """One program at work on one task."""
 
@@ -85,13 +65,13 @@ class Run:
         "_begun_seq",
         "_buffer",
         "_created_in",
+        "_engine",
         "_handed_over",
         "_has_progressed",
         "_is_scheduled",
         "_is_writing",
         "_new",
         "_on_settled",
-        "_place",
         "_sends",
         "_status_at",
         "_waiting",
@@ -116,13 +96,15 @@ class Run:
         "key",
         "loop",
         "message",
+        "program",
         "seq",
         "state",
     )
 
     def __init__(
         self,
-        place: Workplace,
+        engine: Engine,
+        program: Program,
         *,
         key: TaskKey,
         context_id: str,
@@ -138,7 +120,8 @@ class Run:
         attempts: int = 1,
         is_recovered: bool = False,
     ) -> None:
-        self._place = place
+        self._engine = engine
+        self.program = program
         self.key = key
         self.context_id = context_id
         self.caller = caller
@@ -182,11 +165,6 @@ class Run:
         self._written_seq = seq
 
     @property
-    def program(self) -> Program:
-        """Whose work it is."""
-        return self._place.program
-
-    @property
     def log_fields(self) -> dict[str, str]:
         """What a log line about the run says beside its text."""
         return {"task": self.key.task_id, "context": self.context_id}
@@ -208,16 +186,7 @@ class Run:
     @property
     def contexts(self) -> Contexts:
         """The conversations of the task's owner with its agent."""
-        place = self._place
-        return Contexts(
-            place.store,
-            place.views,
-            self.key.owner,
-            agent=place.program.id,
-            limits=place.limits,
-            clock=place.clock,
-            before_change=self.wait_until_kept,
-        )
+        return Contexts(self._engine, self.key.owner, self.program.id, before_change=self.wait_until_kept)
 
     # --- what a program does ------------------------------------------------------------------------------------------
 
@@ -238,7 +207,7 @@ class Run:
     async def emit_status(self, parts: tuple[Part, ...], metadata: JsonObject | None = None) -> None:
         """Say how the work goes, unless the log has it already."""
         if self.journal.next_emission(STATUS) is not None:
-            self._status_at = self._place.clock.now()
+            self._status_at = self._engine.clock.now()
             status = TaskStatus(TaskState.WORKING, self.agent_message(parts), self._status_at)
             self._emit(StatusUpdate(self.key.task_id, self.context_id, status, metadata or {}))
             if self._is_far_ahead:
@@ -334,7 +303,7 @@ class Run:
             return
         state, status_at = self._handed_over
         with suppress(StoreError):  # it counts then, as after a crash
-            await self._place.store.tasks.write(
+            await self._engine.store.tasks.write(
                 Write(self.key, self.seq, (), state, status_at, attempts=self.attempts - 1)
             )
 
@@ -356,12 +325,12 @@ class Run:
 
     def agent_message(self, parts: tuple[Part, ...]) -> Message:
         """A message of the agent in this task."""
-        return Message(self._place.new_id(), Role.AGENT, parts, self.context_id, self.key.task_id)
+        return Message(self._engine.new_id(), Role.AGENT, parts, self.context_id, self.key.task_id)
 
     def _count_bytes(self, parts: tuple[Part, ...]) -> None:
         self.journal.artifact_bytes += size_of(parts)
-        if self.journal.artifact_bytes > self._place.limits.artifact_bytes:
-            raise LimitExceededError(f"The task's artifacts exceed {self._place.limits.artifact_bytes} bytes")
+        if self.journal.artifact_bytes > self._engine.limits.artifact_bytes:
+            raise LimitExceededError(f"The task's artifacts exceed {self._engine.limits.artifact_bytes} bytes")
 
     # --- what the engine does -----------------------------------------------------------------------------------------
 
@@ -408,7 +377,7 @@ class Run:
     def _append_status(
         self, state: TaskState, message: Message | None = None, metadata: JsonObject | None = None
     ) -> None:
-        self._status_at = self._place.clock.now()
+        self._status_at = self._engine.clock.now()
         status = TaskStatus(state, message, self._status_at)
         self.state = state
         self._append(StatusUpdate(self.key.task_id, self.context_id, status, metadata or {}))
@@ -419,15 +388,15 @@ class Run:
         self._check_loop()
         if self.is_closed:
             raise Stopped
-        if self.seq + len(self._buffer) >= self._place.limits.events_per_task:
-            raise LimitExceededError(f"The task has more than {self._place.limits.events_per_task} events")
+        if self.seq + len(self._buffer) >= self._engine.limits.events_per_task:
+            raise LimitExceededError(f"The task has more than {self._engine.limits.events_per_task} events")
         self._has_progressed = True
         self._append(event)
 
     @property
     def _is_far_ahead(self) -> bool:
         """Whether the program must wait for the store."""
-        return len(self._buffer) >= self._place.limits.unwritten_events
+        return len(self._buffer) >= self._engine.limits.unwritten_events
 
     def _check_loop(self) -> None:
         if asyncio.get_running_loop() is not self.loop:
@@ -472,8 +441,8 @@ class Run:
         self.seq += len(events)
         self._new = None
         self._sends.clear()
-        begun = perf_counter() if self._place.observer is not None else 0.0
-        writing = self._place.store.tasks.write(write)
+        begun = perf_counter() if self._engine.observer is not None else 0.0
+        writing = self._engine.store.tasks.write(write)
         if not isinstance(writing, asyncio.Future):
             writing = asyncio.ensure_future(writing)
         if writing.done():  # as a store in memory has it
@@ -488,16 +457,16 @@ class Run:
             return  # the process is going down
         first, events, error = write.expected_seq + 1, write.events, done.exception()
         for send, _ in write.sends:
-            self._place.sends.kept(self.key.owner, send)
+            self._engine.sends.kept(self.key.owner, send)
         if error is not None:
             self._break(error, is_new=write.new is not None)
         else:
             self._written_seq = first + len(events) - 1
-            self._place.store_health.accepted()
-            if self._place.observer is not None:
-                self._place.observer.committed(self.key, self.program.id, events, perf_counter() - begun)
+            self._engine.store_health.accepted()
+            if self._engine.observer is not None:
+                self._engine.observer.committed(self.key, self.program.id, events, perf_counter() - begun)
             for config, caller in webhooks:
-                self._place.on_webhook_kept(self.key, config, caller)
+                self._engine.webhooks.kept(self.key, config, caller, self.program.id)
             self.feed.publish(first, events)
             self._is_writing = False
             if self._buffer:
@@ -516,7 +485,7 @@ class Run:
             logger.error("Task %s: the store refused a write: %s", self.key.task_id, error, extra=self.log_fields)
             self.failure = UnavailableError("The agent cannot store the task's progress now")
             if not isinstance(error, ConflictError):
-                self._place.store_health.refused()
+                self._engine.store_health.refused()
         self.feed.fail(self.failure)
 
     async def settle(self) -> None:

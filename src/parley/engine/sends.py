@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from datetime import timedelta
+from functools import lru_cache
 
 import msgspec
 
@@ -20,6 +21,12 @@ from parley.protocol.messages import Message
 from parley.stores.interface import Owner, SendKey, SendRecord, Store
 
 _encoder = msgspec.json.Encoder(order="deterministic")
+
+
+@lru_cache(maxsize=1_000)
+def _empty_digest(agent: str) -> hashlib.blake2b:
+    person = hashlib.blake2b(agent.encode(), digest_size=16).digest()
+    return hashlib.blake2b(digest_size=16, person=person)
 
 
 class _Pending:
@@ -42,16 +49,15 @@ class _Pending:
 class Sends:
     """What was sent lately: in the store, and on its way there."""
 
-    def __init__(self, store: Store, clock: Clock, *, agent: str, seconds: float) -> None:
-        person = hashlib.blake2b(agent.encode(), digest_size=16).digest()
-        self._empty_digest = hashlib.blake2b(digest_size=16, person=person)
+    def __init__(self, store: Store, clock: Clock, *, seconds: float) -> None:
         self._store = store
         self._clock = clock
         self._window = timedelta(seconds=seconds)
         self._retention = Retention(self._window, clock)
         self._pending: dict[tuple[Owner, SendKey], _Pending] = {}
 
-    def key_of(self, message: Message) -> SendKey:
+    @staticmethod
+    def key_of(message: Message, agent: str) -> SendKey:
         """What makes a message the same when it comes again, to the same agent.
 
         Raises:
@@ -61,7 +67,7 @@ class Sends:
             content = _encoder.encode(message)
         except UnicodeEncodeError:
             raise InvalidParamsError("The message holds half a surrogate pair", path="$.message") from None
-        digest = self._empty_digest.copy()
+        digest = _empty_digest(agent).copy()
         digest.update(content)
         return SendKey(message.message_id, digest.digest())
 

@@ -27,6 +27,16 @@ logger = logging.getLogger(__name__)
 RESTARTING = "The agent is restarting; try again in a moment"
 
 
+class _AgentRuns:
+    """One agent's runs: how many work, and those that wait, each with the context of its sender to begin in."""
+
+    __slots__ = ("queue", "working")
+
+    def __init__(self) -> None:
+        self.working = 0
+        self.queue: dict[Run, Context] = {}
+
+
 class Supervisor:
     """All runs of one engine. `on_end` is called with each run when it is over."""
 
@@ -46,8 +56,7 @@ class Supervisor:
         self._observer = observer
         self._runs: dict[TaskKey, Run] = {}
         self._working: dict[Run, asyncio.Task[None]] = {}
-        # With the context of its sender each: a run begins in it, whoever ended to make room.
-        self._queue: dict[Run, Context] = {}
+        self._of_agent: dict[str, _AgentRuns] = {}
         self._reserved: dict[TaskKey, asyncio.Future[None]] = {}
         self._endings: set[asyncio.Task[None]] = set()
         self._idle: asyncio.Future[None] | None = None
@@ -89,31 +98,44 @@ class Supervisor:
     @property
     def waiting(self) -> int:
         """How many runs wait for their turn."""
-        return len(self._queue)
+        return sum(waiting for _, waiting in self.by_agent().values())
 
-    def check_capacity(self) -> None:
-        """Refuse new work before anything is made of it.
+    def by_agent(self) -> dict[str, tuple[int, int]]:
+        """How many runs work and how many wait, for each agent that has any."""
+        return {agent: (runs.working, len(runs.queue)) for agent, runs in self._of_agent.items()}
+
+    def check_capacity(self, agent: str) -> None:
+        """Refuse new work for an agent before anything is made of it.
 
         Raises:
-            RateLimitedError: too many runs wait already.
+            RateLimitedError: too many runs of the agent wait already.
             UnavailableError: the engine is stopping.
         """
         if self._is_stopping:
             raise UnavailableError(RESTARTING)
-        if len(self._queue) >= self._limits.sends_waiting:
-            raise RateLimitedError(f"{len(self._queue)} messages wait already; try again later")
+        runs = self._of_agent.get(agent)
+        if runs is not None and len(runs.queue) >= self._limits.sends_waiting:
+            raise RateLimitedError(f"{len(runs.queue)} messages wait already; try again later")
 
     def start(self, run: Run) -> None:
         """Begin a run now, or when one of the others has ended."""
         self._runs[run.key] = run
+        of_agent = self._runs_of(run.program.id)
         if self._is_stopping:
             self._cut_off(run)
-        elif len(self._working) < self._limits.runs_at_once:
+        elif of_agent.working < self._limits.runs_at_once:
             self._begin(run)
         else:
-            self._queue[run] = copy_context()
+            of_agent.queue[run] = copy_context()
+
+    def _runs_of(self, agent: str) -> _AgentRuns:
+        runs = self._of_agent.get(agent)
+        if runs is None:
+            runs = self._of_agent[agent] = _AgentRuns()
+        return runs
 
     def _begin(self, run: Run) -> None:
+        self._runs_of(run.program.id).working += 1
         self._working[run] = run.loop.create_task(self._work(run), name=f"{RUN_NAME}{run.key.task_id}")
         if self._limits.run_seconds is not None:
             run.deadline = self._clock.monotonic() + self._limits.run_seconds
@@ -224,15 +246,19 @@ class Supervisor:
         if run.is_over:
             return
         run.close()
-        self._working.pop(run, None)
-        self._queue.pop(run, None)
+        of_agent = self._runs_of(run.program.id)  # none, if it was canceled while it was the only one to wait
+        if self._working.pop(run, None) is not None:
+            of_agent.working -= 1
+        of_agent.queue.pop(run, None)
         if self._runs.get(run.key) is run:
             del self._runs[run.key]
         self._on_end(run)
         run.let_go()
-        while self._queue and not self._is_stopping and len(self._working) < self._limits.runs_at_once:
-            first = next(iter(self._queue))
-            self._queue.pop(first).run(self._begin, first)
+        while of_agent.queue and not self._is_stopping and of_agent.working < self._limits.runs_at_once:
+            first = next(iter(of_agent.queue))
+            of_agent.queue.pop(first).run(self._begin, first)
+        if not (of_agent.working or of_agent.queue):
+            del self._of_agent[run.program.id]
         if self._idle is not None and not self._working and not self._idle.done():
             self._idle.set_result(None)
 
@@ -248,7 +274,7 @@ class Supervisor:
         """
         if not (run.is_cancelled or run.is_overdue):
             run.is_cancelled = True
-            self._queue.pop(run, None)  # now: its turn may come while the end is being written
+            self._runs_of(run.program.id).queue.pop(run, None)  # now: its turn may come while the end is being written
             self._in_background(self._cancel(run))
         await run.wait_for_end()
         if run.failure is not None:
@@ -266,7 +292,7 @@ class Supervisor:
     async def stop(self, *, grace: float) -> None:
         """Let runs finish for a while, then cut the rest off; their tasks are taken up again by the next engine."""
         self.refuse()
-        for run in tuple(self._queue):
+        for run in [run for runs in self._of_agent.values() for run in runs.queue]:
             self._cut_off(run)
             self._in_background(run.return_attempt())
         if self._working and grace > 0:

@@ -3,72 +3,55 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
-from typing import TypeAlias
+from collections.abc import Sequence
 
 from parley.engine.caller import Caller
 from parley.engine.feed import Feeds
-from parley.engine.large import LARGE_BYTES, Turns, is_long, run_beside_loop
+from parley.engine.large import LARGE_BYTES, KeyedLocks, is_long, run_beside_loop
 from parley.engine.limits import Limits
 from parley.engine.paging import cut_history, decode_page_token, encode_page_token
 from parley.engine.sizes import size_of_task
-from parley.protocol.errors import InvalidParamsError, TaskNotFoundError, UnsupportedOperationError
-from parley.protocol.events import ArtifactUpdate, StatusUpdate, StreamEvent, TaskEvent
-from parley.protocol.lifecycle import fold, is_terminal
+from parley.protocol.errors import InvalidParamsError, TaskNotFoundError
+from parley.protocol.events import TaskEvent
+from parley.protocol.lifecycle import fold
 from parley.protocol.requests import ListTasksRequest, TaskPage
 from parley.protocol.tasks import Task
-from parley.protocol.versions import Version
 from parley.stores.interface import Owner, Store, StoredTask, TaskFilter, TaskHead, TaskKey
 
 DEFAULT_PAGE_SIZE = 50
 MAX_PAGE_SIZE = 100
 
-Numbered: TypeAlias = tuple[int, StreamEvent]
-"""A stream event with its number in the task's log: the cursor from which its reader can come back."""
-Batch: TypeAlias = list[Numbered]
-"""Stream events that were there at the same moment; never none.
-
-A batch belongs to its reader, who empties it: so no generator on the way to the reader holds what it has read."""
-
-_SHOWN = (StatusUpdate, ArtifactUpdate)
-"""The events that a stream shows."""
-
 
 class Views:
     """What callers may see of their tasks."""
 
-    def __init__(self, store: Store, feeds: Feeds, limits: Limits, *, agent: str) -> None:
-        self._agent = agent
+    def __init__(self, store: Store, feeds: Feeds, limits: Limits) -> None:
         self._store = store
         self._feeds = feeds
         self._limits = limits
-        self._lists: Turns[Owner] = Turns()
+        self._lists: KeyedLocks[Owner] = KeyedLocks()
         self._reading: dict[tuple[TaskKey, int], asyncio.Task[tuple[int, Task]]] = {}
 
-    async def stored(self, key: TaskKey) -> StoredTask:
+    async def stored(self, key: TaskKey, agent: str) -> StoredTask:
         """A task with its events since the last snapshot.
 
         Raises:
-            TaskNotFoundError: this owner has no such task.
+            TaskNotFoundError: this owner has no such task with the agent.
         """
         stored = await self._store.tasks.read(key)
-        if stored is None or stored.head.agent != self._agent:
+        if stored is None or stored.head.agent != agent:
             raise TaskNotFoundError.for_task(key.task_id)
         return stored
 
-    async def head(self, key: TaskKey) -> TaskHead:
+    async def head(self, key: TaskKey, agent: str) -> TaskHead:
         """What is known of a task without its events. Raises as `stored` does."""
-        head = await self._store.tasks.head(key)
-        if head is None or head.agent != self._agent:
-            raise TaskNotFoundError.for_task(key.task_id)
-        return head
+        return await find_head(self._store, key, agent)
 
-    async def task(self, key: TaskKey) -> Task:
+    async def task(self, key: TaskKey, agent: str) -> Task:
         """A task as it stands. Raises as `stored` does."""
         feed = self._feeds.get(key)
-        whole = feed.whole_task() if feed else None
-        return whole if whole is not None else (await self.snapshot(key))[1]
+        whole = feed.whole_task() if feed is not None and feed.agent == agent else None
+        return whole if whole is not None else (await self.snapshot(key, agent))[1]
 
     async def events(self, key: TaskKey) -> list[TaskEvent]:
         """All events of a task from the first on."""
@@ -77,7 +60,7 @@ class Views:
             events.extend(event for _, event in page)
         return events
 
-    async def page(self, request: ListTasksRequest, caller: Caller) -> TaskPage:
+    async def page(self, request: ListTasksRequest, caller: Caller, agent: str) -> TaskPage:
         """A page of the caller's tasks, newest status first. An owner's pages are made one at a time.
 
         Raises:
@@ -87,14 +70,14 @@ class Views:
         if not 1 <= size <= MAX_PAGE_SIZE:
             raise InvalidParamsError(f"Must be between 1 and {MAX_PAGE_SIZE}", path="$.pageSize")
         query = TaskFilter(
-            agent=self._agent,
+            agent=agent,
             context_id=request.context_id,
             state=request.state,
             status_at_or_after=request.status_timestamp_after,
             after=decode_page_token(request.page_token) if request.page_token else None,
             limit=size + 1,
         )
-        async with self._lists.turn(caller.owner):
+        async with self._lists.hold(caller.owner):
             return await self._page(request, query, caller.owner, size)
 
     async def _page(self, request: ListTasksRequest, query: TaskFilter, owner: Owner, size: int) -> TaskPage:
@@ -112,74 +95,34 @@ class Views:
         token = encode_page_token(last.status_at, last.key.task_id) if last is not None and has_more else ""
         return TaskPage(tuple([task for task in tasks if task is not None]), token, size, found.total)
 
-    async def subscribe(self, key: TaskKey, version: Version, *, after: int | None) -> AsyncGenerator[Batch]:
-        """Follow a task: from a cursor exactly where it left off, otherwise from a snapshot of now.
-
-        Raises:
-            TaskNotFoundError: this owner has no such task.
-            InvalidParamsError: the task has no such event yet.
-            UnsupportedOperationError: the task has ended, and 1.0 lets nobody subscribe to it without a cursor.
-        """
-        opening: Batch = []
-        if after is None:
-            last, task = await self.snapshot(key)
-            if is_terminal(task.status.state):
-                if version is Version.V1_0:
-                    raise UnsupportedOperationError("The task has ended; read it, or subscribe from a cursor")
-                yield [(last, StatusUpdate(task.id, task.context_id, task.status))]
-                return
-            after, opening = last, [(last, task)]
-            del task  # only the batch has it, which its reader empties
-        else:
-            head = await self.head(key)
-            last = head.last_seq
-            if not 0 <= after <= last:
-                raise InvalidParamsError(f"The task has {last} events; there is none with number {after}")
-            if after == last and is_terminal(head.state):
-                return
-        async with aclosing(self.stream(key, after=after, until=last, opening=opening)) as batches:
-            async for batch in batches:
-                yield batch
-
-    async def snapshot(self, key: TaskKey) -> tuple[int, Task]:
+    async def snapshot(self, key: TaskKey, agent: str) -> tuple[int, Task]:
         """A task as it is stored, and the number of its last event. Raises as `stored` does.
 
         All who want the same large task at the same time get the same copy.
         """
-        head = await self.head(key)
+        head = await self.head(key, agent)
         if head.size <= LARGE_BYTES:
-            return await self._load(key)
-        return await asyncio.shield(self._shared(key, head.last_seq))
+            return await self._load(key, agent)
+        return await asyncio.shield(self._shared(head))
 
-    def _shared(self, key: TaskKey, last_seq: int) -> asyncio.Task[tuple[int, Task]]:
-        place = (key, last_seq)  # what was committed since must be in the copy
-        if place not in self._reading:
-            self._reading[place] = asyncio.get_running_loop().create_task(self._load(key))
-            self._reading[place].add_done_callback(lambda _: self._reading.pop(place))
-        return self._reading[place]
+    def _shared(self, head: TaskHead) -> asyncio.Task[tuple[int, Task]]:
+        version = (head.key, head.last_seq)  # what was committed since must be in the copy
+        if version not in self._reading:
+            self._reading[version] = asyncio.get_running_loop().create_task(self._load(head.key, head.agent))
+            self._reading[version].add_done_callback(lambda _: self._reading.pop(version))
+        return self._reading[version]
 
-    async def _load(self, key: TaskKey) -> tuple[int, Task]:
-        stored = await self.stored(key)
+    async def _load(self, key: TaskKey, agent: str) -> tuple[int, Task]:
+        stored = await self.stored(key, agent)
         return stored.head.last_seq, await folded(stored)
 
-    async def stream(
-        self, key: TaskKey, *, after: int, until: int = 0, opening: Batch | None = None
-    ) -> AsyncGenerator[Batch]:
-        """The events after a number that a stream shows, until one at or after `until` ends it.
 
-        `opening` comes before them, together with what is there already.
-        """
-        shown = opening or []
-        if shown and not self._feeds.has_more(key, after=after):
-            yield shown
-            shown = []
-        async with aclosing(self._feeds.follow(key, after=after, until=until)) as batches:
-            async for events in batches:
-                shown += [(seq, event) for seq, event in events if isinstance(event, _SHOWN)]
-                events.clear()
-                if shown:
-                    yield shown
-                    shown = []
+async def find_head(store: Store, key: TaskKey, agent: str) -> TaskHead:
+    """The head of a task. Raises TaskNotFoundError if its owner has no such task with the agent."""
+    head = await store.tasks.head(key)
+    if head is None or head.agent != agent:
+        raise TaskNotFoundError.for_task(key.task_id)
+    return head
 
 
 def _listed(stored: Sequence[StoredTask | None], request: ListTasksRequest, page_bytes: int) -> list[Task | None]:

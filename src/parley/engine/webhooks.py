@@ -9,13 +9,13 @@ import asyncio
 from collections.abc import Coroutine
 from functools import partial
 
-from parley.engine.caller import ANYBODY, Caller
+from parley.engine.caller import Caller
 from parley.engine.deliveries import Deliveries
 from parley.engine.feed import Feeds
 from parley.engine.limits import Limits
 from parley.engine.observer import Observer
 from parley.engine.store_errors import translated
-from parley.engine.views import Views
+from parley.engine.views import find_head
 from parley.protocol.errors import InvalidParamsError, TaskNotFoundError
 from parley.protocol.push import PushConfig
 from parley.protocol.requests import (
@@ -37,24 +37,20 @@ class Webhooks:
     def __init__(
         self,
         store: Store,
-        views: Views,
+        feeds: Feeds,
         limits: Limits,
         *,
-        agent: str,
-        feeds: Feeds,
         deliveries: Deliveries | None = None,
         observer: Observer | None = None,
     ) -> None:
         self._store = store
-        self._views = views
-        self._limits = limits
-        self._agent = agent
         self._feeds = feeds
+        self._limits = limits
         self._deliveries = deliveries
         self._observer = observer
         self._background: set[asyncio.Task[None]] = set()
 
-    async def create_push_config(self, request: CreatePushConfigRequest, caller: Caller = ANYBODY) -> PushConfig:
+    async def create(self, request: CreatePushConfigRequest, caller: Caller, agent: str) -> PushConfig:
         """Register a webhook; it comes back with its id.
 
         Raises:
@@ -62,31 +58,31 @@ class Webhooks:
             InvalidParamsError: the task has too many webhooks.
         """
         with translated:
-            key = await self._known(request.task_id, caller)
-            return await self.register(key, request.config, caller)
+            key = await self._known(request.task_id, caller, agent)
+            return await self.register(key, request.config, caller, agent)
 
     async def register(
-        self, key: TaskKey, config: PushConfig, caller: Caller, *, after: int | None = None
+        self, key: TaskKey, config: PushConfig, caller: Caller, agent: str, *, after: int | None = None
     ) -> PushConfig:
         """Register a webhook of a task that is known to be there, for the events after a number. Raises as above."""
         await self.check_room(key, config)
         config = config.of_task(key.task_id)
         try:
             # To its end, also if the caller goes away: a webhook that is stored must be called.
-            await asyncio.shield(self._in_background(self._keep(key, config, caller, after)))
+            await asyncio.shield(self._in_background(self._keep(key, config, caller, agent, after)))
         except ConflictError:  # deleted a moment ago
             raise TaskNotFoundError.for_task(key.task_id) from None
         return config
 
-    async def _keep(self, key: TaskKey, config: PushConfig, caller: Caller, after: int | None) -> None:
+    async def _keep(self, key: TaskKey, config: PushConfig, caller: Caller, agent: str, after: int | None) -> None:
         await self._store.outbox.put(key, config, version=caller.version, after=after)
-        self.kept(key, config, caller)
+        self.kept(key, config, caller, agent)
 
-    def kept(self, key: TaskKey, config: PushConfig, caller: Caller) -> None:
+    def kept(self, key: TaskKey, config: PushConfig, caller: Caller, agent: str) -> None:
         """Begin to call a webhook that was just stored."""
         self._watch(key)
         if self._observer is not None:
-            self._observer.push_config_changed(key, self._agent, caller, "created", config.id or key.task_id)
+            self._observer.push_config_changed(key, agent, caller, "created", config.id or key.task_id)
 
     def watch(self, key: TaskKey) -> None:
         """Let the deliveries hear of a task that goes on, if it has webhooks; called once its run has begun."""
@@ -132,44 +128,44 @@ class Webhooks:
         if number > self._limits.push_configs_per_task:
             raise InvalidParamsError(f"A task may have {self._limits.push_configs_per_task} webhooks")
 
-    async def get_push_config(self, request: GetPushConfigRequest, caller: Caller = ANYBODY) -> PushConfig:
+    async def get(self, request: GetPushConfigRequest, caller: Caller, agent: str) -> PushConfig:
         """A webhook by its id, or the one registered without.
 
         Raises:
             TaskNotFoundError: the caller has no such task, or the task no such webhook.
         """
         with translated:
-            key = await self._known(request.task_id, caller)
+            key = await self._known(request.task_id, caller, agent)
             found = await self._find(key, request.id or DEFAULT_ID)
         if found is None:
             wanted = request.id or DEFAULT_ID
             raise TaskNotFoundError(f"The task has no webhook {wanted!r}", details={"taskId": request.task_id})
         return found
 
-    async def list_push_configs(self, request: ListPushConfigsRequest, caller: Caller = ANYBODY) -> PushConfigPage:
+    async def list(self, request: ListPushConfigsRequest, caller: Caller, agent: str) -> PushConfigPage:
         """All webhooks of a task; there are few enough for one page. Raises TaskNotFoundError."""
         with translated:
-            key = await self._known(request.task_id, caller)
+            key = await self._known(request.task_id, caller, agent)
             return PushConfigPage(tuple(await self._store.outbox.configs(key)))
 
-    async def delete_push_config(self, request: DeletePushConfigRequest, caller: Caller = ANYBODY) -> None:
-        """Remove the webhook that `get_push_config` shows; without one, nothing happens.
+    async def delete(self, request: DeletePushConfigRequest, caller: Caller, agent: str) -> None:
+        """Remove the webhook that `get` shows; without one, nothing happens.
 
         Raises:
             TaskNotFoundError: the caller has no such task.
         """
         with translated:
-            key = await self._known(request.task_id, caller)
+            key = await self._known(request.task_id, caller, agent)
             found = await self._find(key, request.id)
             config_id = (found and found.id) or request.id
             await self._store.outbox.delete(key, config_id)
         if self._observer is not None:
-            self._observer.push_config_changed(key, self._agent, caller, "deleted", config_id)
+            self._observer.push_config_changed(key, agent, caller, "deleted", config_id)
 
     async def _find(self, key: TaskKey, config_id: str) -> PushConfig | None:
         """The webhook of this id; `default` is also the one registered without an id, unless another has that id."""
         configs = {config.id: config for config in await self._store.outbox.configs(key)}
         return configs.get(config_id) or (configs.get(key.task_id) if config_id == DEFAULT_ID else None)
 
-    async def _known(self, task_id: str, caller: Caller) -> TaskKey:
-        return (await self._views.head(TaskKey(caller.owner, task_id))).key
+    async def _known(self, task_id: str, caller: Caller, agent: str) -> TaskKey:
+        return (await find_head(self._store, TaskKey(caller.owner, task_id), agent)).key

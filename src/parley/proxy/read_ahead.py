@@ -11,8 +11,8 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from copy import copy
 
+from parley.engine.following import Batch, Numbered
 from parley.engine.sizes import size_of_event
-from parley.engine.views import Batch, Numbered
 
 MOST_EVENTS = 256
 """Of one stream that wait for their reader."""

@@ -18,7 +18,6 @@ from parley.engine.caller import Caller
 from parley.engine.deliveries import Deliveries
 from parley.engine.feed import Feeds
 from parley.engine.limits import Limits
-from parley.engine.views import Views
 from parley.engine.webhooks import Webhooks
 from parley.protocol import requests as r
 from parley.protocol.errors import (
@@ -74,10 +73,8 @@ class Relay:
         self._limits = limits or ServerLimits()
         self._trace = trace
         self._bodies = BodyBudget(self._limits.bodies_bytes)
-        feeds = Feeds(store, Limits())
-        self._webhooks = Webhooks(
-            store, Views(store, feeds, Limits(), agent=agent), Limits(), agent=agent, feeds=feeds, deliveries=deliveries
-        )
+        self._agent = agent
+        self._webhooks = Webhooks(store, Feeds(store, Limits()), Limits(), deliveries=deliveries)
         self._opening: WeakValueDictionary[TaskKey, asyncio.Lock] = WeakValueDictionary()
 
     # --- what callers ask for -----------------------------------------------------------------------------------------
@@ -89,28 +86,28 @@ class Relay:
             async with self._opening.setdefault(key, asyncio.Lock()):
                 if self._inboxes.of(key) is None:
                     await self._register(self._addressing.view(caller), asked)
-            return await self._webhooks.create_push_config(request, scoped(caller))
+            return await self._webhooks.create(request, scoped(caller), self._agent)
 
     async def get_push_config(self, request: r.GetPushConfigRequest, caller: Caller) -> PushConfig:
         """Read one webhook."""
         with self._upstream.working():
             if not await self._has_webhooks(request.task_id, caller):
                 raise TaskNotFoundError("The task has no webhooks", details={"taskId": request.task_id})
-            return await self._webhooks.get_push_config(request, scoped(caller))
+            return await self._webhooks.get(request, scoped(caller), self._agent)
 
     async def list_push_configs(self, request: r.ListPushConfigsRequest, caller: Caller) -> r.PushConfigPage:
         """Read all webhooks of a task."""
         with self._upstream.working():
             if not await self._has_webhooks(request.task_id, caller):
                 return r.PushConfigPage(())
-            return await self._webhooks.list_push_configs(request, scoped(caller))
+            return await self._webhooks.list(request, scoped(caller), self._agent)
 
     async def delete_push_config(self, request: r.DeletePushConfigRequest, caller: Caller) -> None:
         """Remove a webhook, and the proxy's own at the agent if it was the last of its task."""
         with self._upstream.working():
             if not await self._has_webhooks(request.task_id, caller):
                 return
-            await self._webhooks.delete_push_config(request, scoped(caller))
+            await self._webhooks.delete(request, scoped(caller), self._agent)
             inbox = self._inboxes.of(key_of(caller, request.task_id))
             if inbox is None or inbox.key is None or await self._store.outbox.configs(inbox.key):
                 return
@@ -190,7 +187,7 @@ class Relay:
                 inbox, Task(name, shown.context_id, TaskStatus(TaskState.SUBMITTED), history=history)
             )
         while inbox.waiting and inbox.key is not None:
-            await self._webhooks.register(inbox.key, inbox.waiting.pop(0), inbox.view.caller)
+            await self._webhooks.register(inbox.key, inbox.waiting.pop(0), inbox.view.caller, self._agent)
 
     async def give_up(self, inbox: Inbox, config: PushConfig | None) -> None:
         """Expect nothing of a send that has failed."""

@@ -11,8 +11,8 @@ from contextlib import aclosing
 from msgspec import structs
 
 from parley.engine.caller import Caller
+from parley.engine.following import Batch
 from parley.engine.paging import cut_history
-from parley.engine.views import Batch
 from parley.protocol import operations as ops
 from parley.protocol import requests as r
 from parley.protocol.cards import AgentCard
@@ -36,7 +36,6 @@ from parley.proxy.remote_webhooks import RemoteWebhooks
 from parley.proxy.sending import Sending
 from parley.proxy.subscribing import subscribed
 from parley.proxy.upstream import Traffic, Upstream
-from parley.server.contracts import WebhookOperations
 
 
 class RemoteEngine:
@@ -45,8 +44,13 @@ class RemoteEngine:
     def __init__(
         self, agent: RemoteAgent, upstream: Upstream, addressing: Addressing, relay: Relay | None = None
     ) -> None:
-        self.program = agent
-        self.webhooks: WebhookOperations = relay or RemoteWebhooks(upstream, addressing)
+        webhooks = relay or RemoteWebhooks(upstream, addressing)
+        self.create_push_config = webhooks.create_push_config
+        self.get_push_config = webhooks.get_push_config
+        self.list_push_configs = webhooks.list_push_configs
+        self.delete_push_config = webhooks.delete_push_config
+        self._agent = agent
+        upstream.traffic.agent = agent.id
         self._upstream = upstream
         self._addressing = addressing
         self._sending = Sending(upstream, addressing, relay)
@@ -57,6 +61,10 @@ class RemoteEngine:
     def runs(self) -> Traffic:
         """What is under way."""
         return self._upstream.traffic
+
+    def agent(self, agent_id: str) -> RemoteEngine:
+        """The operations on the tasks of the one agent there is."""
+        return self
 
     async def __aenter__(self) -> RemoteEngine:
         return self
@@ -155,4 +163,4 @@ class RemoteEngine:
             card = await self._upstream.client.calls.call(ops.GET_EXTENDED_CARD, request)
             if not isinstance(card, AgentCard):
                 raise InvalidAgentResponseError("The agent behind the proxy has no extended card where it says so")
-            return self.program.shown(card)
+            return self._agent.shown(card)

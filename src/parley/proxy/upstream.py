@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from parley.client.client import Client
 from parley.client.errors import ClientError, CredentialsError
 from parley.client.streams.resuming import ResumableStream
-from parley.engine.views import Numbered
+from parley.engine.following import Numbered
 from parley.protocol import requests as r
 from parley.protocol.errors import (
     A2AError,
@@ -42,10 +42,15 @@ class OwnCredentialsError(UnavailableError):
 
 @dataclass(slots=True)
 class Traffic:
-    """What is under way. `waiting` is always nothing: the agent has the queue."""
+    """The requests that are being forwarded to an agent. None waits here: the agent has the queue."""
 
+    agent: str = ""
     working: int = 0
     waiting: int = 0
+
+    def by_agent(self) -> dict[str, tuple[int, int]]:
+        """Both numbers, for the one agent there is."""
+        return {self.agent: (self.working, self.waiting)}
 
 
 class Upstream:

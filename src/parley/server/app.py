@@ -8,7 +8,6 @@ Served alone, the app starts and stops with the ASGI lifespan. When it is mounte
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -25,14 +24,19 @@ from parley.engine.delivery_limits import DeliveryLimits
 from parley.engine.engine import Engine
 from parley.engine.limits import Limits
 from parley.engine.notifications import Notification
-from parley.engine.store_health import StoreHealth
 from parley.protocol.errors import MethodNotFoundError, UnavailableError
 from parley.protocol.versions import Version
 from parley.server import health
 from parley.server.bindings.body_budget import BodyBudget
 from parley.server.bindings.http import AsgiRequest, reply_error
 from parley.server.bindings.streams import StreamMonitor
-from parley.server.contracts import CallerAuthenticator, ConversationObserver, ExtraRoute, Operations, RemoteOperations
+from parley.server.contracts import (
+    CallerAuthenticator,
+    ConversationObserver,
+    ExtraRoute,
+    OperationsEngine,
+    RemoteOperations,
+)
 from parley.server.health import Health
 from parley.server.limits import ServerLimits
 from parley.server.pages.cards import Cards, Signer, host_of
@@ -113,11 +117,23 @@ class App:
         self._was_started = False
         self._has_logged_not_started = False
         self._throttle = Throttle(self.limits.rates)
-        self.health = Health(StoreHealth(self.store))
         self._sender = WebhookSender(webhooks or PUBLIC_ONLY, extra_headers=self._trace_headers)
         self._deliveries = Deliveries(self.store, self._sender, limits=delivery_limits, observer=telemetry)
         if telemetry is not None and remote is None:  # the proxy calls the webhooks of a remote agent itself
             telemetry.watch_deliveries(self._deliveries)
+        engine = Engine(
+            self.store,
+            *agents,
+            limits=engine_limits,
+            retention=retention,
+            drain_seconds=drain_seconds,
+            observer=telemetry,
+            deliveries=self._deliveries,
+        )
+        self.health = Health(engine.store_health)
+        self.engine: OperationsEngine = remote or engine
+        if telemetry is not None:
+            telemetry.watch_runs(self.engine.runs)
         self.services: dict[str, Service] = {}
         for agent in agents:
             cards = Cards(
@@ -131,17 +147,7 @@ class App:
                 grpc_target=self._grpc_target,
                 grpc_tenant=agent.id if len(agents) > 1 else None,
             )
-            engine = remote or Engine(
-                agent,
-                self.store,
-                limits=engine_limits,
-                retention=retention,
-                drain_seconds=drain_seconds,
-                observer=telemetry,
-                deliveries=self._deliveries,
-                store_health=self.health.store,
-            )
-            self.services[agent.id] = self._service(agent, engine, cards, remote)
+            self.services[agent.id] = self._service(agent, cards, remote)
         self._sites = {name: Site(service, self.monitor, self.bodies) for name, service in self.services.items()}
         self._handle: ASGIApp = self._answer
         if cors_origins:
@@ -153,13 +159,12 @@ class App:
                 expose_headers=["A2A-Extensions", "X-A2A-Extensions", "ETag", "Retry-After", "WWW-Authenticate"],
             )
 
-    def _service(self, agent: Agent, engine: Operations, cards: Cards, remote: RemoteOperations | None) -> Service:
-        if self._telemetry is not None:
-            self._telemetry.watch_runs(agent.id, engine.runs)
+    def _service(self, agent: Agent, cards: Cards, remote: RemoteOperations | None) -> Service:
         policy = self._webhooks or PUBLIC_ONLY
         return Service(
-            engine,
+            self.engine.agent(agent.id),
             cards,
+            agent_id=agent.id,
             security=self._security,
             throttle=self._throttle,
             limits=self.limits,
@@ -195,8 +200,7 @@ class App:
             await stack.enter_async_context(self._deliveries)
             if self._security is not None:
                 stack.push_async_callback(self._security.close)
-            for service in self.services.values():
-                await stack.enter_async_context(service.engine)
+            await stack.enter_async_context(self.engine)
             self.monitor.start()
             stack.callback(self.monitor.stop)
             self.is_running = True
@@ -209,7 +213,7 @@ class App:
     async def drain(self) -> None:
         """Accept no more work, give runs time to finish, and end streams with an error that tells readers to retry."""
         self.health.is_draining = True
-        await asyncio.gather(*(service.engine.drain() for service in self.services.values()))
+        await self.engine.drain()
 
     @property
     def own_urls(self) -> list[str]:

@@ -6,11 +6,11 @@ an agent that runs elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from typing import Protocol
 
 from parley.engine.caller import Caller
-from parley.engine.views import Batch
+from parley.engine.following import Batch
 from parley.protocol import requests as r
 from parley.protocol.cards import AgentCard, Binding, SecurityRequirement, SecurityScheme
 from parley.protocol.errors import A2AError, UnauthenticatedError
@@ -26,12 +26,15 @@ from parley.server.telemetry.metrics import Runs
 from parley.server.telemetry.observer import Call
 
 
-class HasId(Protocol):
-    """Anything that has an id, such as an agent."""
+class EventStream(Protocol):
+    """The events of a streaming operation in batches. The operation begins when the first batch is asked for."""
 
-    @property
-    def id(self) -> str:
-        """The id, which is a part of the URL."""
+    def __anext__(self) -> Awaitable[Batch]:
+        """The next batch, which its reader empties. Raises A2AError, or StopAsyncIteration at the end."""
+        ...
+
+    def aclose(self) -> Awaitable[None]:
+        """Release what the stream holds."""
         ...
 
 
@@ -55,23 +58,8 @@ class WebhookOperations(Protocol):
         ...
 
 
-class Operations(Protocol):
+class Operations(WebhookOperations, Protocol):
     """The operations of A2A on one agent's tasks, for an authenticated caller. All raise A2AError."""
-
-    @property
-    def program(self) -> HasId:
-        """The agent."""
-        ...
-
-    @property
-    def webhooks(self) -> WebhookOperations:
-        """The operations on push configs."""
-        ...
-
-    @property
-    def runs(self) -> Runs:
-        """The counters of active runs."""
-        ...
 
     async def send_message(self, request: r.SendMessageRequest, caller: Caller) -> Task | Message:
         """Process a message and return its result."""
@@ -79,7 +67,7 @@ class Operations(Protocol):
 
     def send_streaming_message(
         self, request: r.SendMessageRequest, caller: Caller, *, after: int | None
-    ) -> AsyncGenerator[Batch]:
+    ) -> EventStream:
         """Process a message and stream the events of its task."""
         ...
 
@@ -95,14 +83,25 @@ class Operations(Protocol):
         """Cancel a task."""
         ...
 
-    def subscribe_to_task(
-        self, request: r.SubscribeToTaskRequest, caller: Caller, *, after: int | None
-    ) -> AsyncGenerator[Batch]:
+    def subscribe_to_task(self, request: r.SubscribeToTaskRequest, caller: Caller, *, after: int | None) -> EventStream:
         """Stream the events of a task."""
         ...
 
     async def created_in(self, task_id: str, caller: Caller) -> Version | None:
         """The dialect in which a task was created, or None if that is unknown."""
+        ...
+
+
+class OperationsEngine(Protocol):
+    """Runs the operations of all agents of an app."""
+
+    @property
+    def runs(self) -> Runs:
+        """The counters of active runs."""
+        ...
+
+    def agent(self, agent_id: str) -> Operations:
+        """The operations on one agent's tasks."""
         ...
 
     async def drain(self) -> None:
@@ -118,7 +117,7 @@ class Operations(Protocol):
         ...
 
 
-class RemoteOperations(Operations, Protocol):
+class RemoteOperations(OperationsEngine, Protocol):
     """The operations of an agent that runs elsewhere. Only that agent knows its extended card."""
 
     async def get_extended_card(self, caller: Caller) -> AgentCard:

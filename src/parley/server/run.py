@@ -172,7 +172,7 @@ def _guarded(app: App, serving: Serving) -> BrowserGuard:
 
 def active_runs(app: App) -> int:
     """How many runs of all agents are running or queued."""
-    return sum(service.engine.runs.working + service.engine.runs.waiting for service in app.services.values())
+    return app.engine.runs.working + app.engine.runs.waiting
 
 
 async def _drain(app: App, listener: Listener, grpc_server: GrpcServer | None) -> None:

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, ExitStack, aclosing, contextmanag
 from typing import Any
 
 from parley.engine.caller import Caller
-from parley.engine.views import Batch
+from parley.engine.following import Batch
 from parley.protocol import operations as ops
 from parley.protocol.cards import AgentCard, AgentExtension, Binding
 from parley.protocol.errors import (
@@ -77,9 +77,10 @@ class Service:
 
     def __init__(
         self,
-        engine: Operations,
+        operations: Operations,
         cards: Cards,
         *,
+        agent_id: str,
         security: CallerAuthenticator | None,
         throttle: Throttle,
         limits: ServerLimits,
@@ -90,10 +91,10 @@ class Service:
         conversation_observer: ConversationObserver | None = None,
     ) -> None:
         """`find_extended_card` is for remote agents; `conversation_observer` sees every request and reply."""
-        self.engine = engine
+        self._operations = operations
         self.cards = cards
         self.limits = limits
-        self.agent_id = engine.program.id
+        self.agent_id = agent_id
         self._security = security
         self._throttle = throttle
         self._extensions = (*extensions, *cards.extensions)
@@ -104,14 +105,14 @@ class Service:
         self._is_remote = find_extended_card is not None
         self._conversation_observer = conversation_observer
         self._verbs: dict[Operation, Callable[[Any, Caller], Awaitable[Result]]] = {
-            ops.SEND_MESSAGE: engine.send_message,
-            ops.GET_TASK: engine.get_task,
-            ops.LIST_TASKS: engine.list_tasks,
-            ops.CANCEL_TASK: engine.cancel_task,
-            ops.CREATE_PUSH_CONFIG: engine.webhooks.create_push_config,
-            ops.GET_PUSH_CONFIG: engine.webhooks.get_push_config,
-            ops.LIST_PUSH_CONFIGS: engine.webhooks.list_push_configs,
-            ops.DELETE_PUSH_CONFIG: engine.webhooks.delete_push_config,
+            ops.SEND_MESSAGE: operations.send_message,
+            ops.GET_TASK: operations.get_task,
+            ops.LIST_TASKS: operations.list_tasks,
+            ops.CANCEL_TASK: operations.cancel_task,
+            ops.CREATE_PUSH_CONFIG: operations.create_push_config,
+            ops.GET_PUSH_CONFIG: operations.get_push_config,
+            ops.LIST_PUSH_CONFIGS: operations.list_push_configs,
+            ops.DELETE_PUSH_CONFIG: operations.delete_push_config,
         }
 
     # --- authentication -----------------------------------------------------------------------------------------------
@@ -142,7 +143,7 @@ class Service:
 
     async def created_in(self, task_id: str, identity: Identity) -> Version | None:
         """The dialect in which a task was created, if the caller has such a task in its own tenant."""
-        return await self.engine.created_in(task_id, _caller(identity, Version.V0_3, None))
+        return await self._operations.created_in(task_id, _caller(identity, Version.V0_3, None))
 
     # --- calls --------------------------------------------------------------------------------------------------------
 
@@ -177,9 +178,9 @@ class Service:
         with self._observed(call, request), self._throttle.admit_stream(call.identity.name, call.address):
             with self._throttle.admit(call.identity.name, call.address):
                 caller = self._admit(call, request)
-            begin = self.engine.subscribe_to_task
+            begin = self._operations.subscribe_to_task
             if call.operation is ops.SEND_STREAMING_MESSAGE:
-                begin = self.engine.send_streaming_message
+                begin = self._operations.send_streaming_message
             async with aclosing(begin(request, caller, after=call.after)) as batches:
                 del request  # a message may be large, and its stream long
                 batch = await anext(batches, None)

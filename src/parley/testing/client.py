@@ -19,14 +19,15 @@ from typing import Any, cast
 from msgspec import structs
 
 from parley.contents import parts_of
-from parley.engine.caller import ANYBODY, Caller
+from parley.engine.caller import ANONYMOUS_CALLER, Caller
 from parley.engine.clock import Clock
 from parley.engine.deliveries import Deliveries, Sender
 from parley.engine.engine import Engine
+from parley.engine.following import Numbered
 from parley.engine.limits import Limits
 from parley.engine.observer import Observer
+from parley.engine.operations import AgentOperations
 from parley.engine.program import Program
-from parley.engine.views import Numbered
 from parley.protocol.errors import LocalProtocolError
 from parley.protocol.events import TaskEvent
 from parley.protocol.jsonvalue import JsonObject
@@ -82,6 +83,11 @@ class Client:
             raise LocalProtocolError("The agent is not running; restart it")
         return self._engine
 
+    @property
+    def agent(self) -> AgentOperations:
+        """The operations on the agent's tasks. Raises as `engine` does."""
+        return self.engine.agent(self.program.id)
+
     # --- talking ------------------------------------------------------------------------------------------------------
 
     def message(self, *contents: Any, task: Task | str | None = None, metadata: JsonObject | None = None) -> Message:
@@ -93,35 +99,35 @@ class Client:
     async def send(self, *contents: Any, task: Task | str | None = None, metadata: JsonObject | None = None) -> Any:
         """Send text, data or files, and wait for the task to end or to ask something."""
         request = SendMessageRequest(self.message(*contents, task=task, metadata=metadata))
-        return await self.engine.send_message(request, self.caller)
+        return await self.agent.send_message(request, self.caller)
 
     async def start(self, *contents: Any, task: Task | str | None = None) -> Task:
         """Send something and do not wait for what becomes of it."""
         configuration = SendConfiguration(return_immediately=True)
         request = SendMessageRequest(self.message(*contents, task=task), configuration)
-        started = await self.engine.send_message(request, self.caller)
+        started = await self.agent.send_message(request, self.caller)
         assert isinstance(started, Task)
         return started
 
     async def stream(self, *contents: Any, task: Task | str | None = None) -> AsyncIterator[Any]:
         """Send something and get every event: the task, then its updates."""
         request = SendMessageRequest(self.message(*contents, task=task))
-        async for batch in self.engine.send_streaming_message(request, self.caller):
+        async for batch in self.agent.send_streaming_message(request, self.caller):
             for _, event in batch:
                 yield event
 
     async def get(self, task: Task | str) -> Task:
         """The task as it stands."""
-        return await self.engine.get_task(GetTaskRequest(_id(task)), self.caller)
+        return await self.agent.get_task(GetTaskRequest(_id(task)), self.caller)
 
     async def cancel(self, task: Task | str) -> Task:
         """Stop the task."""
-        return await self.engine.cancel_task(CancelTaskRequest(_id(task)), self.caller)
+        return await self.agent.cancel_task(CancelTaskRequest(_id(task)), self.caller)
 
     async def follow(self, task: Task | str, *, after: int | None = None) -> AsyncIterator[Numbered]:
         """The task's events with their numbers, from a snapshot or from a cursor."""
         request = SubscribeToTaskRequest(_id(task))
-        async for batch in self.engine.subscribe_to_task(request, self.caller, after=after):
+        async for batch in self.agent.subscribe_to_task(request, self.caller, after=after):
             for numbered in batch:
                 yield numbered
 
@@ -147,8 +153,8 @@ class Client:
             self.deliveries = Deliveries(self.store, self.sender, clock=self.clock, observer=self.observer)
             await self.deliveries.start()
         engine = Engine(
-            self.program,
             cast("Store", self._fuse),
+            self.program,
             limits=self.limits,
             clock=self.clock,
             new_id=self._new_id,
@@ -267,7 +273,7 @@ async def running(
     store: Store | None = None,
     clock: Clock | None = None,
     limits: Limits | None = None,
-    caller: Caller = ANYBODY,
+    caller: Caller = ANONYMOUS_CALLER,
     observer: Observer | None = None,
     sender: Sender | None = None,
 ) -> AsyncGenerator[Client]:

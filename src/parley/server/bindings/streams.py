@@ -18,8 +18,8 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from typing import TypeAlias
 
+from parley.engine.following import Batch
 from parley.engine.large import is_large, run_beside_loop
-from parley.engine.views import Batch
 from parley.protocol.errors import UnavailableError
 from parley.protocol.events import StatusUpdate, StreamEvent
 from parley.protocol.lifecycle import ends_stream

@@ -7,7 +7,7 @@ restart, while a gauge would have to count the tasks in the store and follow the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from time import perf_counter
 from typing import Protocol
@@ -34,6 +34,10 @@ COMMIT_BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.
 
 class Runs(Protocol):
     """The counters of an engine's runs."""
+
+    def by_agent(self) -> Mapping[str, tuple[int, int]]:
+        """Both numbers for each agent that has runs."""
+        ...
 
     @property
     def working(self) -> int:
@@ -180,9 +184,9 @@ class Metrics:
 
     # --- read when the metrics are scraped ----------------------------------------------------------------------------
 
-    def watch_runs(self, agent: str, runs: Runs) -> None:
-        """Add the numbers of running and queued runs of an agent."""
-        self._scraped.runs[agent] = runs
+    def watch_runs(self, runs: Runs) -> None:
+        """Add the numbers of running and queued runs of each agent that has any."""
+        self._scraped.runs = runs
 
     def watch_deliveries(self, outbox: Outbox) -> None:
         """Add the numbers of webhooks that are pending and being called, and of hosts that do not answer."""
@@ -202,16 +206,16 @@ class _ScrapedMetrics(Collector):
     """Metrics that other objects count."""
 
     def __init__(self) -> None:
-        self.runs: dict[str, Runs] = {}
+        self.runs: Runs | None = None
         self.outbox: Outbox | None = None
         self.audit_lost: Callable[[], int] | None = None
 
     def collect(self) -> Iterable[GaugeMetricFamily | CounterMetricFamily]:
         working = GaugeMetricFamily("parley_runs_working", "Running runs.", labels=("agent",))
         waiting = GaugeMetricFamily("parley_runs_waiting", "Queued runs.", labels=("agent",))
-        for agent, runs in self.runs.items():
-            working.add_metric((agent,), runs.working)
-            waiting.add_metric((agent,), runs.waiting)
+        for agent, (running, queued) in self.runs.by_agent().items() if self.runs is not None else ():
+            working.add_metric((agent,), running)
+            waiting.add_metric((agent,), queued)
         yield working
         yield waiting
         if self.outbox is not None:

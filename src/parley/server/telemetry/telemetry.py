@@ -66,10 +66,10 @@ class Telemetry:
         if self.audit is not None:
             await asyncio.to_thread(self.audit.close)
 
-    def watch_runs(self, agent: str, runs: Runs) -> None:
-        """Add the runs of an agent to the metrics: `telemetry.watch_runs(agent.id, engine.runs)`."""
+    def watch_runs(self, runs: Runs) -> None:
+        """Add the runs of an engine to the metrics: `telemetry.watch_runs(engine.runs)`."""
         if self.metrics is not None:
-            self.metrics.watch_runs(agent, runs)
+            self.metrics.watch_runs(runs)
 
     def watch_deliveries(self, outbox: Outbox) -> None:
         """Add the outbox of webhooks to the metrics: `telemetry.watch_deliveries(deliveries)`."""

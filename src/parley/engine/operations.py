@@ -1,0 +1,238 @@
+"""The operations of A2A on one agent's tasks, each a short method over canonical values.
+
+Rules: nothing is visible before it is durable; what a caller may not see does not exist; a refused request has changed
+nothing. Spec: 1.0 section 3.1, and the invariants in the design.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING
+
+from parley.engine.caller import ANONYMOUS_CALLER, Caller
+from parley.engine.direct_replies import reply_directly
+from parley.engine.endings import cancel
+from parley.engine.following import Batch, Follower
+from parley.engine.paging import cut_history
+from parley.engine.run import Run
+from parley.engine.store_errors import translated
+from parley.protocol.errors import InvalidParamsError, TaskNotCancelableError, UnsupportedOperationError
+from parley.protocol.events import StatusUpdate
+from parley.protocol.lifecycle import ends_stream, fold, is_terminal
+from parley.protocol.messages import Message
+from parley.protocol.push import PushConfig
+from parley.protocol.requests import (
+    CancelTaskRequest,
+    CreatePushConfigRequest,
+    DeletePushConfigRequest,
+    GetPushConfigRequest,
+    GetTaskRequest,
+    ListPushConfigsRequest,
+    ListTasksRequest,
+    PushConfigPage,
+    SendMessageRequest,
+    SubscribeToTaskRequest,
+    TaskPage,
+)
+from parley.protocol.tasks import Task, TaskState
+from parley.protocol.versions import Version
+from parley.stores.interface import TaskKey
+
+if TYPE_CHECKING:
+    from parley.engine.engine import Engine
+
+
+class AgentOperations:
+    """What callers may ask of one agent. The agent's program is looked up whenever a message comes."""
+
+    __slots__ = ("_engine", "agent_id")
+
+    def __init__(self, engine: Engine, agent_id: str) -> None:
+        self._engine = engine
+        self.agent_id = agent_id
+
+    # --- send ---------------------------------------------------------------------------------------------------------
+
+    async def send_message(self, request: SendMessageRequest, caller: Caller = ANONYMOUS_CALLER) -> Task | Message:
+        """Take a message in; answer when the task has ended or waits, or at once if the caller wants that.
+
+        Raises:
+            TaskNotFoundError, TaskFinishedError, InvalidParamsError: the message cannot be taken.
+            RateLimitedError, UnavailableError: not now.
+        """
+        engine = self._engine
+        with translated:
+            program = engine.program(self.agent_id)
+            if program.replies_directly:
+                return await reply_directly(engine, program, request, caller)
+            accepted = await engine.intake.accept(program, request, caller)
+            run, task = accepted.run or engine.runs.find(accepted.key), None
+            if run is not None:
+                await (run.settle() if request.configuration.return_immediately else self._wait(run))
+                task = run.feed.whole_task()
+            task = task or await engine.views.task(accepted.key, self.agent_id)
+            return cut_history(task, request.configuration.history_length)
+
+    async def _wait(self, run: Run) -> None:
+        """Return when the run has ended, or when the wait has a cap and that is reached."""
+        seconds = self._engine.limits.wait_seconds
+        if seconds is None:
+            await run.wait_for_end()
+        else:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await run.wait_for_end()
+        if run.is_over and run.failure is not None:
+            raise run.failure
+
+    def send_streaming_message(
+        self, request: SendMessageRequest, caller: Caller = ANONYMOUS_CALLER, *, after: int | None = None
+    ) -> Follower:
+        """Take a message in and follow what happens: the task first, then its updates, each with its number.
+
+        A sender that repeats a message because its stream broke may say `after` which number it goes on; for a message
+        that was not sent before, that is ignored. A direct reply has the number 0.
+
+        Raises: as `send_message`, before the first event.
+        """
+        return Follower(self._engine.feeds, partial(self._start_send, request, caller, after))
+
+    async def _start_send(
+        self, request: SendMessageRequest, caller: Caller, after: int | None, follower: Follower
+    ) -> None:
+        engine = self._engine
+        program = engine.program(self.agent_id)
+        if program.replies_directly:
+            follower.finish_with([(0, await reply_directly(engine, program, request, caller))])
+            return
+        accepted = await engine.intake.accept(program, request, caller)
+        key = accepted.key
+        follower.use(key, self.agent_id)
+        run = accepted.run or engine.runs.find(key)
+        if run is not None:
+            await run.settle()
+        if accepted.events:
+            seq, task = len(accepted.events), fold(None, accepted.events)
+            opening = cut_history(task, request.configuration.history_length)
+            follower.begin(after=seq, opening=[(seq, opening)])
+        elif accepted.run is None and after is not None:
+            await self._resume(key, caller, after, follower)
+        else:
+            await self._catch_up(key, follower)
+
+    async def _resume(self, key: TaskKey, caller: Caller, after: int, follower: Follower) -> None:
+        """Follow a task for a sender whose stream broke: nothing more, if it broke after its last event."""
+        head = await self._engine.views.head(key, self.agent_id)
+        if after != head.last_seq or not ends_stream(head.state) or self._has_live_run(key):
+            await self._start_subscription(key, caller, after, follower)
+
+    async def _catch_up(self, key: TaskKey, follower: Follower) -> None:
+        """Follow a task that was at work before: the task as it stands, and its last status if nothing more comes."""
+        last, task = await self._engine.views.snapshot(key, self.agent_id)
+        if ends_stream(task.status.state) and not self._has_live_run(key):
+            follower.finish_with([(last, task), (last, StatusUpdate(task.id, task.context_id, task.status))])
+        else:
+            follower.begin(after=last, opening=[(last, task)])
+
+    def _has_live_run(self, key: TaskKey) -> bool:
+        run = self._engine.runs.find(key)
+        return run is not None and not run.is_closed
+
+    # --- subscribe ----------------------------------------------------------------------------------------------------
+
+    def subscribe_to_task(
+        self, request: SubscribeToTaskRequest, caller: Caller = ANONYMOUS_CALLER, *, after: int | None = None
+    ) -> Follower:
+        """Follow a task: from a cursor exactly where it left off, otherwise from a snapshot of now.
+
+        Raises, before the first event:
+            TaskNotFoundError: the caller has no such task.
+            InvalidParamsError: the task has no such event yet.
+            UnsupportedOperationError: the task has ended, and 1.0 has no subscription to it without a cursor.
+        """
+        key = TaskKey(caller.owner, request.task_id)
+        return Follower(self._engine.feeds, partial(self._start_subscription, key, caller, after))
+
+    async def _start_subscription(self, key: TaskKey, caller: Caller, after: int | None, follower: Follower) -> None:
+        opening: Batch = []
+        if after is None:
+            last, task = await self._engine.views.snapshot(key, self.agent_id)
+            if is_terminal(task.status.state):
+                if caller.version is Version.V1_0:
+                    raise UnsupportedOperationError("The task has ended; read it, or subscribe from a cursor")
+                follower.finish_with([(last, StatusUpdate(task.id, task.context_id, task.status))])
+                return
+            after, opening = last, [(last, task)]
+        else:
+            head = await self._engine.views.head(key, self.agent_id)
+            last = head.last_seq
+            if not 0 <= after <= last:
+                raise InvalidParamsError(f"The task has {last} events; there is none with number {after}")
+            if after == last and is_terminal(head.state):
+                return
+        follower.use(key, self.agent_id)
+        follower.begin(after=after, until=last, opening=opening)
+
+    # --- read, list, cancel -------------------------------------------------------------------------------------------
+
+    async def get_task(self, request: GetTaskRequest, caller: Caller = ANONYMOUS_CALLER) -> Task:
+        """A task as it stands.
+
+        Raises:
+            TaskNotFoundError: the caller has no such task.
+        """
+        with translated:
+            task = await self._engine.views.task(TaskKey(caller.owner, request.task_id), self.agent_id)
+            return cut_history(task, request.history_length)
+
+    async def created_in(self, task_id: str, caller: Caller = ANONYMOUS_CALLER) -> Version | None:
+        """The dialect in which a task was created, or None if the caller has no such task."""
+        with translated:
+            head = await self._engine.store.tasks.head(TaskKey(caller.owner, task_id))
+        return head.created_in if head is not None and head.agent == self.agent_id else None
+
+    async def list_tasks(self, request: ListTasksRequest, caller: Caller = ANONYMOUS_CALLER) -> TaskPage:
+        """A page of the caller's tasks, newest status first. Raises as `Views.page` does."""
+        with translated:
+            return await self._engine.views.page(request, caller, self.agent_id)
+
+    async def cancel_task(self, request: CancelTaskRequest, caller: Caller = ANONYMOUS_CALLER) -> Task:
+        """Stop a task, for real: its handler is cancelled, and the task is canceled once.
+
+        Raises:
+            TaskNotFoundError: the caller has no such task.
+            TaskNotCancelableError: it has ended already.
+        """
+        engine, key = self._engine, TaskKey(caller.owner, request.task_id)
+        with translated:
+            await cancel(engine, key, self.agent_id)
+            task = await engine.views.task(key, self.agent_id)
+        if task.status.state is not TaskState.CANCELED:
+            raise TaskNotCancelableError(details={"taskId": task.id, "state": task.status.state.value})
+        if engine.observer is not None:
+            engine.observer.canceled(key, self.agent_id, caller)
+        return task
+
+    # --- webhooks -----------------------------------------------------------------------------------------------------
+
+    async def create_push_config(
+        self, request: CreatePushConfigRequest, caller: Caller = ANONYMOUS_CALLER
+    ) -> PushConfig:
+        """Register a webhook; it comes back with its id. Raises as `Webhooks.create` does."""
+        return await self._engine.webhooks.create(request, caller, self.agent_id)
+
+    async def get_push_config(self, request: GetPushConfigRequest, caller: Caller = ANONYMOUS_CALLER) -> PushConfig:
+        """A webhook by its id, or the one registered without. Raises TaskNotFoundError."""
+        return await self._engine.webhooks.get(request, caller, self.agent_id)
+
+    async def list_push_configs(
+        self, request: ListPushConfigsRequest, caller: Caller = ANONYMOUS_CALLER
+    ) -> PushConfigPage:
+        """All webhooks of a task. Raises TaskNotFoundError."""
+        return await self._engine.webhooks.list(request, caller, self.agent_id)
+
+    async def delete_push_config(self, request: DeletePushConfigRequest, caller: Caller = ANONYMOUS_CALLER) -> None:
+        """Delete a webhook, if there is one. Raises TaskNotFoundError."""
+        await self._engine.webhooks.delete(request, caller, self.agent_id)
