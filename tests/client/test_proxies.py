@@ -21,7 +21,7 @@ from parley.client.credentials.oauth_client import OAuthClient
 from parley.client.errors import ForbiddenTargetError, UnreachableError
 from parley.client.guard import Guard
 from parley.client.transports.connections import Connections, Tls
-from parley.client.transports.transport import Sent
+from parley.client.transports.transport import CallOptions
 from parley.protocol.cards import AgentInterface, Binding
 from parley.protocol.messages import Message, Role, TextPart
 from parley.protocol.operations import SEND_MESSAGE
@@ -146,7 +146,7 @@ async def test_this_machine_and_the_hosts_of_no_proxy_are_called_directly(
             port = str(bound.grpc_target if binding == Binding.GRPC else bound.url).rpartition(":")[2]
             face = AgentInterface(f"https://agent.example:{port}", binding, "1.0")
             transport = connections.connect(face, Version.V1_0)
-            assert isinstance(await transport.call(SEND_MESSAGE, hello(), Sent(timeout=5)), Task)
+            assert isinstance(await transport.call(SEND_MESSAGE, hello(), CallOptions(timeout=5)), Task)
             await transport.close()
         await connections.close()
     assert proxy.lines == []
@@ -157,13 +157,13 @@ async def test_a_card_cannot_have_the_proxy_call_a_private_network(proxy: Forwar
     connections = Connections()
     for host in ("10.0.0.1", "intranet"):
         with pytest.raises(ForbiddenTargetError, match="is not a public"):
-            await connections.channel.exchange("GET", f"https://{host}/", b"", Sent(timeout=5))
+            await connections.channel.exchange("GET", f"https://{host}/", b"", CallOptions(timeout=5))
     await connections.close()
     connections = Connections(resolve=_inside)
     for binding in Binding:
         transport = connections.connect(AgentInterface("https://agent.example", binding, "1.0"), Version.V1_0)
         with pytest.raises(ForbiddenTargetError, match="has an address that is not public"):
-            await transport.call(SEND_MESSAGE, hello(), Sent(timeout=5))
+            await transport.call(SEND_MESSAGE, hello(), CallOptions(timeout=5))
     await connections.close()
     assert proxy.lines == []
 
@@ -178,7 +178,7 @@ async def test_a_client_that_uses_no_proxy_connects_itself(proxy: ForwardProxy) 
 
     connections = Connections(guard=Guard(use_proxy=False), resolve=nowhere)
     with pytest.raises(UnreachableError, match="the host name has no address"):
-        await connections.channel.exchange("GET", "https://agent.example/", b"", Sent(timeout=5))
+        await connections.channel.exchange("GET", "https://agent.example/", b"", CallOptions(timeout=5))
     await connections.close()
     assert proxy.lines == []
 
@@ -192,5 +192,5 @@ async def test_grpc_names_the_proxy_that_it_cannot_use(url: str, reason: str, mo
     connections = Connections()
     transport = connections.connect(AgentInterface("agent.example:443", Binding.GRPC, "1.0"), Version.V1_0)
     with pytest.raises(UnreachableError, match=reason):
-        await transport.call(SEND_MESSAGE, hello(), Sent(timeout=5))
+        await transport.call(SEND_MESSAGE, hello(), CallOptions(timeout=5))
     await connections.close()
