@@ -98,7 +98,7 @@ def test_a_broken_rule_ends_with_1_and_is_quoted() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["ftp://agent.example"], "is no URL"),
+        (["ftp://agent.example"], "Invalid URL"),
         (["http://localhost:1", "--only", "G9.9"], "There is no rule G9.9"),
         (["http://localhost:1", "--binding", "soap"], "is not one of"),
         (["http://localhost:1", "--dialect", "3.0"], "is not one of"),

@@ -13,7 +13,7 @@ import pytest
 import trustme
 
 from parley.cli.commands.card import describe, show_card
-from parley.cli.options.client import Calling, parse_header, parse_origin, parse_url
+from parley.cli.options.client import Calling, agent_url, parse_header, parse_origin
 from parley.cli.output.exit_codes import code_of
 from parley.cli.output.transcript import console, size_of
 from parley.protocol import cards as c
@@ -297,7 +297,7 @@ def test_credentials_do_not_go_where_a_card_leads_unless_that_is_trusted(guarded
 
 def test_urls_may_lack_their_scheme() -> None:
     assert [
-        parse_url(text) for text in ("localhost:8080", "127.0.0.1/x", "[::1]:1", "a.example", "http://a.example")
+        agent_url(text) for text in ("localhost:8080", "127.0.0.1/x", "[::1]:1", "a.example", "http://a.example")
     ] == [
         "http://localhost:8080",
         "http://127.0.0.1/x",

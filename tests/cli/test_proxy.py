@@ -153,14 +153,14 @@ def test_it_has_what_every_server_has(agent: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["ftp://x"], 2, "no URL"),
+        (["ftp://x"], 2, "Invalid URL"),
         (["localhost:1", "--grpc-port", "many"], 2, "no port"),
         (["localhost:1", "--tls-cert", "cert.pem"], 2, "TLS needs both files"),
         (["localhost:1", "--grpc-port", "off"], 3, "No connection"),
         (["localhost:1", "--auth", "absent.toml"], 2, "absent.toml"),
         (["localhost:1", "--signing-key", "absent.pem"], 2, "absent.pem"),
-        (["localhost:1", "--public-url", "a.example"], 2, "no URL of a server"),
-        (["localhost:1", "--webhook-url", "a.example"], 2, "no URL of a server"),
+        (["localhost:1", "--public-url", "a.example"], 2, "Invalid URL"),
+        (["localhost:1", "--webhook-url", "a.example"], 2, "Invalid URL"),
         (["localhost:1", "--ledger", "absent/ledger"], 1, "absent/ledger cannot be used"),
         (["localhost:1", "--trace-file", "absent/trace"], 1, "absent/trace cannot be used"),
     ],

@@ -221,7 +221,7 @@ def test_the_name_of_a_file_elsewhere_is_in_its_urls_path() -> None:
 def test_a_secret_in_a_url_is_refused_and_not_repeated() -> None:
     done = parley("send", "https://ada:s3cret@agents.example", "hi")
     assert done.exit_code == 2
-    assert "give credentials with --token or --header" in done.stderr
+    assert "Give credentials with --token or --header" in done.stderr
     assert "s3cret" not in done.output
 
 
@@ -229,7 +229,7 @@ def test_a_secret_in_a_url_is_refused_and_not_repeated() -> None:
 def test_a_url_that_is_none_ends_with_two(url: str) -> None:
     done = parley("send", url, "hi")
     assert done.exit_code == 2
-    assert "is no URL" in done.stderr
+    assert "Invalid URL" in done.stderr
 
 
 def test_an_agent_that_cannot_be_reached_ends_with_three() -> None:

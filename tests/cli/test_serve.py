@@ -306,7 +306,10 @@ def test_mistakes_are_told_in_one_line_each(directory: Path) -> None:
         (["serve", "x", "--grpc-port", "many"], "'many' is no port."),
         (["serve", "x", "--port", "70000"], "70000 is too much: at most 65535."),
         (["serve", "x", "--retention", "soon"], "'soon' is no time."),
-        (["serve", "x", "--public-url", "example.com"], "'example.com' is no URL of a server."),
+        (
+            ["serve", "x", "--public-url", "example.com"],
+            "Invalid URL: 'example.com'. It must start with http:// or https://.",
+        ),
         (["serve", "x", "--tls-cert", "cert.pem"], "TLS needs both files."),
         (["serve", "x", "--trusted-proxy", "proxy.example"], "'proxy.example' is no address or network."),
         (

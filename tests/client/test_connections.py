@@ -262,7 +262,7 @@ async def test_who_speaks_tls_to_a_server_without_it_is_told_so() -> None:
                 pass
 
 
-@pytest.mark.parametrize(("url", "complaint"), [("", "is empty"), ("ftp://agent.example", "or http, not with ftp")])
+@pytest.mark.parametrize(("url", "complaint"), [("", "is empty"), ("ftp://agent.example", "must start with http://")])
 async def test_what_is_no_url_of_an_agent_is_said(url: str, complaint: str) -> None:
     with pytest.raises(ForbiddenTargetError, match=complaint):
         async with Client(url):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from ipaddress import ip_address
 
+import httpx2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from parley.client.errors import ForbiddenTargetError
-from parley.client.guard import DialRules, Guard, Target, read_target
-from parley.network.urls import parse_http_url
+from parley.client.guard import DialRules, Guard, read_target
 from tests.network.wire import Wire
 
 HERE = "https://agents.example/currency"
@@ -110,7 +110,7 @@ def test_a_card_that_came_over_tls_leads_to_nothing_without_it(url: str) -> None
     ],
 )
 def test_what_is_no_url_of_an_agent_is_refused_even_by_a_guard_that_allows_everything(url: str) -> None:
-    with pytest.raises(ForbiddenTargetError, match=r"^An agent's "):
+    with pytest.raises(ForbiddenTargetError, match=r"^Invalid URL: "):
         Guard(allow_private=True, allowed_hosts=(".example",)).check_interface(url, card_url=LOCAL)
 
 
@@ -173,17 +173,6 @@ def test_a_target_that_does_not_say_is_encrypted_as_its_card_was(
     assert guard.encrypts(url, card_url=card_url) is expected
 
 
-def test_a_url_leads_to_an_origin() -> None:
-    assert [
-        (read_target(url), read_target(url).origin) for url in (HERE, "HTTP://[::1]:81/x", "a.example", "a.b:1")
-    ] == [
-        (Target("https", "agents.example", 443), "https://agents.example"),
-        (Target("http", "::1", 81), "http://[::1]:81"),
-        (Target("", "a.example", 443), "a.example:443"),
-        (Target("", "a.b", 1), "a.b:1"),
-    ]
-
-
 def test_only_exempt_hosts_are_dialled_at_private_addresses() -> None:
     rules = DialRules(Guard(allowed_hosts=(".corp.example",)))
     rules.trust("localhost")
@@ -198,12 +187,11 @@ def test_only_exempt_hosts_are_dialled_at_private_addresses() -> None:
 def test_only_exempt_hosts_are_resolved_that_are_no_public_names() -> None:
     rules = DialRules(Guard())
     rules.trust("printer")
-    hosts = ("printer", "agents.example", "8.8.8.8")
-    assert [rules.check_host(host) for host in hosts] == [None, None, ip_address("8.8.8.8")]
-    with pytest.raises(ForbiddenTargetError, match=r"^scanner is not a public name$"):
-        rules.check_host("scanner")
-    with pytest.raises(ForbiddenTargetError, match=r"^An agent's address must be four decimal numbers$"):
-        rules.check_host("127.1")
+    for host in ("printer", "agents.example", "8.8.8.8"):
+        rules.check_host(host)
+    for host in ("scanner", "10.0.0.1", "::1"):
+        with pytest.raises(ForbiddenTargetError, match=rf"^{host} is not a public host$"):
+            rules.check_host(host)
     rules.trust("localhost")
     assert not rules.is_exempt("127.1")
 
@@ -247,10 +235,12 @@ async def test_a_name_that_is_rebound_between_two_connections_is_not_followed() 
     )
 )
 def test_whatever_passes_leads_a_connection_to_the_same_place(url: str) -> None:
-    """Two readers of one URL that disagree are how guards are got round."""
+    """Two parsers that disagree about a URL are how guards are bypassed: another one finds the same host."""
     try:
         target = read_target(url)
     except ForbiddenTargetError:
         return
     if target.scheme in ("http", "https"):
-        assert parse_http_url(url).origin == (target.scheme, target.host, target.port)
+        other = httpx2.URL(url)
+        assert (other.scheme, other.host.lower()) == (target.scheme, target.host)
+        assert other.port in (None, target.port)

@@ -16,7 +16,7 @@ from parley.client.transports import in_process
 from parley.client.transports.in_process import InProcess
 from parley.network.errors import BrokenConnectionError, ReadTimeoutError
 from parley.network.http import HttpRequest, HttpResponse
-from parley.network.urls import parse_http_url
+from parley.network.urls import parse_url
 from parley.protocol.cards import Binding
 from parley.protocol.errors import LocalProtocolError
 from parley.protocol.events import StatusUpdate
@@ -41,7 +41,7 @@ NEVER = float("inf")
 
 @asynccontextmanager
 async def reply_of(app: Any, verb: str = "GET", path: str = "/", body: bytes = b"") -> AsyncGenerator[HttpResponse]:
-    reply = await InProcess(app).send(HttpRequest(verb, parse_http_url(URL + path), {}, body), NEVER)
+    reply = await InProcess(app).send(HttpRequest(verb, parse_url(URL + path), {}, body), NEVER)
     try:
         yield reply
     finally:
@@ -128,7 +128,7 @@ async def test_an_app_that_waits_is_told_that_its_reader_has_gone() -> None:
 
 
 async def test_an_app_that_does_not_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(in_process, "DISCONNECT_SECONDS", 0.01)
+    monkeypatch.setattr(in_process, "PATIENCE", 0.01)
     ended = asyncio.Event()
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -155,7 +155,7 @@ async def test_an_app_is_ended_also_if_nobody_waits_for_its_end() -> None:
             ended.set()
 
     with fail_after(5):
-        reply = await InProcess(app).send(HttpRequest("GET", parse_http_url(URL), {}), NEVER)
+        reply = await InProcess(app).send(HttpRequest("GET", parse_url(URL), {}), NEVER)
         closing = asyncio.ensure_future(reply.close())
         await asyncio.sleep(0)
         closing.cancel()
@@ -170,7 +170,7 @@ async def test_an_app_gets_no_request_that_could_not_be_sent(name: str, value: s
         await start(send)
 
     with pytest.raises(LocalProtocolError):
-        await InProcess(app).send(HttpRequest("GET", parse_http_url(URL), {name: value}), NEVER)
+        await InProcess(app).send(HttpRequest("GET", parse_url(URL), {name: value}), NEVER)
 
 
 async def test_what_an_app_raises_before_it_replies_is_raised() -> None:
@@ -214,6 +214,6 @@ async def test_an_app_in_process_has_no_grpc() -> None:
     async with app.running():
         async with Client(URL, app=app, bindings=[Binding.GRPC, Binding.JSONRPC]) as client:
             assert (client.interface.binding, (await client.send("hello")).text) == (Binding.JSONRPC, "hello")
-        with pytest.raises(ForbiddenTargetError, match="cannot be called over gRPC"):
+        with pytest.raises(ForbiddenTargetError, match="not called over gRPC"):
             async with Client(URL, app=app, bindings=[Binding.GRPC]):
                 pass

@@ -13,7 +13,7 @@ from anyio import fail_after
 from parley.network.http import HttpRequest, HttpResponse
 from parley.network.pinned import PinnedNetwork
 from parley.network.pool import ConnectionPool
-from parley.network.urls import parse_http_url
+from parley.network.urls import parse_url
 from tests.network.wire import Anywhere
 
 OK = b"HTTP/1.1 200 OK\r\n"
@@ -93,7 +93,7 @@ def soon(seconds: float = 5.0) -> float:
 
 
 def asked(door: Door, verb: str = "POST", path: str = "/", body: bytes = b"", scheme: str = "http") -> HttpRequest:
-    return HttpRequest(verb, parse_http_url(f"{scheme}://agent.example:{door.port}{path}"), {"accept": "*/*"}, body)
+    return HttpRequest(verb, parse_url(f"{scheme}://agent.example:{door.port}{path}"), {"accept": "*/*"}, body)
 
 
 async def all_of(reply: HttpResponse) -> bytes:

@@ -6,7 +6,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from parley.network.addresses import AmbiguousHostError, check_name, is_listed, is_local_name, is_public, read_address
+from parley.network.addresses import AmbiguousHostError, check_host, is_listed, is_local_name, is_public, read_address
 
 
 @pytest.mark.parametrize("text", ["8.8.8.8", "1.1.1.1", "172.15.0.1", "172.32.0.1", "2606:4700::1", "2a00:1450::1"])
@@ -72,13 +72,13 @@ def test_a_host_is_an_address_or_a_name() -> None:
 @pytest.mark.parametrize("host", ["", "a..b", "-a.example", "a-.example", "a b", "a%2eb", "x" * 64, "a." * 127 + "ab"])
 def test_what_is_no_name_is_refused(host: str) -> None:
     with pytest.raises(AmbiguousHostError, match=r"^host name must consist of letters, digits and hyphens$"):
-        check_name(host)
+        check_host(host)
 
 
 def test_names_that_mean_something_at_home_only_are_told_from_others() -> None:
     names = ("agents.example", "localhost", "printer", "metadata.google.internal", "nas.local", "a.localhost")
     for name in names:
-        check_name(name)
+        check_host(name)
     assert [is_local_name(name) for name in names] == [False, True, True, True, True, True]
 
 

@@ -10,7 +10,7 @@ from parley.network import pool as pools
 from parley.network.errors import BrokenConnectionError, ConnectError, ReadTimeoutError
 from parley.network.http import HttpRequest
 from parley.network.response import MAX_OVERHEAD_BYTES, MAX_UNREAD_BYTES
-from parley.network.urls import parse_http_url
+from parley.network.urls import parse_url
 from parley.protocol.errors import LocalProtocolError
 from tests.network.door import HELLO, OK, Door, all_of, answering, asked, contexts, exchange, opened, soon
 
@@ -350,7 +350,7 @@ async def test_a_connection_is_encrypted_and_used_again() -> None:
 async def test_an_address_has_a_certificate_of_its_own() -> None:
     served, trusting = contexts("127.0.0.1")
     async with opened(answering(HELLO), tls=served, trust=trusting) as (door, pool):
-        url = parse_http_url(f"https://127.0.0.1:{door.port}")
+        url = parse_url(f"https://127.0.0.1:{door.port}")
         assert await exchange(pool, HttpRequest("GET", url, {})) == (200, b"hello")
         with pytest.raises(ConnectError, match="its certificate cannot be trusted"):
             await exchange(pool, asked(door, scheme="https"))

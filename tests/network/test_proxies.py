@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 import pytest
 
 from parley.network import pinned
-from parley.network.addresses import Address
 from parley.network.errors import ConnectError, ConnectTimeoutError, NetworkError
 from parley.network.pinned import PinnedNetwork
 from parley.network.pool import ConnectionPool
@@ -44,7 +43,7 @@ def test_the_environment_names_the_proxy(
 ) -> None:
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    found = Proxies.of_environment().find(origin)
+    found = Proxies.of_environment().find(*origin)
     assert (found and f"{found.scheme}://{found.authority}") == proxy
 
 
@@ -72,15 +71,15 @@ def test_the_environment_names_the_proxy(
 )
 def test_no_proxy_names_the_hosts_that_are_called_directly(exceptions: str, host: str, is_direct: bool) -> None:
     proxies = Proxies({"https": "proxy.example", "no": exceptions})
-    assert (proxies.find(("https", host, 8443)) is None) == is_direct
+    assert (proxies.find("https", host, 8443) is None) == is_direct
 
 
 @pytest.mark.parametrize("url", ["socks5://ada:hush@proxy.example", "http://ada:hush@", "http://a b", "http://x:y:z"])
 def test_a_proxy_that_cannot_be_used_is_named_without_its_password(url: str) -> None:
     with pytest.raises(ConnectError, match=r"^Invalid proxy URL in the environment for https\. It must") as refused:
-        Proxies({"https": url}).find(("https", "a.example", 443))
+        Proxies({"https": url}).find("https", "a.example", 443)
     assert "hush" not in str(refused.value)
-    assert "hush" not in repr(Proxies({"https": "http://ada:hush@proxy.example"}).find(("https", "a.example", 443)))
+    assert "hush" not in repr(Proxies({"https": "http://ada:hush@proxy.example"}).find("https", "a.example", 443))
 
 
 @asynccontextmanager
@@ -177,9 +176,6 @@ class Forbidding(Anywhere):
 
     def check_addresses(self, host: str, addresses: object) -> None:
         raise PermissionError(host)
-
-    def check_host(self, host: str) -> Address | None:
-        return None
 
 
 async def test_a_host_is_checked_before_the_proxy_is_asked_unless_only_the_proxy_knows_its_name() -> None:

@@ -291,10 +291,13 @@ def test_the_card_tells_where_to_get_a_token() -> None:
     [
         ("http://issuer.example.com/keys", "it must be https; http is for this machine only"),
         ("http://127.0.0.1.example.com/keys", "it must be https; http is for this machine only"),
-        ("ftp://issuer.example.com/keys", "it is no http or https URL"),
-        ("/keys", "it is no http or https URL"),
-        ("https://[::1/keys", "it is no URL: Invalid IPv6 URL"),
-        ("https://ada:secret@issuer.example.com/keys", "it has a user name or a fragment"),
+        (
+            "ftp://issuer.example.com/keys",
+            "Invalid URL: 'ftp://issuer.example.com'. It must start with http:// or https://.",
+        ),
+        ("/keys", "Invalid URL: '/keys'. It must start with http:// or https://."),
+        ("https://[::1/keys", "Invalid URL: its host or its port is invalid."),
+        ("https://ada:secret@issuer.example.com/keys", "Invalid URL: it must not contain a user name."),
     ],
 )
 def test_keys_and_secrets_do_not_travel_in_the_open(url: str, problem: str) -> None:

@@ -675,7 +675,7 @@ async def test_hosts_are_checked_again_when_they_are_called(host: str) -> None:
 @pytest.mark.anyio
 async def test_a_webhook_whose_host_is_allowed_no_longer_is_not_called() -> None:
     async with receiving() as receiver, WebhookSender() as sender:
-        with pytest.raises(DeliveryRefusedError, match="begins with https"):
+        with pytest.raises(DeliveryRefusedError, match="must start with https"):
             await sender.send(notification(receiver.url()))
         assert receiver.connections == 0
 

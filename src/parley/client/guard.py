@@ -1,89 +1,26 @@
-"""Which URLs a card may send this client to: no card can make it call its own network.
+"""Where a foreign card may send this client: no card makes it talk to its own network.
 
-The host that the caller names is trusted, wherever it is. Cards are not trusted: a card may name that host again, or a
-public host over TLS, and nothing else. A URL is checked twice: its text when an interface is chosen, and its addresses
-when it is dialled (see `parley.network.pinned`). Spec: 1.0 sections 7 and 13.
+Whoever uses the client names a host and trusts it, wherever it is. A card is a stranger's text: it may name that host
+again, or a public one over TLS, and nothing else. A URL is looked at twice: its text when an interface is chosen, and
+its addresses when it is dialled (see `parley.network.pinned`). Spec: 1.0 sections 7 and 13.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 from parley.client.errors import ForbiddenTargetError
-from parley.network.addresses import (
-    Address,
-    AmbiguousHostError,
-    check_name,
-    is_listed,
-    is_local_name,
-    is_loopback,
-    is_public,
-    is_public_resolved,
-    read_address,
-)
-
-MAX_URL = 2_048
-"""Longer URLs are refused by many servers."""
-
-DEFAULT_PORTS = {"http": 80, "https": 443, "grpc": 80, "grpcs": 443}
-"""The schemes of agents' URLs. A gRPC target may also have none."""
-
-_FORBIDDEN = re.compile(r"[^\x21-\x7e]|\\")  # spaces, control characters, non-ASCII; browsers read \ as /
-_PORT = re.compile(r"(:[0-9]{1,5})?")
+from parley.network.addresses import Address, is_listed, is_loopback, is_public_host, is_public_resolved
+from parley.network.urls import AGENT, InvalidUrlError, Url, parse_url
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """Scheme, host and port of a URL. `scheme` is empty for a bare gRPC target, such as `agents.example:443`."""
-
-    scheme: str
-    host: str
-    port: int
-
-    @property
-    def origin(self) -> str:
-        """The target as text, without default ports: the part of a URL that may appear in errors."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        port = "" if DEFAULT_PORTS.get(self.scheme) == self.port else f":{self.port}"
-        return f"{self.scheme}{'://' if self.scheme else ''}{host}{port}"
-
-    @property
-    def is_encrypted(self) -> bool:
-        """Whether the URL means TLS: by its scheme or, without one, by port 443."""
-        return self.scheme in ("https", "grpcs") or (not self.scheme and self.port == 443)
-
-
-def read_target(url: str) -> Target:
-    """The target of a URL.
-
-    Raises:
-        ForbiddenTargetError: the URL is ambiguous, or not one of an agent.
-    """
-    if not url:
-        raise ForbiddenTargetError("An agent's URL is missing: the text is empty")
-    if len(url) > MAX_URL:
-        raise ForbiddenTargetError(f"An agent's URL has {MAX_URL} characters at most")
-    if _FORBIDDEN.search(url):
-        raise ForbiddenTargetError("An agent's URL is printable ASCII, other characters encoded")
-    has_scheme = "://" in url
+def read_target(url: str) -> Url:
+    """The URL of an agent, or a gRPC target. Raises ForbiddenTargetError if it is invalid."""
     try:
-        parts = urlsplit(url if has_scheme else f"//{url}")
-        port, host = parts.port, parts.hostname
-    except ValueError:
-        raise ForbiddenTargetError("An agent's URL names a host, and a port only if it has one") from None
-    if has_scheme and parts.scheme not in DEFAULT_PORTS:
-        raise ForbiddenTargetError(f"An agent's URL begins with https or http, not with {parts.scheme or 'nothing'}")
-    if "@" in parts.netloc:
-        raise ForbiddenTargetError("An agent's URL names no user; give credentials to the client")
-    # Exactly a host and a port: parsers disagree about anything else.
-    rest = parts.netloc.lower().removeprefix(f"[{host}]" if ":" in (host or "") else host or "")
-    if not host or port == 0 or not _PORT.fullmatch(rest):
-        raise ForbiddenTargetError("An agent's URL names a host, and a port only if it has one")
-    _read_host(host)
-    return Target(parts.scheme, host, port if port is not None else DEFAULT_PORTS.get(parts.scheme, 443))
+        return parse_url(url, AGENT)
+    except InvalidUrlError as error:
+        raise ForbiddenTargetError(error.message) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,24 +36,24 @@ class Guard:
     use_proxy: bool = True
     """Whether hosts are called through the HTTP proxy that the environment names (HTTPS_PROXY, NO_PROXY)."""
     trust_named: bool = True
-    """Whether the host that the caller named may have any address. Turn it off if the URL comes from others."""
+    """Whether the host that the caller named may be anywhere. Not where the caller passes on what strangers named."""
 
     def allows(self, host: str) -> bool:
         """Whether a host is exempt from the checks."""
         return self.allow_private or is_listed(host, self.allowed_hosts)
 
     def check_named(self, url: str) -> None:
-        """Check a URL that the caller named. Raises ForbiddenTargetError."""
+        """Make sure that a URL may be called that the caller named. Raises ForbiddenTargetError."""
         target = read_target(url)
         if not self.trust_named and not self.allows(target.host):
             _check_encrypted(target, "The URL leads")
             _check_public(target, "The URL leads")
 
     def check_interface(self, url: str, *, card_url: str | None) -> None:
-        """Check a URL that a card names. `card_url` is the URL that the caller named, or None if it gave a card.
+        """Make sure that a card may point to a URL. `card_url` is what the caller named, or None if it gave a card.
 
         Raises:
-            ForbiddenTargetError: the card must not name it; the message says why.
+            ForbiddenTargetError: it may not; the message says why.
         """
         target = read_target(url)
         named = read_target(card_url) if card_url is not None else None
@@ -124,16 +61,16 @@ class Guard:
             return
         is_named = named is not None and is_same_host(named.host, target.host)
         if not is_named and not self.allow_other_origins:
-            raise ForbiddenTargetError(f"The card points to another host, {target.origin}{_HINT}")
+            raise ForbiddenTargetError(f"The card points to another host, {target.origin}{_CURE}")
         is_trusted = is_named and self.trust_named
         if self.allow_private or (is_trusted and named is not None and not named.is_encrypted):
             return
-        _check_encrypted(target, "The card points")  # also if the caller named it with TLS: a card cannot turn that off
+        _check_encrypted(target, "The card points")  # also where the caller named it with TLS: no card turns that off
         if not is_trusted:
             _check_public(target, "The card points")
 
     def encrypts(self, url: str, *, card_url: str | None) -> bool:
-        """Whether a checked URL is called over TLS. If it does not say, TLS is used as it was for the card."""
+        """Whether TLS is spoken at a URL that has passed: what does not say so is taken to be as its card came."""
         target = read_target(url)
         if target.scheme or target.is_encrypted:
             return target.is_encrypted
@@ -142,25 +79,24 @@ class Guard:
         return not self.allows(target.host)
 
 
-_HINT = "; if that is right, allow it: Guard(allowed_hosts=…)"
+_CURE = "; if that is right, allow it: Guard(allowed_hosts=…)"
 
 
-def _check_encrypted(target: Target, leads: str) -> None:
+def _check_encrypted(target: Url, leads: str) -> None:
     if target.scheme in ("http", "grpc"):
-        raise ForbiddenTargetError(f"{leads} to {target.origin}, which is not encrypted{_HINT}")
+        raise ForbiddenTargetError(f"{leads} to {target.origin}, which is not encrypted{_CURE}")
 
 
-def _check_public(target: Target, leads: str) -> None:
-    address = _read_host(target.host)
-    is_local = is_local_name(target.host) if address is None else not is_public(address)
-    if is_local:
-        raise ForbiddenTargetError(f"{leads} to {target.origin}, which is not public{_HINT}")
+def _check_public(target: Url, leads: str) -> None:
+    if not is_public_host(target.host):
+        raise ForbiddenTargetError(f"{leads} to {target.origin}, which is not public{_CURE}")
 
 
 class DialRules:
-    """The guard's rules for addresses, with the hosts that the caller named; see `parley.network.pinned`.
+    """The guard when a host is dialled, with the hosts that the caller named; see `parley.network.pinned`.
 
-    A named host may be private, but a public one must not become private: that is a DNS rebinding attack.
+    A named host may be private, but it does not become private: a name that was public and then is not is an attack on
+    whoever dials it.
     """
 
     def __init__(self, guard: Guard) -> None:
@@ -169,7 +105,7 @@ class DialRules:
         self._public: set[str] = set()
 
     def trust(self, host: str) -> None:
-        """Allow a host to have any address."""
+        """Let a host have any address."""
         self._trusted.add(host.lower())
 
     def is_exempt(self, host: str) -> bool:
@@ -178,17 +114,14 @@ class DialRules:
             return True
         return host.lower() not in self._public and any(is_same_host(trusted, host) for trusted in self._trusted)
 
-    def check_host(self, host: str) -> Address | None:
-        """The host as an address, if it is one. Raises ForbiddenTargetError unless it is public or exempt."""
-        address = _read_host(host)
-        is_local = is_local_name(host.lower()) if address is None else not is_public(address)
-        if is_local and not self.is_exempt(host):
-            raise ForbiddenTargetError(f"{host} is not a public {'name' if address is None else 'address'}")
-        return address
+    def check_host(self, host: str) -> None:
+        """Raises ForbiddenTargetError unless a host is public, as far as its text shows, or exempt."""
+        if not is_public_host(host) and not self.is_exempt(host):
+            raise ForbiddenTargetError(f"{host} is not a public host")
 
     def check_addresses(self, host: str, addresses: Sequence[Address]) -> None:
         """Raises ForbiddenTargetError unless all addresses are public, or the host is exempt."""
-        # All of them: a name with public and private addresses looks like an attack.
+        # All of them: a name with public and private addresses is an attack, or a mistake that looks like one.
         if all(map(is_public_resolved, addresses)):
             if addresses and host.lower() in self._trusted:
                 self._public.add(host.lower())
@@ -197,16 +130,5 @@ class DialRules:
 
 
 def is_same_host(one: str, other: str) -> bool:
-    """Whether two hosts are the same: by name, or because both are this machine."""
+    """Whether two hosts are one: by their names, or because both are this machine."""
     return one.lower() == other.lower() or (is_loopback(one) and is_loopback(other))
-
-
-def _read_host(host: str) -> Address | None:
-    """The host as an address, or None if it is a name. Raises ForbiddenTargetError if it is neither."""
-    try:
-        address = read_address(host)
-        if address is None:
-            check_name(host.lower())
-    except AmbiguousHostError as error:
-        raise ForbiddenTargetError(f"An agent's {error}") from None
-    return address

@@ -18,11 +18,12 @@ from time import perf_counter
 from typing import Protocol
 
 from parley.engine.clock import Clock, SystemClock
-from parley.engine.delivery_backlog import Backlog, News, PendingWebhook, digest_of, host_of
+from parley.engine.delivery_backlog import Backlog, News, PendingWebhook, digest_of
 from parley.engine.delivery_limits import DeliveryLimits
 from parley.engine.delivery_turns import Outcome, Turn, Turns
 from parley.engine.notifications import Notification, notification_of
 from parley.engine.observer import DeliveryOutcome, Observer
+from parley.network.urls import host_of
 from parley.protocol.errors import ParleyError
 from parley.stores.interface import Owner, Store, StoreError, TaskKey, Webhook
 
@@ -240,7 +241,7 @@ class Deliveries:
         pending.attempts = 0
         pending.has_given_up = False
         pending.was_corrected = True
-        self._turns.correct(pending, host_of(webhook.config))
+        self._turns.correct(pending, host_of(webhook.config.url))
         return True
 
     # --- turns --------------------------------------------------------------------------------------------------------
@@ -409,5 +410,5 @@ def _log_fields(notification: Notification) -> dict[str, str]:
 
 def _name(notification: Notification) -> str:
     """A notification as the log may name it: the URL may hold secrets, its host does not."""
-    host = host_of(notification.config)
+    host = host_of(notification.config.url)
     return f"Task {notification.key.task_id}, event {notification.seq}, webhook {notification.config.id!r} at {host}"

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 import msgspec
 
 from parley.engine.delivery_limits import has_share
+from parley.network.urls import host_of
 from parley.protocol.push import PushConfig
 from parley.stores.interface import Owner, TaskKey, Webhook
 
@@ -54,14 +54,6 @@ class PendingWebhook:
         """The failures of its route when it joined; -1 before that."""
         self.unmarked_seq = 0
         """What was delivered although the store could not note it, so that it is not delivered for as long as that."""
-
-
-def host_of(config: PushConfig) -> str:
-    """The host that a webhook's URL names; nothing if it names none, which is for the sender to refuse."""
-    try:
-        return urlsplit(config.url).hostname or ""
-    except ValueError:
-        return ""
 
 
 def digest_of(config: PushConfig) -> int:
@@ -104,7 +96,7 @@ class Backlog:
             self.read_again(owner)
             return None
         config, config_id = webhook.config, webhook.config.id or ""
-        pending = PendingWebhook(webhook.key, config_id, host_of(config), digest_of(config))
+        pending = PendingWebhook(webhook.key, config_id, host_of(config.url), digest_of(config))
         self._held[webhook.key, config_id] = pending
         self._held_of[owner] += 1
         return pending

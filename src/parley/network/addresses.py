@@ -106,10 +106,17 @@ def address_or_none(host: str) -> Address | None:
         return None
 
 
-def check_name(host: str) -> None:
-    """Check that a host in lower case is a valid name. Raises AmbiguousHostError."""
-    if len(host) > 253 or not all(_LABEL.fullmatch(label) for label in host.split(".")):
+def check_host(host: str) -> None:
+    """Check that a host in lower case is an address or a valid name. Raises AmbiguousHostError."""
+    is_name = read_address(host) is None
+    if is_name and (len(host) > 253 or not all(_LABEL.fullmatch(label) for label in host.split("."))):
         raise AmbiguousHostError("host name must consist of letters, digits and hyphens")
+
+
+def is_public_host(host: str) -> bool:
+    """Whether a host is a public address, or a name that may be public."""
+    address = address_or_none(host)
+    return not is_local_name(host.lower()) if address is None else is_public(address)
 
 
 def is_local_name(host: str) -> bool:

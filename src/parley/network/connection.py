@@ -21,7 +21,7 @@ from parley.network.errors import (
 )
 from parley.network.proxies import Proxy
 from parley.network.response import IncomingResponse
-from parley.network.urls import Origin
+from parley.network.urls import Url
 
 
 class Connection(asyncio.Protocol):
@@ -29,9 +29,9 @@ class Connection(asyncio.Protocol):
 
     transport: asyncio.Transport
 
-    def __init__(self, origin: Origin, *, on_idle: Callable[[Connection], None]) -> None:
-        """`on_idle` is called when another request can be sent."""
-        self.origin = origin
+    def __init__(self, url: Url, *, on_idle: Callable[[Connection], None]) -> None:
+        """`url` has the origin of all requests. `on_idle` is called when another request can be sent."""
+        self.url = url
         self.is_tunnel = False
         self._on_idle = on_idle
         self._response: IncomingResponse | None = None
@@ -71,9 +71,8 @@ class Connection(asyncio.Protocol):
                 self.transport.abort()
 
     async def _tunnel(self, proxy: Proxy, tls: ssl.SSLContext, timeout: float) -> None:
-        _, host, port = self.origin
         loop = asyncio.get_running_loop()
-        response = await self.send(proxy.connect_request(host, port), loop.time() + timeout)
+        response = await self.send(proxy.connect_request(self.url), loop.time() + timeout)
         if not 200 <= response.status < 300:
             raise ConnectError(
                 f"the proxy {proxy.authority} opens no tunnel: it answered with status {response.status}"
@@ -81,7 +80,7 @@ class Connection(asyncio.Protocol):
         if not response.detach():
             raise ConnectError(f"the proxy {proxy.authority} opens no tunnel: it sent a body")
         self._response = None
-        transport = await loop.start_tls(self.transport, self, tls, server_hostname=host)
+        transport = await loop.start_tls(self.transport, self, tls, server_hostname=self.url.host)
         if transport is None:
             raise ConnectError("the server closed the connection at once")
         self.transport, self.is_tunnel = transport, True

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from parley.network.proxies import Proxy
-from parley.network.urls import HttpUrl
+from parley.network.urls import Url
 from parley.protocol.errors import LocalProtocolError
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110 section 5.6.2
@@ -25,7 +25,7 @@ class HttpRequest(Struct, frozen=True):
     """A complete request. HEAD is not supported: its response announces a body that never comes."""
 
     method: str
-    url: HttpUrl
+    url: Url
     headers: Mapping[str, str]
     body: bytes = b""
 

@@ -53,8 +53,8 @@ def machine_tls() -> ssl.SSLContext:
 class HostRules(Protocol):
     """Which hosts may be called. Both methods raise an error of their own, which callers of `connect` see unchanged."""
 
-    def check_host(self, host: str) -> Address | None:
-        """Check that a host may be resolved. Returns its address, or None if it is a name."""
+    def check_host(self, host: str) -> None:
+        """Check that an address may be called, or a name resolved."""
         ...
 
     def check_addresses(self, host: str, addresses: Sequence[Address]) -> None:
@@ -112,8 +112,7 @@ class PinnedNetwork:
         """A connection to a proxy, which may be anywhere: the operator named it. Raises ConnectError."""
         tls = machine_tls() if proxy.scheme == "https" else None
         try:
-            is_name = address_or_none(proxy.host) is None
-            found = await self._look_up(proxy.host, proxy.port, timeout=timeout) if is_name else [proxy.host]
+            found = await self._look_up(proxy.host, proxy.port, timeout=timeout)
             return await self._connect(factory, found, proxy.host, proxy.port, tls=tls, timeout=timeout)
         except ConnectError as error:
             raise type(error)(f"the proxy {proxy.authority} cannot be reached: {error}") from error
@@ -148,12 +147,15 @@ class PinnedNetwork:
 
     async def addresses(self, host: str, port: int, *, timeout: float) -> Sequence[str]:
         """The checked addresses of a host, as text. Raises as `connect` does."""
-        address = self._rules.check_host(host)
-        found = [str(address)] if address is not None else await self._look_up(host, port, timeout=timeout)
+        self._rules.check_host(host)
+        found = await self._look_up(host, port, timeout=timeout)
         self._rules.check_addresses(host, [ip_address(address) for address in found])
         return found
 
     async def _look_up(self, host: str, port: int, *, timeout: float) -> Sequence[str]:
+        address = address_or_none(host)
+        if address is not None:
+            return [str(address)]
         try:
             async with asyncio.timeout(timeout):
                 return await self._resolve(host, port)

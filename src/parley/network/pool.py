@@ -13,7 +13,7 @@ from parley.network.http import HttpRequest
 from parley.network.pinned import PinnedNetwork
 from parley.network.proxies import Proxy
 from parley.network.response import IncomingResponse
-from parley.network.urls import HttpUrl, Origin
+from parley.network.urls import Url
 
 IDLE_CONNECTIONS = 64
 """Connections kept open between requests."""
@@ -55,7 +55,7 @@ class ConnectionPool:
             LocalProtocolError: the request is invalid.
         """
         url = request.url
-        proxy = self._network.proxies.find(url.origin)
+        proxy = self._network.proxies.find(url.scheme, url.host, url.port)
         data = request.encode(proxy if url.scheme == "http" else None)
         connection = self._take_idle(url.origin) or await self._connect(url, proxy, deadline)
         return await connection.send(data, deadline)
@@ -71,7 +71,7 @@ class ConnectionPool:
             connection.close()
         await asyncio.sleep(0)  # so that they are closed when this returns
 
-    async def _connect(self, url: HttpUrl, proxy: Proxy | None, deadline: float) -> Connection:
+    async def _connect(self, url: Url, proxy: Proxy | None, deadline: float) -> Connection:
         times_closed = self._times_closed
         tls = self._tls if url.scheme == "https" else None
         timeout = self._connect_seconds
@@ -94,15 +94,15 @@ class ConnectionPool:
         self._open.add(connection)
         return connection
 
-    def _new(self, url: HttpUrl) -> Connection:
-        return Connection(url.origin, on_idle=self._keep)
+    def _new(self, url: Url) -> Connection:
+        return Connection(url, on_idle=self._keep)
 
     # --- idle connections ---------------------------------------------------------------------------------------------
 
-    def _take_idle(self, origin: Origin) -> Connection | None:
+    def _take_idle(self, origin: str) -> Connection | None:
         """The most recently used idle connection to an origin that is still open."""
         for connection in reversed(self._idle):
-            if connection.origin == origin:
+            if connection.url.origin == origin:
                 del self._idle[connection]
                 if connection.is_reusable:
                     return connection

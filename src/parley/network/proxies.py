@@ -17,8 +17,7 @@ from msgspec import Struct
 
 from parley.network.addresses import address_or_none, is_loopback
 from parley.network.errors import ConnectError
-from parley.network.urls import Origin, host_and_port, parse_http_url
-from parley.protocol.errors import PeerProtocolError
+from parley.network.urls import InvalidUrlError, Url, host_and_port, parse_url
 
 _Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -41,9 +40,9 @@ class Proxy(Struct, frozen=True):
         """The headers for the proxy itself."""
         return {"proxy-authorization": self.authorization} if self.authorization else {}
 
-    def connect_request(self, host: str, port: int) -> bytes:
-        """A request for a tunnel to a host. RFC 9110 section 9.3.6."""
-        target = host_and_port(host, port)
+    def connect_request(self, url: Url) -> bytes:
+        """A request for a tunnel to a server. RFC 9110 section 9.3.6."""
+        target = host_and_port(url.host, url.port)
         lines = [f"{name}: {value}\r\n" for name, value in {"host": target, **self.headers}.items()]
         return f"CONNECT {target} HTTP/1.1\r\n{''.join(lines)}\r\n".encode("ascii")
 
@@ -60,9 +59,8 @@ class Proxies:
         """The proxies that the environment names now."""
         return cls(getproxies_environment())
 
-    def find(self, origin: Origin) -> Proxy | None:
-        """The proxy that leads to an origin; None if it is called directly. Raises ConnectError if it is invalid."""
-        scheme, host, port = origin
+    def find(self, scheme: str, host: str, port: int) -> Proxy | None:
+        """The proxy that leads to a server; None if it is called directly. Raises ConnectError if it is invalid."""
         url = self._urls[scheme]
         if not url or is_loopback(host) or any(_matches(entry, host.lower(), port) for entry in self._exceptions):
             return None
@@ -74,8 +72,8 @@ def _read_proxy(url: str, scheme: str) -> Proxy:
     kind, _, rest = url.rpartition("://")
     user, _, authority = rest.rpartition("@")
     try:
-        found = parse_http_url(f"{kind or 'http'}://{authority}")
-    except PeerProtocolError:
+        found = parse_url(f"{kind or 'http'}://{authority}")
+    except InvalidUrlError:
         reason = f"Invalid proxy URL in the environment for {scheme}. It must start with http:// or https://."
         raise ConnectError(reason) from None
     name, _, password = user.partition(":")

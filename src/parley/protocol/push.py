@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from urllib.parse import urlsplit
-
 from msgspec import Struct, structs
 
 from parley.protocol.jsonvalue import JsonObject
@@ -34,25 +31,3 @@ class PushConfig(Struct, frozen=True, omit_defaults=True):
     def of_task(self, task_id: str) -> PushConfig:
         """The same webhook as one of a task; without an id of its own it gets the task's."""
         return structs.replace(self, task_id=task_id, id=self.id or task_id)
-
-
-_URL = re.compile(r"""https?://[^\s"'<>`]+""", re.IGNORECASE)
-_NETLOC = re.compile(r"[A-Za-z0-9.-]+(:\d*)?|\[[0-9A-Fa-f:.]+\](:\d*)?")
-
-
-def without_secrets(url: str) -> str:
-    """A webhook's URL as logs, traces and reports may show it: the path is often the only secret of its receiver.
-
-    `"https://ada:pw@hooks.example.com/T0/B1/x?key=1"` → `"https://hooks.example.com/…"`
-    """
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return "…"
-    host = parts.netloc.rpartition("@")[2]
-    return f"{parts.scheme}://{host}/…" if parts.scheme and _NETLOC.fullmatch(host) else "…"
-
-
-def text_without_secrets(text: str) -> str:
-    """A text with every URL in it shown as `without_secrets` does: errors quote the webhook that they refuse."""
-    return _URL.sub(lambda found: without_secrets(found[0]), text)

@@ -17,13 +17,14 @@ from parley.dialects import v0_3_protojson, v1_0
 from parley.dialects.json_errors import encode_error, encode_rest_error
 from parley.dialects.registry import DIALECTS
 from parley.dialects.rest import encode_rest_request
+from parley.network.urls import text_without_secrets, without_secrets
 from parley.protocol import requests as r
 from parley.protocol.cards import Binding
 from parley.protocol.errors import A2AError, ParleyError
 from parley.protocol.events import StreamEvent
 from parley.protocol.jsonvalue import JsonValue
 from parley.protocol.operations import Operation
-from parley.protocol.push import PushConfig, text_without_secrets, without_secrets
+from parley.protocol.push import PushConfig
 from parley.protocol.requests import Request, Result
 from parley.protocol.versions import Version
 from parley.wire.rest import build_path, encode_query

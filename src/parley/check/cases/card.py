@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import base64
 import binascii
-import ipaddress
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any
-from urllib.parse import urlsplit
 
 import msgspec
 
 from parley.check.card_faults import missing_members, repeated_skills, undeclared_schemes
 from parley.check.endpoints.discovery import FoundCard
 from parley.check.findings import Broken, Undecided
+from parley.network.addresses import is_public_host
+from parley.network.urls import AGENT, InvalidUrlError, parse_url
 from parley.protocol.signing import CardForm
 from parley.protocol.versions import Version
 
@@ -125,11 +125,10 @@ def versioned(found: FoundCard) -> str:
 
 
 def _is_private(url: str) -> bool:
-    host = urlsplit(url if "://" in url else f"//{url}").hostname or ""
     try:
-        return not ipaddress.ip_address(host).is_global
-    except ValueError:
-        return host == "localhost" or host.endswith((".localhost", ".local", ".internal")) or "." not in host
+        return not is_public_host(parse_url(url, AGENT).host)
+    except InvalidUrlError:
+        return True
 
 
 def card_cases(version: Version) -> Iterator[tuple[str, str, Callable[[FoundCard], str]]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any, cast
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -14,12 +13,13 @@ from parley.check.endpoints.connections import BOUNDS, CheckConnections
 from parley.check.findings import RecordedExchange
 from parley.check.options import CheckOptions
 from parley.check.report.recording import Recorder
-from parley.client.discovery.discovery import card_urls
+from parley.client.discovery.discovery import places
 from parley.client.discovery.signatures import SignaturePolicy, verify
 from parley.client.errors import DiscoveryError, ForbiddenTargetError, TimedOutError, UnreachableError
 from parley.client.transports.http import HttpChannel
 from parley.client.transports.transport import CallOptions
 from parley.dialects.cards import decode_any_card
+from parley.network.urls import host_of, parse_url
 from parley.protocol.cards import AgentCard
 from parley.protocol.errors import ParleyError, PeerProtocolError
 from parley.protocol.signing import VerifiedSignature, signature_headers
@@ -99,9 +99,9 @@ async def find_cards(
 
 def _candidates(url: str) -> list[list[str]]:
     """The URLs where cards may be, grouped by agent."""
-    if urlsplit(url).path.endswith(".json"):
+    if parse_url(url).path.endswith(".json"):
         return [[url]]
-    return [list(urls) for _, urls in groupby(card_urls(url), key=lambda url: url.partition("/.well-known/")[0])]
+    return [list(urls) for _, urls in groupby(places(url), key=lambda url: url.partition("/.well-known/")[0])]
 
 
 async def _card_at(url: str, channel: HttpChannel, recorder: Recorder, timeout: float) -> FoundCard:
@@ -123,7 +123,7 @@ async def _card_at(url: str, channel: HttpChannel, recorder: Recorder, timeout: 
     except PeerProtocolError as error:
         members = _members(reply.body)
         # Other URLs may hold anything; a JSON object at the URL of a card was meant as a card.
-        if members is None or not urlsplit(url).path.endswith(".json"):
+        if members is None or not parse_url(url).path.endswith(".json"):
             raise
         raise FaultyCardError(str(error), url=url, members=members, exchange=exchange) from error
     return FoundCard(card, version, url, exchange, _members(reply.body) or {})
@@ -153,12 +153,10 @@ async def _verified(found: FoundCard, connections: CheckConnections, policy: Sig
 
     try:
         headers = signature_headers(found.exchange.body)
-        own = tuple(
-            urlsplit(url).hostname or "" for header in headers if (url := header.jku) and _is_own(url, connections)
-        )
+        own = tuple(host_of(url) for header in headers if (url := header.jku) and _is_own(url, connections))
         policy = replace(policy, jwks_hosts=(*policy.jwks_hosts, *own))
         is_known = any(
-            header.key_id in policy.keys or (header.jku and urlsplit(header.jku).hostname in policy.jwks_hosts)
+            header.key_id in policy.keys or (header.jku and host_of(header.jku) in policy.jwks_hosts)
             for header in headers
         )
         if not is_known:

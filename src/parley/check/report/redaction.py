@@ -6,10 +6,10 @@ import binascii
 import json
 from base64 import b64decode
 from collections.abc import Iterable
-from urllib.parse import parse_qsl, quote, quote_plus, urlsplit
+from urllib.parse import parse_qsl, quote, quote_plus
 
 from parley.client.transports.transport import CallOptions
-from parley.protocol.push import without_secrets
+from parley.network.urls import without_secrets
 
 NOT_SHOWN = "(not shown)"
 MIN_SECRET_LENGTH = 4
@@ -27,7 +27,7 @@ class Redaction:
         """By secret, what is shown instead."""
         if webhook is not None:
             self._add([webhook], shown=without_secrets(webhook))
-        query = parse_qsl(urlsplit(url).query)
+        query = parse_qsl(url.partition("#")[0].partition("?")[2])
         self._add(value for name, value in query if name.lower() not in PUBLIC_PARAMETERS)
 
     def add(self, proof: CallOptions) -> None:

@@ -17,7 +17,7 @@ import typer
 from parley.cli.login.choice import Wish, chosen_requirement, schemes_for
 from parley.cli.login.credentials import ask_secret, get_tokens
 from parley.cli.login.verification import why_untried
-from parley.cli.options.client import AllowPrivate, AsJson, Authorities, Certificate, CertificateKey, parse_url, tls_of
+from parley.cli.options.client import AllowPrivate, AsJson, Authorities, Certificate, CertificateKey, agent_url, tls_of
 from parley.cli.options.login_store import login_store
 from parley.cli.output.exit_codes import DONE, run, sentence
 from parley.cli.output.terminal_text import harmless_json, harmless_line
@@ -87,7 +87,7 @@ def login(
         run(_plainly(_list(as_json=as_json)), as_json=as_json)
     if url is None:
         raise typer.BadParameter("Which agent? Give its URL.", param_hint="URL")
-    target = parse_url(url)
+    target = agent_url(url)
     if forget:
         run(_plainly(_forget(target, scheme)), as_json=as_json)
     client = None

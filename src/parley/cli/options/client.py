@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
-from urllib.parse import urlsplit
 
 import typer
 
 from parley.cli.options.groups import OptionGroup
 from parley.cli.options.login_store import login_store
 from parley.client.errors import CredentialsError
+from parley.network.urls import InvalidUrlError, parse_url, with_scheme
 from parley.protocol.cards import Binding
 from parley.protocol.versions import Version
 
@@ -203,7 +203,7 @@ def calling(
     if binding is Binding.GRPC and not _has_grpc():
         raise typer.BadParameter(f"gRPC is not installed. {INSTALL_GRPC}", param_hint="--binding")
     return Calling(
-        url=parse_url(url),
+        url=agent_url(url),
         token=token,
         headers=tuple(map(parse_header, header or ())),
         trusted=tuple(map(parse_origin, trust or ())),
@@ -243,25 +243,21 @@ def _has_grpc() -> bool:
     return importlib.util.find_spec("grpc") is not None
 
 
-def parse_url(text: str) -> str:
+def agent_url(text: str) -> str:
     """The URL that was meant: without a scheme, https, or http on this machine.
 
-    >>> parse_url("localhost:8080")
+    >>> agent_url("localhost:8080")
     'http://localhost:8080'
 
     Raises:
-        BadParameter: it is no URL of an agent.
+        BadParameter: it is invalid.
     """
-    url = text if "://" in text else f"{_scheme_for(text)}://{text}"
     try:
-        found = urlsplit(url)
-        _ = found.port
-    except ValueError:
-        found = None
-    if found is None or found.scheme not in ("http", "https") or not found.hostname or re.search(r"\s", text):
-        raise typer.BadParameter(f"{text!r} is no URL. Write it as https://agents.example.com", param_hint="URL")
-    if "@" in found.netloc:  # what stands there may be a secret, and is not repeated
-        raise typer.BadParameter("Leave the user out, and give credentials with --token or --header.", param_hint="URL")
+        url = with_scheme(text)
+        parse_url(url)
+    except InvalidUrlError as error:
+        hint = " Give credentials with --token or --header." if "@" in text else ""
+        raise typer.BadParameter(f"{error.message}{hint}", param_hint="URL") from None
     return url
 
 
@@ -279,10 +275,6 @@ def parse_origin(text: str) -> str:
         raise typer.BadParameter(
             f"{text!r} is no origin, such as https://a.example:8443", param_hint="--trust"
         ) from error
-
-
-def _scheme_for(text: str) -> str:
-    return "http" if re.match(r"(localhost|127\.[\d.]+|\[::1\])(?=$|[:/?])", text) else "https"
 
 
 def parse_header(text: str) -> tuple[str, str]:

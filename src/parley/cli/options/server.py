@@ -18,6 +18,7 @@ import typer
 from parley.cli.options.client import INSTALL_GRPC
 from parley.cli.options.groups import OptionGroup
 from parley.cli.serving.running import fail
+from parley.network.urls import InvalidUrlError, parse_url
 from parley.protocol.errors import ParleyError
 
 if TYPE_CHECKING:
@@ -315,10 +316,12 @@ def parse_grpc_port(text: str) -> int | None:
 
 def check_url(url: str | None, option: str) -> str | None:
     """The URL of a server, if it is one. Raises BadParameter."""
-    if url is not None and not re.fullmatch(r"https?://[^/?#\s]+(/[^?#\s]*)?", url):
-        raise typer.BadParameter(
-            f"{url!r} is no URL of a server. Write it as https://agents.example.com", param_hint=option
-        )
+    try:
+        parsed = parse_url(url) if url is not None else None
+    except InvalidUrlError as error:
+        raise typer.BadParameter(error.message, param_hint=option) from None
+    if parsed is not None and (parsed.query or parsed.fragment):
+        raise typer.BadParameter("Invalid URL: it must not have a query or a fragment.", param_hint=option)
     return url
 
 

@@ -14,12 +14,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from rich.console import Console
 from rich.text import Text
 
 from parley import Agent, __version__
+from parley.network.urls import parse_url
 from parley.protocol.cards import (
     AgentSkill,
     ApiKeyLocation,
@@ -98,7 +98,7 @@ class Announcement:
             yield "metrics", f"{self._url}/metrics"
         yield "store", self.store
         if self.listens_everywhere:
-            yield "listens at", f"every address of this machine, port {urlsplit(self.local_url).port}"
+            yield "listens at", f"every address of this machine, port {parse_url(self.local_url).port}"
         if self.public_url:
             grpc = f", gRPC {self.local_grpc}" if self.local_grpc else ""
             yield "from here", f"{self.local_url}{grpc}"

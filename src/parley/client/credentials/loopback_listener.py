@@ -1,7 +1,7 @@
-"""Receives the redirect of a browser from an authorization server: RFC 8252 section 7.3.
+"""Waits on this machine for a browser to come back from an authorization server: RFC 8252 section 7.3.
 
-It listens on loopback addresses only, serves one path, and accepts one request with the right state; all other requests
-are refused.
+It listens on loopback addresses only, for one path, and takes the one answer that has the right state; whatever else
+knocks is turned away and changes nothing.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ import secrets
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 from parley.client.errors import CredentialsError
+from parley.network.urls import InvalidUrlError, parse_url
 
 REDIRECT = "http://127.0.0.1/callback"
-"""The redirect URI, to which a free port is added: RFC 8252 requires servers to accept any."""
+"""Where browsers are sent, at a port that is free: RFC 8252 wants servers to take any."""
 HEAD_SECONDS = 10.0
-"""For reading a browser's request."""
+"""For a browser's request."""
 MAX_HEAD = 16 * 1024
 
 _ADDRESSES = {"127.0.0.1": ("127.0.0.1",), "::1": ("::1",), "localhost": ("127.0.0.1", "::1")}
@@ -27,39 +28,38 @@ _PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Parley</t
 
 
 class LoopbackListener:
-    """Listens within `async with`; `redirect_uri` is the URL for the browser."""
+    """Listens within `async with`; `redirect_uri` is where the browser is to be sent."""
 
     def __init__(self, redirect: str = REDIRECT) -> None:
-        """`redirect` is the URI registered at the server: http on this machine. Without a port, a free one is used.
+        """`redirect` is what the server knows: http on this machine. Without a port, any that is free will do.
 
         Raises:
-            CredentialsError: it is not on this machine, or has a query, a fragment or a user.
+            CredentialsError: it is elsewhere, or more than a place.
         """
         try:
-            parts = urlsplit(redirect)
-            host, port = parts.hostname or "", parts.port
-        except ValueError:
-            parts, host, port = urlsplit(""), "", None
-        if parts.scheme != "http" or host not in _ADDRESSES or "@" in parts.netloc or parts.query or parts.fragment:
-            raise CredentialsError("A browser can be redirected to http://127.0.0.1 or http://localhost only")
-        self._host = host
-        self._port = port or 0
-        self._path = parts.path
+            url = parse_url(redirect, ("http",))
+        except InvalidUrlError as error:
+            raise CredentialsError(error.message) from None
+        if url.host not in _ADDRESSES or url.query or url.fragment:
+            raise CredentialsError("The browser can be redirected to http://127.0.0.1 or http://localhost only")
+        self._host = url.host
+        self._port = url.port if url.has_port else 0
+        self._path = url.path
         self._servers: list[asyncio.Server] = []
         self._state = ""
         self._answer: asyncio.Future[dict[str, str]] | None = None
         self._silent: set[asyncio.StreamWriter] = set()
-        """Connections without a request yet: browsers open some in advance."""
+        """Connections on which nothing was asked yet: browsers open some in advance."""
 
     async def __aenter__(self) -> Self:
-        """Listen. Raises CredentialsError if another program uses the port."""
+        """Listen. Raises CredentialsError if another program does so at the same port."""
         self._answer = asyncio.get_running_loop().create_future()
         first, *others = _ADDRESSES[self._host]
         try:
             await self._listen(first)
         except OSError as error:
             reason = error.strerror or "it is taken"
-            raise CredentialsError(f"Cannot listen at {self.redirect_uri}: {reason}") from error
+            raise CredentialsError(f"Nobody can listen at {self.redirect_uri}: {reason}") from error
         for other in others:
             with suppress(OSError):  # not every machine has IPv6; browsers try both
                 await self._listen(other)
@@ -82,16 +82,16 @@ class LoopbackListener:
 
     @property
     def redirect_uri(self) -> str:
-        """The URL at which this listens."""
+        """Where this listens."""
         host = f"[{self._host}]" if ":" in self._host else self._host
         return f"http://{host}:{self._port}{self._path}"
 
     def expect(self, state: str) -> None:
-        """Accept the redirect with this state. Call it before a browser is opened."""
+        """Take the answer that has this state. Say so before a browser is opened."""
         self._state = state
 
     async def answer(self) -> dict[str, str]:
-        """The query of the redirect with the expected state."""
+        """The query of the redirect that has the state that is expected."""
         assert self._answer is not None, "used within async with"
         return await self._answer
 

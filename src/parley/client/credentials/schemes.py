@@ -1,7 +1,7 @@
-"""Puts secrets into requests: the header, query parameter or cookie of each kind of scheme that a card can declare.
+"""How a secret travels: in which header, query parameter or cookie, for each kind of scheme that a card can declare.
 
-The card chooses names, the caller the secrets. Both are checked, so that neither can inject a header, nor be quoted in
-an error of the HTTP library. Spec: 1.0 section 4.5; OpenAPI 3.1 section 4.8.27.
+A card chooses names, and a caller has secrets: neither can have anything written into a header that is not its own, or
+be quoted in an error of the library that would refuse it. Spec: 1.0 section 4.5; OpenAPI 3.1 section 4.8.27.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from parley.protocol.cards import (
 )
 
 Secret: TypeAlias = str | tuple[str, str] | OAuthClient | Tls
-"""A key, token or password; a user name and a password; a client of an authorization server; a certificate."""
+"""A key, token or password; a name and a password; a client of an authorization server; a certificate."""
 
 _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 _NAME_IN_GRPC = re.compile(r"(?!grpc-)[a-z0-9_.-]+(?<!-bin)")
@@ -43,7 +43,7 @@ _RESERVED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class AuthFields:
-    """The headers, query parameters and cookies that one scheme adds to a request."""
+    """What one scheme adds to a request."""
 
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     query: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
@@ -54,11 +54,11 @@ class MissingSecret(Exception):
     """A scheme cannot be satisfied; the text says what is missing."""
 
 
-# --- kinds of schemes -------------------------------------------------------------------------------------------------
+# --- what a scheme is -------------------------------------------------------------------------------------------------
 
 
 def kinds_of(scheme: SecurityScheme) -> tuple[str, ...]:
-    """The kinds of secrets that satisfy a scheme, the best first."""
+    """The kinds of secrets that serve a scheme, the most fitting first."""
     match scheme:
         case ApiKeyScheme():
             return ("apikey",)
@@ -73,7 +73,7 @@ def kinds_of(scheme: SecurityScheme) -> tuple[str, ...]:
 
 
 def describe_scheme(name: str, scheme: SecurityScheme) -> str:
-    """A scheme in words, for errors: `an API key (scheme “key”, header X-Key)`."""
+    """A scheme in words, for somebody who has no secret for it: `an API key (scheme “key”, header X-Key)`."""
     match scheme:
         case ApiKeyScheme():
             return f"an API key (scheme “{name}”, {scheme.location.value} {scheme.name})"
@@ -88,7 +88,7 @@ def describe_scheme(name: str, scheme: SecurityScheme) -> str:
 
 
 def resolve_scheme(scheme: SecurityScheme) -> SecurityScheme:
-    """The scheme that is meant: cards of 0.1 only name schemes, and are read as naming HTTP schemes."""
+    """Cards of 0.1 name schemes and nothing more, and are read as HTTP's; this is what those names mean."""
     if not isinstance(scheme, HttpAuthScheme):
         return scheme
     match normalized_kind(scheme.scheme):
@@ -103,30 +103,30 @@ def resolve_scheme(scheme: SecurityScheme) -> SecurityScheme:
 
 
 def accepts_tokens(scheme: SecurityScheme) -> bool:
-    """Whether a token of an authorization server satisfies a scheme. Many cards declare only `Bearer`."""
+    """Whether a scheme is satisfied by a token of an authorization server. Many cards say Bearer and not whose."""
     if isinstance(scheme, HttpAuthScheme):
         return normalized_kind(scheme.scheme) == "bearer"
     return isinstance(scheme, OAuth2Scheme | OpenIdConnectScheme)
 
 
 def normalized_kind(name: str) -> str:
-    """A kind in one spelling: `API_Key` and `api-key` are the same."""
+    """A kind, however it is spelled: `API_Key` and `api-key` are one."""
     return re.sub(r"[\s_-]", "", name).lower()
 
 
-# --- secrets in requests ----------------------------------------------------------------------------------------------
+# --- how its secret travels -------------------------------------------------------------------------------------------
 
 
 def fields_for(name: str, scheme: SecurityScheme, secret: Secret, interface: AgentInterface) -> AuthFields:
     """What a secret adds to a request to an interface.
 
     Raises:
-        Lacking: the binding cannot carry it.
+        Lacking: the binding has no place for it.
         CredentialsError: it does not fit the scheme, or cannot be sent.
     """
     match scheme, secret:
         case MutualTlsScheme(), Tls() if secret.certificate is not None:
-            return AuthFields()  # the connection presents it
+            return AuthFields()  # the connection shows it
         case ApiKeyScheme(), str():
             return _api_key(name, scheme, secret, interface)
         case HttpAuthScheme(), str() | (str(), str()) if normalized_kind(scheme.scheme) == "basic":
@@ -139,7 +139,7 @@ def fields_for(name: str, scheme: SecurityScheme, secret: Secret, interface: Age
             return bearer_fields(name, secret)
         case _:
             raise CredentialsError(
-                f"The secret for “{name}” is of the wrong kind: the agent demands {describe_scheme(name, scheme)}"
+                f"What was given for “{name}” does not fit: the agent demands {describe_scheme(name, scheme)}"
             )
 
 
@@ -148,41 +148,41 @@ def bearer_fields(name: str, token: str) -> AuthFields:
     return _authorization(name, "Bearer", token)
 
 
-def with_fields(options: CallOptions, fields: Sequence[AuthFields]) -> CallOptions:
-    """The request with the fields of all schemes. Raises MissingSecret if two need the same header."""
+def with_fields(options: CallOptions, pieces: Sequence[AuthFields]) -> CallOptions:
+    """The request with all pieces. Raises Lacking if two of them want the same place."""
     query, cookies, added = dict(options.query), dict[str, str](), dict[str, str]()
-    for one in fields:
-        for name, value in one.headers.items():
+    for piece in pieces:
+        for name, value in piece.headers.items():
             if added.setdefault(name, value) != value:
-                raise MissingSecret(f"two secrets in one header ({name}), which is impossible")
-        query |= one.query
-        cookies |= one.cookies
+                raise MissingSecret(f"two secrets in one header ({name}), which nobody can send")
+        query |= piece.query
+        cookies |= piece.cookies
     if cookies:
         added["cookie"] = "; ".join(f"{name}={value}" for name, value in cookies.items())
     return replace(options, headers={**options.headers, **added}, query=query)
 
 
 def checked_header_value(name: str, secret: str) -> str:
-    """The secret, if a header can hold it. Otherwise HTTP and gRPC libraries would quote it in their errors.
+    """The secret, if a header can hold it: HTTP libraries and gRPC would quote it in their errors.
 
     Raises:
-        CredentialsError: a header cannot hold it.
+        CredentialsError: it cannot.
     """
     if not secret or not secret.isascii() or not secret.isprintable() or secret != secret.strip():
-        raise CredentialsError(f"The secret for “{name}” is empty or has a character that a header cannot hold")
+        raise CredentialsError(f"The secret for “{name}” is empty or has a character that no header can hold")
     return secret
 
 
 def checked_header_name(name: str) -> str:
-    """A header name as it is sent. Raises CredentialsError if it is invalid."""
+    """A header's name as it is sent. Raises CredentialsError if it is none."""
     if not _NAME.fullmatch(name):
-        raise CredentialsError("Invalid header name")
+        raise CredentialsError("That is no name of a header")
     return name.lower()
 
 
 def _authorization(name: str, word: str, secret: str) -> AuthFields:
     if not _NAME.fullmatch(word):
-        raise CredentialsError(f"The card's scheme “{name}” is not a valid HTTP scheme")
+        raise CredentialsError(f"The card's scheme “{name}” is no scheme of HTTP")
     return AuthFields({"authorization": f"{word} {checked_header_value(name, secret)}"})
 
 
@@ -192,9 +192,9 @@ def _basic(name: str, secret: str | tuple[str, str]) -> AuthFields:
         pair = f"{user}:{password}".encode()
     except UnicodeEncodeError:
         pair = b""
-    # RFC 7617 section 2: a user name with a colon would be read as another name with another password.
+    # RFC 7617 section 2: a name with a colon would be another name with another password.
     if not pair.strip(b":") or ":" in user or re.search(rb"[\x00-\x1f\x7f]", pair):
-        raise CredentialsError(f"The secret for “{name}” is not a user name and a password")
+        raise CredentialsError(f"What was given for “{name}” is no name and password")
     return _authorization(name, "Basic", b64encode(pair).decode())
 
 
@@ -205,12 +205,12 @@ def _api_key(name: str, scheme: ApiKeyScheme, secret: str, interface: AgentInter
             raise MissingSecret(f"{describe_scheme(name, scheme)}, which gRPC cannot carry")
         return AuthFields(query={scheme.name: secret})
     if not _NAME.fullmatch(scheme.name) or scheme.name.lower() in _RESERVED:
-        raise CredentialsError(f"The card names an invalid header or cookie for the key “{name}”")
+        raise CredentialsError(f"The card wants the key of “{name}” where none can be")
     value = checked_header_value(name, secret)
     if scheme.location is ApiKeyLocation.HEADER:
         if is_grpc and not _NAME_IN_GRPC.fullmatch(scheme.name.lower()):
             raise MissingSecret(f"{describe_scheme(name, scheme)}, which gRPC cannot carry")
         return AuthFields({scheme.name.lower(): value})
     if re.search(r'[\s",;\\]', value):  # RFC 6265 section 4.1.1
-        raise CredentialsError(f"The key for “{name}” has a character that a cookie cannot hold")
+        raise CredentialsError(f"The key for “{name}” has a character that no cookie can hold")
     return AuthFields(cookies={scheme.name: value})

@@ -12,14 +12,14 @@ from contextlib import aclosing
 import grpc
 
 from parley.client.errors import UnreachableError
-from parley.client.guard import Target, read_target
+from parley.client.guard import read_target
 from parley.client.options import Bounds, Timeouts
 from parley.client.transports.grpc import GrpcTransport
 from parley.client.transports.transport import CallOptions, ReceivedEvent
 from parley.network.errors import ConnectError
 from parley.network.pinned import PinnedNetwork
 from parley.network.proxies import Proxy
-from parley.network.urls import host_and_port
+from parley.network.urls import Url, host_and_port
 from parley.protocol.cards import AgentInterface
 from parley.protocol.operations import Operation
 from parley.protocol.requests import Request, Result
@@ -50,7 +50,7 @@ class PinnedGrpcTransport:
         self._failures = 0
 
     async def call(self, operation: Operation, request: Request, options: CallOptions) -> Result:
-        """See `Transport`."""
+        """Ask once and give the answer; see `Transport`."""
         transport = await self._opened()
         try:
             return await transport.call(operation, request, options)
@@ -61,7 +61,7 @@ class PinnedGrpcTransport:
     async def stream(
         self, operation: Operation, request: Request, options: CallOptions
     ) -> AsyncGenerator[ReceivedEvent]:
-        """See `Transport`."""
+        """Ask once and give the events; see `Transport`."""
         transport = await self._opened()
         try:
             async with aclosing(transport.stream(operation, request, options)) as events:
@@ -98,7 +98,7 @@ class PinnedGrpcTransport:
         target = read_target(self.interface.url)
         scheme = "http" if self._credentials is None else "https"
         try:
-            proxy = self._network.proxies.find((scheme, target.host, target.port))
+            proxy = self._network.proxies.find(scheme, target.host, target.port)
             if proxy is None:
                 return await self._address(self._network, target), None
             if proxy.scheme == "https":
@@ -108,7 +108,7 @@ class PinnedGrpcTransport:
         except ConnectError as error:
             raise UnreachableError(f"No connection to {target.origin}: {error}", was_sent=False) from error
 
-    async def _address(self, network: PinnedNetwork, target: Target) -> str:
+    async def _address(self, network: PinnedNetwork, target: Url) -> str:
         """A gRPC target of checked addresses, of one family as gRPC has it; when nobody is there, of the other next."""
         found = await network.addresses(target.host, target.port, timeout=self._timeouts.connect)
         older = [host_and_port(address, target.port) for address in found if ":" not in address]

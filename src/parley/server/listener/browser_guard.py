@@ -15,17 +15,16 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from parley.network.addresses import is_listed
+from parley.network.urls import parse_url
 from parley.protocol.errors import A2AError, ErrorRow, PermissionDeniedError
 from parley.protocol.versions import Version
 from parley.server.bindings.http import MAX_HOST, AsgiRequest, reply_error
 
 _HOST = re.compile(rb"(?:([\w.-]+)|\[([0-9A-Fa-f:.]+)\])(?::\d{1,5})?", re.ASCII)
-_DEFAULT_PORTS = {"http": 80, "https": 443}
 
 KNOWN_HOSTS = 100
 """`Host` headers that are remembered as allowed. They include the port."""
@@ -58,10 +57,10 @@ class BrowserGuard:
         self._app = app
         self._is_loopback = is_loopback
         self._checks_hosts = is_loopback or bool(allowed_hosts)
-        urls = list(map(urlsplit, own_urls))
-        self._hosts = (*allowed_hosts, *(url.hostname for url in urls if url.hostname))
+        urls = list(map(parse_url, own_urls))
+        self._hosts = (*allowed_hosts, *(url.host for url in urls))
         self._origins = {origin.lower() for origin in allowed_origins}
-        self._origins |= {_origin_of(url.scheme, url.hostname or "", url.port) for url in urls}
+        self._origins |= {url.origin for url in urls}
         self._known_hosts = {b""}  # HTTP/1.0 allows requests without a Host, which cannot be rebound
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
@@ -125,9 +124,3 @@ def _is_link(method: str, headers: Mapping[bytes, bytes]) -> bool:
     """Whether a user follows a link, which does not show the reply to the page with the link."""
     is_page = headers.get(b"sec-fetch-mode") == b"navigate" and headers.get(b"sec-fetch-dest") == b"document"
     return is_page and method in ("GET", "HEAD")
-
-
-def _origin_of(scheme: str, host: str, port: int | None) -> str:
-    """An origin as browsers write it."""
-    name = f"[{host}]" if ":" in host else host
-    return f"{scheme}://{name}" + ("" if port in (None, _DEFAULT_PORTS.get(scheme)) else f":{port}")

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TypeVar
-from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct, structs
@@ -20,6 +19,7 @@ from parley.agents.agent import Agent
 from parley.dialects.cards import encode_superset_card
 from parley.dialects.registry import DIALECTS
 from parley.dialects.v1_0 import DIALECT as V1_0
+from parley.network import urls
 from parley.protocol.cards import AgentCard, AgentInterface, AgentSkill, Binding
 from parley.protocol.signing import CardForm, CardKey, sign_card
 from parley.protocol.versions import Version
@@ -197,5 +197,5 @@ def _remember(known: OrderedDict[K, V], key: K, make: Callable[[], V]) -> V:
 
 def host_of(url: str) -> str:
     """The host in a URL, in brackets if it is an IPv6 address."""
-    host = urlsplit(url).hostname or "localhost"
+    host = urls.host_of(url) or "localhost"
     return f"[{host}]" if ":" in host else host

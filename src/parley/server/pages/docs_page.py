@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -314,7 +313,7 @@ def _run(command: str) -> str:
 
 def _link(url: str, text: str) -> str:
     """A link, or the text alone where the URL would not lead to another page (`javascript:…`)."""
-    if urlsplit(url).scheme not in ("http", "https"):
+    if not url.lower().startswith(("http://", "https://")):
         return escape(text)
     return f'<a href="{escape(url)}" rel="noreferrer">{escape(text)}</a>'
 

@@ -11,19 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from urllib.parse import SplitResult, urlsplit
 
-from parley.network.addresses import (
-    Address,
-    AmbiguousHostError,
-    check_name,
-    is_listed,
-    is_local_name,
-    is_public,
-    is_public_resolved,
-    read_address,
-)
+from parley.network.addresses import Address, is_listed, is_public, is_public_host, is_public_resolved
 from parley.network.pinned import NameResolver, Resolve
+from parley.network.urls import MAX_URL, InvalidUrlError, parse_url
 from parley.protocol.errors import InvalidParamsError, ParleyError
 from parley.protocol.push import PushConfig
 
@@ -43,10 +34,6 @@ __all__ = [
     "is_public_resolved",
 ]
 
-MAX_URL = 2_048
-"""Longer URLs are refused by many servers."""
-
-_FORBIDDEN = re.compile(r"[^\x21-\x7e]|\\")  # spaces, controls, and what is not ASCII; browsers read \ as /
 MAX_SECRET = 8 * 1024
 """What most servers take in one header."""
 
@@ -119,46 +106,13 @@ def authorization_of(config: PushConfig) -> str | None:
 
 
 def _check_url(url: str, policy: WebhookPolicy) -> None:
-    if len(url) > MAX_URL:
-        raise WebhookForbiddenError(f"A webhook's URL has {MAX_URL} characters at most")
-    if _FORBIDDEN.search(url):
-        raise WebhookForbiddenError("A webhook's URL is printable ASCII, other characters encoded")
-    parts, host = _split(url)
-    is_allowed = policy.allows(host)
-    if parts.scheme == "http" and not is_allowed:
-        raise WebhookForbiddenError("A webhook's URL begins with https, unless the server is told to allow its host")
-    _check_host(host, is_allowed=is_allowed)
-
-
-def _split(url: str) -> tuple[SplitResult, str]:
-    """A URL and its host, of which nothing is left to anybody's interpretation."""
     try:
-        parts = urlsplit(url)
-        port, host = parts.port, parts.hostname
-    except ValueError:
-        raise WebhookForbiddenError("A webhook needs a URL") from None
-    if parts.scheme not in ("http", "https"):
-        raise WebhookForbiddenError("A webhook's URL begins with https://")
-    if "@" in parts.netloc:
-        raise WebhookForbiddenError("A webhook's URL names no user; use its authentication")
-    if not host or port == 0 or parts.netloc.endswith(":"):
-        raise WebhookForbiddenError("A webhook's URL names a host, and a port only if it has one")
-    return parts, host
-
-
-def _check_host(host: str, *, is_allowed: bool) -> Address | None:
-    """The address that a host is, or None if it is a name. Raises WebhookForbiddenError if it cannot be public."""
-    try:
-        address = read_address(host)
-        if address is None:
-            check_name(host)
-    except AmbiguousHostError as error:
-        raise WebhookForbiddenError(f"A webhook's {error}") from None
-    if not is_allowed and address is None and is_local_name(host):
-        raise WebhookForbiddenError("A webhook has a public host name")
-    if not is_allowed and address is not None and not is_public(address):
-        raise WebhookForbiddenError("A webhook has a public address, unless the server is told to allow its host")
-    return address
+        parsed = parse_url(url)
+    except InvalidUrlError as error:
+        raise WebhookForbiddenError(error.message) from None
+    if parsed.scheme == "http" and not policy.allows(parsed.host):
+        raise WebhookForbiddenError("A webhook's URL must start with https://, unless the server allows its host")
+    WebhookRules(policy).check_host(parsed.host)
 
 
 # --- when a webhook is called -----------------------------------------------------------------------------------------
@@ -170,9 +124,10 @@ class WebhookRules:
 
     policy: WebhookPolicy
 
-    def check_host(self, host: str) -> Address | None:
-        """The address that a host is, or None if it is a name that may be resolved."""
-        return _check_host(host.lower(), is_allowed=self.policy.allows(host))
+    def check_host(self, host: str) -> None:
+        """Make sure that a host is public, as far as its text shows, or allowed."""
+        if not self.policy.allows(host) and not is_public_host(host):
+            raise WebhookForbiddenError("A webhook must have a public host, unless the server allows its host")
 
     def check_addresses(self, host: str, addresses: Sequence[Address]) -> None:
         """Make sure that a host may be called."""

@@ -23,7 +23,7 @@ from parley.network.http import HttpRequest
 from parley.network.pinned import PinnedNetwork, machine_tls
 from parley.network.pool import ConnectionPool
 from parley.network.proxies import Proxies
-from parley.network.urls import parse_http_url
+from parley.network.urls import parse_url
 from parley.protocol.errors import InvalidParamsError, LocalProtocolError, PeerProtocolError
 from parley.protocol.versions import Version
 from parley.server.webhooks.guard import (
@@ -119,7 +119,7 @@ class WebhookSender:
             # Once more, because a policy may have become stricter since the webhook was registered.
             check_webhook(notification.config, self._policy)
             body = DIALECTS[notification.version].pushes.encode(notification.event)
-            request = HttpRequest("POST", parse_http_url(notification.config.url), self._headers(notification), body)
+            request = HttpRequest("POST", parse_url(notification.config.url), self._headers(notification), body)
         except (InvalidParamsError, LocalProtocolError, PeerProtocolError) as error:
             raise DeliveryRefusedError(error.message) from None
         try:

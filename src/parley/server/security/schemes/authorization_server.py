@@ -10,12 +10,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
-from ipaddress import ip_address
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import httpx2
 import msgspec
 
+from parley.network.addresses import is_loopback
+from parley.network.urls import InvalidUrlError, parse_url
 from parley.protocol.errors import UnavailableError
 from parley.protocol.jsonvalue import JsonObject
 from parley.server.security.schemes.scheme import SettingError
@@ -35,26 +36,14 @@ def check_url(setting: str, url: str) -> str:
         SettingError: it is not https, nor http on this machine.
     """
     try:
-        parts = urlsplit(url)
-        host, user, _ = parts.hostname, parts.username, parts.port
-    except ValueError as exc:
-        raise SettingError(setting, f"it is no URL: {exc}") from None
-    if not host or parts.scheme not in ("http", "https"):
-        raise SettingError(setting, "it is no http or https URL")
-    if user is not None or parts.fragment:
-        raise SettingError(setting, "it has a user name or a fragment")
-    if parts.scheme == "http" and not _is_this_machine(host):
+        parsed = parse_url(url)
+    except InvalidUrlError as error:
+        raise SettingError(setting, error.message) from None
+    if parsed.fragment:
+        raise SettingError(setting, "it has a fragment")
+    if parsed.scheme == "http" and not is_loopback(parsed.host):
         raise SettingError(setting, "it must be https; http is for this machine only")
     return url
-
-
-def _is_this_machine(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 class AuthorizationServer:
