@@ -112,40 +112,43 @@ class Follower:
         return start
 
     async def _next(self) -> Batch:
-        """The next events that a stream shows; none at its end."""
+        """The next events that a stream shows, as soon as there are any; none at its end."""
         shown, self._opening = self._opening, []
-        if shown and (self._feed is None or self._feed.last_seq <= self._cursor):
+        feed = self._feed
+        if shown and (feed is None or feed.last_seq <= self._cursor):
             return shown
-        while not self._has_ended and self._feed is not None and self._key is not None:
-            for seq, event in await self._read(self._feed, self._key):
-                if isinstance(event, (StatusUpdate, ArtifactUpdate)):
-                    shown.append((seq, event))
-            if shown:
-                break
-        return shown
-
-    async def _read(self, feed: Feed, key: TaskKey) -> list[NumberedEvent]:
-        """The events after the cursor, as soon as there are any."""
-        while True:
+        while feed is not None and not self._has_ended:
             batch = feed.since(self._cursor) if self._is_live else None
             if batch is None:
-                known_seq = feed.last_seq
-                batch = await self._feeds.page(key, after=self._cursor)
-                if not batch and known_seq > self._cursor:
-                    raise TaskNotFoundError.for_task(key.task_id)  # deleted before it was read
-                self._is_live = feed.last_seq > 0 or not batch
+                batch = await self._page(feed)
             if batch:
-                self._has_ended = _cut_at_end(batch, self._until)
-                self._cursor = batch[-1][0]
-                return batch
-            while feed.last_seq <= self._cursor:
-                await feed.wait()
+                self._show(batch, shown)
+                del batch
+                if shown:
+                    return shown
+            else:
+                while feed.last_seq <= self._cursor:
+                    await feed.wait()
+        return shown
 
+    def _show(self, batch: list[NumberedEvent], shown: Batch) -> None:
+        """Add the events of a batch that a stream shows, up to the one that ends it."""
+        for seq, event in batch:
+            self._cursor = seq
+            if isinstance(event, ArtifactUpdate):
+                shown.append((seq, event))
+            elif isinstance(event, StatusUpdate):
+                shown.append((seq, event))
+                if seq >= self._until and ends_stream(event.status.state):
+                    self._has_ended = True
+                    break
 
-def _cut_at_end(batch: list[NumberedEvent], until: int) -> bool:
-    """Leave no event after the one that ends the stream; whether there is such a one."""
-    for number, (seq, event) in enumerate(batch, start=1):
-        if seq >= until and isinstance(event, StatusUpdate) and ends_stream(event.status.state):
-            del batch[number:]
-            return True
-    return False
+    async def _page(self, feed: Feed) -> list[NumberedEvent]:
+        """The events after the cursor that the store has, as many as fit into a page."""
+        assert self._key is not None
+        known_seq = feed.last_seq
+        batch = await self._feeds.page(self._key, after=self._cursor)
+        if not batch and known_seq > self._cursor:
+            raise TaskNotFoundError.for_task(self._key.task_id)  # deleted before it was read
+        self._is_live = feed.last_seq > 0 or not batch
+        return batch
