@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import deque
 from contextlib import aclosing
 from typing import Any
 
@@ -209,9 +210,9 @@ async def test_what_could_not_be_written_is_not_what_a_reader_has_got() -> None:
         async def wait_for_disconnect(self) -> None:
             await asyncio.Event().wait()
 
-    async def batches() -> Any:
-        yield [(1, "one")]
-        yield [(2, "two"), (3, "three")]
+    async def events() -> Any:
+        yield deque([(1, "one", False)])
+        yield deque([(2, "two", False), (3, "three", True)])
 
     def encode(seq: int, event: Any, ends: bool) -> bytes:
         if seq == 3:
@@ -220,6 +221,6 @@ async def test_what_could_not_be_written_is_not_what_a_reader_has_got() -> None:
 
     request: Any = Request()
     room = BodyBudget(1_000)
-    stream = SseStream(request, batches(), encode, lambda _, last: b"cut after %d" % last, lambda: (), room)
+    stream = SseStream(request, events(), encode, lambda _, last: b"cut after %d" % last, lambda: (), room)
     await stream.run(StreamMonitor(ServerLimits()))
     assert written == [b"one", b"cut after 1", b""]

@@ -8,12 +8,12 @@ read the body; the other checks follow when the request is decoded.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
-from contextlib import AbstractContextManager, ExitStack, aclosing, contextmanager, nullcontext
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from functools import partial
 from typing import Any
 
 from parley.engine.caller import Caller
-from parley.engine.following import Batch
 from parley.protocol import operations as ops
 from parley.protocol.cards import AgentCard, AgentExtension, Binding
 from parley.protocol.errors import (
@@ -29,11 +29,10 @@ from parley.protocol.negotiation import activate_extensions, read_extensions
 from parley.protocol.operations import Needs, Operation
 from parley.protocol.push import PushConfig
 from parley.protocol.requests import CreatePushConfigRequest, Request, Result, SendMessageRequest
-from parley.protocol.tasks import Task
 from parley.protocol.versions import Version
-from parley.server.bindings.cursor import CURSOR, add_cursors
 from parley.server.bindings.failures import Header
-from parley.server.contracts import CallerAuthenticator, ConversationObserver, Operations
+from parley.server.call_stream import CallStream, record_task_ids
+from parley.server.contracts import CallerAuthenticator, ConversationObserver, EventStream, Operations
 from parley.server.limits import ServerLimits
 from parley.server.pages.cards import Cards
 from parley.server.security.credentials import ANONYMOUS, Identity, PresentedCredentials
@@ -159,7 +158,7 @@ class Service:
                 result = await self._extended_card(call, caller)
             else:
                 result = await self._verbs[call.operation](request, caller)
-            _record_task_ids(call, result)
+            record_task_ids(call, result)
             if self._conversation_observer is not None:
                 self._conversation_observer.answered(call, result)
             return result
@@ -169,32 +168,20 @@ class Service:
             return self.cards.card(call.base_url, everything=True)
         return self.cards.published(await self._find_extended_card(caller), call.base_url)
 
-    async def follow(self, call: Call, request: Any) -> AsyncGenerator[Batch]:
-        """Run a streaming operation and yield its events, after the call's cursor if it has one.
+    def follow(self, call: Call, request: Any) -> CallStream:
+        """Run a streaming operation: a stream of its events, after the call's cursor if it has one."""
+        start = partial(self._start_stream, call, request)
+        return CallStream(call, start, self._observer, self._conversation_observer)
 
-        Raises:
-            A2AError: the call was refused, before the first event; or the stream was cut off.
-        """
-        with self._observed(call, request), self._throttle.admit_stream(call.identity.name, call.address):
-            with self._throttle.admit(call.identity.name, call.address):
-                caller = self._admit(call, request)
-            begin = self._operations.subscribe_to_task
-            if call.operation is ops.SEND_STREAMING_MESSAGE:
-                begin = self._operations.send_streaming_message
-            async with aclosing(begin(request, caller, after=call.after)) as batches:
-                del request  # a message may be large, and its stream long
-                batch = await anext(batches, None)
-                if batch is None:
-                    return
-                _record_task_ids(call, batch[0][1])
-                marks = CURSOR.uri in call.extensions
-                with self._observer.stream(call) if self._observer else _NO_OBSERVER:
-                    while batch is not None:
-                        self._observe_events(call, batch)
-                        if marks:
-                            add_cursors(batch)
-                        yield batch
-                        batch = await anext(batches, None)
+    def _start_stream(self, call: Call, request: Any, contexts: ExitStack) -> EventStream:
+        contexts.enter_context(self._observed(call, request))
+        contexts.enter_context(self._throttle.admit_stream(call.identity.name, call.address))
+        with self._throttle.admit(call.identity.name, call.address):
+            caller = self._admit(call, request)
+        begin = self._operations.subscribe_to_task
+        if call.operation is ops.SEND_STREAMING_MESSAGE:
+            begin = self._operations.send_streaming_message
+        return begin(request, caller, after=call.after)
 
     def refused(self, binding: Binding, error: A2AError) -> None:
         """Report a request that was refused before it was decoded."""
@@ -219,11 +206,6 @@ class Service:
             if self._is_remote:  # a remote agent may refuse credentials that this server has only forwarded
                 stack.enter_context(self._counting_refusals(call.address))
             yield
-
-    def _observe_events(self, call: Call, batch: Batch) -> None:
-        if self._conversation_observer is not None:
-            for _, event in batch:
-                self._conversation_observer.streamed(call, event)
 
     def _admit(self, call: Call, request: Any) -> Caller:
         """Check a call and return its caller. Raises A2AError if the call is refused."""
@@ -303,11 +285,6 @@ def _conversation_observed(observer: ConversationObserver, call: Call, request: 
     except Exception as error:
         observer.failed(call, error)
         raise
-
-
-def _record_task_ids(call: Call, result: object) -> None:
-    if isinstance(result, Task):
-        call.task_id, call.context_id = result.id, result.context_id
 
 
 def _caller(identity: Identity, version: Version, tenant: str | None) -> Caller:

@@ -8,10 +8,10 @@ works only where one agent is served. Spec: 1.0 section 10, 0.3 section 3.2.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from ipaddress import ip_address
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import unquote
 
 import grpc
@@ -40,7 +40,7 @@ from parley.protocol.operations import OPERATIONS, Operation
 from parley.protocol.versions import Version
 from parley.server.app import App
 from parley.server.bindings.failures import as_wire_error, headers_of_error, with_last_event_id
-from parley.server.bindings.streams import FlaggedEvents, with_last_flags
+from parley.server.call_stream import CallStream, FlaggedEvents
 from parley.server.security.credentials import Identity, PeerCertificate, PresentedCredentials
 from parley.server.service import Service, extension_headers, read_last_event_id
 from parley.server.telemetry.observer import Call
@@ -49,7 +49,6 @@ from parley.server.telemetry.observer import Call
 _HealthServicer: Any = vars(health)["aio"].HealthServicer
 _add_health: Callable[[Any, grpc.aio.Server], None] = vars(health_pb2_grpc)["add_HealthServicer_to_server"]
 
-C = TypeVar("C")
 Context = Any  # grpc.aio.ServicerContext is generic over messages; here every message is bytes
 
 MAX_METADATA_BYTES = 32 * 1024
@@ -196,11 +195,11 @@ class _Rpc:
         last = 0
         try:
             service, call, request = await self._read_call(context)
-            batches = with_last_flags(service.follow(call, request))
+            events = service.follow(call, request)
             del request  # a message may be large, and its stream may be long
-            async with aclosing(batches):
+            async with aclosing(events):
                 is_first = True
-                while (flagged := await self._next(batches)) is not None:
+                while (flagged := await self._next(events)) is not None:
                     if is_first:
                         await _send_extensions(context, call)
                         is_first = False
@@ -219,11 +218,11 @@ class _Rpc:
             await self._write(context, message)
         return seq
 
-    async def _next(self, batches: AsyncGenerator[C]) -> C | None:
-        """The next batch, or None at the end."""
+    async def _next(self, events: CallStream) -> FlaggedEvents | None:
+        """The next events, or None at the end."""
         try:
             async with asyncio.timeout(self._app.limits.idle_stream_seconds):
-                return await anext(batches, None)
+                return await anext(events, None)
         except TimeoutError:
             raise UnavailableError("The stream was idle; subscribe again from the last event") from None
 

@@ -7,7 +7,6 @@ Spec: 1.0 section 9, 0.3 section 3.2.
 
 from __future__ import annotations
 
-from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +25,8 @@ from parley.protocol.versions import Version
 from parley.server.bindings.body_budget import BodyBudget
 from parley.server.bindings.failures import ClientDisconnected, as_wire_error, headers_of_error, with_last_event_id
 from parley.server.bindings.http import JSON, AsgiRequest
-from parley.server.bindings.streams import EVENT_STREAM, Batches, SseStream, StreamMonitor
+from parley.server.bindings.streams import EVENT_STREAM, SseStream, StreamMonitor
+from parley.server.call_stream import CallStream
 from parley.server.security.credentials import Identity
 from parley.server.service import Service, extension_headers, read_last_event_id
 from parley.server.telemetry.observer import Call
@@ -69,9 +69,9 @@ class JsonRpcEndpoint:
         try:
             call, decoded = await self._read_call(request, context)
             if call.operation.streams:
-                batches = self._service.follow(call, decoded)
+                events = self._service.follow(call, decoded)
                 del decoded  # a message may be large, and its stream may be long
-                await self._stream(request, context.id, call, batches)
+                await self._stream(request, context.id, call, events)
                 return
             body = await self._answer(request, context.id, call, decoded)
             reserved = request.reserve_reply(self._bodies, body)
@@ -131,7 +131,7 @@ class JsonRpcEndpoint:
                 created_in = Version.V0_1
         return detect_jsonrpc(rpc.method, header, created_in=created_in)
 
-    async def _stream(self, request: AsgiRequest, request_id: bytes, call: Call, batches: Batches) -> None:
+    async def _stream(self, request: AsgiRequest, request_id: bytes, call: Call, events: CallStream) -> None:
         dialect = DIALECTS[call.version]
 
         def encode(seq: int, event: StreamEvent, ends: bool) -> bytes:
@@ -143,9 +143,8 @@ class JsonRpcEndpoint:
         def fail(error: BaseException, last_seq: int) -> bytes:
             return _error_frame(request_id, call.version, with_last_event_id(as_wire_error(error), last_seq))
 
-        async with aclosing(batches):
-            stream = SseStream(request, batches, encode, fail, lambda: extension_headers(call), self._bodies)
-            await stream.run(self._monitor)
+        stream = SseStream(request, events, encode, fail, lambda: extension_headers(call), self._bodies)
+        await stream.run(self._monitor)
 
 
 def _read(body: bytes, context: _ReplyContext) -> jsonrpc.Request:

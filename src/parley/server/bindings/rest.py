@@ -6,8 +6,6 @@ Spec: 1.0 section 11, 0.3 section 3.5.3.
 
 from __future__ import annotations
 
-from contextlib import aclosing
-
 from parley.dialects.cards import encode_superset_card
 from parley.dialects.detect import detect_rest
 from parley.dialects.dialect import JsonDialect
@@ -23,7 +21,8 @@ from parley.protocol.versions import Version
 from parley.server.bindings.body_budget import BodyBudget
 from parley.server.bindings.failures import ClientDisconnected, Header, as_wire_error, with_last_event_id
 from parley.server.bindings.http import JSON, AsgiRequest, reply_error
-from parley.server.bindings.streams import Batches, SseStream, StreamMonitor
+from parley.server.bindings.streams import SseStream, StreamMonitor
+from parley.server.call_stream import CallStream
 from parley.server.service import Service, extension_headers, read_last_event_id
 from parley.server.telemetry.observer import Call
 from parley.wire.rest import RouteMatch, match_any, read_query
@@ -55,9 +54,9 @@ class RestEndpoint:
             call = request.call(self._service.agent_id, match.operation, version, Binding.HTTP_JSON, identity)
             if match.operation.streams:
                 call.after = after
-                batches = self._service.follow(call, decoded)
+                events = self._service.follow(call, decoded)
                 del decoded  # a message may be large, and its stream may be long
-                await self._stream(request, call, dialect, batches)
+                await self._stream(request, call, dialect, events)
                 return
             result = await self._answer(request, call, dialect, decoded)
             reserved = request.reserve_reply(self._bodies, result)
@@ -89,7 +88,7 @@ class RestEndpoint:
             tenant=match.tenant,
         )
 
-    async def _stream(self, request: AsgiRequest, call: Call, dialect: JsonDialect, batches: Batches) -> None:
+    async def _stream(self, request: AsgiRequest, call: Call, dialect: JsonDialect, events: CallStream) -> None:
         def encode(seq: int, event: StreamEvent, ends: bool) -> bytes:
             (frame,) = dialect.encode_event(event, ends=ends)
             return encode_frame(frame, id=str(seq) if seq else None)
@@ -98,9 +97,8 @@ class RestEndpoint:
             _, body = encode_rest_error(call.version, with_last_event_id(as_wire_error(error), last_seq))
             return encode_frame(body, event="error")
 
-        async with aclosing(batches):
-            stream = SseStream(request, batches, encode, fail, lambda: extension_headers(call), self._bodies)
-            await stream.run(self._monitor)
+        stream = SseStream(request, events, encode, fail, lambda: extension_headers(call), self._bodies)
+        await stream.run(self._monitor)
 
 
 def _encode(dialect: JsonDialect, operation: Operation, result: Result) -> bytes:

@@ -13,28 +13,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
-from typing import TypeAlias
 
-from parley.engine.following import Batch
 from parley.engine.large import is_large, run_beside_loop
 from parley.protocol.errors import UnavailableError
-from parley.protocol.events import StatusUpdate, StreamEvent
-from parley.protocol.lifecycle import ends_stream
+from parley.protocol.events import StreamEvent
 from parley.server.bindings.body_budget import BodyBudget
 from parley.server.bindings.failures import Header
 from parley.server.bindings.http import AsgiRequest
 from parley.server.bindings.waiting import WaitingCallers
+from parley.server.call_stream import CallStream, FlaggedEvents
 from parley.server.limits import ServerLimits
 from parley.wire.sse import HEARTBEAT
 
 logger = logging.getLogger(__name__)
 
-Batches = AsyncGenerator[Batch]
-FlaggedEvents: TypeAlias = deque[tuple[int, StreamEvent, bool]]
-"""Events with their numbers and whether the stream ends with the event. The consumer pops them one by one."""
 Encode = Callable[[int, StreamEvent, bool], bytes]
 """Encodes an event as frames, given its number and whether the stream ends with it."""
 Fail = Callable[[BaseException, int], bytes]
@@ -54,38 +48,6 @@ SSE_HEADERS: tuple[Header, ...] = (
 )
 
 
-async def with_last_flags(batches: Batches) -> AsyncGenerator[FlaggedEvents]:
-    """Flag the last event of a stream. Batches are emptied as they are consumed.
-
-    An event that may end a stream does not end it if another follows, as in a replay of past events. Looking ahead
-    does not delay anything: an event that follows such an event was committed earlier.
-    """
-    async with aclosing(batches):
-        batch = await anext(batches, None)
-        while batch is not None:
-            flagged = _flagged(batch)
-            following: Batch | None = None
-            ends = False
-            if may_end_stream(flagged[-1][1]):
-                following = await anext(batches, None)
-                ends = following is None
-            if ends:
-                flagged.append((*flagged.pop()[:2], True))
-            yield flagged
-            batch = following if following is not None or ends else await anext(batches, None)
-
-
-def _flagged(batch: Batch) -> FlaggedEvents:
-    flagged = deque([(seq, event, False) for seq, event in batch])
-    batch.clear()  # releases the events for every generator that still holds the batch
-    return flagged
-
-
-def may_end_stream(event: StreamEvent) -> bool:
-    """Whether a stream may end with this event: a status in which no run is active."""
-    return isinstance(event, StatusUpdate) and ends_stream(event.status.state)
-
-
 class SseStream:
     """One stream of server-sent events to one reader.
 
@@ -96,14 +58,14 @@ class SseStream:
     def __init__(
         self,
         request: AsgiRequest,
-        batches: Batches,
+        events: CallStream,
         encode: Encode,
         fail: Fail,
         headers: Callable[[], Sequence[Header]],
         budget: BodyBudget,
     ) -> None:
         self._request = request
-        self._batches = batches
+        self._events = events
         self._encode = encode
         self._fail = fail
         self._headers = headers
@@ -151,8 +113,8 @@ class SseStream:
 
     async def _send_all(self) -> None:
         try:
-            async with aclosing(with_last_flags(self._batches)) as batches:
-                async for flagged in batches:
+            async with aclosing(self._events):
+                async for flagged in self._events:
                     self.last_news = self._loop.time()
                     while flagged:
                         seq, data = await self._encode_some(flagged)
