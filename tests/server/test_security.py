@@ -110,7 +110,7 @@ async def test_bad_credentials_are_called_bad() -> None:
     with pytest.raises(UnauthenticatedError, match=r"^The credentials are not valid$") as caught:
         await security.authenticate(bring(token="guess"))
     assert challenges_of(caught.value) == (
-        'Bearer realm="parley", error="invalid_token", error_description="The secret is not known"',
+        'Bearer realm="parley", error="invalid_token", error_description="The secret is unknown"',
         'ApiKey realm="parley", in="header", name="X-API-Key"',
     )
     assert was_refused(caught.value)
@@ -207,8 +207,8 @@ def test_the_card_shows_the_scopes_that_a_skill_demands() -> None:
     ("schemes", "requirements", "problem"),
     [
         ({}, None, "at least one scheme"),
-        ({"a:b": TOKENS}, None, "'a:b' may only have"),
-        ({"token": TOKENS}, [], "nobody gets in"),
+        ({"a:b": TOKENS}, None, "Invalid scheme name: 'a:b'"),
+        ({"token": TOKENS}, [], "The requirements are empty"),
         ({"token": TOKENS}, [{"tokne": ()}], "'tokne', which is not declared"),
     ],
 )

@@ -122,8 +122,11 @@ ASKED = '[schemes.a]\ntype = "introspection"\nurl = "https://i/i"\nclient_id = "
         ("", "schemes: it is missing"),
         ("schemes = 7", "schemes: Expected `object`, got `int`"),
         ("schemes.a = 7", "schemes.a: Expected `object`, got `int`"),
-        ("[schemes]", "schemes: Security needs at least one scheme; a server without any takes no Security at all"),
-        ("shemes = 7\n[schemes]", "shemes: it is not known here"),
+        (
+            "[schemes]",
+            "schemes: Security needs at least one scheme; leave Security out",
+        ),
+        ("shemes = 7\n[schemes]", "shemes: unknown key"),
         (
             "[schemes.a]",
             "schemes.a.type: it must be one of bearer, api-key, basic, jwt, oidc, introspection, mtls",
@@ -137,33 +140,33 @@ ASKED = '[schemes.a]\ntype = "introspection"\nurl = "https://i/i"\nclient_id = "
         (TOKEN + "tokens = [{ name = 7 }]", "schemes.a.tokens[0].name: Expected `str`, got `int`"),
         (
             TOKEN + "tokens = [{ name = 'x', hash = 'y', scope = 'z' }]",
-            "schemes.a.tokens[0].scope: it is not known here",
+            "schemes.a.tokens[0].scope: unknown key",
         ),
         (
             TOKEN + "tokens = [{ name = 'x', hash = 'hunter2' }]",
-            "schemes.a.tokens[0].hash: it is not 'sha256:' and 64 hexadecimal digits in lower case",
+            "schemes.a.tokens[0].hash: it must be 'sha256:' and 64 hexadecimal digits in lower case",
         ),
         (
             TOKEN + f"tokens = [{{ name = 'x', hash = '{hash_secret('x')}', expires = 2020-01-01T00:00:00 }}]",
-            "schemes.a.tokens[0].expires: it has no time zone; end it with Z for UTC",
+            "schemes.a.tokens[0].expires: it needs a time zone; append Z for UTC",
         ),
         (JWT, "schemes.a.audience: it is missing"),
         (
             JWT + "audience = ''",
-            "schemes.a.audience: it is needed, or else a token for any other service would be good here",
+            "schemes.a.audience: it must not be empty, or tokens for other services would be accepted",
         ),
-        (JWT + "audience = 'a'\n[schemes.a.oauth2.magic]", "schemes.a.oauth2.magic: it is not known here"),
+        (JWT + "audience = 'a'\n[schemes.a.oauth2.magic]", "schemes.a.oauth2.magic: unknown key"),
         (
             JWT + "audience = 'a'\n[schemes.a.oauth2.device_code]\ntoken_uri = ''",
-            "schemes.a.oauth2.device_code.token_uri: it is not known here",
+            "schemes.a.oauth2.device_code.token_uri: unknown key",
         ),
         (JWT + "audience = 'a'\noauth2 = 7", "schemes.a.oauth2: Expected `object | null`, got `int`"),
-        (ASKED + "client_secret = 'env:NONE'", "schemes.a.client_secret: the environment has no NONE"),
-        (ASKED + "client_secret = 'plain'\nurl2 = ''", "schemes.a.url2: it is not known here"),
-        (TOKEN + "tokens = []\n[[require]]\nb = []", "require[0].b: no scheme has this name"),
+        (ASKED + "client_secret = 'env:NONE'", "schemes.a.client_secret: the environment variable NONE is not set"),
+        (ASKED + "client_secret = 'plain'\nurl2 = ''", "schemes.a.url2: unknown key"),
+        (TOKEN + "tokens = []\n[[require]]\nb = []", "require[0].b: there is no scheme with this name"),
         (TOKEN + "tokens = []\n[[require]]\na = 'x'", "require[0].a: Expected `array`, got `str`"),
-        ("require = []\n" + TOKEN + "tokens = []", "require: Without requirements nobody gets in; leave them out"),
-        ("[schemes.'a b']\ntype = 'bearer'\ntokens = []", "schemes: The scheme name 'a b' may only have"),
+        ("require = []\n" + TOKEN + "tokens = []", "require: The requirements are empty"),
+        ("[schemes.'a b']\ntype = 'bearer'\ntokens = []", "schemes: Invalid scheme name: 'a b'"),
     ],
 )
 def test_the_key_at_fault_is_named(text: str, problem: str) -> None:

@@ -15,9 +15,9 @@ from parley.protocol.cards import ApiKeyLocation, ApiKeyScheme, HttpAuthScheme
 from parley.protocol.errors import UnavailableError
 from parley.server.security.credentials import PeerCertificate, PresentedCredentials
 from parley.server.security.schemes import basic
-from parley.server.security.schemes.answer_cache import AnswerCache
 from parley.server.security.schemes.api_keys import ApiKeys
 from parley.server.security.schemes.basic import BasicUser, BasicUsers, hash_password
+from parley.server.security.schemes.check_cache import CheckCache
 from parley.server.security.schemes.mutual_tls import AllowedCertificate, MutualTls
 from parley.server.security.schemes.scheme import Challenge, Proof, Refused, SettingError
 from parley.server.security.schemes.stored_secrets import StoredSecret, hash_secret, new_secret
@@ -59,7 +59,7 @@ async def test_a_token_is_known_by_its_hash() -> None:
 @pytest.mark.parametrize(
     ("header", "reason"),
     [
-        ("Bearer wrong", "The secret is not known"),
+        ("Bearer wrong", "The secret is unknown"),
         ("Bearer", "The Authorization header is malformed"),
         ("Bearer a b", "The Authorization header is malformed"),
         ("Bearer a, Bearer b", "The Authorization header is malformed"),
@@ -89,14 +89,14 @@ async def test_a_token_works_until_it_expires_and_is_rotated_by_a_second_of_the_
 @pytest.mark.parametrize(
     ("entry", "problem"),
     [
-        (StoredSecret(name="", hash=hash_secret("x")), "tokens[1].name: it is empty"),
+        (StoredSecret(name="", hash=hash_secret("x")), "tokens[1].name: it must not be empty"),
         (
             StoredSecret(name="ci", hash="hunter2"),
-            "tokens[1].hash: it is not 'sha256:' and 64 hexadecimal digits in lower case",
+            "tokens[1].hash: it must be 'sha256:' and 64 hexadecimal digits in lower case",
         ),
         (
             StoredSecret(name="ci", hash=hash_secret("x"), expires=datetime(2026, 1, 1)),
-            "tokens[1].expires: it has no time zone; end it with Z for UTC",
+            "tokens[1].expires: it needs a time zone; append Z for UTC",
         ),
     ],
 )
@@ -140,10 +140,10 @@ async def test_a_key_is_looked_for_in_its_place_only(
 @pytest.mark.parametrize(
     ("credentials", "reason"),
     [
-        (PresentedCredentials({}, {"Key": ["k3y", "k3y"]}), "There is more than one key"),
+        (PresentedCredentials({}, {"Key": ["k3y", "k3y"]}), "The request has more than one key"),
         (PresentedCredentials({}, {"Key": ["x" * 16_385]}), "The key is too long"),
-        (PresentedCredentials({}, {"Key": [""]}), "The secret is not known"),
-        (PresentedCredentials({}, {"Key": ["\udcff"]}), "The secret is not known"),
+        (PresentedCredentials({}, {"Key": [""]}), "The secret is unknown"),
+        (PresentedCredentials({}, {"Key": ["\udcff"]}), "The secret is unknown"),
     ],
 )
 async def test_other_keys_are_refused(credentials: PresentedCredentials, reason: str) -> None:
@@ -170,7 +170,7 @@ async def test_a_password_is_stored_with_the_cost_that_owasp_gives() -> None:
 async def test_wrong_names_and_wrong_passwords_get_the_same_answer() -> None:
     users = BasicUsers([BasicUser(name="ada", password=cheap("right"))])
     for credentials in (pair("ada", "wrong"), pair("eve", "right"), pair("", "")):
-        with pytest.raises(Refused, match=r"^The name or the password is wrong$"):
+        with pytest.raises(Refused, match=r"^The user name or the password is wrong$"):
             await users.verify(credentials)
     assert await users.verify(PresentedCredentials({})) is None
     await users.close()
@@ -215,13 +215,13 @@ async def test_only_so_many_passwords_wait_to_be_checked(monkeypatch: pytest.Mon
     [
         (
             BasicUser(name="a:b", password=cheap("x")),
-            "users[1].name: it is empty or has a colon, which Basic cannot carry",
+            "users[1].name: it must not be empty or contain a colon",
         ),
-        (BasicUser(name="ada", password=cheap("x")), "users[1].name: 'ada' is there twice"),
-        (BasicUser(name="b", password="hunter2"), "users[1].password: it is not a hash as hash_password writes it"),
+        (BasicUser(name="ada", password=cheap("x")), "users[1].name: 'ada' is repeated"),
+        (BasicUser(name="b", password="hunter2"), "users[1].password: it is not a hash of `parley password`"),
         (
             BasicUser(name="b", password=cheap("x").replace("ln=10", "ln=40")),
-            "users[1].password: the cost in its hash is out of range",
+            "users[1].password: the cost of the hash is out of range",
         ),
     ],
 )
@@ -237,7 +237,7 @@ def test_a_user_that_cannot_work_is_named_and_not_quoted(user: BasicUser, proble
 
 async def test_answers_are_kept_for_a_while_and_the_one_used_longest_ago_goes_first() -> None:
     time, asked = 0.0, list[str]()
-    cache = AnswerCache[str](seconds=30, size=2, clock=lambda: time)
+    cache = CheckCache[str](seconds=30, size=2, clock=lambda: time)
 
     async def get(secret: str) -> str:
         async def ask() -> str:
@@ -255,7 +255,7 @@ async def test_answers_are_kept_for_a_while_and_the_one_used_longest_ago_goes_fi
 
 
 async def test_an_answer_is_still_found_for_others_when_the_first_who_asked_has_gone() -> None:
-    cache = AnswerCache[str](seconds=30, size=2)
+    cache = CheckCache[str](seconds=30, size=2)
     asked, gate = asyncio.Event(), asyncio.Event()
 
     async def ask() -> str:
@@ -274,7 +274,7 @@ async def test_an_answer_is_still_found_for_others_when_the_first_who_asked_has_
 
 
 async def test_closing_stops_the_asking() -> None:
-    cache = AnswerCache[str](seconds=0, size=2)
+    cache = CheckCache[str](seconds=0, size=2)
     asked = asyncio.Event()
 
     async def ask() -> str:
@@ -354,8 +354,8 @@ async def test_only_listed_certificates_are_accepted_where_some_are_listed(pem: 
 
 
 def test_lists_of_certificates_that_cannot_work_are_refused() -> None:
-    with pytest.raises(SettingError, match=r"^certificates: an empty list lets nobody in"):
+    with pytest.raises(SettingError, match=r"^certificates: the list is empty"):
         MutualTls([])
     for match in ("Ada", "CN:Ada", "sha256:abc", "dns:"):
-        with pytest.raises(SettingError, match=r"^certificates\[0\].match: it is not a kind"):
+        with pytest.raises(SettingError, match=r"^certificates\[0\].match: it must be a kind"):
             MutualTls([AllowedCertificate(match=match)])

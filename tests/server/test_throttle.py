@@ -92,7 +92,7 @@ def test_streams_have_places_of_their_own_and_keep_them_while_they_live() -> Non
     throttle = Throttle(RateLimits(requests=1, streams=1, total_streams=2), clock=Time())
     with throttle.admit_stream("token:ada"):
         assert request(throttle) is None
-        with pytest.raises(RateLimitedError, match=r"Too many live streams"), throttle.admit_stream("token:ada"):
+        with pytest.raises(RateLimitedError, match=r"Too many open streams"), throttle.admit_stream("token:ada"):
             pass
         with (
             throttle.admit_stream("token:bob"),

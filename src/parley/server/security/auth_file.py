@@ -1,8 +1,7 @@
-"""Reads a server's security from a TOML file: `[schemes.NAME]` tables and `[[require]]` alternatives.
+"""Reads schemes and requirements from a TOML file: `[schemes.NAME]` tables and `[[require]]` alternatives.
 
-The file holds hashes instead of secrets; the one secret a server needs itself, the client secret for introspection, is
-better named than written: `env:NAME` takes it from the environment. Every error says which key is at fault, and none
-repeats a value that might be a secret.
+The file contains hashes instead of secrets. The client secret for introspection should come from the environment, with
+`env:NAME`. Every error names the invalid key, and none repeats a value that might be a secret.
 """
 
 from __future__ import annotations
@@ -38,9 +37,11 @@ _UNKNOWN = re.compile(r"Object contains unknown field `(.+)`")
 
 T = TypeVar("T")
 
+UNKNOWN_KEY = "unknown key"
+
 
 class AuthFileError(ValueError):
-    """The file does not say what it should: `at` is the key at fault, such as `schemes.company.audience`."""
+    """The file is invalid: `at` is the key, such as `schemes.company.audience`."""
 
     def __init__(self, at: str, problem: str) -> None:
         super().__init__(f"{at}: {problem}" if at else problem)
@@ -48,10 +49,10 @@ class AuthFileError(ValueError):
 
 
 def load_security(path: str | Path, *, environ: Mapping[str, str] | None = None) -> Security:
-    """The security that a TOML file declares.
+    """Read a TOML file.
 
     Raises:
-        AuthFileError: it cannot be read, or a key is missing, wrong or unknown.
+        AuthFileError: it cannot be read, or a key is missing, invalid or unknown.
     """
     try:
         text = Path(path).read_text("utf-8")
@@ -67,10 +68,10 @@ def load_security(path: str | Path, *, environ: Mapping[str, str] | None = None)
 
 
 def parse_security(text: str, *, environ: Mapping[str, str] | None = None) -> Security:
-    """The security that a TOML text declares; `environ` is where `env:NAME` is looked up.
+    """Read a TOML document; `environ` is where `env:NAME` is looked up.
 
     Raises:
-        AuthFileError: it is no TOML, or a key is missing, wrong or unknown.
+        AuthFileError: it is not TOML, or a key is missing, invalid or unknown.
     """
     try:
         document = tomllib.loads(text)
@@ -91,18 +92,18 @@ def parse_security(text: str, *, environ: Mapping[str, str] | None = None) -> Se
 def new_token(
     name: str, *, scopes: tuple[str, ...] = (), tenant: str | None = None, expires: datetime | None = None
 ) -> tuple[str, str]:
-    """A new token for its holder, and the entry for the file, an inline table: `{ name = "ci", hash = "sha256:…" }`."""
+    """A new token and its entry in the file, an inline table: `{ name = "ci", hash = "sha256:…" }`."""
     token, digest = new_secret()
     return token, _inline({"name": name, "hash": digest, "scopes": scopes, "tenant": tenant, "expires": expires})
 
 
 def new_user(name: str, password: str, *, scopes: tuple[str, ...] = (), tenant: str | None = None) -> str:
-    """The entry for the file that lets somebody in with a password: `{ name = "ada", password = "$scrypt$…" }`."""
+    """The entry of a user with a password: `{ name = "ada", password = "$scrypt$…" }`."""
     return _inline({"name": name, "password": hash_password(password), "scopes": scopes, "tenant": tenant})
 
 
 def _inline(facts: Mapping[str, Any]) -> str:
-    """An inline table of TOML, without what is empty."""
+    """An inline table of TOML, without empty values."""
     written = {key: _toml(value) for key, value in facts.items() if value}
     return "{ " + ", ".join(f"{key} = {value}" for key, value in written.items()) + " }"
 
@@ -110,12 +111,12 @@ def _inline(facts: Mapping[str, Any]) -> str:
 def _toml(value: Any) -> str:
     if isinstance(value, datetime):
         return value.isoformat()
-    # The strings and lists of JSON are TOML's too, but for the one character that JSON leaves as it is.
+    # JSON strings and lists are valid TOML, except for this one character, which JSON does not escape.
     return msgspec.json.encode(value).decode().replace("\x7f", "\\u007f")
 
 
-# --- what the file may hold -------------------------------------------------------------------------------------------
-# One struct for each type of scheme: its members are the arguments of the scheme, in the spelling of the file.
+# --- the format of the file -------------------------------------------------------------------------------------------
+# One struct for each type of scheme: its fields are the arguments of the scheme, with the names of the file.
 
 
 class _File(Struct, forbid_unknown_fields=True):
@@ -203,14 +204,14 @@ _KINDS = {
 }
 
 
-# --- reading it -------------------------------------------------------------------------------------------------------
+# --- reading ----------------------------------------------------------------------------------------------------------
 
 
-# msgspec does not name the key of a mapping that is at fault, so the values of mappings are read one by one.
+# msgspec does not name the invalid key of a mapping, so the values of mappings are read one by one.
 def _read_requirement(table: Mapping[str, Any], at: str, schemes: Mapping[str, Scheme]) -> dict[str, list[str]]:
     for name in table:
         if name not in schemes:
-            raise AuthFileError(f"{at}.{name}", "no scheme has this name")
+            raise AuthFileError(f"{at}.{name}", "there is no scheme with this name")
     return {name: _convert(scopes, list[str], f"{at}.{name}") for name, scopes in table.items()}
 
 
@@ -231,13 +232,13 @@ def _read_scheme(name: str, value: object, environ: Mapping[str, str]) -> Scheme
 
 
 def _check_flows(flows: object, at: str) -> None:
-    """The card's own structs ignore what they do not know, as readers of cards must; a writer wants to be told."""
+    """Refuse unknown keys. The structs of the card ignore them, as readers of cards must."""
     for name, flow in _members(flows):
         if name not in OAuthFlows.__struct_fields__:
-            raise AuthFileError(f"{at}.{name}", "it is not known here")
+            raise AuthFileError(f"{at}.{name}", UNKNOWN_KEY)
         for key, _ in _members(flow):
             if key not in OAuthFlow.__struct_fields__:
-                raise AuthFileError(f"{at}.{name}.{key}", "it is not known here")
+                raise AuthFileError(f"{at}.{name}.{key}", UNKNOWN_KEY)
 
 
 def _members(table: object) -> list[tuple[str, object]]:
@@ -249,7 +250,7 @@ def _look_up(secret: str, at: str, environ: Mapping[str, str]) -> str:
         return secret
     name = secret.removeprefix(_ENVIRONMENT)
     if not environ.get(name):
-        raise AuthFileError(at, f"the environment has no {name}")
+        raise AuthFileError(at, f"the environment variable {name} is not set")
     return environ[name]
 
 
@@ -262,5 +263,5 @@ def _convert(value: object, kind: type[T], at: str) -> T:
         if found := _MISSING.fullmatch(problem):
             where, problem = f"{where}.{found[1]}", "it is missing"
         elif found := _UNKNOWN.fullmatch(problem):
-            where, problem = f"{where}.{found[1]}", "it is not known here"
+            where, problem = f"{where}.{found[1]}", UNKNOWN_KEY
         raise AuthFileError(where.removeprefix("."), problem) from None

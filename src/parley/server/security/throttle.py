@@ -1,8 +1,8 @@
-"""How much callers may ask for: rates, requests and streams at once, and guesses at credentials.
+"""Rate limits: requests per second, active requests and streams, and failed authentications.
 
-A caller is an identity, or an address where everybody is anonymous. Rates are token buckets: `burst` requests at once,
-two seconds' worth if nobody says otherwise, then so many a second. Memory is bounded: callers with nothing under way
-are forgotten, the longest idle first. Time comes from outside. What is switched off costs nothing.
+A caller is an identity, or an address if the caller is anonymous. Rates are token buckets that hold `burst` requests,
+by default those of two seconds. Memory is bounded: the least recently seen caller is forgotten first. A limit that is
+turned off costs nothing.
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ from types import TracebackType
 from parley.protocol.errors import A2AError, RateLimitedError
 
 BURST_SECONDS = 2
-"""What may come at once, in seconds of the rate: clients come in small crowds, and wait between them."""
+"""The default burst, in seconds of the rate: clients send several requests at once, and then wait."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateLimits:
-    """How much each caller, and all together, may have; None is no limit, but for the bursts."""
+    """The limits per caller and in total. None means no limit; for a burst it means the default."""
 
     requests_per_second: float | None = None
-    """Of one caller. Off: what a call costs is the agent's affair, and no number fits both an echo and a model."""
+    """Of one caller. Off by default: the cost of a call depends on the agent."""
     request_burst: int | None = None
-    """Requests of one caller that may come at once before `requests_per_second` holds them back. None is what comes in
-    two seconds, at least one: somebody who asks for 2 a second does not mean 100 at once."""
+    """Requests that one caller may send at once. None allows those of two seconds, at least one: a limit of 2 per
+    second should not allow 100 at once."""
     total_requests_per_second: float | None = None
-    """Of all callers. Off: it depends on the machine, and the limits on what is under way protect that already."""
+    """Of all callers. Off by default: the limits of active requests protect the machine already."""
     total_request_burst: int | None = None
-    """The same for all callers together."""
+    """Requests that all callers together may send at once."""
     requests: int | None = 1_000
-    """Requests of one caller under way. A blocking send stays for as long as its run: this is all runs of an engine."""
+    """Active requests of one caller. A blocking send is active as long as its run; an engine has as many runs."""
     total_requests: int | None = 10_000
-    """Requests under way. More than that wait for a run in vain: the engine keeps as many sends waiting."""
+    """Active requests of all callers. The engine queues as many sends, so more would only wait."""
     streams: int | None = 2_000
-    """Live streams of one caller. A gateway speaks for many people; a program that leaks streams stops here."""
+    """Open streams of one caller. A gateway has many users; a program that leaks streams is stopped here."""
     total_streams: int | None = 10_000
-    """Live streams. Each costs a socket and some tens of kilobytes; this many still leave a small machine alive."""
+    """Open streams of all callers. Each takes a socket and some tens of kilobytes, so a small machine can hold them."""
     failures_per_minute: int | None = 30
-    """Refused credentials from one address. A misconfigured client stays below; guessing a password takes too long."""
+    """Refused credentials per address. A misconfigured client sends fewer; guessing a password would take too long."""
     remembered: int = 10_000
-    """Callers, and addresses, remembered at most; about 300 bytes each."""
+    """Callers and addresses that are kept in memory, about 300 bytes each."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -60,28 +60,28 @@ UNLIMITED = RateLimits(requests=None, total_requests=None, streams=None, total_s
 
 
 class Throttle:
-    """The counters of one server. Not for several threads.
+    """The counters of one server. It is not thread-safe.
 
-    A request passes three gates: `check_address` before its credentials are looked at, `admit` when it is known who it
-    comes from, and `admit_stream` when it becomes a live stream, for as long as the stream lives.
+    A request passes three checks: `check_address` before authentication, `admit` after it, and `admit_stream` if it
+    opens a stream.
     """
 
     def __init__(self, limits: RateLimits | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:
         limits = limits or RateLimits()
         self._clock = clock
-        self._requests = _Places(limits.requests, limits.total_requests, "requests at once")
-        self._streams = _Places(limits.streams, limits.total_streams, "live streams")
+        self._requests = _Concurrency(limits.requests, limits.total_requests, "requests at the same time")
+        self._streams = _Concurrency(limits.streams, limits.total_streams, "open streams")
         self._rate = _Rates.of(limits.requests_per_second, limits.request_burst, limits.remembered)
         self._total_rate = _Rates.of(limits.total_requests_per_second, limits.total_request_burst, 1)
         failures = limits.failures_per_minute
         self._failures = _Rates.of(failures and failures / 60, failures or 1, limits.remembered)
-        self._limits_requests = bool(self._requests.limited or self._rate or self._total_rate)
+        self._limits_requests = bool(self._requests.is_limited or self._rate or self._total_rate)
 
     def check_address(self, address: str) -> None:
-        """Nothing, unless too many credentials from this address were refused within the last minute.
+        """Check that not too many credentials from this address were refused within the last minute.
 
         Raises:
-            RateLimitedError: they were; see `retry_after_of`.
+            RateLimitedError: too many were; see `retry_after_of`.
         """
         if self._failures is None or not self._failures.buckets:
             return
@@ -90,31 +90,35 @@ class Throttle:
             raise _too_many("refused credentials from this address", seconds)
 
     def refuse(self, address: str) -> None:
-        """Count credentials from this address that were refused; call it when `was_refused(error)`."""
+        """Count refused credentials against this address; call it if `was_refused(error)`."""
         if self._failures is not None:
             now = self._clock()
             bucket = self._failures.bucket(_network(address), now)
-            bucket.wait(now)  # what has come back by now counts first
+            bucket.wait(now)  # refills the bucket first
             bucket.take()
 
     def admit(self, caller: str, address: str = "") -> AbstractContextManager[None]:
-        """A block around one request of this caller; the empty caller is told apart by address.
+        """A context for one request of this caller; anonymous callers are identified by address.
 
         Raises:
-            RateLimitedError: there are too many, when the block is entered; see `retry_after_of`.
+            RateLimitedError: on entering, if there are too many; see `retry_after_of`.
         """
-        return _Admission(self, caller or _network(address)) if self._limits_requests else _FREE
+        if not self._limits_requests:
+            return _FREE
+        return _Held(self._enter, self._requests.release, caller or _network(address))
 
     def admit_stream(self, caller: str, address: str = "") -> AbstractContextManager[None]:
-        """A block around one live stream of this caller.
+        """A context for one open stream of this caller.
 
         Raises:
-            RateLimitedError: there are too many, when the block is entered; see `retry_after_of`.
+            RateLimitedError: on entering, if there are too many; see `retry_after_of`.
         """
-        return _Place(self._streams, caller or _network(address)) if self._streams.limited else _FREE
+        if not self._streams.is_limited:
+            return _FREE
+        return _Held(self._streams.acquire, self._streams.release, caller or _network(address))
 
-    def enter(self, caller: str) -> None:
-        """Take a place and a token of each rate for a request of this caller, or nothing at all if one is lacking."""
+    def _enter(self, caller: str) -> None:
+        """Check all limits of a request, and count it only if all allow it."""
         self._requests.check(caller)
         buckets = list[_Bucket]()
         if self._total_rate or self._rate:
@@ -124,80 +128,60 @@ class Throttle:
                 raise _too_many("requests", seconds)
         for bucket in buckets:
             bucket.take()
-        self._requests.take(caller)
-
-    def leave(self, caller: str) -> None:
-        """Give the place of a request back."""
-        self._requests.release(caller)
+        self._requests.acquire(caller)
 
 
-_FREE = nullcontext()  # one for all: it holds nothing
+_FREE = nullcontext()  # shared: it has no state
 
 
-class _Admission:
-    """The block around a request."""
+class _Held:
+    """A context that holds something of a caller's. It is faster than a generator."""
 
-    __slots__ = ("_caller", "_throttle")
+    __slots__ = ("_acquire", "_caller", "_release")
 
-    def __init__(self, throttle: Throttle, caller: str) -> None:
-        self._throttle = throttle
+    def __init__(self, acquire: Callable[[str], None], release: Callable[[str], None], caller: str) -> None:
+        self._acquire = acquire
+        self._release = release
         self._caller = caller
 
     def __enter__(self) -> None:
-        self._throttle.enter(self._caller)
+        self._acquire(self._caller)
 
     def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
-        self._throttle.leave(self._caller)
+        self._release(self._caller)
 
 
-class _Places:
-    """Things under way, of each caller and of all; a caller without any is not kept."""
+class _Concurrency:
+    """How many requests or streams are active, per caller and in total. A caller without any takes no memory."""
 
-    __slots__ = ("_each", "_held", "_total", "_what", "limited", "taken")
+    __slots__ = ("_active", "_by_caller", "_each", "_total", "_what", "is_limited")
 
     def __init__(self, each: int | None, total: int | None, what: str) -> None:
         self._each = math.inf if each is None else each
         self._total = math.inf if total is None else total
         self._what = what
-        self._held: dict[str, int] = {}
-        self.taken = 0
-        self.limited = each is not None or total is not None
+        self._by_caller: dict[str, int] = {}
+        self._active = 0
+        self.is_limited = each is not None or total is not None
 
     def check(self, caller: str) -> None:
-        if self.taken >= self._total or self._held.get(caller, 0) >= self._each:
-            # Nobody knows when a place becomes free; a second is short enough and not at once.
-            raise _too_many(self._what, 1)
+        if self._active >= self._total or self._by_caller.get(caller, 0) >= self._each:
+            raise _too_many(self._what, 1)  # it is unknown when one ends
 
-    def take(self, caller: str) -> None:
-        self.taken += 1
-        self._held[caller] = self._held.get(caller, 0) + 1
+    def acquire(self, caller: str) -> None:
+        self.check(caller)
+        self._active += 1
+        self._by_caller[caller] = self._by_caller.get(caller, 0) + 1
 
     def release(self, caller: str) -> None:
-        self.taken -= 1
-        self._held[caller] -= 1
-        if not self._held[caller]:
-            del self._held[caller]
-
-
-class _Place:
-    """The block around a stream."""
-
-    __slots__ = ("_caller", "_places")
-
-    def __init__(self, places: _Places, caller: str) -> None:
-        self._places = places
-        self._caller = caller
-
-    def __enter__(self) -> None:
-        self._places.check(self._caller)
-        self._places.take(self._caller)
-
-    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
-        self._places.release(self._caller)
+        self._active -= 1
+        self._by_caller[caller] -= 1
+        if not self._by_caller[caller]:
+            del self._by_caller[caller]
 
 
 class _Bucket:
-    """Tokens that come back with time, up to a number."""
+    """A token bucket."""
 
     __slots__ = ("_burst", "_per_second", "_tokens", "_updated")
 
@@ -211,16 +195,16 @@ class _Bucket:
         """Seconds until there is a token; 0 if there is one."""
         self._tokens = min(self._burst, self._tokens + (now - self._updated) * self._per_second)
         self._updated = now
-        # A sum of fractions may stop a hair short of a whole token.
+        # Rounding may leave slightly less than a whole token.
         return 0 if self._tokens > 1 - 1e-9 else (1 - self._tokens) / self._per_second
 
     def take(self) -> None:
-        # Guesses that were let through together are a debt, but one that is paid within twice the time to fill up.
+        # Refusals that were checked at the same time may exceed the limit; the debt is bounded by the burst.
         self._tokens = max(self._tokens - 1, -self._burst)
 
 
 class _Rates:
-    """A bucket for each key; the one that was not asked for longest is forgotten when there are too many."""
+    """A bucket for each key; if there are too many, the least recently used one is dropped."""
 
     __slots__ = ("_burst", "_per_second", "_remembered", "buckets")
 
@@ -248,7 +232,7 @@ class _Rates:
 
 
 def _network(address: str) -> str:
-    """What stands for an address: itself, or the /64 of IPv6, which is what one household or machine is given."""
+    """The address itself, or its /64 network for IPv6, which is what one household or machine gets."""
     if ":" not in address:
         return address
     try:
@@ -266,7 +250,7 @@ def _too_many(what: str, seconds: float) -> RateLimitedError:
     return error
 
 
-# The dialects look an error up by its exact class, so this fact cannot live in a subclass of it.
+# The dialects look errors up by their exact class, so this cannot be an attribute of a subclass.
 def retry_after_of(error: A2AError) -> int | None:
-    """The `Retry-After` of an error in whole seconds, at least one; None for errors that have none."""
+    """The `Retry-After` of an error in whole seconds, at least one; None if it has none."""
     return vars(error).get("retry_after")

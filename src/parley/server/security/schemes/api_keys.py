@@ -1,6 +1,6 @@
 """API keys in a header, a query parameter or a cookie. They are stored as hashes; see `stored_secrets`.
 
-Prefer a header: addresses with their queries end up in logs and histories. gRPC has headers only.
+Prefer a header: URLs with their queries end up in logs and browser histories. gRPC only has headers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from parley.server.security.schemes.tokens import utc_now
 
 
 class ApiKeys:
-    """Accepts the keys whose hashes are listed, where `location` and `parameter` say."""
+    """Accepts the keys whose hashes are listed. `location` and `parameter` say where a request has its key."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class ApiKeys:
         description: str | None = None,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
-        """Raises SettingError if an entry is not fit; see `SecretTable`."""
+        """Raises SettingError if an entry is invalid; see `SecretTable`."""
         self._table = SecretTable(keys, "keys")
         self._location = location
         self._parameter = parameter
@@ -37,27 +37,27 @@ class ApiKeys:
 
     @property
     def card(self) -> SecurityScheme:
-        """The place and the name of the key."""
+        """The location and the name of the key."""
         return ApiKeyScheme(self._location, self._parameter, description=self._description)
 
     @property
     def challenge(self) -> Challenge:
-        """`ApiKey` with place and name: HTTP wants a challenge in every 401, and none is registered for keys."""
+        """`ApiKey` with location and name: HTTP needs a challenge in every 401, and none is registered for keys."""
         return Challenge("ApiKey", {"in": self._location.value, "name": self._parameter})
 
     async def verify(self, credentials: PresentedCredentials) -> Proof | None:
-        """Whose key it is; see `Scheme.verify`."""
+        """Identify the holder of the key; see `Scheme.verify`."""
         found = self._read(credentials)
         if not found:
             return None
         if len(found) > 1:
-            raise Refused("There is more than one key")
+            raise Refused("The request has more than one key")
         if len(found[0]) > MAX_TOKEN:
             raise Refused("The key is too long")
         return self._table.prove(found[0], self._now())
 
     def _read(self, credentials: PresentedCredentials) -> list[str]:
-        """Every value in the key's place."""
+        """All values of the parameter."""
         match self._location:
             case ApiKeyLocation.HEADER:
                 value = credentials.headers.get(self._parameter.lower())
@@ -72,6 +72,6 @@ class ApiKeys:
 
 
 def _cookies(header: str, wanted: str) -> list[str]:
-    """The values of the cookies of this name: RFC 6265 section 4.2."""
+    """The values of the cookies with this name: RFC 6265 section 4.2."""
     pairs = [pair.partition("=") for pair in header[: 2 * MAX_TOKEN].split(";")]
     return [value.strip(" ").strip('"') for name, _, value in pairs if name.strip(" ") == wanted]

@@ -8,16 +8,16 @@ from parley.server.security.credentials import PresentedCredentials
 from parley.server.security.schemes.scheme import Refused
 
 MAX_TOKEN = 16 * 1024
-"""Longest token. JWTs with many groups reach 8 KB, and many servers cut headers there."""
+"""The longest token. JWTs with many groups reach 8 KB, which is the limit of many servers."""
 
 _TOKEN68 = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 
 
 def read_authorization(credentials: PresentedCredentials, scheme: str) -> str | None:
-    """The token after this scheme's name, or None if the header is absent or of another scheme.
+    """The token of this scheme, or None if the header is missing or has another scheme.
 
     Raises:
-        Refused: the token is missing, too long or has characters that no token has.
+        Refused: the token is missing, too long or has invalid characters.
     """
     header = credentials.headers.get("authorization")
     if header is None:

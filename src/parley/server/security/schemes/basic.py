@@ -1,7 +1,7 @@
-"""Basic authentication, RFC 7617: names and passwords, the passwords kept as scrypt hashes.
+"""Basic authentication, RFC 7617: user names and passwords, stored as scrypt hashes.
 
-scrypt is slow on purpose, so it runs in threads of its own, a good answer is remembered for a minute, and only so many
-checks may wait. A name that is not known takes as long as one that is.
+scrypt is slow on purpose, so it runs in threads of its own, a valid password is cached for a minute, and the queue is
+bounded. An unknown user name takes as long to check as a known one.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ from msgspec import Struct
 from parley.protocol.cards import HttpAuthScheme, SecurityScheme
 from parley.protocol.errors import UnavailableError
 from parley.server.security.credentials import PresentedCredentials
-from parley.server.security.schemes.answer_cache import AnswerCache
 from parley.server.security.schemes.authorization_header import read_authorization
+from parley.server.security.schemes.check_cache import CheckCache
 from parley.server.security.schemes.scheme import Challenge, Proof, Refused, SettingError
 
 REMEMBERED_SECONDS = 60
-"""How long a good password is not checked again."""
+"""How long a valid password is cached."""
 REMEMBERED = 1_000
-"""Good passwords remembered at most."""
+"""The most valid passwords that are cached."""
 THREADS = 2
-"""Each check fills a core and 16 MB for a fifth of a second; the rest of the machine is for answers."""
+"""Each check uses a core and 16 MB for a fifth of a second; the other cores are for requests."""
 WAITING = 32
-"""Checks that may wait: about three seconds' worth."""
+"""Checks that may be queued: about three seconds of work."""
 MAX_PASSWORD = 1_024
 
-# OWASP's password storage cheat sheet gives n=2^14, r=8, p=5 as one of its equal minimums; it takes the least memory.
+# One of the minimums in OWASP's password storage cheat sheet: n=2^14, r=8, p=5, which takes the least memory.
 _LN, _R, _P = 14, 8, 5
 _PHC = re.compile(r"\$scrypt\$ln=(\d{1,2}),r=(\d{1,2}),p=(\d{1,2})\$([A-Za-z0-9+/]{11,86})\$([A-Za-z0-9+/]{43})")
 _DIGEST_BYTES = 32
 
 
 class BasicUser(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Somebody with a password, kept as `hash_password` writes it, and what it allows."""
+    """A user: the password as a hash of `hash_password`, the scopes and the tenant."""
 
     name: str
     password: str
@@ -54,12 +54,12 @@ class BasicUser(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def hash_password(password: str) -> str:
-    """How a password is stored: `$scrypt$ln=14,r=8,p=5$salt$digest`, each time with another salt."""
+    """The hash of a password with a new salt: `$scrypt$ln=14,r=8,p=5$salt$digest`."""
     return _Hash(_LN, _R, _P, os.urandom(16), b"").of(password).text()
 
 
 class _Hash(Struct, frozen=True):
-    """A password's hash with all that is needed to make it again."""
+    """The hash of a password, with its salt and cost."""
 
     ln: int
     r: int
@@ -71,11 +71,11 @@ class _Hash(Struct, frozen=True):
     def read(cls, text: str) -> _Hash:
         found = _PHC.fullmatch(text)
         if not found:
-            raise ValueError("it is not a hash as hash_password writes it")
+            raise ValueError("it is not a hash of `parley password`")
         ln, r, p = (int(found[group]) for group in (1, 2, 3))
-        # More would take a gigabyte and seconds for each check; less protects nobody.
+        # Higher costs would take a gigabyte and seconds for each check; lower ones are not secure.
         if not (10 <= ln <= 18 and 1 <= r <= 16 and 1 <= p <= 16):
-            raise ValueError("the cost in its hash is out of range")
+            raise ValueError("the cost of the hash is out of range")
         return cls(ln, r, p, *(b64decode(found[group] + "==") for group in (4, 5)))
 
     def of(self, password: str) -> _Hash:
@@ -92,25 +92,25 @@ class _Hash(Struct, frozen=True):
 
 
 class BasicUsers:
-    """Accepts the people listed with their passwords."""
+    """Accepts the users that are listed."""
 
     def __init__(self, users: Iterable[BasicUser], *, description: str | None = None) -> None:
-        """Raises SettingError if a name is missing, twice there or has a colon, or a password is not hashed."""
+        """Raises SettingError if a name is missing, repeated or has a colon, or a password is not hashed."""
         self._users: dict[str, tuple[BasicUser, _Hash]] = {}
         for index, user in enumerate(users):
             if not user.name or ":" in user.name:
-                raise SettingError(f"users[{index}].name", "it is empty or has a colon, which Basic cannot carry")
+                raise SettingError(f"users[{index}].name", "it must not be empty or contain a colon")
             if user.name in self._users:
-                raise SettingError(f"users[{index}].name", f"{user.name!r} is there twice")
+                raise SettingError(f"users[{index}].name", f"{user.name!r} is repeated")
             try:
                 self._users[user.name] = user, _Hash.read(user.password)
             except ValueError as exc:
                 raise SettingError(f"users[{index}].password", str(exc)) from None
-        # Costs as much as somebody's, so that the time a check takes does not tell who is known.
+        # As slow as the hash of a known user, so that timing does not show which names exist.
         ln, r, p = max(((known.ln, known.r, known.p) for _, known in self._users.values()), default=(_LN, _R, _P))
-        self._nobody = _Hash(ln, r, p, os.urandom(16), os.urandom(_DIGEST_BYTES))
+        self._unknown_user = _Hash(ln, r, p, os.urandom(16), os.urandom(_DIGEST_BYTES))
         self._description = description
-        self._proofs = AnswerCache[Proof](seconds=REMEMBERED_SECONDS, size=REMEMBERED)
+        self._proofs = CheckCache[Proof](seconds=REMEMBERED_SECONDS, size=REMEMBERED)
         self._waiting = 0
         self._threads: ThreadPoolExecutor | None = None
 
@@ -121,11 +121,11 @@ class BasicUsers:
 
     @property
     def challenge(self) -> Challenge:
-        """`Basic`, and that names and passwords are UTF-8."""
+        """`Basic`, with UTF-8 as the encoding of names and passwords."""
         return Challenge("Basic", {"charset": "UTF-8"})
 
     async def verify(self, credentials: PresentedCredentials) -> Proof | None:
-        """Who it is; see `Scheme.verify`."""
+        """Identify the user; see `Scheme.verify`."""
         token = read_authorization(credentials, "basic")
         if token is None:
             return None
@@ -133,7 +133,7 @@ class BasicUsers:
         return await self._proofs.get(token, lambda: self._check(name, password))
 
     async def _check(self, name: str, password: str) -> Proof:
-        user, stored = self._users.get(name, (None, self._nobody))
+        user, stored = self._users.get(name, (None, self._unknown_user))
         if self._waiting >= WAITING:
             raise UnavailableError("Too many passwords are being checked; try again later")
         if self._threads is None:
@@ -144,11 +144,11 @@ class BasicUsers:
         finally:
             self._waiting -= 1
         if not compare_digest(made.digest, stored.digest) or user is None:
-            raise Refused("The name or the password is wrong")
+            raise Refused("The user name or the password is wrong")
         return Proof(user.name, frozenset(user.scopes), tenant=user.tenant)
 
     async def close(self) -> None:
-        """Forget, and end the threads."""
+        """Clear the cache, and stop the threads."""
         await self._proofs.close()
         if self._threads:
             self._threads.shutdown(wait=False, cancel_futures=True)

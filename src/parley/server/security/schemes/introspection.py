@@ -1,7 +1,7 @@
-"""OAuth2 token introspection, RFC 7662: the authorization server is asked about each token that comes.
+"""OAuth2 token introspection, RFC 7662: the authorization server says whether a token is active.
 
-Tokens that it calls active are not asked about again for a short while, which is as long as a token that was revoked
-still works. Others are asked about each time; `throttle` stops those who send many.
+Active tokens are cached for a short time, so a revoked token works that much longer. Inactive tokens are not cached;
+`throttle` stops callers that send many.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ import msgspec
 from parley.protocol.cards import OAuthFlows, SecurityScheme
 from parley.protocol.jsonvalue import JsonObject
 from parley.server.security.credentials import PresentedCredentials
-from parley.server.security.schemes.answer_cache import AnswerCache
 from parley.server.security.schemes.authorization_header import read_authorization
-from parley.server.security.schemes.authorization_server import AuthorizationServer, check_url
+from parley.server.security.schemes.authorization_server import AuthorizationServerClient, check_url
+from parley.server.security.schemes.check_cache import CheckCache
 from parley.server.security.schemes.jwt_issuer import bearer_card
 from parley.server.security.schemes.scheme import Challenge, Proof, Refused
 from parley.server.security.schemes.token_claims import LEEWAY_SECONDS, ClaimRules, prove_claims
 
 REMEMBERED_SECONDS = 30.0
-"""How long a token is taken for active without asking; RFC 7662 section 4 leaves the choice to us."""
+"""How long an active token is cached; RFC 7662 section 4 leaves the choice to the server."""
 REMEMBERED = 10_000
-"""Active tokens remembered at most; a kilobyte or so each."""
+"""The most active tokens that are cached, about a kilobyte each."""
 
 
 class Introspection:
-    """Accepts the tokens that an authorization server calls active.
+    """Accepts the tokens that an authorization server reports as active.
 
     This server authenticates there with `client_id` and `client_secret`. `issuer` and `audience` are checked if they
-    are given. Servers that answer without `sub` for machines need `subject_claim="client_id"`.
+    are given. If the replies for machine clients have no `sub`, set `subject_claim="client_id"`.
     """
 
     def __init__(
@@ -64,12 +64,12 @@ class Introspection:
             scope_claims=tuple(scope_claims),
             tenant_claim=tenant_claim,
             leeway_seconds=leeway_seconds,
-            needs_expiry=False,  # the server has said that it is active
+            needs_expiry=False,  # the server has reported it as active
         )
         self._card = bearer_card(flows, metadata_url, description, None)
         self._now = now
-        self._server = AuthorizationServer()
-        self._answers = AnswerCache[bytes](seconds=remembered_seconds, size=REMEMBERED, clock=clock)
+        self._server = AuthorizationServerClient()
+        self._answers = CheckCache[bytes](seconds=remembered_seconds, size=REMEMBERED, clock=clock)
 
     @property
     def card(self) -> SecurityScheme:
@@ -82,13 +82,13 @@ class Introspection:
         return Challenge("Bearer")
 
     async def verify(self, credentials: PresentedCredentials) -> Proof | None:
-        """Whom the authorization server knows the token to stand for; see `Scheme.verify`."""
+        """Identify the holder of the token; see `Scheme.verify`."""
         token = read_authorization(credentials, "bearer")
         if token is None:
             return None
         answer = await self._answers.get(token, lambda: self._ask(token))
-        # The answer may be a kept one: the times and the binding to a certificate are checked each time, and the claims
-        # are read each time, so that nobody changes them for others.
+        # The reply may come from the cache, so its times and its binding to a certificate are checked each time. The
+        # claims are decoded each time, so that requests do not share a mutable object.
         return prove_claims(msgspec.json.decode(answer, type=JsonObject), self._rules, credentials, self._now())
 
     async def _ask(self, token: str) -> bytes:
@@ -99,6 +99,6 @@ class Introspection:
         return msgspec.json.encode(claims)
 
     async def close(self) -> None:
-        """Forget, and close the connection to the server."""
+        """Clear the cache, and close the connections."""
         await self._answers.close()
         await self._server.close()

@@ -1,8 +1,8 @@
 """Reads and verifies access tokens that are JWTs (RFC 7519, RFC 9068), as RFC 8725 advises.
 
 The order matters. A token of another issuer is refused before any key is looked up, so it causes no fetch. The
-algorithm must be on the list and fit the key, so neither `none` nor a public key used as a shared secret gets
-through. Only then are the claims believed. Verifying takes a third of a millisecond, so it is done once for each token
+algorithm must be allowed and match the key, so neither `none` nor a public key used as a shared secret is accepted.
+Only then are the claims used. Verifying a signature takes a third of a millisecond, so it is done once for each token
 and key; the claims are checked every time.
 """
 
@@ -29,15 +29,15 @@ ALGORITHMS = (
     *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
     *("ES256", "ES384", "ES512", "EdDSA", "Ed25519"),
 )
-"""The algorithms that may be allowed: signatures with a private key. There is no way to allow others."""
+"""The algorithms that can be allowed: signatures with a private key only."""
 
 REMEMBERED = 10_000
-"""Tokens whose signature is not verified again; about 200 bytes each."""
+"""The most tokens whose signature is cached as valid, about 200 bytes each."""
 
 _COMPACT = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
-# A JWT says that it is one, or an access token, or nothing. Tokens for other purposes say what they are for.
+# The types of access tokens; many issuers leave the type out. Tokens for other purposes have other types.
 _TYPES = ("", "jwt", "at+jwt", "application/jwt", "application/at+jwt")
-# A token without a key id is tried with each key that fits. Few issuers have that many keys of one kind.
+# A token without a key id is verified with each suitable key. Few issuers have that many keys of one type.
 _MAX_TRIES = 8
 
 
@@ -56,10 +56,10 @@ class _Token(Struct):
 
 
 def check_algorithms(algorithms: Collection[str]) -> tuple[str, ...]:
-    """The algorithms as they are.
+    """Check a list of algorithms, and return it.
 
     Raises:
-        SettingError: there is none, or one that may not be allowed.
+        SettingError: it is empty, or has an unknown algorithm.
     """
     for algorithm in algorithms:
         if algorithm not in ALGORITHMS:
@@ -76,15 +76,15 @@ class JwtVerifier:
         self._rules = rules
         self._keys = keys
         self._algorithms = algorithms
-        # Digests of tokens and the keys that signed them. A key that is withdrawn is not found again, nor are they.
+        # Digests of tokens and the keys that signed them. An entry is useless when its key is withdrawn.
         self._verified: OrderedDict[bytes, PublicKey] = OrderedDict()
 
     async def verify(self, text: str, credentials: PresentedCredentials, now: float) -> Proof:
-        """What a JWT proves.
+        """Verify a JWT.
 
         Raises:
-            Refused: it is no JWT, is not signed by the issuer, or its claims do not hold.
-            UnavailableError: the issuer does not say which keys it has.
+            Refused: it is not a JWT, is not signed by the issuer, or its claims are not accepted.
+            UnavailableError: the keys of the issuer cannot be fetched.
         """
         token = _read(text)
         if token.header.alg not in self._algorithms:
@@ -105,9 +105,9 @@ class JwtVerifier:
 
 
 def _read(text: str) -> _Token:
-    """The parts of a JWT; nothing in them has been verified."""
+    """The parts of a JWT, not verified yet."""
     if not _COMPACT.fullmatch(text):
-        raise Refused("The token is no JWT", foreign=True)
+        raise Refused("The token is not a JWT", foreign=True)
     try:
         header, payload, signature = (_decode(part) for part in text.split("."))
         token = _Token(
@@ -116,12 +116,12 @@ def _read(text: str) -> _Token:
             signing_input=text.rpartition(".")[0].encode("ascii"),
             signature=signature,
         )
-    except (ValueError, RecursionError):  # which is also what base64 and msgspec raise
-        raise Refused("The token is no JWT", foreign=True) from None
-    if token.header.crit is not None:  # RFC 7515 section 4.1.11: we understand no extension, so we must refuse it
-        raise Refused("The token demands an extension that is not known here")
+    except (ValueError, RecursionError):  # the errors of base64 and msgspec are ValueErrors
+        raise Refused("The token is not a JWT", foreign=True) from None
+    if token.header.crit is not None:  # RFC 7515 section 4.1.11: an extension that is not supported must be refused
+        raise Refused("The token needs an extension that is not supported")
     if token.header.typ.lower() not in _TYPES:
-        raise Refused("The token is of another type")
+        raise Refused("The token is not an access token")
     return token
 
 
@@ -130,14 +130,14 @@ def _decode(part: str) -> bytes:
 
 
 def _find_signer(token: _Token, keys: Collection[PublicKey]) -> PublicKey:
-    fitting = [key for key in keys if _fits(key, token.header.alg)]
-    for key in fitting[:_MAX_TRIES]:
+    suitable = [key for key in keys if _is_suitable(key, token.header.alg)]
+    for key in suitable[:_MAX_TRIES]:
         if _is_signed(token, key):
             return key
-    raise Refused("The token's signature is wrong")
+    raise Refused("The token's signature is invalid")
 
 
-def _fits(key: PublicKey, algorithm: str) -> bool:
+def _is_suitable(key: PublicKey, algorithm: str) -> bool:
     try:
         JWSRegistry.algorithms[algorithm].check_key(key)
     except JoseError:
@@ -148,5 +148,5 @@ def _fits(key: PublicKey, algorithm: str) -> bool:
 def _is_signed(token: _Token, key: PublicKey) -> bool:
     try:
         return JWSRegistry.algorithms[token.header.alg].verify(token.signing_input, token.signature, key)
-    except (JoseError, ValueError):  # a key for other operations or of another curve; an impossible signature
+    except (JoseError, ValueError):  # a key for another purpose or curve, or a malformed signature
         return False

@@ -1,4 +1,4 @@
-"""Access tokens that an issuer signs: JWTs, verified with the keys the issuer publishes at a known URL."""
+"""JWT access tokens of an issuer, verified with the keys that it publishes at a configured URL."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from parley.protocol.cards import HttpAuthScheme, OAuth2Scheme, OAuthFlows, SecurityScheme
 from parley.server.security.credentials import PresentedCredentials
 from parley.server.security.schemes.authorization_header import read_authorization
-from parley.server.security.schemes.authorization_server import AuthorizationServer, check_url
+from parley.server.security.schemes.authorization_server import AuthorizationServerClient, check_url
 from parley.server.security.schemes.jwt import ALGORITHMS, JwtVerifier, check_algorithms
 from parley.server.security.schemes.key_set import KeySet
 from parley.server.security.schemes.scheme import Challenge, Proof, SettingError
@@ -16,10 +16,10 @@ from parley.server.security.schemes.token_claims import LEEWAY_SECONDS, ClaimRul
 
 
 class JwtIssuer:
-    """Accepts the JWTs of one issuer that are meant for `audience`, this server.
+    """Accepts the JWTs of one issuer for `audience`, which is this server.
 
-    `flows` says in the card how a caller gets a token; without it the card only says that one is needed. Who the caller
-    is, what it may do and whose tenant it is in are taken from `subject_claim`, `scope_claims` and `tenant_claim`.
+    `flows` tells callers in the card how to get a token; without it the card only says that a token is needed. The
+    caller's name, scopes and tenant come from `subject_claim`, `scope_claims` and `tenant_claim`.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class JwtIssuer:
         now: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Raises SettingError if the URL is not safe, the audience empty, or an algorithm not one for signatures."""
+        """Raises SettingError if the URL is not https, the audience is empty, or an algorithm is unknown."""
         self._jwks_url = check_url("jwks_url", jwks_url)
         rules = ClaimRules(
             issuer=issuer,
@@ -51,7 +51,7 @@ class JwtIssuer:
         )
         self._card = bearer_card(flows, metadata_url, description, "JWT")
         self._now = now
-        self._server = AuthorizationServer()
+        self._server = AuthorizationServerClient()
         keys = KeySet(lambda: self._server.get(self._jwks_url), clock=clock)
         self._jwts = JwtVerifier(rules, keys, check_algorithms(algorithms))
 
@@ -66,31 +66,31 @@ class JwtIssuer:
         return Challenge("Bearer")
 
     async def verify(self, credentials: PresentedCredentials) -> Proof | None:
-        """Whom the issuer vouches for; see `Scheme.verify`."""
+        """Identify the subject of the token; see `Scheme.verify`."""
         token = read_authorization(credentials, "bearer")
         return None if token is None else await self._jwts.verify(token, credentials, self._now())
 
     async def close(self) -> None:
-        """Close the connection to the issuer."""
+        """Close the connections to the issuer."""
         await self._server.close()
 
 
 def bearer_card(
     flows: OAuthFlows | None, metadata_url: str | None, description: str | None, bearer_format: str | None
 ) -> SecurityScheme:
-    """How the card declares a scheme whose tokens come from an authorization server."""
+    """The scheme in the card for tokens of an authorization server."""
     if flows is None:
         return HttpAuthScheme("Bearer", bearer_format, description)
     return OAuth2Scheme(flows, metadata_url, description)
 
 
 def check_audience(audience: str | Sequence[str]) -> tuple[str, ...]:
-    """The audiences as a tuple.
+    """Check the audiences, and return them as a tuple.
 
     Raises:
-        SettingError: there is none, and every token of the issuer would be good here.
+        SettingError: it is empty. Then tokens for other services of the issuer would be accepted.
     """
     audiences = (audience,) if isinstance(audience, str) else tuple(audience)
     if not audiences or not all(audiences):
-        raise SettingError("audience", "it is needed, or else a token for any other service would be good here")
+        raise SettingError("audience", "it must not be empty, or tokens for other services would be accepted")
     return audiences

@@ -1,8 +1,8 @@
-"""The public keys of an issuer (JWKS, RFC 7517): fetched when needed, kept, and fetched again when they change.
+"""The public keys of an issuer (JWKS, RFC 7517), fetched when needed, cached, and fetched again when they change.
 
-A key id that is not known means that the issuer has new keys, or that somebody made it up; so it causes a fetch, but
-not more than one in `COOLDOWN_SECONDS`. All who need keys at the same moment wait for one fetch. While the issuer is
-away, keys that were seen lately go on working; without them nothing is accepted.
+An unknown key id may be a new key of the issuer, or invented by an attacker. So it causes a fetch, but at most one per
+`COOLDOWN_SECONDS`. Requests that need keys at the same time share one fetch. While the issuer is unavailable, cached
+keys stay in use for a limited time.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from parley.server.security.schemes.scheme import Refused
 PublicKey: TypeAlias = RSAKey | ECKey | OKPKey
 
 FRESH_SECONDS = 600.0
-"""How long keys are used without asking: it bounds how long a key that the issuer has withdrawn still works."""
+"""How long keys are used without a new fetch. A key that the issuer has withdrawn works that much longer."""
 STALE_SECONDS = 3_600.0
-"""How long they are used if the issuer does not answer: an hour bridges a restart or an outage, not an attack."""
+"""How long keys are used while the issuer is unavailable: long enough for an outage, too short for an attack."""
 COOLDOWN_SECONDS = 10.0
-"""Least time between two fetches for unknown key ids, and after one that failed."""
+"""The time between two fetches for unknown key ids, and after a fetch that failed."""
 MAX_KEYS = 100
-"""Keys that are looked at. Issuers publish two to ten."""
+"""The most keys that are read. Issuers publish two to ten."""
 
-_KEY_CLASSES = {"RSA": RSAKey, "EC": ECKey, "OKP": OKPKey}  # never "oct": a shared secret is no public key
+_KEY_CLASSES = {"RSA": RSAKey, "EC": ECKey, "OKP": OKPKey}  # never "oct": a shared secret is not a public key
 _MIN_RSA_BITS = 2048  # NIST SP 800-131A
 
 
 class KeySet:
-    """The keys that `fetch` gets."""
+    """The keys that `fetch` returns."""
 
     def __init__(
         self, fetch: Callable[[], Awaitable[JsonObject]], *, clock: Callable[[], float] = time.monotonic
@@ -50,11 +50,11 @@ class KeySet:
         self._lock = asyncio.Lock()
 
     async def find(self, kid: str | None) -> list[PublicKey]:
-        """The keys with this id, or all of them if the token names none.
+        """The keys with this id, or all keys if the token has no key id.
 
         Raises:
             Refused: the issuer has no such key.
-            UnavailableError: it does not say which keys it has.
+            UnavailableError: the keys cannot be fetched.
         """
         before = self._fetched
         await self._refresh()
@@ -63,17 +63,17 @@ class KeySet:
         await self._refresh_for_unknown(before)
         if found := self._with_id(kid):
             return found
-        raise Refused("The token is signed with a key that its issuer does not have")
+        raise Refused("The token is signed with an unknown key")
 
     def _with_id(self, kid: str | None) -> list[PublicKey]:
         return [key for key in self._keys if kid is None or key.kid == kid]
 
     async def _refresh(self) -> None:
-        """Fetch the keys if they are old, or make do with what is there."""
+        """Fetch the keys if they are old; keep the cached ones if that fails."""
         if self._younger_than(FRESH_SECONDS) or (self._lock.locked() and self._younger_than(STALE_SECONDS)):
-            return  # one request waits for new keys, the others need not
+            return  # another request fetches new keys; this one can use the cached ones
         async with self._lock:
-            if self._younger_than(FRESH_SECONDS):  # somebody else has fetched them meanwhile
+            if self._younger_than(FRESH_SECONDS):  # another request has fetched them in the meantime
                 return
             try:
                 await self._load()
@@ -82,7 +82,7 @@ class KeySet:
                     raise
 
     async def _refresh_for_unknown(self, before: float | None) -> None:
-        """Fetch the keys, unless that was done since the request came or, for others, a moment ago."""
+        """Fetch the keys, unless they were fetched since the request started or within the cooldown."""
         async with self._lock:
             is_cooling = self._forced is not None and self._clock() < self._forced + COOLDOWN_SECONDS
             if is_cooling or self._fetched != before:
@@ -95,7 +95,7 @@ class KeySet:
 
     async def _load(self) -> None:
         if self._failed is not None and self._clock() < self._failed + COOLDOWN_SECONDS:
-            # Those who waited for a fetch that failed must not wait for another one each.
+            # Requests that waited for a failed fetch must not each start another one.
             raise UnavailableError("The credentials cannot be checked now; try again later")
         try:
             self._keys = read_keys(await self._fetch())
@@ -107,7 +107,7 @@ class KeySet:
 
 
 def read_keys(document: Mapping[str, JsonValue]) -> list[PublicKey]:
-    """The keys of a JWKS that can verify; those of other kinds or uses are passed over, as RFC 7517 section 5 says."""
+    """The keys of a JWKS that can verify signatures. Others are ignored, as RFC 7517 section 5 says."""
     listed = document.get("keys")
     keys = list[PublicKey]()
     for entry in listed[:MAX_KEYS] if isinstance(listed, list) else ():
@@ -124,7 +124,7 @@ def _read_key(entry: dict[str, Any]) -> PublicKey | None:
         return None
     try:
         key = key_class.import_key(cast("DictKey", entry))
-    # joserfc warns of short RSA keys, which is an exception where warnings are errors; an unknown curve is a KeyError.
+    # joserfc warns about short RSA keys, which raises if warnings are errors; an unknown curve raises KeyError.
     except (JoseError, SecurityWarning, UnsupportedAlgorithm, ValueError, TypeError, KeyError):
         return None
     if isinstance(key, RSAKey) and key.raw_value.key_size < _MIN_RSA_BITS:

@@ -1,8 +1,8 @@
-"""Mutual TLS: a client certificate that the TLS layer has verified, and that is allowed here.
+"""Mutual TLS: client certificates that the TLS layer has verified.
 
-A certificate is known by a text that begins with its kind: `subject:CN=Ada,O=Example`, `dns:agent.example.com`,
-`uri:spiffe://example.com/agent`, `email:ada@example.com`, `ip:192.0.2.1`, `sha256:` and the fingerprint. That text
-becomes the caller's subject. Headers in which a proxy reports a certificate are not believed.
+A certificate is identified by a string that starts with a kind: `subject:CN=Ada,O=Example`, `dns:agent.example.com`,
+`uri:spiffe://example.com/agent`, `email:ada@example.com`, `ip:192.0.2.1`, or `sha256:` and the fingerprint. That string
+is the caller's subject. Headers in which a proxy reports a certificate are ignored.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MATCH = re.compile(r"(subject|dns|uri|email|ip):.+|sha256:[0-9a-f]{64}", re.DOT
 
 
 class AllowedCertificate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A certificate that is accepted, by one of its names or its fingerprint, and what it allows."""
+    """An allowed certificate, by one of its names or its fingerprint, with its scopes and tenant."""
 
     match: str
     scopes: tuple[str, ...] = ()
@@ -28,17 +28,17 @@ class AllowedCertificate(Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class MutualTls:
-    """Accepts the certificates listed; without a list, every one that the server's authorities vouch for."""
+    """Accepts the certificates that are listed; without a list, every certificate that TLS has verified."""
 
     def __init__(
         self, certificates: Sequence[AllowedCertificate] | None = None, *, description: str | None = None
     ) -> None:
-        """Raises SettingError if an entry does not begin with a kind, or the list is empty."""
+        """Raises SettingError if an entry does not start with a kind, or the list is empty."""
         if certificates is not None and not certificates:
-            raise SettingError("certificates", "an empty list lets nobody in; leave it out to accept all verified ones")
+            raise SettingError("certificates", "the list is empty; leave it out to accept all verified certificates")
         for index, entry in enumerate(certificates or ()):
             if not _MATCH.fullmatch(entry.match):
-                problem = "it is not a kind (subject, dns, uri, email, ip, sha256), a colon and a name"
+                problem = "it must be a kind (subject, dns, uri, email, ip, sha256), a colon and a name"
                 raise SettingError(f"certificates[{index}].match", problem)
         self._allowed = None if certificates is None else {_folded(entry.match): entry for entry in certificates}
         self._description = description
@@ -50,11 +50,11 @@ class MutualTls:
 
     @property
     def challenge(self) -> Challenge:
-        """A word of our own: HTTP wants a challenge in every 401, and none is registered for certificates."""
+        """Not a registered scheme: HTTP needs a challenge in every 401, and there is none for certificates."""
         return Challenge("TLS-Client-Certificate")
 
     async def verify(self, credentials: PresentedCredentials) -> Proof | None:
-        """Whose certificate it is; see `Scheme.verify`."""
+        """Identify the holder of the certificate; see `Scheme.verify`."""
         certificate = credentials.certificate
         if certificate is None:
             return None
@@ -71,11 +71,11 @@ class MutualTls:
 
 
 def _names(certificate: PeerCertificate) -> list[str]:
-    """Everything a certificate may be known by, the best first: its subject, for it outlives the certificate."""
+    """All strings that identify a certificate. The subject is first, because renewed certificates keep it."""
     subject = [f"subject:{certificate.subject}"] if certificate.subject else []
     return [*subject, *certificate.alternative_names, f"sha256:{certificate.fingerprint}"]
 
 
 def _folded(name: str) -> str:
-    """Names of hosts are equal in upper and lower case; nothing else is."""
+    """The name in lower case if it is a host name; other kinds are case-sensitive."""
     return name.lower() if name.startswith("dns:") else name

@@ -1,7 +1,7 @@
-"""OpenID Connect: an issuer that says itself where its keys are, at `/.well-known/openid-configuration`.
+"""OpenID Connect: JWTs of an issuer that publishes the URL of its keys at `/.well-known/openid-configuration`.
 
-The document must name the issuer exactly as it was configured (OpenID Connect Discovery section 4.3); otherwise nothing
-in it is believed. It is read again whenever keys are fetched, so an issuer may move them.
+The document must name exactly the configured issuer (OpenID Connect Discovery section 4.3); otherwise it is not used.
+It is read again whenever keys are fetched, so an issuer may change their URL.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from parley.protocol.errors import UnavailableError
 from parley.protocol.jsonvalue import JsonObject
 from parley.server.security.credentials import PresentedCredentials
 from parley.server.security.schemes.authorization_header import read_authorization
-from parley.server.security.schemes.authorization_server import AuthorizationServer, check_url
+from parley.server.security.schemes.authorization_server import AuthorizationServerClient, check_url
 from parley.server.security.schemes.jwt import ALGORITHMS, JwtVerifier, check_algorithms
 from parley.server.security.schemes.jwt_issuer import check_audience
 from parley.server.security.schemes.key_set import KeySet
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 class OpenIdConnect:
-    """Accepts the JWTs of an OpenID Connect issuer that are meant for `audience`, this server.
+    """Accepts the JWTs of an OpenID Connect issuer for `audience`, which is this server.
 
     The other settings are those of `JwtIssuer`.
     """
@@ -45,7 +45,7 @@ class OpenIdConnect:
         now: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Raises SettingError if the issuer is no safe URL, the audience empty, or an algorithm not for signatures."""
+        """Raises SettingError if the issuer is not an https URL, the audience is empty, or an algorithm is unknown."""
         self._discovery_url = check_url("issuer", issuer).rstrip("/") + "/.well-known/openid-configuration"
         self._issuer = issuer
         rules = ClaimRules(
@@ -58,7 +58,7 @@ class OpenIdConnect:
         )
         self._description = description
         self._now = now
-        self._server = AuthorizationServer()
+        self._server = AuthorizationServerClient()
         self._jwts = JwtVerifier(rules, KeySet(self._discover_keys, clock=clock), check_algorithms(algorithms))
 
     @property
@@ -72,7 +72,7 @@ class OpenIdConnect:
         return Challenge("Bearer")
 
     async def verify(self, credentials: PresentedCredentials) -> Proof | None:
-        """Whom the issuer vouches for; see `Scheme.verify`."""
+        """Identify the subject of the token; see `Scheme.verify`."""
         token = read_authorization(credentials, "bearer")
         return None if token is None else await self._jwts.verify(token, credentials, self._now())
 
@@ -83,13 +83,13 @@ class OpenIdConnect:
             if document.get("issuer") != self._issuer:
                 raise ValueError("it names another issuer")
             if not isinstance(url, str):
-                raise ValueError("it does not say where the keys are")
+                raise ValueError("it has no jwks_uri")
             check_url("jwks_uri", url)
         except ValueError as exc:
-            _log.warning("The discovery document at %s is not usable: %s", self._discovery_url, exc)
+            _log.warning("The discovery document at %s is invalid: %s", self._discovery_url, exc)
             raise UnavailableError("The credentials cannot be checked now; try again later") from exc
         return await self._server.get(url)
 
     async def close(self) -> None:
-        """Close the connection to the issuer."""
+        """Close the connections to the issuer."""
         await self._server.close()

@@ -1,7 +1,7 @@
-"""What a security scheme is: its line in the card, the check of its credentials, and the challenge it answers with.
+"""The interface of a security scheme: its entry in the card, the verification of credentials, and its challenge.
 
-A scheme knows nothing of requirements, scopes that are demanded, or other schemes; `security` combines them. It must
-tell three things apart: no credentials of its kind (None), bad ones (`Refused`), and ones that cannot be checked now
+A scheme is independent of requirements and of other schemes; `requirements` combines them. It distinguishes three
+cases: no credentials of its kind (None), invalid ones (`Refused`), and ones that cannot be checked now
 (UnavailableError). It never puts a secret into an error or a representation.
 """
 
@@ -16,11 +16,11 @@ from parley.protocol.jsonvalue import JsonObject
 from parley.server.security.credentials import PresentedCredentials
 
 MAX_SUBJECT = 512
-"""Longest subject. OpenID Connect allows 255 characters, distinguished names and SPIFFE ids are a little longer."""
+"""The longest subject. OpenID Connect allows 255 characters; distinguished names and SPIFFE ids are a little longer."""
 
 
 class Proof(Struct, frozen=True):
-    """What good credentials prove: who it is within the scheme, what they may do, and the tenant they belong to."""
+    """What valid credentials prove: the subject within the scheme, its scopes, claims and tenant."""
 
     subject: str
     scopes: frozenset[str] = frozenset()
@@ -40,9 +40,9 @@ class Challenge(Struct, frozen=True):
 
 
 class Refused(Exception):
-    """The credentials are bad. The reason may be told to whoever brought them; it holds nothing that they brought.
+    """The credentials are invalid. The caller sees the reason, which contains no part of the credentials.
 
-    `foreign` ones do not look like this scheme's at all, so another scheme may have a better reason to give.
+    `foreign` means that they belong to another scheme, whose reason is then preferred.
     """
 
     def __init__(self, reason: str, *, foreign: bool = False) -> None:
@@ -52,7 +52,7 @@ class Refused(Exception):
 
 
 class SettingError(ValueError):
-    """A scheme was given a setting that it cannot use: `setting` names it, such as `audience` or `tokens[0].hash`."""
+    """A setting of a scheme is invalid: `setting` names it, such as `audience` or `tokens[0].hash`."""
 
     def __init__(self, setting: str, problem: str) -> None:
         super().__init__(f"{setting}: {problem}")
@@ -61,33 +61,33 @@ class SettingError(ValueError):
 
 
 class Scheme(Protocol):
-    """One way to prove who you are. Constructors raise SettingError."""
+    """One kind of credentials. Constructors raise SettingError."""
 
     @property
     def card(self) -> SecurityScheme:
-        """What the agent card says about it."""
+        """The scheme in the agent card."""
         ...
 
     @property
     def challenge(self) -> Challenge:
-        """What a 401 says about it, without the realm."""
+        """The challenge in a 401, without the realm."""
         ...
 
     async def verify(self, credentials: PresentedCredentials) -> Proof | None:
-        """What the credentials prove, or None if there are none of this kind.
+        """Verify the credentials, or return None if there are none of this kind.
 
         Raises:
-            Refused: they are bad.
+            Refused: they are invalid.
             UnavailableError: they cannot be checked now.
         """
         ...
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close connections and threads."""
         ...
 
 
 def _escape(value: str) -> str:
-    """A quoted-string's content: printable ASCII only, for it goes into a header."""
+    """The content of a quoted string in a header: printable ASCII only."""
     kept = "".join(character if " " <= character <= "~" else "?" for character in value)
     return kept.replace("\\", "\\\\").replace('"', '\\"')

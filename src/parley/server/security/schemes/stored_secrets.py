@@ -1,8 +1,8 @@
-"""Secrets that are kept as hashes only: bearer tokens and API keys.
+"""Bearer tokens and API keys that are stored as hashes.
 
-One round of SHA-256 is enough, because the secrets are random numbers of 256 bits: nobody finds one by trying, however
-fast the hash. (A password is not random, which is why `basic` uses scrypt.) Entries are found by a keyed hash of that
-hash, and compared in constant time, so the time a lookup takes says nothing about what is stored.
+One round of SHA-256 is sufficient, because the secrets are random numbers of 256 bits, which cannot be guessed. (A
+password is not random, so `basic` uses scrypt.) Entries are looked up by a keyed hash of that hash, and compared in
+constant time, so that timing reveals nothing about them.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _SECRET_BYTES = 32
 
 
 class StoredSecret(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A token or key that is accepted: whose it is, its hash, and what it allows until when.
+    """An accepted token or key: the name of its holder, its hash, scopes, tenant and expiry.
 
-    Two secrets may have one name: that is how a secret is rotated without its holder becoming somebody else.
+    Two secrets may have the same name, so that a secret can be rotated while its holder keeps the same identity.
     """
 
     name: str
@@ -36,21 +36,21 @@ class StoredSecret(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 def new_secret() -> tuple[str, str]:
-    """A random secret for its holder, and the hash of it to store."""
+    """A new random secret, and its hash."""
     secret = secrets.token_urlsafe(_SECRET_BYTES)
     return secret, hash_secret(secret)
 
 
 def hash_secret(secret: str) -> str:
-    """How a secret is stored: `sha256:` and the digest in hex."""
+    """The hash of a secret: `sha256:` and the digest in hex."""
     return f"sha256:{hashlib.sha256(secret.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
 class SecretTable:
-    """The secrets of one scheme, which calls them `setting`."""
+    """The secrets of one scheme. `setting` is their name in errors."""
 
     def __init__(self, stored: Iterable[StoredSecret], setting: str) -> None:
-        """Raises SettingError if a name is missing, a hash is none, or an expiry has no time zone."""
+        """Raises SettingError if a name is missing, a hash is invalid, or an expiry has no time zone."""
         self._key = secrets.token_bytes(_SECRET_BYTES)
         self._by_digest: dict[bytes, StoredSecret] = {}
         for index, secret in enumerate(stored):
@@ -58,7 +58,7 @@ class SecretTable:
             self._by_digest[self._blind(secret.hash)] = secret
 
     def prove(self, secret: str, now: datetime) -> Proof:
-        """What a secret proves.
+        """Verify a secret.
 
         Raises:
             Refused: it is unknown or has expired.
@@ -66,7 +66,7 @@ class SecretTable:
         presented = hash_secret(secret)
         known = self._by_digest.get(self._blind(presented))
         if known is None or not compare_digest(known.hash, presented):
-            raise Refused("The secret is not known", foreign=True)
+            raise Refused("The secret is unknown", foreign=True)
         if known.expires and known.expires <= now:
             raise Refused("The secret has expired")
         return Proof(known.name, frozenset(known.scopes), tenant=known.tenant)
@@ -77,9 +77,9 @@ class SecretTable:
 
 def _check(secret: StoredSecret, setting: str) -> None:
     if not secret.name:
-        raise SettingError(f"{setting}.name", "it is empty")
+        raise SettingError(f"{setting}.name", "it must not be empty")
     if not _HASH.fullmatch(secret.hash):
-        # The value is not quoted: somebody may have put the secret itself where its hash belongs.
-        raise SettingError(f"{setting}.hash", "it is not 'sha256:' and 64 hexadecimal digits in lower case")
+        # The value is not quoted: it may be the secret itself, entered by mistake.
+        raise SettingError(f"{setting}.hash", "it must be 'sha256:' and 64 hexadecimal digits in lower case")
     if secret.expires and secret.expires.tzinfo is None:
-        raise SettingError(f"{setting}.expires", "it has no time zone; end it with Z for UTC")
+        raise SettingError(f"{setting}.expires", "it needs a time zone; append Z for UTC")

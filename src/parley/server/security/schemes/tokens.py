@@ -13,12 +13,12 @@ from parley.server.security.schemes.stored_secrets import SecretTable, StoredSec
 
 
 def utc_now() -> datetime:
-    """The present moment."""
+    """The current time."""
     return datetime.now(UTC)
 
 
 class BearerTokens:
-    """Accepts the tokens whose hashes are listed; the name of a token is its holder's."""
+    """Accepts the tokens whose hashes are listed; the name of an entry is the name of the holder."""
 
     def __init__(
         self,
@@ -27,7 +27,7 @@ class BearerTokens:
         description: str | None = None,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
-        """Raises SettingError if an entry is not fit; see `SecretTable`."""
+        """Raises SettingError if an entry is invalid; see `SecretTable`."""
         self._table = SecretTable(tokens, "tokens")
         self._description = description
         self._now = now
@@ -43,7 +43,7 @@ class BearerTokens:
         return Challenge("Bearer")
 
     async def verify(self, credentials: PresentedCredentials) -> Proof | None:
-        """Whose token it is; see `Scheme.verify`."""
+        """Identify the holder of the token; see `Scheme.verify`."""
         token = read_authorization(credentials, "bearer")
         return None if token is None else self._table.prove(token, self._now())
 
