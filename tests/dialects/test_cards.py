@@ -112,7 +112,7 @@ def test_a_cards_version_is_told_by_its_members(raw: bytes, version: Version) ->
 
 @pytest.mark.parametrize("raw", [b"", b"[]", b"<html>"])
 def test_what_is_no_json_object_is_no_card(raw: bytes) -> None:
-    with pytest.raises(PeerProtocolError, match=r"^Not a card"):
+    with pytest.raises(PeerProtocolError, match=r"^Invalid card"):
         decode_any_card(raw)
 
 

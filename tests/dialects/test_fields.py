@@ -58,17 +58,17 @@ def test_what_is_no_json_is_a_parse_error(raw: bytes) -> None:
         (send(parts=b"[]"), "Expected `array` of length >= 1", "$.message.parts"),
         (
             send(parts=b'[{"text": "a"}, {}]'),
-            "A part has exactly one of text, raw, url and data; this one has 0",
+            "Invalid part: expected exactly one of text, raw, url and data, found 0",
             "$.message.parts[1]",
         ),
         (
             send(parts=b'[{"text": "a", "url": "b"}]'),
-            "A part has exactly one of text, raw, url and data; this one has 2",
+            "Invalid part: expected exactly one of text, raw, url and data, found 2",
             "$.message.parts[0]",
         ),
         (
             send(parts=b'[{"text": null}]'),
-            "A part has exactly one of text, raw, url and data; this one has 0",
+            "Invalid part: expected exactly one of text, raw, url and data, found 0",
             "$.message.parts[0]",
         ),
         (send(parts=b'[{"raw": "*"}]'), "Invalid base64 encoded string", "$.message.parts[0].raw"),

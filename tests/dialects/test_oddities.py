@@ -149,7 +149,7 @@ def send_0_3(message: dict[str, Any] | None = None, **members: Any) -> dict[str,
 def test_0_3_samples_put_the_message_id_outside_the_message() -> None:
     value = send_0_3({"messageId": ""}, messageId="m9")
     assert decode(v0_3.DIALECT, ops.SEND_MESSAGE, value).message.message_id == "m9"
-    assert refused(v0_3.DIALECT, ops.SEND_MESSAGE, send_0_3({"messageId": ""}))[0] == "The message lacks its messageId"
+    assert refused(v0_3.DIALECT, ops.SEND_MESSAGE, send_0_3({"messageId": ""}))[0] == "The message has no messageId"
 
 
 @pytest.mark.parametrize(("blocking", "returns_at_once"), [(None, False), (True, False), (False, True)])
@@ -276,7 +276,7 @@ def test_a_timestamp_is_brought_to_utc_and_must_stay_in_range() -> None:
 
 
 def test_a_webhook_of_1_0_names_its_task() -> None:
-    assert refused(v1_0.DIALECT, ops.CREATE_PUSH_CONFIG, {"url": "https://hook"})[0] == "The config lacks its taskId"
+    assert refused(v1_0.DIALECT, ops.CREATE_PUSH_CONFIG, {"url": "https://hook"})[0] == "The config has no taskId"
 
 
 def test_authentication_without_a_scheme_has_no_place_in_1_0() -> None:
@@ -334,7 +334,7 @@ def test_a_webhook_of_0_3_whose_name_is_odd_has_no_task() -> None:
 
 def test_what_a_dialect_demands_and_a_value_lacks_is_our_own_fault() -> None:
     from_0_1 = decode(v0_1.DIALECT, ops.SEND_MESSAGE, send_0_1())
-    with pytest.raises(LocalProtocolError, match="The message lacks its messageId"):
+    with pytest.raises(LocalProtocolError, match="The message has no messageId"):
         v0_3.DIALECT.encode_request(ops.SEND_MESSAGE, from_0_1)
 
 

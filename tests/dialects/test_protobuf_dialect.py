@@ -121,7 +121,7 @@ def test_what_protobuf_cannot_say_is_our_own_fault(dialect: ProtobufDialect, val
 
 @DIALECTS
 def test_a_number_that_no_int32_holds_is_our_own_fault(dialect: ProtobufDialect) -> None:
-    with pytest.raises(LocalProtocolError, match="Protobuf cannot say this"):
+    with pytest.raises(LocalProtocolError, match="Protobuf cannot represent this value"):
         dialect.encode_request(ops.GET_TASK, r.GetTaskRequest("t1", 2**31))
 
 
@@ -136,7 +136,7 @@ def test_a_number_that_json_lacks_is_refused_with_its_path(dialect: ProtobufDial
     infinite = message_class("google.protobuf.Value")(number_value=inf)
     with pytest.raises(InvalidParamsError) as caught:
         dialect.decode_request(ops.SEND_MESSAGE, request_with_metadata(dialect, infinite))
-    assert (caught.value.path, caught.value.message) == ("$.metadata", "JSON has no infinity and no NaN")
+    assert (caught.value.path, caught.value.message) == ("$.metadata", "A JSON number cannot be infinite or NaN")
 
 
 @DIALECTS

@@ -60,12 +60,12 @@ NO_MESSAGE = b"\x0a\xff"
 
 
 def test_bytes_that_spell_no_request_are_the_callers_fault() -> None:
-    with pytest.raises(InvalidRequestError, match=r"Not a valid lf\.a2a\.v1\.Task"):
+    with pytest.raises(InvalidRequestError, match=r"Invalid lf\.a2a\.v1\.Task"):
         parse_request(message_class("lf.a2a.v1.Task"), NO_MESSAGE)
 
 
 def test_bytes_that_spell_no_reply_are_the_peers_fault() -> None:
-    with pytest.raises(PeerProtocolError, match=r"Not a valid lf\.a2a\.v1\.Task"):
+    with pytest.raises(PeerProtocolError, match=r"Invalid lf\.a2a\.v1\.Task"):
         parse_reply(message_class("lf.a2a.v1.Task"), NO_MESSAGE)
 
 

@@ -184,7 +184,7 @@ def test_tenants_and_request_metadata_are_dropped() -> None:
 
 @pytest.mark.parametrize("task_id", ["", "a/b"])
 def test_an_id_that_no_resource_name_holds_is_not_sent(task_id: str) -> None:
-    with pytest.raises(LocalProtocolError, match=r"No name in A2A 0\.3 for the id"):
+    with pytest.raises(LocalProtocolError, match=r"A2A 0\.3 has no resource name for the id"):
         DIALECT.encode_request(ops.GET_TASK, r.GetTaskRequest(task_id))
 
 

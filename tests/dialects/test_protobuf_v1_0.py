@@ -110,7 +110,7 @@ def test_an_event_that_makes_no_sense_is_the_peers_fault(fields: dict[str, Any],
 
 def test_a_page_with_a_negative_size_is_the_peers_fault() -> None:
     page = message_class("lf.a2a.v1.ListTasksResponse")(total_size=-1)
-    with pytest.raises(PeerProtocolError, match=r"Negative \(at \$\.totalSize\)"):
+    with pytest.raises(PeerProtocolError, match=r"Must not be negative \(at \$\.totalSize\)"):
         DIALECT.decode_result(ops.LIST_TASKS, page)
 
 

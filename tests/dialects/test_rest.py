@@ -222,6 +222,6 @@ TWICE = '[{"text": "a", "text": "b"}]'
 )
 def test_a_name_that_comes_twice_is_refused(version: Version, operation: Operation, body: str, path: str) -> None:
     parameters = {"id": "t"} if operation is ops.CREATE_PUSH_CONFIG else {}
-    with pytest.raises(InvalidParamsError, match="A name comes twice in one object") as caught:
+    with pytest.raises(InvalidParamsError, match="Duplicate name in an object") as caught:
         decode_rest_request(version, operation, parameters=parameters, query={}, body=body.encode())
     assert caught.value.path == path

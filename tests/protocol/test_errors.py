@@ -28,7 +28,7 @@ def _subclasses(error: type[e.A2AError]) -> set[type[e.A2AError]]:
 def test_an_error_without_a_message_says_its_docstring() -> None:
     assert str(e.TaskNotFoundError.for_task("t1")) == "Task not found"
     assert e.TaskNotFoundError.for_task("t1").details == {"taskId": "t1"}
-    assert str(e.LocalProtocolError()) == "This side tried to say something that A2A does not allow."
+    assert str(e.LocalProtocolError()) == "This side tried to send something that A2A does not allow."
 
 
 def test_an_error_says_where_it_happened() -> None:

@@ -55,12 +55,12 @@ def test_a_peer_that_names_no_version_has_said_nothing(text: str | None) -> None
 def test_an_unknown_or_malformed_version_is_refused_with_the_known_ones(text: str) -> None:
     with pytest.raises(VersionNotSupportedError) as caught:
         read_version(text)
-    assert str(caught.value) == f"Version {text!r} is not supported; supported are 0.1, 0.2, 0.3, 1.0"
+    assert str(caught.value) == f"Version {text!r} is not supported. Supported versions: 0.1, 0.2, 0.3, 1.0"
     assert caught.value.details == {"supportedVersions": "0.1, 0.2, 0.3, 1.0"}
 
 
 def test_a_known_version_that_is_not_served_here_is_refused_with_those_that_are() -> None:
-    with pytest.raises(VersionNotSupportedError, match=r"'0\.1' is not supported; supported are 0\.3, 1\.0"):
+    with pytest.raises(VersionNotSupportedError, match=r"'0\.1' is not supported\. Supported versions: 0\.3, 1\.0"):
         read_version("0.1", [Version.V0_3, Version.V1_0])
 
 
@@ -174,7 +174,9 @@ def test_plain_text_is_refused_by_an_agent_that_takes_images_only() -> None:
         check_input_modes(
             message_of(TextPart("hello")), card_taking("image/png", skill_modes=("image/png", "image/gif"))
         )
-    assert caught.value.message == "The agent does not take text without a media type; it takes image/png, image/gif"
+    assert (
+        caught.value.message == "The agent does not accept text without a media type; it accepts image/png, image/gif"
+    )
     assert caught.value.path == "$.message.parts[0].mediaType"
     assert caught.value.details == {"mediaType": "text/plain", "accepted": "image/png, image/gif"}
 
@@ -205,7 +207,7 @@ def test_what_an_agent_does_not_take_is_refused_stated_or_not(part: Part, mode: 
 
 
 def test_a_version_of_any_length_is_not_quoted_whole() -> None:
-    with pytest.raises(VersionNotSupportedError, match=r"supported are 0\.1, 0\.2, 0\.3, 1\.0"):
+    with pytest.raises(VersionNotSupportedError, match=r"Supported versions: 0\.1, 0\.2, 0\.3, 1\.0"):
         read_version("9" * 10_000)
 
 
@@ -267,7 +269,8 @@ def test_a_card_without_a_fitting_interface_is_refused_with_both_sides_named() -
     with pytest.raises(PeerProtocolError) as caught:
         choose_interface(card_offering(JSONRPC_2_0, GRPC_1_0), ["JSONRPC", "HTTP+JSON"], [Version.V0_3, Version.V1_0])
     assert caught.value.message == (
-        "No interface fits: the card offers JSONRPC 2.0, GRPC 1.0; this client speaks JSONRPC, HTTP+JSON in 0.3, 1.0"
+        "No common interface: the card offers JSONRPC 2.0, GRPC 1.0; "
+        "this client supports JSONRPC, HTTP+JSON in 0.3, 1.0"
     )
     assert caught.value.path == "$.supportedInterfaces"
 

@@ -332,5 +332,5 @@ def test_half_a_surrogate_pair_has_no_place_in_a_request_line() -> None:
 
 
 def test_a_path_needs_all_of_its_names() -> None:
-    with pytest.raises(LocalProtocolError, match="needs the id"):
+    with pytest.raises(LocalProtocolError, match="needs a value for id"):
         build_path(GET_TASK, Version.V1_0, parameters={})

@@ -1,5 +1,5 @@
-"""How each release of A2A spells the canonical model.
+"""How each release of A2A writes the canonical model.
 
-One module per dialect and encoding; a new release is a new module beside these and a line in `registry`. Dialects know
-neither envelopes nor HTTP, and nothing below them knows a dialect's spelling.
+One module per dialect and encoding; a new release is a new module beside these and a line in `registry`. Dialects do
+not depend on envelopes or HTTP, and no layer below them depends on a dialect.
 """

@@ -1,7 +1,7 @@
-"""Cards for readers of any age: one superset document, and the version a card that came in is written in.
+"""Cards for readers of every version: one superset document, and the detection of a received card's version.
 
-The superset holds the 1.0 card and the 0.3 card side by side: a reader takes the members it knows. Where both have a
-member, they agree or are merged member by member.
+The superset holds the 1.0 card and the 0.3 card side by side: a reader takes the members of its version. Where both
+have a member, they agree or are merged member by member.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from parley.protocol.versions import Version
 
 
 def encode_superset_card(card: AgentCard) -> bytes:
-    """One document that readers of 0.3 and 1.0 accept, and those of 0.2 unless the card demands mutual TLS."""
+    """One document that readers of 0.3 and 1.0 accept, and those of 0.2 unless the card requires mutual TLS."""
     card = one_flow_per_scheme(card)  # both forms must have the same schemes: a reader refuses one it cannot read
     newer = msgspec.json.decode(v1_0.DIALECT.encode_card(card))
     older = msgspec.json.decode(v0_3.DIALECT.encode_card(card))
@@ -46,10 +46,10 @@ def _merge(newer: JsonValue, older: JsonValue) -> JsonValue:
 
 
 def decode_any_card(raw: bytes) -> tuple[AgentCard, Version]:
-    """A card in whatever version it is written, and that version.
+    """A card of any version, and that version.
 
     Raises:
-        PeerProtocolError: it is no card.
+        PeerProtocolError: it is not a valid card.
     """
     version = detect_card_version(raw)
     return DIALECTS[version].decode_card(raw), version
@@ -57,17 +57,17 @@ def decode_any_card(raw: bytes) -> tuple[AgentCard, Version]:
 
 def detect_card_version(raw: bytes) -> Version:
     """The version whose members a card has: `supportedInterfaces` is 1.0's; a card without `protocolVersion` is older
-    than 0.2.5, and 0.1's if it speaks of `authentication`, leaves out what 0.2 demands, or calls a media type "text".
+    than 0.2.5, and 0.1's if it has `authentication`, lacks members that 0.2 requires, or calls a media type "text".
 
     Raises:
-        PeerProtocolError: it is no JSON object.
+        PeerProtocolError: it is not a JSON object.
     """
     try:
         value = parse(raw)
     except Fault as fault:
-        raise PeerProtocolError(f"Not a card: {fault.reason}", path=fault.path) from None
+        raise PeerProtocolError(f"Invalid card: {fault.reason}", path=fault.path) from None
     if not isinstance(value, dict):
-        raise PeerProtocolError("Not a card: not a JSON object", path="$")
+        raise PeerProtocolError("Invalid card: not a JSON object", path="$")
     members = cast(JsonObject, value)
     if "supportedInterfaces" in members:
         return Version.V1_0

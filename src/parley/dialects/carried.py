@@ -1,7 +1,7 @@
-"""What a dialect has no member for, and how it survives the trip in `metadata`.
+"""Values that a dialect has no member for, and how `metadata` carries them.
 
 The keys below are the whole list; `docs/losses.md` says which dialect uses which. A carried value of the wrong type is
-left where it is: it is then only somebody's metadata. Rule: `unload(carry(metadata, …))` gives back both, unless the
+left where it is: it is then ordinary metadata. Rule: `unload(carry(metadata, …))` gives back both, unless the
 metadata used one of the keys itself.
 """
 
@@ -25,9 +25,9 @@ MESSAGE_ID = "parley.messageId"
 ARTIFACT_ID = "parley.artifactId"
 """An artifact's id, in 0.1."""
 STATE = "parley.state"
-"""A task state that 0.1 has no word for: `rejected` or `auth-required`."""
+"""A task state that 0.1 does not have: `rejected` or `auth-required`."""
 DATA_VALUE = "data_part_compat"
-"""Marks a data part whose content is `{"value": X}` because X is no object; a2a-sdk's own convention before 1.0."""
+"""Marks a data part whose content is `{"value": X}` because X is not an object; a2a-sdk's own convention before 1.0."""
 
 
 def carry(metadata: JsonObject, values: JsonObject) -> JsonObject:
@@ -70,7 +70,7 @@ def unload_part(metadata: JsonObject) -> tuple[str | None, str | None, JsonObjec
 
 
 def carry_references(message: Message) -> Message:
-    """The message with the tasks it refers to in its metadata, for want of a field."""
+    """The message with the tasks that it refers to in its metadata."""
     if not message.reference_task_ids:
         return message
     metadata = carry(message.metadata, {REFERENCE_TASK_IDS: list(message.reference_task_ids)})
@@ -84,7 +84,7 @@ def unload_references(message: Message) -> Message:
 
 
 def wrap_data(part: DataPart) -> tuple[JsonObject, JsonObject]:
-    """A data part's content as the object that dialects before 1.0 demand, and the metadata that says so."""
+    """A data part's content as the object that dialects before 1.0 require, and the metadata that marks it."""
     metadata = carry_part(part)
     if isinstance(part.data, dict):
         return part.data, metadata

@@ -1,8 +1,8 @@
-"""Which dialect a request speaks, and why we think so.
+"""Which dialect a request is in, and the reason for that conclusion.
 
-The method's name decides where it can; a header that contradicts it is an error. Names that three releases share go by
-the header, then by the dialect that created the task, then to 0.3. Spec: 1.0 section 3.6; rulings in
-`docs/decisions/0003-which-dialect-a-request-speaks.md`.
+The method's name decides where it can; a header that contradicts it is an error. For names that three releases share,
+the header decides, then the dialect that created the task, then the default, which is 0.3. Spec: 1.0 section 3.6;
+rulings in `docs/decisions/0003-which-dialect-a-request-speaks.md`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from parley.protocol.versions import Version
 
 @dataclass(frozen=True, slots=True)
 class Detection:
-    """An operation, the dialect it is asked in, and the reason for that verdict, for logs and for people."""
+    """An operation, the dialect of its request, and the reason for that conclusion, which logs show."""
 
     operation: Operation
     version: Version
@@ -48,7 +48,7 @@ def detect_jsonrpc(method: str, header: str | None = None, *, created_in: Versio
 
     Raises:
         MethodNotFoundError: no release has the method, or not the release that the header names.
-        VersionNotSupportedError: the header names no release we know.
+        VersionNotSupportedError: the header names an unknown release.
     """
     stated = read_version(header)
     candidates = METHODS.get(method)
@@ -72,7 +72,7 @@ def detect_rest(operation: Operation, version: Version, header: str | None = Non
     """The dialect of a REST request, whose path gave `version`.
 
     Raises:
-        VersionNotSupportedError: the header names another release, or none we know.
+        VersionNotSupportedError: the header names another release, or an unknown one.
     """
     stated = read_version(header)
     if stated is not None and stated is not version:
@@ -83,7 +83,7 @@ def detect_rest(operation: Operation, version: Version, header: str | None = Non
 def is_proto_shape(body: JsonValue) -> bool:
     """Whether the body of a 0.3 REST request is ProtoJSON, as SDKs send it, and not the shape of the specification.
 
-    A body that shows neither, or none at all, is taken for an SDK's.
+    A body that shows neither, or none at all, counts as an SDK's.
     """
     if not isinstance(body, dict):
         return True

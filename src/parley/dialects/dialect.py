@@ -1,4 +1,4 @@
-"""A JSON dialect: one table of codecs, and the verbs that servers and clients use.
+"""A JSON dialect: one table of codecs, and the methods that servers and clients use.
 
 Each dialect module fills the table; a missing entry means that the dialect lacks the operation. Requests that cannot be
 read are the caller's fault (`ParseError`, `InvalidParamsError`), replies the peer's (`PeerProtocolError`).
@@ -46,7 +46,7 @@ class Codec(Generic[W, C]):
         """The canonical value.
 
         Raises:
-            Fault: the bytes spell none.
+            Fault: the bytes are not valid.
         """
         return self._decode(self.reader.read(raw, max_depth=max_depth))
 
@@ -58,17 +58,17 @@ class Codec(Generic[W, C]):
         """The JSON text.
 
         Raises:
-            LocalProtocolError: the value lacks something that this dialect demands, or holds what JSON cannot say.
+            LocalProtocolError: the value lacks something that this dialect requires, or JSON cannot represent it.
         """
         (text,) = _write(lambda: (self._encode(value),))
         return text
 
 
 def _write(make: Callable[[], tuple[Any, ...]]) -> tuple[bytes, ...]:
-    """The JSON text of each wire struct: the one place where what cannot be said becomes our own error.
+    """The JSON text of each wire struct: the one place where what JSON cannot represent becomes our own error.
 
-    Structs raise ValueError for what the dialect demands, and the encoder UnicodeEncodeError, which is one, for half a
-    surrogate pair.
+    Structs raise ValueError for what the dialect requires; the encoder raises UnicodeEncodeError, a ValueError too, for
+    a lone surrogate.
     """
     try:
         return tuple([_encoder.encode(wire) for wire in make()])
@@ -80,8 +80,8 @@ def _write(make: Callable[[], tuple[Any, ...]]) -> tuple[bytes, ...]:
 class JsonDialect:
     """One release of A2A in JSON.
 
-    `frames` gives the wire structs of a stream event: one, except in 0.1, which has no snapshot and spells it out. Its
-    second argument says whether the stream ends with the event, if that is known. `pushes_events` tells whether a
+    `frames` gives the wire structs of a stream event: one, except in 0.1, which has no snapshots and sends their parts.
+    Its second argument is whether the stream ends with the event, if that is known. `pushes_events` is whether a
     webhook gets the event itself, as in 1.0, or the whole task.
     """
 
@@ -99,10 +99,10 @@ class JsonDialect:
         return operation.name in self.requests
 
     def decode_request(self, operation: Operation, params: bytes) -> Request:
-        """What a caller asks.
+        """The request that a caller sent.
 
         Raises:
-            InvalidParamsError, ParseError: what it says makes no sense; the path says where.
+            InvalidParamsError, ParseError: it is invalid; the path names the member.
             UnsupportedOperationError: the dialect has no such operation.
         """
         try:
@@ -118,19 +118,19 @@ class JsonDialect:
             raise request_error(fault) from None
 
     def encode_request(self, operation: Operation, request: Request) -> bytes:
-        """What to send to ask this.
+        """The JSON of a request.
 
         Raises:
-            LocalProtocolError: the request lacks something that this dialect demands, or holds what JSON cannot say.
+            LocalProtocolError: the request lacks something that this dialect requires, or JSON cannot represent it.
             UnsupportedOperationError: the dialect has no such operation.
         """
         return self._request(operation).encode(request)
 
     def decode_result(self, operation: Operation, raw: bytes) -> Result:
-        """What an agent answered.
+        """The result that an agent sent.
 
         Raises:
-            PeerProtocolError: the answer is not A2A.
+            PeerProtocolError: it is not valid A2A.
             UnsupportedOperationError: the dialect has no such operation, or it answers with a stream.
         """
         return _decode_reply(self._result(operation), raw)
@@ -139,7 +139,7 @@ class JsonDialect:
         """The answer in this dialect.
 
         Raises:
-            LocalProtocolError: the answer lacks something that this dialect demands, or holds what JSON cannot say.
+            LocalProtocolError: the answer lacks something that this dialect requires, or JSON cannot represent it.
             UnsupportedOperationError: the dialect has no such operation, or it answers with a stream.
         """
         return self._result(operation).encode(result)
@@ -148,18 +148,18 @@ class JsonDialect:
         """One frame of a stream.
 
         Raises:
-            PeerProtocolError: the frame is not A2A.
+            PeerProtocolError: the frame is not valid A2A.
         """
         return _decode_reply(self.events, raw)
 
     def encode_event(self, event: StreamEvent, *, ends: bool | None = None) -> tuple[bytes, ...]:
-        """The frames that tell a stream's reader of this event; the last alone may carry the event's SSE id.
+        """The frames that send this event in a stream; only the last may carry the event's SSE id.
 
-        `ends` says whether the stream ends with this event, which dialects before 1.0 write as `final`. A caller that
-        replays what is past knows it; where nobody does (`None`), the state decides.
+        `ends` is whether the stream ends with this event, which dialects before 1.0 write as `final`. A caller that
+        replays a finished stream knows that; with `None`, the state decides.
 
         Raises:
-            LocalProtocolError: the event lacks something that this dialect demands, or holds what JSON cannot say.
+            LocalProtocolError: the event lacks something that this dialect requires, or JSON cannot represent it.
         """
         return _write(lambda: self.frames(event, ends))
 
@@ -167,7 +167,7 @@ class JsonDialect:
         """What a webhook received.
 
         Raises:
-            PeerProtocolError: the body is not A2A.
+            PeerProtocolError: the body is not valid A2A.
         """
         return _decode_reply(self.pushes, raw)
 
@@ -175,7 +175,7 @@ class JsonDialect:
         """The body for a webhook that was registered in this dialect: the event in 1.0, before that the whole task.
 
         Raises:
-            LocalProtocolError: it lacks something that this dialect demands, or holds what JSON cannot say.
+            LocalProtocolError: it lacks something that this dialect requires, or JSON cannot represent it.
         """
         return self.pushes.encode(event if self.pushes_events else task)
 
@@ -183,7 +183,7 @@ class JsonDialect:
         """An agent's card.
 
         Raises:
-            PeerProtocolError: it is none.
+            PeerProtocolError: it is not a valid card.
         """
         return _decode_reply(self.cards, raw)
 
@@ -191,7 +191,7 @@ class JsonDialect:
         """The card in this dialect, without members of others.
 
         Raises:
-            LocalProtocolError: it holds what JSON cannot say.
+            LocalProtocolError: JSON cannot represent it.
         """
         return self.cards.encode(card)
 
@@ -224,4 +224,4 @@ def _decode_reply(codec: Codec[Any, C], raw: bytes) -> C:
 
 
 def nothing(_: object) -> None:
-    """The canonical answer to a deletion: none, whatever is on the wire."""
+    """The canonical answer to a deletion, which has no content."""

@@ -1,9 +1,9 @@
 """Reading untrusted JSON into typed wire structs: the only module that touches JSON of unknown shape.
 
 `Reader` decodes with msgspec straight into a struct. What that refuses gets a second, tolerant reading guided by the
-struct's own schema (see `_relax`), so that the usual spelling costs nothing extra. Whatever the bytes, the outcome is a
-value or one `Fault` with the JSON path; nesting and integers are bounded so that every store and binding can hold what
-was let in.
+struct's own schema (see `_relax`), so that the usual form costs nothing extra. For any bytes, the outcome is a value
+or one `Fault` with the JSON path. Nesting and integers are bounded, so that every store and binding can hold what was
+accepted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 MAX_DEPTH = 30
 """How deep a request may nest. Protobuf stops at 100 messages, and a level of free-form JSON takes three: gRPC must be
-able to say what JSON lets in."""
+able to send what JSON accepts."""
 
 MAX_REPLY_DEPTH = 40
 """How deep a reply may nest: a message from a request stands some levels deeper in a page of tasks."""
@@ -34,7 +34,7 @@ Count = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 EnumNames: TypeAlias = tuple[tuple[str, ...], ...]
 
 
-# msgspec leaves a member out when it has its default, unless the default comes from a factory it does not know.
+# msgspec leaves a member out when it has its default, unless the default comes from a factory of ours.
 def always_text() -> str:
     """The default of a string that is always written."""
     return ""
@@ -55,7 +55,7 @@ class WireStruct(msgspec.Struct, rename="camel", omit_defaults=True):
 
 
 class OneOf(WireStruct):
-    """A wrapper that says what it holds by the one member it has, such as `{"task": …}`."""
+    """A wrapper whose one member shows what it holds, such as `{"task": …}`."""
 
     kinds: ClassVar[dict[str, str]] = {}
     """The member that is meant where the content comes without its wrapper, by the `kind` that it then has."""
@@ -68,7 +68,7 @@ class OneOf(WireStruct):
 
 
 class Fault(Exception):
-    """Why JSON could not be read: `reason`, the JSON `path`, and whether it was JSON at all."""
+    """Input that cannot be read: the `reason`, the JSON `path`, and whether it is not even JSON."""
 
     def __init__(self, reason: str, path: str = "$", *, is_syntax: bool = False) -> None:
         super().__init__(reason, path)
@@ -81,9 +81,9 @@ class Reader(Generic[T]):
     """Reads one wire struct.
 
     Null for an optional member, base64 of either alphabet, padded or not, and whole floats for integers are always
-    understood. `protojson` adds what ProtoJSON allows beside the usual spelling: snake_case names, integers as strings,
-    and enums by number, for which it lists each enum's names in the order of their numbers. `guesses_tags` finds a
-    missing tag of a union's member out from what else is there, which is for readers of other people's answers.
+    understood. `protojson` adds what ProtoJSON allows beside the usual form: snake_case names, integers as strings,
+    and enums by number, for which it lists each enum's names in the order of their numbers. `guesses_tags` infers the
+    missing tag of a union's member from its other members, which is for reading replies.
     """
 
     def __init__(
@@ -96,13 +96,13 @@ class Reader(Generic[T]):
         self._tolerance = _Tolerance(protojson, guesses_tags)
 
     def read(self, raw: bytes, *, max_depth: int = MAX_DEPTH) -> T:
-        """The struct that these bytes spell.
+        """The struct in these bytes.
 
         Raises:
-            Fault: they do not.
+            Fault: the bytes are not valid.
         """
         try:
-            # A snake_case member would be skipped as unknown, which loses what the peer said: look before.
+            # A snake_case member would be skipped as unknown, which loses what the peer sent: check for one first.
             if self._protojson is not None and _SNAKE_CASE_NAME.search(raw):
                 return self.read_value(parse(raw, max_depth=max_depth))
             if _needs_care(raw, max_depth):
@@ -120,10 +120,10 @@ class Reader(Generic[T]):
             raise fault if fault.is_syntax else _validation_fault(refused) from None
 
     def read_value(self, value: JsonValue) -> T:
-        """The struct that this JSON value spells.
+        """The struct in this JSON value.
 
         Raises:
-            Fault: it does not spell one.
+            Fault: the value is not valid.
         """
         relaxed = _relax(value, self._schema, self._tolerance)
         try:
@@ -133,10 +133,10 @@ class Reader(Generic[T]):
 
 
 def parse(raw: bytes, *, max_depth: int = MAX_DEPTH) -> JsonValue:
-    """The JSON value that these bytes spell, within the bounds on nesting and integers.
+    """The JSON value in these bytes, within the bounds on nesting and integers.
 
     Raises:
-        Fault: they spell none, or one out of bounds.
+        Fault: the bytes are not JSON, or out of bounds.
     """
     try:
         value = msgspec.json.decode(raw)
@@ -158,7 +158,7 @@ def _needs_care(raw: bytes, max_depth: int) -> bool:
 
 
 def _check_bounds(root: JsonValue, max_depth: int) -> None:
-    """Walk a value without recursion, for it is as deep as its sender liked; spell a path only for a fault."""
+    """Walk a value without recursion, because it may be of any depth; build a path only for a fault."""
     levels: list[Iterator[tuple[str | int, JsonValue]]] = [iter([("", root)])]
     keys: list[str | int] = [""]
     while levels:
@@ -166,18 +166,18 @@ def _check_bounds(root: JsonValue, max_depth: int) -> None:
             keys[-1] = key
             if isinstance(value, dict | list):
                 if len(levels) > max_depth:
-                    raise Fault(_too_deep(max_depth), _spell_path(keys))
+                    raise Fault(_too_deep(max_depth), _build_path(keys))
                 levels.append(iter(value.items() if isinstance(value, dict) else enumerate(value)))
                 keys.append("")
                 break
             if type(value) is int and not -(2**63) <= value < 2**64:
-                raise Fault("Integer beyond 64 bits", _spell_path(keys))
+                raise Fault("Integer beyond 64 bits", _build_path(keys))
         else:
             levels.pop()
             keys.pop()
 
 
-def _spell_path(keys: list[str | int]) -> str:
+def _build_path(keys: list[str | int]) -> str:
     return "$" + "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys[1:])
 
 
@@ -206,10 +206,10 @@ def _validation_fault(exc: msgspec.ValidationError) -> Fault:
 
 
 def read_each(reader: Reader[T], members: dict[str, JsonValue], path: str) -> dict[str, T]:
-    """The structs that the values of an object spell.
+    """The structs in the values of an object.
 
     Raises:
-        Fault: one does not; the path names it, which msgspec does not do.
+        Fault: one is not valid; the path names it, which msgspec does not do.
     """
     structs: dict[str, T] = {}
     for name, value in members.items():
@@ -224,14 +224,14 @@ def read_each(reader: Reader[T], members: dict[str, JsonValue], path: str) -> di
 
 
 class _Tolerance(NamedTuple):
-    """What is understood beside the usual spelling."""
+    """What is understood beside the usual form."""
 
     enums: EnumNames | None
     guesses_tags: bool
 
 
 def _relax(value: JsonValue, schema: inspect.Type, tolerance: _Tolerance) -> Any:
-    """Spell a value as the schema wants it, as far as the tolerance goes; what remains wrong is for msgspec to say."""
+    """Rewrite a value to fit the schema, as far as the tolerance goes; msgspec reports what remains wrong."""
     match schema:
         case inspect.UnionType(types=members):
             return _relax_union(value, members, tolerance)
@@ -254,7 +254,7 @@ def _relax(value: JsonValue, schema: inspect.Type, tolerance: _Tolerance) -> Any
 
 
 def _relax_union(value: JsonValue, members: tuple[inspect.Type, ...], tolerance: _Tolerance) -> Any:
-    """An optional member, or one of several tagged structs; a missing tag may be found out from its members."""
+    """An optional member, or one of several tagged structs; a missing tag may be inferred from its members."""
     candidates = [member for member in members if not isinstance(member, inspect.NoneType)]
     if value is None or len(candidates) == 1:
         return value if value is None else _relax(value, candidates[0], tolerance)

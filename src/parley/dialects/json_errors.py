@@ -22,7 +22,7 @@ BAD_REQUEST = "type.googleapis.com/google.rpc.BadRequest"
 _CODES: dict[Version, dict[type[A2AError], int]] = {
     Version.V0_1: {
         e.TaskFinishedError: e.UnsupportedOperationError.row.code,
-        # 0.1 gives these numbers other meanings; what it has no word for becomes the general case.
+        # 0.1 gives these numbers other meanings; what it does not have becomes the general case.
         e.InvalidAgentResponseError: e.InternalError.row.code,
         e.ExtendedCardNotConfiguredError: e.UnsupportedOperationError.row.code,
         e.ExtensionSupportRequiredError: e.InvalidRequestError.row.code,
@@ -68,7 +68,7 @@ _BY_HTTP: dict[int, type[A2AError]] = {
 def code_of(version: Version, error: A2AError) -> int:
     """The JSON-RPC code of an error in a version; a peer's own code is passed on, if it is one.
 
-    An HTTP or gRPC status that stood for it is none: JSON-RPC keeps the numbers from -32000 down.
+    An HTTP or gRPC status is not a JSON-RPC code, which are the numbers from -32000 down.
     """
     if isinstance(error, e.UnknownRemoteError):
         return error.code if error.code <= -32000 else e.InternalError.row.code
@@ -97,7 +97,7 @@ def decode_error(version: Version, raw: bytes) -> A2AError:
     """The error that a peer's JSON-RPC response reports.
 
     Raises:
-        PeerProtocolError: the member is no JSON-RPC error.
+        PeerProtocolError: the member is not a JSON-RPC error.
     """
     try:
         wire = _rpc_errors.read(raw)
@@ -128,10 +128,10 @@ def encode_rest_error(version: Version, error: A2AError) -> tuple[int, bytes]:
 
 
 def decode_rest_error(status: int, body: bytes, *, phrase: str = "") -> A2AError:
-    """The error that an HTTP response reports, whatever its body: Status, problem details, a message, or nothing.
+    """The error that an HTTP response reports. Its body may be a Status, problem details, a message, or empty.
 
-    What is not an error of A2A, such as a gateway's page, is told with the status, its `phrase`, and what was said.
-    A stream that fails reports it in a frame (`event: error`) after HTTP has said 200; there the body's code counts.
+    What is not an error of A2A, such as a gateway's page, is reported with the status, its `phrase` and the text.
+    A stream that fails reports it in a frame (`event: error`) after an HTTP status 200; there the body's code counts.
     """
     try:
         value = parse(body)
@@ -165,11 +165,11 @@ def _is_a2a(report: JsonObject) -> bool:
     return has_facts or (isinstance(about, str) and e.ERROR_DOMAIN in about)
 
 
-def http_text(status: int, said: bytes | str, *, phrase: str = "") -> str:
-    """What a server said that does not speak A2A: `HTTP status 502 Bad Gateway: <html>…`."""
+def http_text(status: int, body: bytes | str, *, phrase: str = "") -> str:
+    """The answer of a server that is not A2A: `HTTP status 502 Bad Gateway: <html>…`."""
     head = f"HTTP status {status} {phrase}".rstrip()
-    words = e.quoted(said)
-    return head if words in ("", phrase) else f"{head}: {words}"
+    text = e.quoted(body)
+    return head if text in ("", phrase) else f"{head}: {text}"
 
 
 # --- details ----------------------------------------------------------------------------------------------------------
@@ -202,12 +202,12 @@ def _as_detail(facts: JsonValue) -> JsonValue:
 def _make(
     message: str, details: list[JsonValue], by_code: type[A2AError] | None, *, fallback_code: int, data: JsonValue
 ) -> A2AError:
-    """The error that reason or code name, with what the details say."""
+    """The error that the reason or code names, with the facts in the details."""
     reason, path, facts = None, None, dict[str, str]()
     for detail in details:
         if not isinstance(detail, dict):
             continue
-        # A reason of another domain is another's word. What `_facts` wrote has no domain, nor have some peers' details.
+        # A reason of another domain is not ours. What `_facts` wrote has no domain, nor have the details of some peers.
         if detail.get("domain", e.ERROR_DOMAIN) == e.ERROR_DOMAIN:
             reason = reason or detail.get("reason")
         path = path or _read_path(detail)

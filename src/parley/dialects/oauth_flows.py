@@ -24,7 +24,7 @@ FLOW_NAMES = {
 
 MAX_ALTERNATIVES = 32
 """How many requirements one may become: two schemes with all five flows make 25. They multiply with each scheme, and a
-card may come from a stranger; beyond this the requirement keeps the first flow of each scheme."""
+card may come from any server; beyond this the requirement keeps the first flow of each scheme."""
 
 
 def one_flow_per_scheme(card: AgentCard) -> AgentCard:

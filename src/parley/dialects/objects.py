@@ -1,7 +1,7 @@
 """Messages, tasks, artifacts and updates as every dialect since 0.2 has them.
 
 Their wire structs differ in names, enums and parts but have the same attributes in the same order, so one conversion
-serves them all; a dialect fills in what differs. 0.1 is another world and converts for itself.
+serves them all; a dialect fills in what differs. 0.1 differs too much and has its own conversions.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from parley.protocol.tasks import Artifact, Task, TaskState, TaskStatus
 class Objects:
     """The conversions of one dialect, made from its parts, its enums and its wire structs.
 
-    `no_context` stands for an absent context id, which dialects before 1.0 must write all the same. `carry` and
+    `no_context` is written for an absent context id, which dialects before 1.0 require. `carry` and
     `unload` move what a dialect's message has no member for into its metadata and back.
     """
 
@@ -131,7 +131,7 @@ class Objects:
         return StatusUpdate(wire.task_id, wire.context_id or None, status, wire.metadata or {}, final)
 
     def encode_status_update(self, update: StatusUpdate, ends: bool | None = None) -> Any:
-        """A change of status on the wire; before 1.0 it says whether the stream ends with it.
+        """A change of status on the wire; before 1.0 it has a flag for the end of the stream.
 
         `None` leaves that to the state.
         """

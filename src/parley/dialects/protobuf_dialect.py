@@ -57,7 +57,7 @@ class ProtobufDialect:
         """The request that a caller sent.
 
         Raises:
-            InvalidParamsError: it is invalid; the path says where.
+            InvalidParamsError: it is invalid; the path names the member.
             UnsupportedOperationError: the dialect has no such operation.
         """
         converter, _ = self._converters(operation)
@@ -70,7 +70,7 @@ class ProtobufDialect:
         """The message that sends this request.
 
         Raises:
-            LocalProtocolError: protobuf cannot express it.
+            LocalProtocolError: protobuf cannot represent it.
             UnsupportedOperationError: the dialect has no such operation.
         """
         converter, _ = self._converters(operation)
@@ -89,7 +89,7 @@ class ProtobufDialect:
         """The message that sends this result.
 
         Raises:
-            LocalProtocolError: protobuf cannot express it.
+            LocalProtocolError: protobuf cannot represent it.
             UnsupportedOperationError: the dialect has no such operation, or it answers with a stream.
         """
         return _build(self.rpc(operation).response, self._result(operation), result)
@@ -105,11 +105,11 @@ class ProtobufDialect:
     def encode_event(self, event: StreamEvent, *, ends: bool | None = None) -> ProtoMessage:
         """The message that sends this event in a stream.
 
-        `ends` says whether the stream ends with this event, which 0.3 writes as `final`. A caller that replays a
+        `ends` is whether the stream ends with this event, which 0.3 writes as `final`. A caller that replays a
         finished stream knows that; with `None`, the state decides.
 
         Raises:
-            LocalProtocolError: protobuf cannot express it.
+            LocalProtocolError: protobuf cannot represent it.
         """
         message = _build(message_class(f"{self.package}.StreamResponse"), self.events, event)
         if ends is not None and isinstance(event, StatusUpdate) and self.version is Version.V0_3:
@@ -142,11 +142,11 @@ class ProtobufDialect:
 
 
 def _build(target: MessageClass, converter: Converter[C], value: C) -> ProtoMessage:
-    """Build a message; a value that protobuf cannot hold is half a surrogate pair, or a number out of range."""
+    """Build a message; protobuf cannot hold a lone surrogate or a number out of range."""
     try:
         return target(**converter.encode(value))
     except (ValueError, OverflowError) as exc:
-        raise LocalProtocolError(f"Protobuf cannot say this: {exc}") from exc
+        raise LocalProtocolError(f"Protobuf cannot represent this value: {exc}") from exc
 
 
 def _decode_reply(converter: Converter[C], message: ProtoMessage) -> C:

@@ -1,7 +1,7 @@
 """The protobuf messages and services of both A2A packages, in a descriptor pool of our own.
 
 protobuf's default pool holds each name once per process; a2a-sdk puts the same names there. Nothing here touches it, so
-that both can live in one process. Loaded at the first use. Knows neither gRPC nor what the messages mean. The sources
+that both can live in one process. Loaded at the first use. It does not depend on gRPC. The sources
 are in `protos/`, compiled by `scripts/compile_protos.py`.
 """
 
@@ -72,24 +72,24 @@ def rpcs_of_service(full_name: str) -> dict[str, Rpc]:
 
 
 def parse_request(request: MessageClass, data: bytes) -> ProtoMessage:
-    """The message that a caller's bytes spell.
+    """The message in a caller's bytes.
 
     Raises:
-        InvalidRequestError: they spell none, or one nested deeper than protobuf allows.
+        InvalidRequestError: they are not valid, or nested deeper than protobuf allows.
     """
     try:
         return request.FromString(data)
     except DecodeError:
-        raise InvalidRequestError(f"Not a valid {request.DESCRIPTOR.full_name}") from None
+        raise InvalidRequestError(f"Invalid {request.DESCRIPTOR.full_name}") from None
 
 
 def parse_reply(response: MessageClass, data: bytes) -> ProtoMessage:
-    """The message that an agent's bytes spell.
+    """The message in an agent's bytes.
 
     Raises:
-        PeerProtocolError: they spell none, or one nested deeper than protobuf allows.
+        PeerProtocolError: they are not valid, or nested deeper than protobuf allows.
     """
     try:
         return response.FromString(data)
     except DecodeError:
-        raise PeerProtocolError(f"Not a valid {response.DESCRIPTOR.full_name}") from None
+        raise PeerProtocolError(f"Invalid {response.DESCRIPTOR.full_name}") from None

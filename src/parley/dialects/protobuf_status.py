@@ -1,6 +1,6 @@
 """Errors on gRPC: the google.rpc.Status of 1.0, the `<ErrorName>: <message>` text of 0.3, and back.
 
-A reader trusts the most precise thing it finds: ErrorInfo's reason, then the name in the text, then the status code. So
+A decoder uses the most precise thing it finds: ErrorInfo's reason, then the name in the text, then the status code. So
 the status values of 1.0.0 and 1.0.1 are understood alike. Spec: 1.0 section 10.6; 0.3 as a2a-sdk 0.3 does it.
 """
 
@@ -50,7 +50,7 @@ _BY_NAME = {error.__name__: error for error in e.WIRE_ERRORS} | {
     "ExtendedAgentCardNotConfiguredError": e.ExtendedCardNotConfiguredError,  # a2a-sdk 1.x answering as 0.3
 }
 
-# For a peer that says no more than the code. Each stands for several errors; these are the least wrong.
+# For a peer that sends the code alone. Each code has several errors; these are the most likely.
 _BY_CODE: dict[str, type[e.A2AError]] = {
     "INVALID_ARGUMENT": e.InvalidParamsError,
     "NOT_FOUND": e.TaskNotFoundError,
@@ -65,7 +65,7 @@ _BY_CODE: dict[str, type[e.A2AError]] = {
 
 
 def encode_status(error: e.A2AError) -> ProtoMessage:
-    """The google.rpc.Status that tells this error in 1.0."""
+    """The google.rpc.Status of this error in 1.0."""
     info = {"reason": error.row.reason, "domain": e.ERROR_DOMAIN, "metadata": error.details}
     details = [_pack(_ERROR_INFO, info)]
     if error.path:
@@ -76,7 +76,7 @@ def encode_status(error: e.A2AError) -> ProtoMessage:
 
 
 def encode_status_text(error: e.A2AError) -> tuple[str, str]:
-    """The status code's name and the text that tell this error in 0.3.
+    """The status code's name and the text of this error in 0.3.
 
     A message to a finished task is InvalidParams there: `("INVALID_ARGUMENT", "InvalidParamsError: The task has…")`.
     """
@@ -101,8 +101,8 @@ def _recognize(code: str, text: str, info: ProtoMessage | None) -> tuple[type[e.
     name, _, message = text.partition(": ")
     if message and name in _BY_NAME:
         return _BY_NAME[name], message
-    said = e.quoted(text)
-    return _BY_CODE.get(code), f"gRPC status {code}: {said}" if said else f"gRPC status {code}"
+    quoted = e.quoted(text)
+    return _BY_CODE.get(code), f"gRPC status {code}: {quoted}" if quoted else f"gRPC status {code}"
 
 
 def _decode_path(bad_request: ProtoMessage | None) -> str | None:
@@ -118,7 +118,7 @@ def _pack(full_name: str, fields: Fields) -> Fields:
 
 
 def _unpack(status: bytes) -> dict[str, ProtoMessage]:
-    """The details we know, by full name; none if the trailer is garbage, for the code and the text still stand."""
+    """The known details by full name; none if the trailer is invalid, because the code and the text remain."""
     try:
         details = message_class("google.rpc.Status").FromString(status).details
         known = {detail.type_url.rpartition("/")[2]: detail.value for detail in details}

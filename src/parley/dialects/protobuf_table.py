@@ -54,7 +54,7 @@ class Converter(Generic[C]):
         return self._functions[1]
 
 
-def pair(decode: Callable[[Any], C], encode: Callable[[C], Any]) -> Converter[C]:
+def converter(decode: Callable[[Any], C], encode: Callable[[C], Any]) -> Converter[C]:
     """A converter of two functions that exist already."""
     return Converter(lambda: (decode, encode))
 
@@ -104,8 +104,8 @@ class FieldKind:
 PLAIN = FieldKind("{field}")  # a scalar that is read and written as it is
 FLAG = FieldKind("{field}", "{value} or None")  # a flag that is written only when it is set
 TEXT = FieldKind("{field} or None")  # a text that may be absent, which in protobuf is the same as empty
-NEEDED = FieldKind("{field} or refuse('Missing or empty', {path})")  # a text that must not be empty
-TEXTS = FieldKind("tuple({field})")
+REQUIRED_TEXT = FieldKind("{field} or refuse('Missing or empty', {path})")  # a text that must not be empty
+TEXT_LIST = FieldKind("tuple({field})")
 IF_SET = FieldKind("{field} if {present} else None")  # a scalar in a field that can tell absent from zero
 COUNT = FieldKind("not_negative({path}, {field})")
 COUNT_OR_NONE = FieldKind("not_negative({path}, {field}) or None")  # 0 stands for absent
@@ -114,12 +114,12 @@ COUNT_IF_SET = FieldKind("not_negative({path}, {field}) if {present} else None")
 
 def enum(members: dict[int, Any]) -> FieldKind:
     """A member of an enum, by its number."""
-    converter = pair(members.get, {member: number for number, member in members.items()}.__getitem__)
-    reading = "{decode}({field}) or refuse('No such value: ' + str({field}), {path})"
-    return FieldKind(reading, "{encode}({value})", converter)
+    numbers = {member: number for number, member in members.items()}
+    reading = "{decode}({field}) or refuse('Unknown value: ' + str({field}), {path})"
+    return FieldKind(reading, "{encode}({value})", converter(members.get, numbers.__getitem__))
 
 
-def one(converter: Converter[Any], wire: str = "", path: str = "") -> FieldKind:
+def required(converter: Converter[Any], wire: str = "", path: str = "") -> FieldKind:
     """A message that must be there."""
     reading = "at({path}, {decode}, {field}) if {present} else refuse('Missing', {path})"
     return FieldKind(reading, "{encode}({value})", converter, wire, path)
@@ -136,12 +136,12 @@ def always(converter: Converter[Any], wire: str = "") -> FieldKind:
     return FieldKind("at({path}, {decode}, {field})", "{encode}({value})", converter, wire)
 
 
-def many(converter: Converter[Any], wire: str = "") -> FieldKind:
+def repeated(converter: Converter[Any], wire: str = "") -> FieldKind:
     """A list of messages."""
     return FieldKind("each({path}, {decode}, {field})", "[{encode}(item) for item in {value}]", converter, wire)
 
 
-def some(converter: Converter[Any], wire: str = "", path: str = "") -> FieldKind:
+def non_empty(converter: Converter[Any], wire: str = "", path: str = "") -> FieldKind:
     """A list of messages that must not be empty."""
     reading = "each({path}, {decode}, {field}) or refuse('Missing or empty', {path})"
     return FieldKind(reading, "[{encode}(item) for item in {value}]", converter, wire, path)
@@ -152,18 +152,18 @@ def spread(converter: Converter[Any]) -> FieldKind:
     return FieldKind("{decode}(message)", "**{encode}({value})", converter)
 
 
-TIMESTAMP = optional(pair(decode_timestamp, encode_timestamp))
-JSON_VALUE = always(pair(decode_value, encode_value))
+TIMESTAMP = optional(converter(decode_timestamp, encode_timestamp))
+JSON_VALUE = always(converter(decode_value, encode_value))
 JSON_OBJECT = FieldKind(
     "at({path}, {decode}, {field}) if {present} else {{}}",
     "{encode}({value}) if {value} else None",
-    pair(decode_struct, encode_struct),
+    converter(decode_struct, encode_struct),
 )
 
 _KINDS: dict[Any, FieldKind] = {
     str: PLAIN,
     str | None: TEXT,
-    tuple[str, ...]: TEXTS,
+    tuple[str, ...]: TEXT_LIST,
     bool: FLAG,
     bool | None: IF_SET,
     datetime | None: TIMESTAMP,
@@ -200,7 +200,7 @@ def refuse(reason: str, path: str) -> NoReturn:
 
 def not_negative(path: str, number: int) -> int:
     """The number, if it is not negative."""
-    return number if number >= 0 else refuse("Negative", path)
+    return number if number >= 0 else refuse("Must not be negative", path)
 
 
 _CALLED = {function.__name__: function for function in (at, each, refuse, not_negative)}
@@ -212,7 +212,7 @@ class MessageMap(Converter[S]):
     """A struct and a message, attribute by attribute.
 
     An attribute that the table does not name has the kind of its type (`_KINDS`); one that is `None` has no field.
-    `MessageMap(PushConfigPage, configs=many(PUSH_CONFIG))` compiles to
+    `MessageMap(PushConfigPage, configs=repeated(PUSH_CONFIG))` compiles to
 
         lambda message: struct(each("configs", decode_configs, message.configs), message.next_page_token or None)
         lambda value: {
@@ -246,7 +246,7 @@ class MessageMap(Converter[S]):
         return eval(compile(source, f"<fields of {self._struct.__name__}>", "eval"), names)
 
 
-def choice(oneof: str, cases: dict[type[Any], tuple[str, Converter[Any]]], *, otherwise: str) -> Converter[Any]:
+def one_of(oneof: str, cases: dict[type[Any], tuple[str, Converter[Any]]], *, otherwise: str) -> Converter[Any]:
     """A message that stands for one of several structs, told apart by the field that is set in a oneof.
 
     Where none is set, `otherwise` says what is wrong.
@@ -267,8 +267,8 @@ def choice(oneof: str, cases: dict[type[Any], tuple[str, Converter[Any]]], *, ot
     return Converter(make)
 
 
-def inside(field: str, converter: Converter[C], path: str = "") -> tuple[str, Converter[C]]:
-    """A case of a `choice` in which the field holds the struct."""
+def nested(field: str, converter: Converter[C], path: str = "") -> tuple[str, Converter[C]]:
+    """A case of a `one_of` in which the field holds the struct."""
     name = path or camel_case(field)
 
     def make() -> tuple[Callable[[ProtoMessage], C], Callable[[C], Fields]]:

@@ -1,8 +1,8 @@
 """A2A 0.3 in protobuf, package `a2a.v1`, as a2a-sdk 0.3 ships it: what differs from the tables of 1.0.
 
-Tasks and webhooks go by resource names, file bytes by base64 text (see `file_bytes`). What has no field travels
+Tasks and webhooks have resource names; file bytes are base64 text (see `file_bytes`). What has no field travels
 in metadata (see `carried`) or is dropped: tenants, metadata of requests other than send, stateTransitionHistory, device
-code flows and PKCE. A number 0 and a flag `false` cannot be told from absent. Spec: 0.3.0 a2a.proto.
+code flows and PKCE. A number 0 and a flag `false` look the same as absent. Spec: 0.3.0 a2a.proto.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from parley.dialects.file_bytes import decode_file_bytes, encode_file_bytes
 from parley.dialects.oauth_flows import one_flow_per_scheme
 from parley.dialects.protobuf_dialect import ProtobufDialect
 from parley.dialects.protobuf_pool import ProtoMessage
-from parley.dialects.protobuf_table import Fields, MessageMap, choice, inside, pair
+from parley.dialects.protobuf_table import Fields, MessageMap, converter, nested, one_of
 from parley.dialects.protobuf_values import decode_struct, encode_struct
 from parley.dialects.resource_names import id_in_name, real_id
 from parley.dialects.v0_3_card import interfaces_for, version_of_card
@@ -47,14 +47,14 @@ PACKAGE = "a2a.v1"
 # --- messages and tasks -----------------------------------------------------------------------------------------------
 
 _IN_ANY_FILE = {"media_type": t.TEXT.named("mime_type"), "filename": t.TEXT.named("name"), "metadata": None}
-_BYTES = t.always(pair(decode_file_bytes, encode_file_bytes), "file_with_bytes")
-FILE = choice(
+_BYTES = t.always(converter(decode_file_bytes, encode_file_bytes), "file_with_bytes")
+FILE = one_of(
     "file",
     {
         m.RawPart: ("file_with_bytes", MessageMap(m.RawPart, raw=_BYTES, **_IN_ANY_FILE)),
         m.UrlPart: ("file_with_uri", MessageMap(m.UrlPart, url=t.PLAIN.named("file_with_uri"), **_IN_ANY_FILE)),
     },
-    otherwise="A file has bytes or a URI; this one has neither",
+    otherwise="Invalid file: expected bytes or a URI",
 )
 
 
@@ -70,7 +70,7 @@ def decode_part(part: ProtoMessage) -> m.Part:
         case "data":
             return unwrap_data(t.at("data", decode_struct, part.data.data), metadata)
         case _:
-            raise Fault("A part has exactly one of text, file and data; this one has none")
+            raise Fault("Invalid part: expected one of text, file and data")
 
 
 def encode_part(part: m.Part) -> Fields:
@@ -83,13 +83,13 @@ def encode_part(part: m.Part) -> Fields:
     return {"file": FILE.encode(part), "metadata": encode_struct(part.metadata)}
 
 
-PART = pair(decode_part, encode_part)
+PART = converter(decode_part, encode_part)
 MESSAGE = t.adapted(
     MessageMap(
         m.Message,
-        message_id=t.NEEDED,
+        message_id=t.REQUIRED_TEXT,
         role=t.enum(v1_0.ROLES),
-        parts=t.some(PART, "content", "parts"),
+        parts=t.non_empty(PART, "content", "parts"),
         reference_task_ids=None,
     ),
     after_decode=unload_references,
@@ -99,14 +99,16 @@ MESSAGE = t.adapted(
 _UNLESS_EMPTY = "at({path}, {decode}, {field}) if {field}.message_id or {field}.content else None"
 _MESSAGE = replace(t.optional(MESSAGE, "update", "message"), reading=_UNLESS_EMPTY)
 STATUS = MessageMap(TaskStatus, state=t.enum(v1_0.STATES), message=_MESSAGE)
-ARTIFACT = MessageMap(Artifact, artifact_id=t.NEEDED, parts=t.some(PART), index=None)
-TASK = MessageMap(Task, id=t.NEEDED, status=t.one(STATUS), artifacts=t.many(ARTIFACT), history=t.many(MESSAGE))
+ARTIFACT = MessageMap(Artifact, artifact_id=t.REQUIRED_TEXT, parts=t.non_empty(PART), index=None)
+TASK = MessageMap(
+    Task, id=t.REQUIRED_TEXT, status=t.required(STATUS), artifacts=t.repeated(ARTIFACT), history=t.repeated(MESSAGE)
+)
 
 # --- what agents answer -----------------------------------------------------------------------------------------------
 
 
 def decode_final(update: ProtoMessage) -> bool:
-    """Whether an update ends its stream in a state that does not say so by itself."""
+    """Whether an update ends its stream in a state that does not imply it."""
     return update.final and not ends_stream(v1_0.STATES[update.status.state])
 
 
@@ -115,22 +117,22 @@ def encode_final(update: StatusUpdate) -> bool:
     return update.final or ends_stream(update.status.state)
 
 
-FINAL = t.FieldKind("{decode}(message)", "{encode}(value)", pair(decode_final, encode_final))
-STATUS_UPDATE = MessageMap(StatusUpdate, task_id=t.NEEDED, status=t.one(STATUS), final=FINAL)
-ARTIFACT_UPDATE = MessageMap(ArtifactUpdate, task_id=t.NEEDED, artifact=t.one(ARTIFACT))
-_ANSWERS = {Task: inside("task", TASK), m.Message: inside("msg", MESSAGE, "message")}
+FINAL = t.FieldKind("{decode}(message)", "{encode}(value)", converter(decode_final, encode_final))
+STATUS_UPDATE = MessageMap(StatusUpdate, task_id=t.REQUIRED_TEXT, status=t.required(STATUS), final=FINAL)
+ARTIFACT_UPDATE = MessageMap(ArtifactUpdate, task_id=t.REQUIRED_TEXT, artifact=t.required(ARTIFACT))
+_ANSWERS = {Task: nested("task", TASK), m.Message: nested("msg", MESSAGE, "message")}
 _UPDATES = {
-    ArtifactUpdate: inside("artifact_update", ARTIFACT_UPDATE),
-    StatusUpdate: inside("status_update", STATUS_UPDATE),
+    ArtifactUpdate: nested("artifact_update", ARTIFACT_UPDATE),
+    StatusUpdate: nested("status_update", STATUS_UPDATE),
 }
-SEND_RESULT = choice("payload", _ANSWERS, otherwise="Neither a task nor a message")
-EVENT = choice("payload", _ANSWERS | _UPDATES, otherwise="Neither a task nor a message")
+SEND_RESULT = one_of("payload", _ANSWERS, otherwise="Expected a task or a message")
+EVENT = one_of("payload", _ANSWERS | _UPDATES, otherwise="Expected a task or a message")
 
 # --- resource names ---------------------------------------------------------------------------------------------------
 
 _TASK_NAME = re.compile(r"tasks/([^/]+)")
 _CONFIG_NAME = re.compile(r"tasks/([^/]+)/pushNotificationConfigs/([^/]+)")
-# What the server of a2a-sdk 0.3 calls a webhook that came with a send and has no id.
+# How the server of a2a-sdk 0.3 names a webhook that came with a send and has no id.
 _NAMELESS_CONFIG = re.compile(r"tasks/([^/]+)/pushNotificationConfigs/")
 
 
@@ -138,7 +140,7 @@ def decode_task_name(name: str) -> str:
     """The id of a task: `tasks/t1` is `t1`."""
     found = _TASK_NAME.fullmatch(name)
     if found is None:
-        raise Fault("Not of the form tasks/{id}")
+        raise Fault("Invalid name: expected tasks/{id}")
     return found[1]
 
 
@@ -151,7 +153,7 @@ def decode_config_name(name: str) -> tuple[str, str | None]:
     """The ids of a task and of its webhook."""
     found = _CONFIG_NAME.fullmatch(name)
     if found is None:
-        raise Fault("Not of the form tasks/{id}/pushNotificationConfigs/{id}", "$.name")
+        raise Fault("Invalid name: expected tasks/{id}/pushNotificationConfigs/{id}", "$.name")
     return found[1], real_id(found[2])
 
 
@@ -162,16 +164,18 @@ def encode_config_name(task_id: str | None, config_id: str | None) -> str:
 
 def _segment(identifier: str | None) -> str:
     if not identifier or "/" in identifier:
-        raise LocalProtocolError(f"No name in A2A 0.3 for the id {identifier!r}")
+        raise LocalProtocolError(f"A2A 0.3 has no resource name for the id {identifier!r}")
     return identifier
 
 
-TASK_NAME = pair(decode_task_name, encode_task_name)
+TASK_NAME = converter(decode_task_name, encode_task_name)
 
 # --- webhooks ---------------------------------------------------------------------------------------------------------
 
 AUTHENTICATION = MessageMap(PushAuthentication, extra=None)
-PUSH_CONFIG = MessageMap(PushConfig, url=t.NEEDED, task_id=None, authentication=t.optional(AUTHENTICATION), tenant=None)
+PUSH_CONFIG = MessageMap(
+    PushConfig, url=t.REQUIRED_TEXT, task_id=None, authentication=t.optional(AUTHENTICATION), tenant=None
+)
 
 
 def decode_task_push_config(config: ProtoMessage) -> PushConfig:
@@ -188,8 +192,8 @@ def encode_task_push_config(config: PushConfig) -> Fields:
     return {"name": name, "push_notification_config": PUSH_CONFIG.encode(config)}
 
 
-TASK_PUSH_CONFIG = pair(decode_task_push_config, encode_task_push_config)
-PUSH_CONFIG_PAGE = MessageMap(r.PushConfigPage, configs=t.many(TASK_PUSH_CONFIG))
+TASK_PUSH_CONFIG = converter(decode_task_push_config, encode_task_push_config)
+PUSH_CONFIG_PAGE = MessageMap(r.PushConfigPage, configs=t.repeated(TASK_PUSH_CONFIG))
 
 # --- what callers ask -------------------------------------------------------------------------------------------------
 
@@ -202,7 +206,7 @@ CONFIGURATION = MessageMap(
 _DROPPED = {"metadata": None, "tenant": None}
 SEND = MessageMap(
     r.SendMessageRequest,
-    message=t.one(MESSAGE, "request", "message"),
+    message=t.required(MESSAGE, "request", "message"),
     configuration=t.always(CONFIGURATION),
     tenant=None,
     caller_names_task=None,
@@ -270,7 +274,7 @@ def decode_interfaces(card: ProtoMessage) -> tuple[c.AgentInterface, ...]:
 
 
 def encode_interfaces(interfaces: tuple[c.AgentInterface, ...]) -> Fields:
-    """The endpoints that speak 0.3: the main one first, all are listed."""
+    """The endpoints of 0.3: the main one, and a list of all."""
     chosen = interfaces_for(interfaces, "0.3", "0.2", "0.1")
     main = chosen[0] if chosen else None
     return {
@@ -287,7 +291,7 @@ CAPABILITIES = MessageMap(
     push_notifications=t.PLAIN,
     extended_card=None,
     state_transition_history=None,
-    extensions=t.many(v1_0.EXTENSION),
+    extensions=t.repeated(v1_0.EXTENSION),
 )
 
 
@@ -309,14 +313,14 @@ REQUIREMENTS = t.always(v1_0.REQUIREMENTS)
 CARD = t.adapted(
     MessageMap(
         c.AgentCard,
-        name=t.NEEDED,
-        interfaces=t.spread(pair(decode_interfaces, encode_interfaces)),
-        capabilities=t.spread(pair(decode_capabilities, encode_capabilities)),
-        skills=t.many(MessageMap(c.AgentSkill, id=t.NEEDED, security=REQUIREMENTS)),
+        name=t.REQUIRED_TEXT,
+        interfaces=t.spread(converter(decode_interfaces, encode_interfaces)),
+        capabilities=t.spread(converter(decode_capabilities, encode_capabilities)),
+        skills=t.repeated(MessageMap(c.AgentSkill, id=t.REQUIRED_TEXT, security=REQUIREMENTS)),
         provider=t.optional(v1_0.PROVIDER),
         security_schemes=t.always(v1_0.schemes_of(PACKAGE)),
         security=REQUIREMENTS,
-        signatures=t.many(v1_0.SIGNATURE),
+        signatures=t.repeated(v1_0.SIGNATURE),
     ),
     before_encode=one_flow_per_scheme,
 )
@@ -332,10 +336,10 @@ DIALECT = ProtobufDialect(
         ops.GET_TASK: (GET_TASK, TASK),
         ops.CANCEL_TASK: (CANCEL_TASK, TASK),
         ops.SUBSCRIBE_TO_TASK: (SUBSCRIBE, None),
-        ops.CREATE_PUSH_CONFIG: (pair(decode_create_push_config, encode_create_push_config), TASK_PUSH_CONFIG),
-        ops.GET_PUSH_CONFIG: (pair(decode_get_push_config, encode_config_reference), TASK_PUSH_CONFIG),
+        ops.CREATE_PUSH_CONFIG: (converter(decode_create_push_config, encode_create_push_config), TASK_PUSH_CONFIG),
+        ops.GET_PUSH_CONFIG: (converter(decode_get_push_config, encode_config_reference), TASK_PUSH_CONFIG),
         ops.LIST_PUSH_CONFIGS: (LIST_PUSH_CONFIGS, PUSH_CONFIG_PAGE),
-        ops.DELETE_PUSH_CONFIG: (pair(decode_delete_push_config, encode_config_reference), v1_0.NOTHING),
+        ops.DELETE_PUSH_CONFIG: (converter(decode_delete_push_config, encode_config_reference), v1_0.NOTHING),
         ops.GET_EXTENDED_CARD: (MessageMap(r.GetExtendedCardRequest, tenant=None), CARD),
     },
     events=EVENT,

@@ -1,6 +1,6 @@
 """JSON objects, JSON values and timestamps in protobuf: the well-known types that both A2A packages use.
 
-Decoders raise `Fault` for what a peer sent, encoders `LocalProtocolError` for what protobuf cannot express.
+Decoders raise `Fault` for what a peer sent, encoders `LocalProtocolError` for what protobuf cannot represent.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _decode_number(number: float) -> int | float:
     if number.is_integer() and abs(number) <= MAX_EXACT:
         return int(number)
     if not isfinite(number):
-        raise Fault("JSON has no infinity and no NaN")
+        raise Fault("A JSON number cannot be infinite or NaN")
     return number
 
 
@@ -104,7 +104,7 @@ def _fill_value(target: ProtoMessage, value: JsonValue, depth: int) -> None:
         case None:
             target.null_value = 0
         case dict() | list() if depth == MAX_DEPTH:
-            raise LocalProtocolError(f"Protobuf cannot say JSON that nests deeper than {MAX_DEPTH} levels")
+            raise LocalProtocolError(f"Protobuf cannot represent JSON that nests deeper than {MAX_DEPTH} levels")
         case dict():
             target.struct_value.SetInParent()  # an empty object is a value, too
             _fill_struct(target.struct_value, value, depth + 1)
@@ -113,7 +113,7 @@ def _fill_value(target: ProtoMessage, value: JsonValue, depth: int) -> None:
             for item in value:
                 _fill_value(target.list_value.values.add(), item, depth + 1)
         case _:
-            raise LocalProtocolError(f"Not JSON: {value!r:.100}")
+            raise LocalProtocolError(f"Not a JSON value: {value!r:.100}")
 
 
 # --- timestamps -------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ _CONFIG_NAME = re.compile(r"tasks/(?P<task>.+)/pushNotificationConfigs/(?P<id>.*
 
 
 def real_id(text: str) -> str | None:
-    """An id, or nothing where the text stands for none."""
+    """An id, or `None` for a text that means none."""
     return None if text in ("", "None") else text
 
 

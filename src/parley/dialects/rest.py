@@ -1,7 +1,7 @@
-"""REST requests: how a path, a query and a body make an operation's request, and the other way round.
+"""REST requests: from a path, a query and a body to an operation's request, and back.
 
-HTTP is unknown here; `wire.rest` takes request lines apart. 0.3 has two live shapes of bodies: both are read, and the
-dialect that comes back with the request is the one to answer in. Spec: 1.0 section 11, 0.3 section 3.5.3.
+`wire.rest` parses request lines; nothing here depends on HTTP. 0.3 has two live shapes of bodies: both are read, and
+the dialect that comes back with the request is the one to answer in. Spec: 1.0 section 11, 0.3 section 3.5.3.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from parley.dialects.fields import Fault, parse
 from parley.dialects.resource_names import id_in_name
 from parley.protocol import operations as ops
 from parley.protocol.errors import InvalidParamsError, LocalProtocolError, UnsupportedOperationError
-from parley.protocol.json_names import NAME_TWICE, find_repeated_name
+from parley.protocol.json_names import DUPLICATE_NAME, find_repeated_name
 from parley.protocol.jsonvalue import JsonObject, JsonValue
 from parley.protocol.operations import Operation
 from parley.protocol.requests import Request, SendMessageRequest
@@ -31,7 +31,7 @@ _PUSH = (ops.CREATE_PUSH_CONFIG, ops.GET_PUSH_CONFIG, ops.LIST_PUSH_CONFIGS, ops
 
 @dataclass(frozen=True, slots=True)
 class RestRequest:
-    """A request as REST spells it: names for the path, parameters for the query, and a body where the verb has one."""
+    """A request in REST: names for the path, parameters for the query, and a body where the verb has one."""
 
     parameters: dict[str, str] = field(default_factory=dict[str, str])
     query: dict[str, str | int | bool] = field(default_factory=dict[str, "str | int | bool"])
@@ -59,10 +59,10 @@ def decode_rest_request(
     body: bytes = b"",
     tenant: str | None = None,
 ) -> tuple[Request, JsonDialect]:
-    """What a caller asks over REST, and the dialect to answer in.
+    """The request that a caller sent over REST, and the dialect to answer in.
 
     Raises:
-        InvalidParamsError, ParseError: what it says makes no sense; the path says where.
+        InvalidParamsError, ParseError: it is invalid; the path names the member.
         UnsupportedOperationError: the version has no such route.
     """
     if version not in operation.routes:
@@ -72,7 +72,7 @@ def decode_rest_request(
     else:
         decoded = _decode_1_0(operation, parameters, query, body, tenant)
     if body and (path := find_repeated_name(body)) is not None:
-        raise InvalidParamsError(NAME_TWICE, path=path)
+        raise InvalidParamsError(DUPLICATE_NAME, path=path)
     return decoded
 
 
@@ -88,7 +88,7 @@ def _decode_1_0(
         request = dialect.decode_request(operation, body)
         assert isinstance(request, SendMessageRequest)
         return (structs.replace(request, tenant=tenant) if tenant else request), dialect
-    # What stands in the path wins over what the body says, as google.api.http has it.
+    # Values in the path win over those in the body, as google.api.http has it.
     value: JsonObject = {**query, **_read_body(body), **_read_path(Version.V1_0, operation, parameters)}
     if tenant:
         value["tenant"] = tenant
@@ -153,10 +153,10 @@ def _parse_body(body: bytes) -> JsonValue:
 
 
 def encode_rest_request(version: Version, operation: Operation, request: Request) -> RestRequest:
-    """What to send over REST to ask this; to 0.3 in the shape that SDKs understand.
+    """The REST form of a request; for 0.3 in the shape that SDKs understand.
 
     Raises:
-        LocalProtocolError: the version has no such route, or the request lacks something that it demands.
+        LocalProtocolError: the version has no such route, or the request lacks something that it requires.
     """
     if version not in operation.routes:
         raise LocalProtocolError(f"A2A {version} has no REST route for {operation.name}")

@@ -1,4 +1,4 @@
-"""Timestamps as wire structs take them: always UTC, whatever zone they came in."""
+"""Timestamps of wire structs, which are always UTC."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 
 def in_utc(timestamp: datetime | None) -> datetime | None:
-    """The same instant in UTC; one without a zone, which only 0.x allows, is taken for UTC.
+    """The same instant in UTC; one without a zone, which only 0.x allows, counts as UTC.
 
     Raises:
         ValueError: the instant is before year 1 or after year 9999 in UTC.

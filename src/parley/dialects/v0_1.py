@@ -36,7 +36,7 @@ from parley.protocol.versions import Version
 StateName = Literal["submitted", "working", "input-required", "completed", "canceled", "failed", "unknown"]
 
 
-# The parts of 0.3, which has them from here, told apart by `type` instead of `kind`.
+# The parts of 0.3, which has them from here, with the tag `type` instead of `kind`.
 class V01TextPart(v0_3.V03TextPart, tag_field="type", tag="text"):
     pass
 
@@ -56,7 +56,7 @@ class V01Message(WireStruct):
     role: Literal["user", "agent"] | None = None  # left out in some status messages of the samples
     parts: list[V01Part] | None = None
     metadata: dict[str, Any] | None = None
-    data: list[V01Part] | None = None  # the samples say `data` for `parts`
+    data: list[V01Part] | None = None  # the samples use `data` for `parts`
 
     def __post_init__(self) -> None:
         self.parts, self.data = self.parts or self.data, None
@@ -132,7 +132,7 @@ class V01Send(WireStruct):
 
     def __post_init__(self) -> None:
         if self.message.role is None:
-            raise ValueError("The message lacks its role")
+            raise ValueError("The message has no role")
 
 
 class V01TaskQuery(WireStruct):
@@ -181,7 +181,7 @@ def decode_message(message: V01Message, task_id: str, context_id: str | None, *,
 
 
 def encode_message(message: m.Message) -> V01Message:
-    """A message in 0.1, which knows neither its id nor its task: the task does."""
+    """A message in 0.1, which has neither its id nor its task: both are in the task."""
     metadata = {**message.metadata, carried.MESSAGE_ID: message.message_id}
     if message.extensions:
         metadata[carried.EXTENSIONS] = list(message.extensions)
@@ -212,7 +212,7 @@ def decode_status(
 
 
 def encode_status(status: TaskStatus, metadata: JsonObject) -> tuple[V01Status, JsonObject]:
-    """A task's status in 0.1, and the metadata with the state it has no word for."""
+    """A task's status in 0.1, and the metadata with a state that it does not have."""
     substitute = SUBSTITUTES.get(status.state)
     message = encode_message(status.message) if status.message else None
     name: Any = substitute or status.state.value
@@ -266,7 +266,7 @@ def decode_task(task: V01Task) -> Task:
 
 
 def encode_task(task: Task | m.Message) -> V01Task:
-    """A task in 0.1. A direct reply, which 0.1 does not have, becomes a completed task that says it."""
+    """A task in 0.1. A direct reply, which 0.1 does not have, becomes a completed task with that message."""
     if isinstance(task, m.Message):
         status = TaskStatus(TaskState.COMPLETED, task)
         task = Task(task.task_id or task.message_id, task.context_id, status)
@@ -285,7 +285,7 @@ def encode_task(task: Task | m.Message) -> V01Task:
 
 
 def decode_event(event: V01Event) -> StreamEvent:
-    """A stream event, told by its member; 0.1 does not repeat the session in it."""
+    """A stream event, by its member; 0.1 does not repeat the session in it."""
     if event.status:
         status, metadata = decode_status(event.status, event.metadata or {}, event.id, None)
         return StatusUpdate(event.id, None, status, metadata, bool(event.final) and not ends_stream(status.state))
@@ -296,7 +296,7 @@ def decode_event(event: V01Event) -> StreamEvent:
 
 
 def encode_frames(event: StreamEvent, ends: bool | None = None) -> tuple[V01Event, ...]:
-    """A stream event in 0.1. A snapshot is spelled out: its artifacts, then its status, which may end the stream.
+    """A stream event in 0.1. A snapshot becomes several: its artifacts, then its status, which may end the stream.
 
     Only the last of several frames may carry the SSE id of the event: a reader that was cut off before it would
     otherwise resume after what it has not seen.

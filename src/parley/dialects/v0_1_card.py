@@ -72,7 +72,7 @@ def encode_modes(modes: tuple[str, ...]) -> list[str] | None:
 
 
 def encode_scheme_name(scheme: c.SecurityScheme) -> str:
-    """All that 0.1 says of a security scheme."""
+    """All that 0.1 has for a security scheme."""
     match scheme:
         case c.HttpAuthScheme():
             return scheme.scheme
@@ -122,7 +122,7 @@ def decode_card(card: V01Card) -> c.AgentCard:
 
 
 def url_for(card: c.AgentCard) -> str:
-    """The one endpoint of a card in 0.1, which speaks JSON-RPC alone: that of the oldest version, if there is any."""
+    """The one endpoint of a card in 0.1, which has JSON-RPC alone: that of the oldest version, if there is any."""
     speak = [interface for interface in card.interfaces if interface.binding == c.Binding.JSONRPC]
     fitting = interfaces_for(tuple(speak) or card.interfaces[:1], "0.1", "0.2", "0.3")
     return fitting[0].url if fitting else ""

@@ -39,13 +39,13 @@ StateName = Literal[
     "rejected",
     "auth-required",
     "unknown",
-    "input_required",  # the 0.2.1 documents spell it so in one place
+    "input_required",  # as one sentence of the 0.2.1 documents has it
 ]
 RoleName = Literal["user", "agent"]
 
 
 class Tagged(WireStruct, tag_field="kind"):
-    """An object that says what it is by its `kind`."""
+    """An object with a `kind`."""
 
 
 class V03File(WireStruct):
@@ -53,12 +53,12 @@ class V03File(WireStruct):
     uri: str | None = None
     mime_type: str | None = None
     name: str | None = None
-    data: bytes | None = None  # some samples of the specification say `data` for `bytes`
+    data: bytes | None = None  # some samples of the specification use `data` for `bytes`
 
     def __post_init__(self) -> None:
         contents = (self.content is not None) + (self.uri is not None) + (self.data is not None)
         if contents != 1:
-            raise ValueError(f"A file has either bytes or a uri; this one has {contents} contents")
+            raise ValueError(f"Invalid file: expected either bytes or a uri, found {contents}")
 
 
 class V03TextPart(Tagged, tag="text"):
@@ -184,7 +184,7 @@ class V03Send(WireStruct):
     def __post_init__(self) -> None:
         if not self.message.message_id:
             if not self.message_id:
-                raise ValueError("The message lacks its messageId")
+                raise ValueError("The message has no messageId")
             self.message.message_id, self.message_id = self.message_id, None
 
 
@@ -283,7 +283,7 @@ OBJECTS = Objects(
 
 
 def decode_event(event: V03Event) -> StreamEvent:
-    """A stream event, told by its kind."""
+    """A stream event, by its kind."""
     if isinstance(event, V03ArtifactUpdate):
         return OBJECTS.decode_artifact_update(event)
     if isinstance(event, V03StatusUpdate):
@@ -304,7 +304,7 @@ def encode_frames(event: StreamEvent, ends: bool | None) -> tuple[V03Event]:
 
 
 def decode_send_result(result: V03Task | V03Message) -> Task | m.Message:
-    """The answer to a send, told by its kind."""
+    """The answer to a send, by its kind."""
     return OBJECTS.decode_task(result) if isinstance(result, V03Task) else OBJECTS.decode_message(result)
 
 
@@ -349,7 +349,7 @@ def encode_push_config_list(page: r.PushConfigPage) -> list[V03TaskPushConfig]:
 
 
 def decode_send(request: V03Send) -> r.SendMessageRequest:
-    """A send; the caller waits unless it says `blocking: false`."""
+    """A send; the caller waits unless it sends `blocking: false`."""
     given = request.configuration or V03SendConfiguration()
     push = given.push_notification_config
     configuration = r.SendConfiguration(
@@ -362,7 +362,7 @@ def decode_send(request: V03Send) -> r.SendMessageRequest:
 
 
 def encode_send(request: r.SendMessageRequest) -> V03Send:
-    """A send in 0.3, which is explicit about waiting because 0.3 does not say what silence means."""
+    """A send in 0.3, which is explicit about waiting because 0.3 does not define a default."""
     given = request.configuration
     configuration = V03SendConfiguration(
         list(given.accepted_output_modes) or None,

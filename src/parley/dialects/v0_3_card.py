@@ -131,7 +131,7 @@ def interfaces_for(interfaces: tuple[c.AgentInterface, ...], *versions: str) -> 
 
 
 def version_of_card(stated: str | None, *, unstated: Version) -> str:
-    """The version that the endpoints of a card speak, by what the card states of itself.
+    """The version of a card's endpoints, from the version that the card states.
 
     A card of this shape that states 1.0, as some servers write, cannot mean it: endpoints of 1.0 have versions of
     their own.
@@ -192,7 +192,7 @@ def decode_scheme(scheme: V03Scheme) -> c.SecurityScheme:
 
 
 def decode_schemes(schemes: dict[str, Any]) -> dict[str, c.SecurityScheme]:
-    """The card's security schemes by name, without those whose type only later releases know."""
+    """The card's security schemes by name, without those of types that only later releases have."""
     known = {name: scheme for name, scheme in schemes.items() if not _is_of_unknown_type(scheme)}
     wires = read_each(_scheme_reader, known, "$.securitySchemes")
     return {name: decode_scheme(wire) for name, wire in wires.items()}
@@ -285,7 +285,7 @@ def decode_card(card: V03Card, *, unstated: Version = Version.V0_3) -> c.AgentCa
 
 
 def encode_card(card: c.AgentCard) -> V03Card:
-    """A card in 0.3, with the interfaces that speak it."""
+    """A card in 0.3, with the interfaces of that version."""
     interfaces = interfaces_for(card.interfaces, "0.3", "0.2", "0.1")
     given = card.capabilities
     return V03Card(

@@ -58,7 +58,7 @@ class V03ProtoFile(WireStruct):
 
     def __post_init__(self) -> None:
         if (self.file_with_uri is None) == (self.file_with_bytes is None):
-            raise ValueError("A file has exactly one of fileWithUri and fileWithBytes")
+            raise ValueError("Invalid file: expected exactly one of fileWithUri and fileWithBytes")
 
 
 class V03ProtoData(WireStruct):
@@ -74,7 +74,7 @@ class V03ProtoPart(WireStruct):
     def __post_init__(self) -> None:
         contents = (self.text is not None) + (self.file is not None) + (self.data is not None)
         if contents != 1:
-            raise ValueError(f"A part has exactly one of text, file and data; this one has {contents}")
+            raise ValueError(f"Invalid part: expected exactly one of text, file and data, found {contents}")
 
 
 class V03ProtoMessage(WireStruct):
@@ -106,7 +106,7 @@ class V03ProtoStatusMessage(WireStruct):
             raise ValueError("A message needs messageId, role and content")
 
     def is_empty(self) -> bool:
-        """Whether it says nothing, but perhaps who says it."""
+        """Whether it is empty, except perhaps for its role."""
         return not self.parts and not self.message_id
 
 
@@ -313,7 +313,7 @@ def encode_push_config_page(page: r.PushConfigPage) -> V03ProtoPushConfigPage:
 
 
 def decode_send(request: V03ProtoSend) -> r.SendMessageRequest:
-    """A send. In protobuf silence means `false` and 0: not to wait, and all of the history."""
+    """A send. In protobuf absent means `false` and 0: not to wait, and all of the history."""
     given = request.configuration or V03ProtoSendConfiguration()
     configuration = r.SendConfiguration(
         tuple(given.accepted_output_modes or ()),

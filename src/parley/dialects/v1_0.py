@@ -1,6 +1,6 @@
 """A2A 1.0 in JSON: ProtoJSON of package `lf.a2a.v1`, for JSON-RPC, REST and push bodies alike.
 
-The structs spell the specification's tables, one member per field; the functions below them convert. All checks are in
+The structs follow the specification's tables, one member per field; the functions below them convert. All checks are in
 the structs, so the conversions cannot fail. Cards are in `v1_0_card`. Spec: 1.0 sections 3 to 5 and a2a.proto.
 """
 
@@ -47,7 +47,7 @@ class V10Part(WireStruct):
     text: str | None = None
     raw: bytes | None = None
     url: str | None = None
-    data: Any | UnsetType = UNSET  # null is a value here: {"data": null} says JSON null
+    data: Any | UnsetType = UNSET  # null is a value here: {"data": null} is JSON null
     metadata: dict[str, Any] | None = None
     filename: str | None = None
     media_type: str | None = None
@@ -55,7 +55,7 @@ class V10Part(WireStruct):
     def __post_init__(self) -> None:
         contents = (self.text is not None) + (self.raw is not None) + (self.url is not None) + (self.data is not UNSET)
         if contents != 1:
-            raise ValueError(f"A part has exactly one of text, raw, url and data; this one has {contents}")
+            raise ValueError(f"Invalid part: expected exactly one of text, raw, url and data, found {contents}")
 
 
 class V10Message(WireStruct):
@@ -76,7 +76,7 @@ def _unspecified() -> StateName:
 class V10Status(WireStruct):
     state: StateName = field(default_factory=_unspecified)  # ProtoJSON writers leave an enum's zero out
     message: V10Message | None = None
-    timestamp: datetime | None = None  # 1.0 demands a zone, but fasta2a sends none
+    timestamp: datetime | None = None  # 1.0 requires a zone, but fasta2a sends none
 
     def __post_init__(self) -> None:
         self.timestamp = in_utc(self.timestamp)
@@ -153,7 +153,7 @@ class V10PushConfig(WireStruct):
 class V10CreatePushConfig(V10PushConfig):
     def __post_init__(self) -> None:
         if not self.task_id:
-            raise ValueError("The config lacks its taskId")
+            raise ValueError("The config has no taskId")
 
 
 class V10SendConfiguration(WireStruct):
@@ -358,7 +358,7 @@ def decode_send(request: V10Send) -> r.SendMessageRequest:
     push = given.task_push_notification_config
     configuration = r.SendConfiguration(
         tuple(given.accepted_output_modes or ()),
-        # What the caller says of task and tenant is not believed: the webhook belongs to those of the send.
+        # The webhook belongs to the task and tenant of the send, even if the caller states others.
         structs.replace(decode_push_config(push), task_id=None, tenant=None) if push else None,
         given.history_length,
         given.return_immediately,
@@ -386,7 +386,7 @@ def encode_send(request: r.SendMessageRequest) -> V10Send:
 
 
 def decode_list_tasks(request: V10ListTasks) -> r.ListTasksRequest:
-    """A list of tasks; the unspecified state is no filter."""
+    """A list of tasks; the unspecified state means all."""
     state = STATES[request.status] if request.status else TaskState.UNKNOWN
     return r.ListTasksRequest(
         request.context_id or None,

@@ -1,7 +1,7 @@
 """The agent card of A2A 1.0 in JSON.
 
 Written as section 8.4.1 wants it for signing: required members always, optional ones when set. Read as ProtoJSON
-writers produce it, who leave out every empty member, required or not. Spec: 1.0 section 4.4 and a2a.proto.
+writers produce it, which leave out every empty member, required or not. Spec: 1.0 section 4.4 and a2a.proto.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ def encode_flow(flow: c.OAuthFlow | None) -> V10Flow | None:
 
 
 def decode_schemes(schemes: dict[str, Any]) -> dict[str, c.SecurityScheme]:
-    """The card's security schemes by name, without those that only later releases know."""
+    """The card's security schemes by name, without those that only later releases have."""
     wires = read_each(_scheme_reader, schemes, "$.securitySchemes")
     return {name: scheme for name, wire in wires.items() if (scheme := decode_scheme(wire)) is not None}
 

@@ -1,4 +1,4 @@
-"""What A2A says, in any version: values, rules, operations and errors.
+"""The parts of A2A that do not depend on a version: values, rules, operations and errors.
 
-Pure: no I/O, no clock, no randomness, and no wire spelling beyond the names listed in `operations` and `errors`.
+Pure: no I/O, no clock, no randomness, and no wire format beyond the names listed in `operations` and `errors`.
 """

@@ -1,4 +1,4 @@
-"""The agent card: who an agent is, where it listens, what it can do and what it demands.
+"""The agent card: who an agent is, where it listens, what it can do and what it requires.
 
 The union of all four dialects, shaped like 1.0: every endpoint is an interface with its binding and version. Spec: 1.0
 section 4.4; security schemes follow OpenAPI 3.
@@ -31,7 +31,7 @@ class ApiKeyLocation(StrEnum):
 
 
 class AgentInterface(Struct, frozen=True, omit_defaults=True):
-    """One endpoint: a URL, what is spoken there, and in which version (Major.Minor)."""
+    """One endpoint: its URL, binding and version (Major.Minor)."""
 
     url: str
     binding: str
@@ -47,7 +47,7 @@ class AgentProvider(Struct, frozen=True, omit_defaults=True):
 
 
 class AgentExtension(Struct, frozen=True, omit_defaults=True):
-    """A protocol extension the agent knows, and whether callers must activate it."""
+    """A protocol extension that the agent supports, and whether callers must activate it."""
 
     uri: str
     description: str | None = None
@@ -56,7 +56,7 @@ class AgentExtension(Struct, frozen=True, omit_defaults=True):
 
 
 class AgentCapabilities(Struct, frozen=True, omit_defaults=True):
-    """What the agent can do beyond answering; `None` where it does not say."""
+    """What the agent can do beyond answering; `None` where the card does not state it."""
 
     streaming: bool | None = None
     push_notifications: bool | None = None
@@ -66,7 +66,7 @@ class AgentCapabilities(Struct, frozen=True, omit_defaults=True):
 
 
 class OAuthFlow(Struct, frozen=True, omit_defaults=True):
-    """One way to get a token. Which URLs it has depends on the flow it stands for in `OAuthFlows`."""
+    """One way to get a token. Which URLs it has depends on its name in `OAuthFlows`."""
 
     scopes: dict[str, str] = {}
     authorization_url: str | None = None
@@ -150,7 +150,7 @@ class CardSignature(Struct, frozen=True, omit_defaults=True):
 
 
 class AgentCard(Struct, frozen=True, omit_defaults=True):
-    """An agent's business card. `interfaces` is ordered: the first is the one the agent prefers."""
+    """The description of an agent. `interfaces` is ordered: the agent prefers the first."""
 
     name: str
     description: str

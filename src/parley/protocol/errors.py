@@ -1,13 +1,13 @@
-"""Every error Parley knows, and how each is written on the wire.
+"""Every error in Parley, and how each is written on the wire.
 
     ParleyError
     ├── A2AError                              crosses the wire; one `ErrorRow` each
-    │   ├── ParseError                        the bytes are no JSON
+    │   ├── ParseError                        the bytes are not JSON
     │   ├── InvalidRequestError               JSON, but no request
     │   ├── MethodNotFoundError
     │   ├── InvalidParamsError                a member is missing, wrong or out of range
     │   ├── InternalError
-    │   ├── TaskNotFoundError                 absent or not the caller's: nobody can tell which
+    │   ├── TaskNotFoundError                 absent, or another caller's: the two look the same
     │   ├── TaskNotCancelableError
     │   ├── PushNotificationNotSupportedError
     │   ├── UnsupportedOperationError
@@ -21,14 +21,14 @@
     │   ├── PermissionDeniedError
     │   ├── RateLimitedError
     │   ├── UnavailableError
-    │   └── UnknownRemoteError                a peer's error with a code nobody has defined
+    │   └── UnknownRemoteError                a peer's error with a code that A2A does not define
     ├── LocalProtocolError                    this side, or its agent, broke the protocol
     │   └── IllegalTransitionError
     └── PeerProtocolError                     what the peer sent is not A2A
         └── SignatureInvalidError
 
-A docstring is the default message. Internal texts never go into an error: a correlation id does. No text of an error
-that crosses the wire is longer than `MAX_TEXT`; what is longer is cut, and shows it.
+A docstring is the default message. Internal texts never go into an error: a correlation id does. Texts of errors that
+cross the wire are at most `MAX_TEXT` long; a longer one is cut and ends with an ellipsis.
 Spec: 1.0.1 sections 3.3.2, 5.4, 9.5, 10.6 and 11.6; statuses of 0.3 as a2a-sdk 0.3 has them.
 """
 
@@ -46,9 +46,9 @@ MAX_TEXT = 300
 """Longest message, path and detail of an error: they may quote what a peer sent, which may be of any length."""
 
 MAX_QUOTED = 200
-"""Longest quotation of a peer that sent no A2A: the status and the reason stand before it."""
+"""Longest quotation from a peer whose answer is not A2A. The status and the reason come before it."""
 
-# What moves a terminal's cursor or turns the direction of text, and halves of characters.
+# Control characters, marks that change the direction of text, and lone surrogates.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 ERROR_DOMAIN = "a2a-protocol.org"
@@ -77,19 +77,19 @@ class ParleyError(Exception):
 
 
 def _cut(text: str, length: int) -> str:
-    """A text of at most this length: one that is longer ends after a word, and shows that it goes on."""
+    """Shorten a text to at most this length; a longer one ends after a word, with an ellipsis."""
     if len(text) <= length:
         return text
     kept = text[: length - 1]
     return f"{kept.rsplit(None, 1)[0] if ' ' in kept[length // 2 :] else kept}…"
 
 
-def quoted(said: bytes | str) -> str:
-    """The first characters of what a peer said, in one line; control characters are replaced.
+def quoted(source: bytes | str) -> str:
+    """The first characters of a peer's text in one line, with control characters replaced.
 
     `b"<html>\\r\\n<title>Bad\\x1b[2J"` → `"<html> <title>Bad�[2J"`
     """
-    start = said[: 4 * MAX_QUOTED]
+    start = source[: 4 * MAX_QUOTED]
     text = start.decode(errors="replace") if isinstance(start, bytes) else start
     return _cut(_CONTROL.sub("\N{REPLACEMENT CHARACTER}", " ".join(text.split())), MAX_QUOTED)
 
@@ -154,7 +154,7 @@ class TaskNotFoundError(A2AError):
 
     @classmethod
     def for_task(cls, task_id: str) -> Self:
-        """The error for this id, whether there is no such task or it is somebody else's."""
+        """The error for this id, whether the task does not exist or belongs to another caller."""
         return cls(details={"taskId": task_id})
 
 
@@ -244,7 +244,7 @@ class UnavailableError(A2AError):
 class UnknownRemoteError(A2AError):
     """The peer reported an error that A2A does not define.
 
-    Only readers make it: `code` is the peer's own, `data` whatever came with it.
+    Only decoders create it. `code` is the peer's own code, `data` the data that came with it.
     """
 
     row = ErrorRow(-32603, 500, "UNKNOWN", "UNKNOWN", 500, "UNKNOWN")
@@ -256,7 +256,7 @@ class UnknownRemoteError(A2AError):
 
 
 class LocalProtocolError(ParleyError):
-    """This side tried to say something that A2A does not allow."""
+    """This side tried to send something that A2A does not allow."""
 
 
 class IllegalTransitionError(LocalProtocolError):
@@ -285,7 +285,7 @@ class SignatureInvalidError(PeerProtocolError):
 
 
 def wire_name(error: A2AError) -> str:
-    """The name under which peers know an error: that of the class that owns its code, not of a subclass of ours."""
+    """The name by which peers know an error: the class that owns its code, not a subclass of ours."""
     return next((kind.__name__ for kind in type(error).__mro__ if kind in WIRE_ERRORS), type(error).__name__)
 
 

@@ -36,7 +36,7 @@ class MessageAdded(Struct, frozen=True, gc=False, omit_defaults=True, tag="messa
 class StatusUpdate(Struct, frozen=True, gc=False, omit_defaults=True, tag="status"):
     """The task's status changed.
 
-    `final` is set only where a 0.x peer closed its stream in a state that does not say so by itself.
+    `final` is set only where a 0.x peer closed its stream in a state that does not imply it.
     """
 
     task_id: str

@@ -1,7 +1,7 @@
-"""Whether a JSON text names a member of one object twice: readers differ on which one counts, so requests may not.
+"""Finds a JSON object that has the same name twice. Parsers disagree on which one counts, so requests may not have one.
 
-RFC 8259 section 4 leaves the outcome open: a gateway that reads the first one would check something else than the
-agent gets. msgspec takes the last one without a word. Replies of other agents are not looked at: a client is tolerant.
+RFC 8259 section 4 leaves the outcome open: a gateway that reads the first one would check
+something else than the agent gets. msgspec silently takes the last one. Replies are not checked: clients are tolerant.
 """
 
 from __future__ import annotations
@@ -12,37 +12,37 @@ from typing import TypeAlias
 
 import msgspec
 
-NAME_TWICE = "A name comes twice in one object"
-"""What a caller is told, with the path."""
+DUPLICATE_NAME = "Duplicate name in an object"
+"""The message of the error, whose path names the duplicate."""
 
 SHORT = 64 * 1024
-"""Up to here it is quicker to write a text once more than to look at each name."""
+"""Up to this length, encoding the decoded text again is faster than checking each name."""
 
 _decoder = msgspec.json.Decoder()
 _encoder = msgspec.json.Encoder()
 
 
 def find_repeated_name(raw: bytes) -> str | None:
-    """The JSON path of a name that comes twice in its object, whatever its escapes; None if there is none.
+    """The JSON path of a name that its object has twice, however it is escaped; `None` if there is none.
 
-    A text that is not JSON has none: the reader of it says what is wrong. Raises RecursionError if it is too deep.
+    A text that is not JSON has none: its decoder reports what is wrong. Raises RecursionError if it nests too deep.
 
     `{"a": [{"b": 1, "\\u0062": 2}]}` → `$.a[0].b`
     """
-    if len(raw) <= SHORT and _is_written_as_read(raw):
+    if len(raw) <= SHORT and _encodes_to_itself(raw):
         return None
     text = raw.decode("utf-8", "surrogateescape")
     try:
-        _look.decode(text)
+        _refusing_decoder.decode(text)
     except _RepeatedNameError:
-        return _path_of_repeated(_mark.decode(text))
+        return _path_of_repeated(_marking_decoder.decode(text))
     except ValueError:
         return None
     return None
 
 
-def _is_written_as_read(raw: bytes) -> bool:
-    """Whether writing down what was read gives the same text: then nothing was lost on the way, such as a member."""
+def _encodes_to_itself(raw: bytes) -> bool:
+    """Whether encoding the decoded text gives the same text again: then no member was lost."""
     try:
         written = _encoder.encode(_decoder.decode(raw))
         return written == raw or written == msgspec.json.format(raw, indent=-1)
@@ -51,21 +51,21 @@ def _is_written_as_read(raw: bytes) -> bool:
 
 
 class _RepeatedNameError(Exception):
-    """An object has a name twice."""
+    """An object has the same name twice."""
 
 
 class _Repeated:
-    """Stands for an object that has a name twice."""
+    """Marks an object that has the same name twice."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
 
 _Marked: TypeAlias = "str | bool | list[_Marked] | dict[str, _Marked] | _Repeated | None"
-_Place: TypeAlias = "tuple[_Place, str] | None"
+_Parents: TypeAlias = "tuple[_Parents, str] | None"
 
 
-def _look_at(pairs: list[tuple[str, object]]) -> None:
+def _refuse_repeated(pairs: list[tuple[str, object]]) -> None:
     if len(dict(pairs)) < len(pairs):
         raise _RepeatedNameError
 
@@ -79,25 +79,25 @@ def _mark_repeated(pairs: list[tuple[str, _Marked]]) -> dict[str, _Marked] | _Re
     return members
 
 
-# Numbers stay text: what is too long for one is for the reader of the request to refuse.
-_look = json.JSONDecoder(object_pairs_hook=_look_at, parse_int=str, parse_float=str, strict=False)
-_mark = json.JSONDecoder(object_pairs_hook=_mark_repeated, parse_int=str, parse_float=str, strict=False)
+# Numbers stay text: the decoder of the request refuses those that are too long.
+_refusing_decoder = json.JSONDecoder(object_pairs_hook=_refuse_repeated, parse_int=str, parse_float=str, strict=False)
+_marking_decoder = json.JSONDecoder(object_pairs_hook=_mark_repeated, parse_int=str, parse_float=str, strict=False)
 
 
 def _path_of_repeated(root: _Marked) -> str:
-    """The path to an object that was marked. Only this one is spelt: names may be long, and values many."""
-    waiting: list[tuple[_Place, _Marked]] = [(None, root)]
+    """The path to an object that was marked. Only this path is built: there may be many values, with long names."""
+    waiting: list[tuple[_Parents, _Marked]] = [(None, root)]
     while True:
-        place, value = waiting.pop()
+        parents, value = waiting.pop()
         if isinstance(value, _Repeated):
-            return f"${''.join(reversed(list(_steps(place))))}.{value.name}"
+            return f"${''.join(reversed(list(_steps(parents))))}.{value.name}"
         if isinstance(value, dict):
-            waiting.extend(((place, f".{name}"), child) for name, child in value.items())
+            waiting.extend(((parents, f".{name}"), child) for name, child in value.items())
         elif isinstance(value, list):
-            waiting.extend(((place, f"[{index}]"), child) for index, child in enumerate(value))
+            waiting.extend(((parents, f"[{index}]"), child) for index, child in enumerate(value))
 
 
-def _steps(place: _Place) -> Iterator[str]:
-    while place is not None:
-        place, step = place
+def _steps(parents: _Parents) -> Iterator[str]:
+    while parents is not None:
+        parents, step = parents
         yield step

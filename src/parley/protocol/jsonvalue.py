@@ -1,6 +1,6 @@
 """The types of free-form JSON: `metadata`, data parts, extension parameters.
 
-These are the only places where A2A lets a peer put whatever it likes. Everything else is typed.
+These are the only members in which A2A lets a peer send any JSON. Everything else is typed.
 """
 
 from __future__ import annotations

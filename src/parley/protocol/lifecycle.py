@@ -1,9 +1,9 @@
 """A task's life: which state may follow which, and how events add up to a task. The rules, all of them:
 
-- A task begins submitted. It works, pauses to be asked or authorised, and ends; `TRANSITIONS` is the whole table.
-- Ended is ended: no event follows a terminal state. The one exception is 0.1, whose callers may send to a finished
+- A task begins as submitted. It works, waits for input or authorization, and ends; `TRANSITIONS` is the whole table.
+- No event follows a terminal state. The one exception is 0.1, whose callers may send to a finished
   task: `admit_message` lets them, and the task goes back to submitted.
-- An artifact update replaces the artifact of that id in place, or adds to it when it says `append`. In an artifact
+- An artifact update replaces the artifact of that id in place, or adds to it if `append` is set. In an artifact
   that grew, adjacent plain texts are one part, wherever the chunks were cut; a chunk of empty text adds nothing.
 - The message of a status moves into the history when the next message or status comes, so that a question stands
   before its answer.
@@ -49,8 +49,8 @@ TRANSITIONS: dict[TaskState, frozenset[TaskState]] = {
     S.REJECTED: _REOPENED,
     S.UNKNOWN: frozenset(S),
 }
-"""What may follow each state. Staying in working or a waiting state with a new message is a step, too; reopening is
-0.1's alone."""
+"""What may follow each state. Staying in working or a waiting state with a new message is a step, too; only 0.1
+reopens tasks."""
 
 
 def is_terminal(state: TaskState) -> bool:
@@ -69,7 +69,7 @@ def ends_stream(state: TaskState) -> bool:
 
 
 def admit_message(task_id: str, state: TaskState, *, may_reopen: bool = False) -> None:
-    """Let a message into a task, or refuse it because the task has ended.
+    """Check that a task takes another message.
 
     Raises:
         TaskFinishedError: the task has ended, and the caller's dialect does not reopen tasks.
@@ -79,7 +79,7 @@ def admit_message(task_id: str, state: TaskState, *, may_reopen: bool = False) -
 
 
 def apply(task: Task | None, event: TaskEvent) -> Task:
-    """The task after this event; `None` stands for the task before its first.
+    """The task after this event; `None` is the task before its first event.
 
     Raises:
         IllegalTransitionError: the table does not allow the step.
@@ -117,7 +117,7 @@ class _Fold:
         if task is None:
             self._begin(event)
         elif task.id != event.task_id:
-            raise LocalProtocolError(f"An event of task {event.task_id} is none of task {task.id}.")
+            raise LocalProtocolError(f"The event belongs to task {event.task_id}, not to task {task.id}.")
         else:
             match event:
                 case ArtifactUpdate():
@@ -136,7 +136,7 @@ class _Fold:
 
     def _begin(self, event: TaskEvent) -> None:
         if not isinstance(event, TaskCreated):
-            raise LocalProtocolError(f"An event of task {event.task_id} came before the task's beginning.")
+            raise LocalProtocolError(f"The first event of task {event.task_id} must create it.")
         self._task = Task(event.task_id, event.context_id, event.status, metadata=event.metadata)
         self._status = event.status
         self._metadata = event.metadata
@@ -173,7 +173,7 @@ class _Fold:
     def task(self) -> Task:
         task = self._task
         if task is None:
-            raise LocalProtocolError("A task's first event must create it.")
+            raise LocalProtocolError("A task begins with the event that creates it.")
         artifacts = self._artifacts
         for artifact_id, parts in self._parts.items():
             artifacts[artifact_id] = structs.replace(artifacts[artifact_id], parts=joined(parts))
@@ -192,7 +192,7 @@ def grow(grown: dict[str, list[Part]], artifact: Artifact, parts: tuple[Part, ..
 
 
 def described_again(old: Artifact, new: Artifact) -> Artifact:
-    """An artifact whose later chunk may say more about it than the first did."""
+    """The old artifact with what a later chunk adds to its description."""
     if not (new.name or new.description or new.metadata or new.extensions):
         return old
     return structs.replace(

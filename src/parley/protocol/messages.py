@@ -1,8 +1,8 @@
-"""Messages and their parts: what is said between a caller and an agent.
+"""Messages between a caller and an agent, and their parts.
 
 A part is exactly one of text, bytes, a URL or data. Rules that hold for every canonical value in this package:
 values are frozen, sequences are tuples, an optional string is `None` and never empty, absent metadata is `{}`. They
-form no cycles, so the garbage collector does not look at them (`gc=False`), which a busy server feels.
+form no cycles, so the garbage collector skips them (`gc=False`), which makes a busy server faster.
 Spec: 1.0 sections 4.1.4 to 4.1.6.
 """
 
@@ -19,7 +19,7 @@ from parley.protocol.jsonvalue import JsonObject, JsonValue
 
 
 class Role(StrEnum):
-    """Who speaks."""
+    """The sender of a message."""
 
     USER = "user"
     AGENT = "agent"
@@ -65,7 +65,7 @@ Part: TypeAlias = TextPart | RawPart | UrlPart | DataPart
 
 
 def text_of(parts: Iterable[Part]) -> str:
-    """All text in parts, as chunks are put together: with nothing in between."""
+    """All text in parts, joined without a separator, as chunks are."""
     return "".join(part.text for part in parts if isinstance(part, TextPart))
 
 
@@ -86,9 +86,9 @@ def joined(parts: Iterable[Part]) -> tuple[Part, ...]:
 
 
 class Message(Struct, frozen=True, gc=False, omit_defaults=True, tag="message"):
-    """One utterance of a caller or an agent.
+    """One message from a caller or an agent.
 
-    `message_id` is empty only for a message read from 0.1, which has no message ids and whose reader gave none.
+    `message_id` is empty only for a message read from 0.1, which has no message ids.
     """
 
     message_id: str

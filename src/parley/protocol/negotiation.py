@@ -1,7 +1,7 @@
 """What two peers must agree on before they talk: version, extensions, media types, interface.
 
-Each rule is a function of what one side declares and what the other side asks. Where the words come from (a header, a
-query parameter, gRPC metadata, a card) is not known here. Versions are members of a closed set, never compared by size.
+Each rule is a function of what one side declares and what the other side requests. It does not know where the values
+come from: a header, a query parameter, gRPC metadata or a card. Versions are a closed set, never compared by size.
 Spec: 1.0 sections 3.6 (versions), 4.6 (extensions), 8.3 (interfaces) and 3.3.2 (content types).
 """
 
@@ -29,7 +29,7 @@ def read_version(text: str | None, supported: Collection[Version] = ALL_VERSIONS
     """The version a peer names, or `None` if it names none: `"0.3.0"` → `Version.V0_3`, `" "` → `None`.
 
     Raises:
-        VersionNotSupportedError: the text is no version, or one that is not in `supported`.
+        VersionNotSupportedError: the text is not a version, or not one in `supported`.
     """
     text = (text or "").strip()
     if not text:
@@ -40,7 +40,7 @@ def read_version(text: str | None, supported: Collection[Version] = ALL_VERSIONS
             return version
     known = ", ".join(supported)
     raise VersionNotSupportedError(
-        f"Version {text[:50]!r} is not supported; supported are {known}", details={"supportedVersions": known}
+        f"Version {text[:50]!r} is not supported. Supported versions: {known}", details={"supportedVersions": known}
     )
 
 
@@ -67,7 +67,7 @@ def activate_extensions(declared: Sequence[AgentExtension], requested: Iterable[
 
 
 def media_type_matches(pattern: str, media_type: str) -> bool:
-    """Whether a media type fits a pattern such as `text/plain`, `text/*` or `*/*`, whatever its case and parameters.
+    """Whether a media type matches a pattern such as `text/plain`, `text/*` or `*/*`, ignoring case and parameters.
 
     A pattern without a slash is a short form: `text`, `data` and `file` as 0.1 has them, else all of that type
     (`image` = `image/*`).
@@ -84,12 +84,12 @@ def _type_and_subtype(media_type: str) -> tuple[str, str]:
 
 
 def accepts(patterns: Collection[str], media_type: str) -> bool:
-    """Whether any of the patterns fits; where there are none, everything does."""
+    """Whether any of the patterns matches; an empty list accepts everything."""
     return not patterns or any(media_type_matches(pattern, media_type) for pattern in patterns)
 
 
 def accepts_part(patterns: Collection[str], part: Part) -> bool:
-    """Whether any of the patterns fits a part; where there are none, everything does.
+    """Whether any of the patterns matches a part; an empty list accepts everything.
 
     A part that states no media type is taken leniently: text fits any kind of text, data any kind of JSON, and a file
     could be anything.
@@ -106,12 +106,12 @@ def accepts_part(patterns: Collection[str], part: Part) -> bool:
             return True
 
 
-# What the message of a refusal says of a part without a media type, and what its details say.
+# The media type that the details of an error give for a part without one.
 _IMPLIED = {"text": "text/plain", "data": "application/json"}
 
 
 def check_input_modes(message: Message, card: AgentCard) -> None:
-    """Refuse a message with a part that neither the agent nor any of its skills takes.
+    """Refuse a message with a part that neither the agent nor any of its skills accepts.
 
     Raises:
         ContentTypeNotSupportedError: `path` names the first such part.
@@ -124,14 +124,14 @@ def check_input_modes(message: Message, card: AgentCard) -> None:
         kind = "text" if isinstance(part, TextPart) else "data"
         accepted = ", ".join(modes)
         raise ContentTypeNotSupportedError(
-            f"The agent does not take {part.media_type or f'{kind} without a media type'}; it takes {accepted}",
+            f"The agent does not accept {part.media_type or f'{kind} without a media type'}; it accepts {accepted}",
             path=f"$.message.parts[{index}].mediaType",
             details={"mediaType": part.media_type or _IMPLIED[kind], "accepted": accepted},
         )
 
 
 def version_of(interface: AgentInterface) -> Version | None:
-    """The version an interface speaks, or `None` if it is none that Parley knows."""
+    """The version of an interface, or `None` if Parley does not support it."""
     try:
         return read_version(interface.version)
     except VersionNotSupportedError:
@@ -141,19 +141,19 @@ def version_of(interface: AgentInterface) -> Version | None:
 def choose_interface(
     card: AgentCard, bindings: Collection[str], versions: Collection[Version], *, prefer: str | None = None
 ) -> AgentInterface:
-    """The first interface, in the card's order, that the client speaks.
+    """The first interface, in the card's order, that the client supports.
 
     `prefer` names the binding that the client takes before all others where the card offers it.
 
     Raises:
-        PeerProtocolError: there is none.
+        PeerProtocolError: the card has no such interface.
     """
     spoken = [face for face in card.interfaces if face.binding in bindings and version_of(face) in versions]
     if not spoken:
         offered = ", ".join(f"{face.binding} {face.version}" for face in card.interfaces) or "nothing"
         raise PeerProtocolError(
-            f"No interface fits: the card offers {offered}; "
-            f"this client speaks {', '.join(bindings)} in {', '.join(versions)}",
+            f"No common interface: the card offers {offered}; "
+            f"this client supports {', '.join(bindings)} in {', '.join(versions)}",
             path="$.supportedInterfaces",
         )
     return next((face for face in spoken if face.binding == prefer), spoken[0])

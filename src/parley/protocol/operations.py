@@ -1,7 +1,7 @@
 """The eleven operations of A2A in one table, with the name each has in every version and binding.
 
-Servers route by it, clients call by it, `docs/operations.md` is made from it. A version without an entry lacks the
-operation there; nothing else says so. Spec: 1.0 section 3.1 and 5.3, 0.3 section 3.5.6, 0.1 method list.
+Servers route by it, clients call by it, and `docs/operations.md` is generated from it. An operation without an entry
+for a version does not exist in that version. Spec: 1.0 section 3.1 and 5.3, 0.3 section 3.5.6, 0.1 method list.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Operation:
-    """One operation: its 1.0 name, the verb every layer uses for it, and its spelling on each wire.
+    """One operation: its 1.0 name, the verb every layer uses for it, and its names on the wire.
 
     There is one object per operation, so it may be a key.
     """

@@ -1,4 +1,4 @@
-"""What can be asked of an agent, and the pages it answers with: one struct per operation of `operations`.
+"""The requests to an agent, one struct per operation of `operations`, and the pages in its answers.
 
 A caller's tenant travels in each request because 1.0 puts it there; older dialects leave it `None`.
 Spec: 1.0 sections 3.1 and 3.2.
@@ -28,10 +28,10 @@ class SendConfiguration(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class SendMessageRequest(Struct, frozen=True, gc=False, omit_defaults=True):
-    """Say something to the agent: `SendMessage` and `SendStreamingMessage`.
+    """Send a message to the agent: `SendMessage` and `SendStreamingMessage`.
 
-    `caller_names_task` says that the task id is the caller's own choice, as in 0.1 and nowhere else: an unknown id
-    creates its task, and a finished task is reopened.
+    `caller_names_task` is set in 0.1 alone, where the caller chooses the task id: an unknown id creates its task, and
+    a finished task is reopened.
     """
 
     message: Message

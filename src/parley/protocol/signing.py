@@ -1,10 +1,10 @@
 """Signs agent cards and verifies their signatures: JWS (RFC 7515) over the card in canonical JSON (RFC 8785).
 
-A signature covers a spelled document, so this module alone in `protocol` works on the card's 1.0 JSON object instead
-of an `AgentCard`. It fetches no keys: the caller looks them up by what the protected header says (`kid`, `jku`).
-The rule that stays true: the key decides the algorithm, never the header; `none` and shared secrets are never accepted.
-A verified signature vouches for its `payload` and for nothing else: what pruned to empty, and what other releases call
-an endpoint, could stand in the document unsigned. So a verified card is read from there, as 1.0. Spec: 1.0 section 8.4.
+A signature covers a written document, so this module alone in `protocol` works on the card's 1.0 JSON object instead of
+an `AgentCard`. It fetches no keys: the caller looks them up by the protected header (`kid`, `jku`). The rule that stays
+true: the key decides the algorithm, never the header; `none` and shared secrets are never accepted. A verified
+signature vouches for its `payload` and for nothing else: members that prune to empty, and the endpoints of other
+releases, could be in the document unsigned. So a verified card is read from there, as 1.0. Spec: 1.0 section 8.4.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ CardKey: TypeAlias = RSAKey | ECKey | OKPKey
 ALGORITHMS = ("ES256", "RS256", "EdDSA")
 
 MAX_SIGNATURES = 16
-"""How many signatures of a card are looked at. Key rotation needs two or three; each more is work for a stranger."""
+"""How many signatures of a card are checked. Key rotation needs two or three; a card from an unknown server must not
+cause more work than that."""
 
 _KEY_CLASSES = {"RSA": RSAKey, "EC": ECKey, "OKP": OKPKey}
 _MIN_RSA_BITS = 2048  # NIST SP 800-131A
@@ -47,14 +48,14 @@ class CardForm(StrEnum):
     SPEC_FILLED = "spec, absent required members filled in"
     """The same as it was signed, where the server then left out required members because they are empty."""
     SPEC_UNKNOWN = "spec, unknown members included"
-    """The same with members that 1.0 does not have: a newer signer may know them."""
+    """The same with members that 1.0 does not have: a newer signer may include them."""
     NO_EMPTIES = "no empties"
     """The members of 1.0 without anything empty, even where required: what a2a-sdk 1.3.0 signs."""
     NO_EMPTIES_UNKNOWN = "no empties, unknown members included"
 
 
 class ProtectedHeader(Struct, frozen=True):
-    """What a signature says about itself, under its own protection; nobody has verified it yet."""
+    """The header that a signature protects. It is not verified yet."""
 
     algorithm: str
     key_id: str
@@ -62,10 +63,10 @@ class ProtectedHeader(Struct, frozen=True):
 
 
 class VerifiedSignature(Struct, frozen=True):
-    """The signature that verified: its place in `signatures`, its header, and the form of the card it covers.
+    """The signature that verified: its index in `signatures`, its header, and the form of the card it covers.
 
     `payload` is what it covers: canonical JSON. Read the card from there and nowhere else, with
-    `v1_0.DIALECT.decode_card(verified.payload)`. The document around it may hold what nobody signed: a requirement or
+    `v1_0.DIALECT.decode_card(verified.payload)`. The document around it may hold unsigned members: a requirement or
     scheme that prunes to empty, or the members of another release.
     """
 
@@ -170,7 +171,7 @@ def signature_headers(card: JsonObject | bytes) -> tuple[ProtectedHeader, ...]:
     """The headers of all signatures that can be read, so that a client can fetch the keys before it verifies.
 
     Raises:
-        SignatureInvalidError: the card is no JSON object, or has no signatures.
+        SignatureInvalidError: the card is not a JSON object, or has no signatures.
     """
     headers: list[ProtectedHeader] = []
     for signature in _signatures(_read_card(card)):
@@ -192,7 +193,7 @@ def verify_card(
     signature alone.
 
     Raises:
-        SignatureInvalidError: there is none; the message says why for each signature.
+        SignatureInvalidError: no signature verifies; the message gives the reason for each.
     """
     card = _read_card(card)
     signatures = _signatures(card)
@@ -258,7 +259,7 @@ def _signatures(card: JsonObject) -> list[JsonValue]:
 
 
 def _read_header(protected: str) -> ProtectedHeader:
-    """The protected header, refused if it demands what Parley does not do. The open `header` is never read."""
+    """The protected header, unless it requires what Parley does not support. The open `header` is never read."""
     header = _read_object(_from_base64url(protected, "protected"), "the protected header")
     # RFC 7515 section 4.1.11: a critical extension that is not understood makes the signature invalid. Parley
     # understands none, `b64` (RFC 7797) included.
@@ -266,7 +267,7 @@ def _read_header(protected: str) -> ProtectedHeader:
         raise SignatureInvalidError("the protected header has critical extensions, of which none is understood")
     algorithm, key_id, jku = _text(header, "alg"), _text(header, "kid"), header.get("jku")
     if algorithm not in ALGORITHMS:
-        raise SignatureInvalidError(f"alg {algorithm!r} is refused; accepted are {', '.join(ALGORITHMS)}")
+        raise SignatureInvalidError(f"alg {algorithm!r} is refused; accepted algorithms: {', '.join(ALGORITHMS)}")
     if not isinstance(jku, str | None):
         raise SignatureInvalidError("jku is not a text")
     return ProtectedHeader(algorithm, key_id, jku)
@@ -298,7 +299,7 @@ def _read_object(data: bytes, what: str) -> JsonObject:
 
 def _unique_members(pairs: list[tuple[str, JsonValue]]) -> JsonObject:
     members = dict(pairs)
-    if len(members) < len(pairs):  # which of the two was signed, and which one will be read, is anybody's guess
+    if len(members) < len(pairs):  # it is unknown which of the two was signed and which one will be read
         raise ValueError("a member occurs twice")
     return members
 
@@ -333,8 +334,8 @@ def _message(*, required: str = "", optional: str = "", plain: str = "") -> dict
     return fields
 
 
-# The card in 1.0's a2a.proto. `required` stands for field_behavior REQUIRED, `optional` for the keyword; a message has
-# presence in any case. A type without a row of its own (Struct) is data: its content is nobody's to change.
+# The card in 1.0's a2a.proto. `required` is field_behavior REQUIRED, `optional` the keyword; a message has
+# presence in any case. A type without a row of its own (Struct) is data: its content is never changed.
 _SCHEMA = {
     "AgentCard": _message(
         required="name description supportedInterfaces:AgentInterface* version capabilities:AgentCapabilities "

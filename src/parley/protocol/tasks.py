@@ -1,6 +1,6 @@
 """Tasks: a piece of work, its status and what it produced.
 
-Which state may follow which is not said here but in `lifecycle`. Spec: 1.0 sections 4.1.1 to 4.1.3 and 4.1.7.
+`lifecycle` has the rules for which state may follow which. Spec: 1.0 sections 4.1.1 to 4.1.3 and 4.1.7.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from parley.protocol.messages import Message, Part
 
 
 class TaskState(StrEnum):
-    """Where a task stands. `UNKNOWN` is what a peer says when it cannot tell; no task of ours is ever in it."""
+    """The state of a task. `UNKNOWN` only comes from peers that do not know it; no task of ours is ever in it."""
 
     SUBMITTED = "submitted"
     WORKING = "working"
@@ -39,7 +39,7 @@ class TaskStatus(Struct, frozen=True, gc=False, omit_defaults=True):
 class Artifact(Struct, frozen=True, gc=False, omit_defaults=True):
     """Something a task produced.
 
-    `index` is the slot number by which 0.1 names an artifact; `None` stands for its position in the task.
+    `index` is the slot number by which 0.1 names an artifact; `None` means its position in the task.
     """
 
     artifact_id: str

@@ -1,4 +1,4 @@
-"""The protocol versions Parley knows, as a closed set: two versions are equal or different, never ordered by text."""
+"""The protocol versions that Parley supports: a closed set, compared for equality and never ordered by text."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ _PATCHED = re.compile(r"([0-9]+\.[0-9]+)\.[0-9]+")
 
 
 def without_patch(text: str) -> str:
-    """A version as Major.Minor: `"1.0.1"` → `"1.0"`. A text that is no such version stays as it is."""
+    """A version as Major.Minor: `"1.0.1"` → `"1.0"`. Any other text stays as it is."""
     match = _PATCHED.fullmatch(text)
     return match[1] if match else text

@@ -1,9 +1,9 @@
 """JSON-RPC 2.0 envelopes: requests, results and errors, for the server and the client.
 
 It does not know which methods exist nor what params, results and error objects mean: they are JSON text to it. The id
-is JSON text too, so that a peer gets back the very spelling it sent (`1.50`, `1e3`, `"\\u00e9"`).
-Whatever the bytes, `decode_request` raises `RejectedRequest` alone and `decode_response` `PeerProtocolError` alone.
-`id` and `jsonrpc` may be absent, as 0.1 allows; a request tells whether it stated its version.
+is JSON text too, so that a peer gets back exactly what it sent (`1.50`, `1e3`, `"\\u00e9"`).
+For any bytes, `decode_request` raises only `RejectedRequest`, and `decode_response` only `PeerProtocolError`.
+`id` and `jsonrpc` may be absent, as 0.1 allows; `states_version` tells whether `jsonrpc` was there.
 Spec: JSON-RPC 2.0 section 4 and 5, A2A 1.0 section 9, 0.1 schema.
 """
 
@@ -23,7 +23,7 @@ from parley.protocol.errors import (
     ParseError,
     PeerProtocolError,
 )
-from parley.protocol.json_names import NAME_TWICE, find_repeated_name
+from parley.protocol.json_names import DUPLICATE_NAME, find_repeated_name
 
 NULL = b"null"
 """The id of a request without one, and of the answer to a request whose id cannot be read."""
@@ -48,7 +48,7 @@ class Response(Struct, frozen=True):
 
 
 class RejectedRequest(ParleyError):
-    """The bytes are no request; `error` says why, `request_id` is the id to answer with."""
+    """The bytes are not a valid request: `error` is the reason, `request_id` the id to answer with."""
 
     def __init__(self, error: A2AError, *, request_id: bytes = NULL) -> None:
         super().__init__(str(error))
@@ -56,8 +56,8 @@ class RejectedRequest(ParleyError):
         self.request_id = request_id
 
 
-# Every member is Raw, hence decoding fails only where the bytes are no JSON object. What is wrong inside is found
-# afterwards, when the id is known.
+# Every member is Raw, so decoding fails only if the bytes are not a JSON object. Members are checked afterwards, when
+# the id is known.
 class _Envelope(Struct):
     jsonrpc: Raw = Raw()
     id: Raw = Raw(NULL)
@@ -126,11 +126,11 @@ def decode_request(body: bytes) -> Request:
 def decode_response(body: bytes) -> Response:
     """The answer in a response body or in the data of a stream's frame.
 
-    A null `result` is a result (a deletion has nothing to say), and so is none at all: a2a-sdk 0.2 and 0.3 answer a
-    deletion so. Null beside the other member counts as absent.
+    A null `result` is a result, as of a deletion, and so is an absent one: a2a-sdk 0.2 and 0.3 answer deletions so.
+    Null beside the other member counts as absent.
 
     Raises:
-        PeerProtocolError: the bytes are no answer.
+        PeerProtocolError: the bytes are not a valid response.
     """
     try:
         envelope = _decode_envelope(_response_decoder, body)
@@ -152,7 +152,7 @@ def _decode_envelope(decoder: msgspec.json.Decoder[_T], body: bytes) -> _T:
     try:
         return _decode_json(decoder, body)
     except msgspec.ValidationError:
-        # No object. msgspec stops at the first byte that says so; what follows may be no JSON at all.
+        # Not an object. msgspec stops at the first byte that shows it; what follows may not even be JSON.
         value = bytes(_decode_json(_raw_decoder, body))
     if value.startswith(b"["):
         raise InvalidRequestError("Batches are not part of A2A; send one object at a time", path="$")
@@ -162,10 +162,10 @@ def _decode_envelope(decoder: msgspec.json.Decoder[_T], body: bytes) -> _T:
 def _decode_json(decoder: msgspec.json.Decoder[_T], body: bytes) -> _T:
     try:
         if not body.isascii():
-            body.decode()  # msgspec does not look at the characters of a Raw
+            body.decode()  # msgspec does not check the characters of a Raw
         return decoder.decode(body)
     except msgspec.ValidationError:
-        raise  # it is a DecodeError too, yet says that the JSON is of another shape
+        raise  # a DecodeError too, but it means that the JSON has another shape
     except UnicodeDecodeError as exc:
         raise ParseError(f"The JSON text is not UTF-8 (byte {exc.start})") from exc
     except msgspec.DecodeError as exc:
@@ -175,8 +175,8 @@ def _decode_json(decoder: msgspec.json.Decoder[_T], body: bytes) -> _T:
 
 
 def _read_id(envelope: _Envelope) -> bytes:
-    # JSON-RPC: "An identifier ... MUST contain a String, Number, or NULL value". The first byte of a JSON value tells
-    # its type.
+    # JSON-RPC: "An identifier ... MUST contain a String, Number, or NULL value". The first byte of a JSON value
+    # shows its type.
     request_id = bytes(envelope.id)
     if request_id[0] in b'"-0123456789' or request_id == NULL:
         return request_id
@@ -191,10 +191,10 @@ def _check_names(body: bytes) -> None:
     if path is None:
         return
     if path.startswith("$.params."):  # paths begin at the params, as those of the dialects do
-        raise InvalidParamsError(NAME_TWICE, path=f"${path.removeprefix('$.params')}")
+        raise InvalidParamsError(DUPLICATE_NAME, path=f"${path.removeprefix('$.params')}")
     if path == "$.id":
-        raise RejectedRequest(InvalidRequestError(NAME_TWICE, path=path))
-    raise InvalidRequestError(NAME_TWICE, path=path)
+        raise RejectedRequest(InvalidRequestError(DUPLICATE_NAME, path=path))
+    raise InvalidRequestError(DUPLICATE_NAME, path=path)
 
 
 def _check_version(envelope: _Envelope) -> None:
@@ -205,7 +205,7 @@ def _check_version(envelope: _Envelope) -> None:
 def _read_method(envelope: _RequestEnvelope) -> str:
     method = _read_text(envelope.method)
     if method is None:
-        raise InvalidRequestError("The method must be given, as a string", path="$.method")
+        raise InvalidRequestError("The method must be a string", path="$.method")
     return method
 
 

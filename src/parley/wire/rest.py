@@ -1,7 +1,7 @@
-"""REST routes and query strings: which operation a verb and a path mean, and which they are for an operation.
+"""REST routes and query strings: from a verb and a path to an operation, and back.
 
-It knows no bodies. Paths and query strings are raw, percent-encoded as they stand in the request line, and begin below
-the interface's URL: only so can an id hold a slash, and `a:cancel` (`/tasks/a%3Acancel`) differ from cancelling `a`.
+It does not read bodies. Paths and query strings are raw, percent-encoded as in the request line, and relative to the
+interface's URL, so that an id can hold a slash, and `a:cancel` (`/tasks/a%3Acancel`) differs from cancelling `a`.
 `match(version, *build_path(...))` gives back what was built, except under a tenant in `RESERVED_TENANTS`.
 Spec: 1.0 section 11, 0.3 section 3.5.3 and the HTTP annotations of both protobufs.
 """
@@ -22,15 +22,15 @@ from parley.protocol.versions import Version
 QueryValue: TypeAlias = str | int | bool
 
 MAX_QUERY_FIELDS = 100
-"""The longest route reads seven parameters; the rest is room for gateways that add their own."""
+"""The longest route reads seven parameters; the rest is for gateways that add their own."""
 
 RESERVED_TENANTS = frozenset(
     route.path.split("/")[1] for op in OPERATIONS for route in op.routes.values() if route.path.count("/") > 1
 )
-"""Tenants that cannot be told from routes without a tenant: `tasks`, and 0.3's `v1`.
+"""Tenant names that look like routes without a tenant: `tasks`, and 0.3's `v1`.
 
-`/tasks/tasks` is the task called `tasks`, not the list of the tenant `tasks`: the route without a tenant wins. A host
-should give no tenant these names.
+`/tasks/tasks` is the task called `tasks`, not the list of the tenant `tasks`: the route without a tenant wins. Do not
+give a tenant these names.
 """
 
 
@@ -49,15 +49,15 @@ class RouteMatch(Struct, frozen=True):
 
 
 class MethodNotAllowedError(MethodNotFoundError):
-    """This path does not answer that HTTP method.
+    """This path does not support the HTTP method.
 
-    `allowed` are the methods that it answers, for the `Allow` header.
+    `allowed` are the methods that it supports, for the `Allow` header.
     """
 
     row = ErrorRow(-32601, 405, "UNIMPLEMENTED", "METHOD_NOT_FOUND", 405, "UNIMPLEMENTED")
 
     def __init__(self, allowed: Sequence[str]) -> None:
-        super().__init__(f"This path answers {' and '.join(allowed)} only")
+        super().__init__(f"This path supports only {' and '.join(allowed)}")
         self.allowed = allowed
 
 
@@ -118,7 +118,7 @@ def match(version: Version, verb: str, path: str) -> RouteMatch:
         allowed.extend(candidate.operations)
     if allowed:
         raise MethodNotAllowedError(sorted(set(allowed)))
-    raise MethodNotFoundError("There is no such path")
+    raise MethodNotFoundError("Path not found")
 
 
 def match_any(verb: str, path: str) -> RouteMatch:
@@ -146,7 +146,7 @@ def build_path(
     try:
         path = route.path.format_map({name: _encode_segment(name, value) for name, value in parameters.items()})
     except KeyError as exc:
-        raise LocalProtocolError(f"The path of {operation.name} needs the {exc.args[0]}") from exc
+        raise LocalProtocolError(f"The path of {operation.name} needs a value for {exc.args[0]}") from exc
     prefix = "" if tenant is None else f"/{_encode_segment('tenant', tenant)}"
     return route.verbs[0], prefix + path
 
@@ -192,7 +192,7 @@ def read_query(route: Route, fields: Mapping[str, Sequence[str]]) -> dict[str, Q
     Names in snake_case are read too: SDKs of 0.3 send the protobuf's own.
 
     Raises:
-        InvalidParamsError: a value has the wrong type, or a name occurs twice; `path` says which.
+        InvalidParamsError: a value has the wrong type, or a name occurs twice; `path` names it.
     """
     given = {_CAMEL_CASE.get(name, name): values for name, values in fields.items()}
     if len(given) < len(fields):

@@ -1,8 +1,8 @@
 """Server-sent events: an encoder of frames and an incremental decoder of streams.
 
-It knows nothing of what a frame's data says, and opens no connection. Data stays bytes: whoever reads the JSON in it
-reports what is wrong there. However a stream is cut into chunks, the decoder gives the same frames, in time linear in
-its length and in bounded memory. Spec: WHATWG HTML section 9.2, "Server-sent events".
+It does not read a frame's data, which stays bytes, and opens no connection. However a stream is cut into chunks, the
+decoder gives the same frames, in time linear in its length and in bounded memory. Spec: WHATWG HTML section 9.2,
+"Server-sent events".
 """
 
 from __future__ import annotations
@@ -185,10 +185,12 @@ class Decoder:
                 self._event = value.decode(errors="replace")
             case b"id" if b"\0" not in value:
                 self._id = value.decode(errors="replace")
-            case b"retry" if value.isdigit() and len(value) < 10:  # more is no waiting time, and int() has a limit
+            case b"retry" if (
+                value.isdigit() and len(value) < 10
+            ):  # longer ones are not waiting times, and int() has a limit
                 self.retry_ms = int(value)
             case _:
-                pass  # a comment, whose name is empty, or a field that nobody defined
+                pass  # a comment, whose name is empty, or an undefined field
 
     def _end_frame(self, frames: list[Frame]) -> None:
         self.last_event_id = self._id
