@@ -124,10 +124,10 @@ async def test_without_grpc_its_places_are_undecided_and_the_others_are_visited(
     async with everywhere(App(echo_agent())) as url:
         report = await check(url, CheckOptions(timeout=10), only=["G1.53"], versions=[Version.V1_0])
     found = {finding.endpoint.split()[1]: (finding.verdict, finding.detail) for finding in report.findings[2:]}
-    assert found["GRPC"] == (Verdict.UNDECIDED, "gRPC is not installed here: pip install 'parley-a2a[grpc]'")
+    assert found["GRPC"] == (Verdict.UNDECIDED, "gRPC is not installed: pip install 'parley-a2a[grpc]'")
     assert {found["JSONRPC"][0], found["HTTP+JSON"][0]} == {Verdict.PASSED}
     assert [endpoint.split()[1] for endpoint in report.blocked] == ["GRPC"]
-    assert report.hints == {"gRPC is not installed here: pip install 'parley-a2a[grpc]'": 1}
+    assert report.hints == {"gRPC is not installed: pip install 'parley-a2a[grpc]'": 1}
 
 
 async def test_an_agent_that_answers_with_messages_breaks_no_rule() -> None:

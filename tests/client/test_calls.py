@@ -11,7 +11,7 @@ import pytest
 from anyio import fail_after
 from msgspec import structs
 
-from parley.client.calls import COME_BACK_SECONDS, LONGEST_RETRY_AFTER, REMEMBERED_SECONDS, Attempt, Calls
+from parley.client.calls import LONGEST_RETRY_AFTER, REMEMBERED_SECONDS, RETURN_SECONDS, Attempt, Calls
 from parley.client.errors import ForbiddenTargetError, TimedOutError, UnreachableError
 from parley.client.options import Retries, Timeouts
 from parley.client.transports.http import with_retry_after
@@ -331,7 +331,7 @@ async def test_an_interface_that_was_left_is_tried_again_after_a_while() -> None
     now = 1_000.0
     called.calls.clock = lambda: now
     await called.calls.call(ops.GET_TASK, GET)
-    now += COME_BACK_SECONDS
+    now += RETURN_SECONDS
     await called.calls.call(ops.GET_TASK, GET)
     now += 1
     await called.calls.call(ops.GET_TASK, GET)

@@ -312,7 +312,7 @@ async def test_an_update_that_is_a_message_alone_is_complete() -> None:
     assert Update(status(TaskState.WORKING), seen).state is TaskState.SUBMITTED
     message = Message("m", Role.AGENT, (TextPart("hi"),))
     seen.add(message)
-    update = Update(message, seen, told="hi")
+    update = Update(message, seen, added_text="hi")
     assert (update.text, update.task, update.state) == ("hi", None, TaskState.COMPLETED)
     assert (update.needs_input, update.has_failed, update.question, update.reason) == (False, False, "", "")
 
@@ -356,9 +356,9 @@ async def test_bindings_and_versions_may_be_written_as_text() -> None:
         Client(known.card, bindings=["grpc"], versions=["1.0"], guard=anywhere) as client,
     ):
         assert (client.interface.binding, client.interface.version) == (Binding.GRPC, "1.0")
-    with pytest.raises(LocalProtocolError, match="There is no binding 'soap'; there are JSONRPC, "):
+    with pytest.raises(LocalProtocolError, match="Unknown binding 'soap'; known are JSONRPC, "):
         Client("http://127.0.0.1:1", bindings=["soap"])
-    with pytest.raises(LocalProtocolError, match=r"There is no version '7\.0'; there are 1\.0, "):
+    with pytest.raises(LocalProtocolError, match=r"Unknown version '7\.0'; known are 1\.0, "):
         Client("http://127.0.0.1:1", versions="7.0")
 
 

@@ -137,11 +137,11 @@ async def test_what_is_missing_is_named(channel: HttpChannel) -> None:
     )
     with pytest.raises(CredentialsError, match=r"^The agent demands a client certificate \(scheme “tls”\)$"):
         await applied(Credentials(), card({"tls": ()}), channel)
-    with pytest.raises(CredentialsError, match="“x”, which the card does not explain"):
+    with pytest.raises(CredentialsError, match="“x”, which the card does not declare"):
         await applied(Credentials(), card({"x": ()}), channel)
     with pytest.raises(CredentialsError, match=r"an OAuth 2.0 token \(scheme “oauth”\): log in first"):
         await applied(Credentials({"oauth": OAuthClient("cli")}), card({"oauth": ()}), channel)
-    with pytest.raises(CredentialsError, match="which a person must log in for"):
+    with pytest.raises(CredentialsError, match="for which a person must log in"):
         await applied(Credentials({"oauth": OAuthClient("cli", "s")}), card({"oauth": ()}), channel)
 
 
@@ -194,10 +194,10 @@ async def test_grpc_carries_headers_and_cookies_but_no_query(channel: HttpChanne
 @pytest.mark.parametrize("name", ["Host", "Content-Length", "X Key", "X:Key", "X\r\nY", ""])
 async def test_a_card_cannot_have_a_key_written_where_none_belongs(name: str, channel: HttpChannel) -> None:
     odd = card({"key": ()}, schemes={"key": ApiKeyScheme(ApiKeyLocation.HEADER, name)})
-    with pytest.raises(CredentialsError, match="The card wants the key of “key” where none can be"):
+    with pytest.raises(CredentialsError, match="The card names an invalid header or cookie for the key “key”"):
         await applied(Credentials({"key": "k"}), odd, channel)
     worded = card({"x": ()}, schemes={"x": HttpAuthScheme("Bearer x\r\ny:")})
-    with pytest.raises(CredentialsError, match="is no scheme of HTTP"):
+    with pytest.raises(CredentialsError, match="is not a valid HTTP scheme"):
         await applied(Credentials({"x": "k"}), worded, channel)
 
 
@@ -215,14 +215,16 @@ async def test_a_secret_that_cannot_travel_is_refused_without_being_shown(
 
 @pytest.mark.parametrize("secret", ["ada", ":", ("a:b", "pw"), ("ada", "p\nw"), ("ada", "\ud800")])
 async def test_what_is_no_name_and_password_is_refused(secret: Secret, channel: HttpChannel) -> None:
-    with pytest.raises(CredentialsError, match=r"^What was given for “basic” is no name and password$"):
+    with pytest.raises(CredentialsError, match=r"^The secret for “basic” is not a user name and a password$"):
         await applied(Credentials({"basic": secret}), card({"basic": ()}), channel)
 
 
 async def test_a_secret_of_the_wrong_kind_is_refused(channel: HttpChannel) -> None:
-    with pytest.raises(CredentialsError, match="What was given for “key” does not fit: the agent demands an API key"):
+    with pytest.raises(
+        CredentialsError, match="The secret for “key” is of the wrong kind: the agent demands an API key"
+    ):
         await applied(Credentials({"key": ("ada", "pw")}), card({"key": ()}), channel)
-    with pytest.raises(CredentialsError, match="What was given for “tls” does not fit"):
+    with pytest.raises(CredentialsError, match="The secret for “tls” is of the wrong kind"):
         await applied(Credentials({"tls": Tls()}), card({"tls": ()}), channel)
 
 
@@ -249,7 +251,9 @@ async def test_no_other_origin_sees_a_secret_unless_the_caller_says_so(elsewhere
         return "k"
 
     demanding = card({"key": ()})
-    with pytest.raises(CredentialsError, match=r"The credentials are for https://agents\.example:443, and the card"):
+    with pytest.raises(
+        CredentialsError, match=r"The credentials are for https://agents\.example:443, but the interface of the card"
+    ):
         await applied(Credentials({"key": "k"}, source=source), demanding, channel, to=elsewhere)
     headers = {"x-other": "k"}
     assert await applied(Credentials({"key": "k"}, headers=headers), card(), channel, to=elsewhere) == ({}, {})
@@ -344,7 +348,8 @@ async def test_a_function_is_told_where_its_secret_goes_and_may_give_a_client(ch
     demanding = card({"oauth": ()}, schemes={"oauth": machines})
     some = Credentials(source=source, origins=["https://a.example", "https://z.example"])
     with pytest.raises(
-        CredentialsError, match=r"The card has the client's secret sent to https://login\.example/token"
+        CredentialsError,
+        match=r"The card's token endpoint, which would get the client's secret, is https://login\.example/token",
     ):
         await applied(some, demanding, channel, to="https://z.example")
     assert [wanted.origin for wanted in asked] == ["https://z.example:443"]
@@ -401,7 +406,7 @@ async def test_headers_go_along_and_stand_in_for_what_is_demanded(channel: HttpC
     assert await applied(some, card({"tls": ()}), channel) == ({"x-own": "h"}, {})
     with pytest.raises(CredentialsError, match="The secret for “X-Own” is empty"):
         Credentials(headers={"X-Own": "a\nb"})
-    with pytest.raises(CredentialsError, match="That is no name of a header"):
+    with pytest.raises(CredentialsError, match="Invalid header name"):
         Credentials(headers={"X-Own: x": "a"})
 
 

@@ -16,7 +16,7 @@ from joserfc.jwk import ECKey
 from parley.client.client import Client
 from parley.client.credentials.credentials import Credentials
 from parley.client.discovery.card_cache import CardCache
-from parley.client.discovery.discovery import Discovery, Found, places
+from parley.client.discovery.discovery import DiscoveredCard, Discovery, card_urls
 from parley.client.discovery.signatures import MAX_KEY_SETS, SignaturePolicy, read_key_set
 from parley.client.errors import DiscoveryError, ForbiddenTargetError, TimedOutError, UnreachableError
 from parley.client.guard import Guard
@@ -95,7 +95,7 @@ async def looking(
     cache: CardCache | None = None,
     retries: Retries | None = None,
     **options: Any,
-) -> AsyncGenerator[Callable[[str], Awaitable[Found]]]:
+) -> AsyncGenerator[Callable[[str], Awaitable[DiscoveredCard]]]:
     """A function that finds the card of a path of a site."""
     async with serving(asgi) as http:
         connections = Connections(**options)
@@ -142,12 +142,12 @@ async def test_a_path_is_looked_at_before_the_root_and_last_itself() -> None:
 def test_where_cards_may_be() -> None:
     known, older = "/.well-known/agent-card.json", "/.well-known/agent.json"
     site = "https://a.example"
-    assert places(site) == places(f"{site}/") == [site + known, site + older]
-    assert places(f"{site}/x{older}") == [f"{site}/x{older}", f"{site}/x{known}"]
-    assert places(f"{site}/card.json?version=2") == [f"{site}/card.json?version=2"]
-    assert places(f"{site}?agent=2") == [site + known, site + older, f"{site}?agent=2"]
-    with pytest.raises(DiscoveryError, match="Cards are found over HTTP"):
-        places("grpc://a.example:50051")
+    assert card_urls(site) == card_urls(f"{site}/") == [site + known, site + older]
+    assert card_urls(f"{site}/x{older}") == [f"{site}/x{older}", f"{site}/x{known}"]
+    assert card_urls(f"{site}/card.json?version=2") == [f"{site}/card.json?version=2"]
+    assert card_urls(f"{site}?agent=2") == [site + known, site + older, f"{site}?agent=2"]
+    with pytest.raises(DiscoveryError, match="Cards are fetched over HTTP"):
+        card_urls("grpc://a.example:50051")
 
 
 def test_what_people_type_becomes_a_url() -> None:
@@ -457,7 +457,7 @@ def pinned(mode: Any = "if signed") -> SignaturePolicy:
     return SignaturePolicy(mode, keys={"k1": KEY.as_pem(private=False)})
 
 
-async def found_under(policy: SignaturePolicy | None, card: Any, **pages: Any) -> Found:
+async def found_under(policy: SignaturePolicy | None, card: Any, **pages: Any) -> DiscoveredCard:
     body = card if isinstance(card, bytes) else json.dumps(card).encode()
     async with looking(Site({"/card.json": body, **pages}), policy, retries=Retries(attempts=1)) as find:
         return await find("/card.json")

@@ -140,10 +140,10 @@ async def points(bad: Bad, *, in_request: bool = False) -> list[int]:
     async with bad.calls() as calls:
         await follow(calls, "watched")
     if in_request:
-        return points_of(bytes(bad.proxy.requests[0]), border=b"\r\n", attempt=40)
+        return points_of(bytes(bad.proxy.requests[0]), border=b"\r\n", step=40)
     if bad.binding is Binding.GRPC:
         return list(range(0, len(bad.proxy.replies[0]), 25))
-    return points_of(bytes(bad.proxy.replies[0]), border=b"\n\n", attempt=30)
+    return points_of(bytes(bad.proxy.replies[0]), border=b"\n\n", step=30)
 
 
 @pytest.mark.parametrize("kind", [Kind.CLOSE, Kind.RESET])
@@ -337,7 +337,7 @@ async def test_with_any_agent_a_cut_stream_is_right_or_an_error_and_never_sent_t
             assert text_of((await follow(calls, "watched")).seen.task()) == agent.text
         passed = bytes(bad.proxy.replies[0])
         known = failed = 0
-        for point in points_of(passed, border=b"\n\n", attempt=250):
+        for point in points_of(passed, border=b"\n\n", step=250):
             bad.proxy.plan(Fault(Kind.RESET, point))
             text = f"cut at {point}"
             async with bad.calls() as calls:

@@ -253,7 +253,7 @@ def test_what_a_tool_has_returned_so_far_is_not_the_question() -> None:
 
 def _spoken(*events: StatusUpdate | ArtifactUpdate | Task | Message, apart: bool = False) -> list[str]:
     spoken, seen = AddedText(keeps_notes_apart=apart), StreamedTask()
-    return [Update(event, seen, told=spoken.text(event)).text for event in events]
+    return [Update(event, seen, added_text=spoken.text(event)).text for event in events]
 
 
 def _said(text: str) -> StatusUpdate:

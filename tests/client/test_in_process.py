@@ -128,7 +128,7 @@ async def test_an_app_that_waits_is_told_that_its_reader_has_gone() -> None:
 
 
 async def test_an_app_that_does_not_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(in_process, "PATIENCE", 0.01)
+    monkeypatch.setattr(in_process, "DISCONNECT_SECONDS", 0.01)
     ended = asyncio.Event()
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -214,6 +214,6 @@ async def test_an_app_in_process_has_no_grpc() -> None:
     async with app.running():
         async with Client(URL, app=app, bindings=[Binding.GRPC, Binding.JSONRPC]) as client:
             assert (client.interface.binding, (await client.send("hello")).text) == (Binding.JSONRPC, "hello")
-        with pytest.raises(ForbiddenTargetError, match="not called over gRPC"):
+        with pytest.raises(ForbiddenTargetError, match="cannot be called over gRPC"):
             async with Client(URL, app=app, bindings=[Binding.GRPC]):
                 pass

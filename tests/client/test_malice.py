@@ -267,6 +267,6 @@ async def test_a_list_of_tasks_without_end_is_an_error(tokens: list[str]) -> Non
     async with raw_server(behave) as agent:
         face = AgentInterface(agent.url, Binding.JSONRPC, Version.V1_0)
         async with Client(card_of(interfaces=[face]), guard=Guard(allow_private=True)) as client:
-            with fail_after(5), pytest.raises(PeerProtocolError, match="no end"):
+            with fail_after(5), pytest.raises(PeerProtocolError, match="never ends"):
                 async for _ in client.list():
                     pass

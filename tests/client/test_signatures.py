@@ -77,7 +77,7 @@ async def test_a_key_set_is_fetched_once_for_many_cards_and_again_after_a_while(
 async def test_a_new_key_is_found_and_one_that_is_none_has_nothing_fetched_again_and_again(owner: Owner) -> None:
     assert await owner.verifies(owner.card("first"))
     owner.add("second")
-    owner.now += signatures.LOOK_AGAIN_SECONDS
+    owner.now += signatures.MISSING_KEY_SECONDS
     assert (await owner.verifies(owner.card("second")), len(owner.fetched)) == (True, 2)
     for number in range(5):
         assert not await owner.verifies(owner.card(f"invented {number}"))
@@ -87,7 +87,7 @@ async def test_a_new_key_is_found_and_one_that_is_none_has_nothing_fetched_again
 async def test_of_several_signatures_one_that_verifies_is_enough(owner: Owner) -> None:
     assert await owner.verifies(owner.card("unknown", "first", "unknown too"))
     assert owner.fetched == [URL]
-    owner.now += signatures.LOOK_AGAIN_SECONDS
+    owner.now += signatures.MISSING_KEY_SECONDS
     owner.is_away = True  # also if looking for another one fails
     assert await owner.verifies(owner.card("first", "unknown"))
 

@@ -152,7 +152,7 @@ def test_a_login_that_was_moved_to_another_place_is_not_used(tmp_path: Path) -> 
 
 def test_what_cannot_be_written_or_read_leaves_nothing_behind(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(CredentialsError, match="The login cannot be kept in"):
+    with pytest.raises(CredentialsError, match="The login cannot be saved in"):
         FileLogins(tmp_path / "file").put(ONE)
     store = FileLogins(tmp_path / "logins")
     store.put(ONE)
@@ -161,6 +161,6 @@ def test_what_cannot_be_written_or_read_leaves_nothing_behind(tmp_path: Path) ->
     file.mkdir()
     with pytest.raises(CredentialsError, match="cannot be read"):
         store.get(ONE.origin, "key")
-    with pytest.raises(CredentialsError, match="The login cannot be kept in"):
+    with pytest.raises(CredentialsError, match="The login cannot be saved in"):
         store.put(ONE)
     assert list((tmp_path / "logins").iterdir()) == [file]

@@ -15,7 +15,7 @@ from parley.client import webhooks
 from parley.client.client import Client
 from parley.client.options import Retries
 from parley.client.reply import Reply
-from parley.client.webhooks import Pushed, WebhookReceiver
+from parley.client.webhooks import PushNotification, WebhookReceiver
 from parley.dialects.registry import DIALECTS
 from parley.protocol.cards import Binding
 from parley.protocol.errors import LocalProtocolError, PeerProtocolError, UnauthenticatedError
@@ -43,19 +43,19 @@ class Inbox:
     """Keeps what it is told, and fails as often as it should."""
 
     def __init__(self, failures: int = 0) -> None:
-        self.got: list[Pushed] = []
+        self.got: list[PushNotification] = []
         self.failures = failures
         self.may_go_on = asyncio.Event()
         self.may_go_on.set()
         self.has_ended = asyncio.Event()
 
-    async def __call__(self, pushed: Pushed) -> None:
+    async def __call__(self, notification: PushNotification) -> None:
         await self.may_go_on.wait()
         if self.failures:
             self.failures -= 1
             raise OSError("the disk is full")
-        self.got.append(pushed)
-        if isinstance(pushed.event, Task | StatusUpdate) and is_terminal(pushed.event.status.state):
+        self.got.append(notification)
+        if isinstance(notification.event, Task | StatusUpdate) and is_terminal(notification.event.status.state):
             self.has_ended.set()
 
 
@@ -103,10 +103,10 @@ async def test_what_our_own_server_pushes_is_told_in_order_and_once(
             reply = await client.send("count 3", push=structs.replace(hook.config, url=f"{door.base_url}/hook"))
         await inbox.has_ended.wait()
     assert reply.task is not None
-    assert {pushed.task_id for pushed in inbox.got} == {reply.task.id}
-    numbers = [pushed.number or 0 for pushed in inbox.got]
+    assert {notification.task_id for notification in inbox.got} == {reply.task.id}
+    numbers = [notification.number or 0 for notification in inbox.got]
     assert numbers == sorted(set(numbers))
-    events: list[Any] = [pushed.event for pushed in inbox.got]
+    events: list[Any] = [notification.event for notification in inbox.got]
     if version is Version.V1_0:
         parts = [event.artifact.parts for event in events if isinstance(event, ArtifactUpdate)]
         assert parts == [(TextPart("0 "),), (TextPart("1 "),), (TextPart("2 "),)]
@@ -126,12 +126,12 @@ async def test_what_sdks_were_recorded_to_push_is_read(path: Any) -> None:
     inbox = Inbox()
     hook = WebhookReceiver(PushConfig(HOOK, token="token-of-the-test"), inbox)
     body = json.dumps(request["body"]).encode()
-    assert await hook.take(headers, body)
-    assert await hook.take(headers, body)  # nothing tells that it is the same
+    assert await hook.receive(headers, body)
+    assert await hook.receive(headers, body)  # nothing tells that it is the same
     assert inbox.got[0] == inbox.got[1]
     assert inbox.got[0].number is None
     with pytest.raises(UnauthenticatedError):
-        await receiver(inbox).take(headers, body)
+        await receiver(inbox).receive(headers, body)
 
 
 @pytest.mark.parametrize("sdk", ["a2a-sdk-0.2.16", "a2a-sdk-0.3.26"])
@@ -157,14 +157,14 @@ async def test_what_came_before_is_taken_and_not_told_again() -> None:
     inbox = Inbox()
     hook = receiver(inbox)
     assert [await posted(hook, numbered(number), WORKING) for number in (3, 3, 4, 2, 4, 5)] == [204] * 6
-    assert [pushed.number for pushed in inbox.got] == [3, 4, 5]
+    assert [notification.number for notification in inbox.got] == [3, 4, 5]
 
 
 async def test_what_could_not_be_handled_is_told_again(caplog: pytest.LogCaptureFixture) -> None:
     inbox = Inbox(failures=1)
     hook = receiver(inbox)
     assert [await posted(hook, numbered(number), WORKING) for number in (3, 3, 4)] == [500, 204, 204]
-    assert [pushed.number for pushed in inbox.got] == [3, 4]
+    assert [notification.number for notification in inbox.got] == [3, 4]
     assert "the disk is full" in caplog.text
 
 
@@ -178,7 +178,7 @@ async def test_an_agent_that_loses_its_patience_has_its_event_handled_once() -> 
         await asyncio.sleep(0)
         inbox.may_go_on.set()
         assert await asyncio.gather(*asking, other) == [204] * 4
-    assert sorted(pushed.task_id or "" for pushed in inbox.got) == [TASK, "é"]
+    assert sorted(notification.task_id or "" for notification in inbox.got) == [TASK, "é"]
 
 
 def _pushed(task_id: str) -> bytes:
@@ -186,18 +186,18 @@ def _pushed(task_id: str) -> bytes:
 
 
 async def test_of_many_tasks_the_last_ones_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(webhooks, "MOST_TASKS", 2)
+    monkeypatch.setattr(webhooks, "MAX_TASKS", 2)
     inbox = Inbox()
     hook = receiver(inbox)
     for task in ("a", "b", "a", "c", "a", "b"):
-        await hook.take(numbered(1, task), _pushed(task))
-    assert [pushed.task_id for pushed in inbox.got] == ["a", "b", "c", "b"]
+        await hook.receive(numbered(1, task), _pushed(task))
+    assert [notification.task_id for notification in inbox.got] == ["a", "b", "c", "b"]
 
 
 async def test_a_message_may_be_about_no_task() -> None:
     inbox = Inbox()
     reply = Message("m", Role.AGENT, (TextPart("hi"),))
-    await receiver(inbox).take(TOKEN, DIALECTS[Version.V1_0].pushes.encode(reply))
+    await receiver(inbox).receive(TOKEN, DIALECTS[Version.V1_0].pushes.encode(reply))
     assert (inbox.got[0].event, inbox.got[0].task_id) == (reply, None)
 
 
@@ -236,7 +236,7 @@ async def test_a_webhook_that_anybody_could_call_is_none() -> None:
         PushConfig(HOOK, token=""),
         PushConfig(HOOK, authentication=PushAuthentication(("Bearer",))),
     ):
-        with pytest.raises(LocalProtocolError, match="anybody"):
+        with pytest.raises(LocalProtocolError, match="any sender"):
             WebhookReceiver(config, Inbox())
 
 
@@ -257,7 +257,7 @@ async def test_requests_that_are_no_notifications_are_refused(caplog: pytest.Log
     assert await posted(hook, TOKEN, b'{"statusUpdate": {"taskId": "t"}}') == 400
     assert await posted(hook, numbered(3, "other"), WORKING) == 400
     assert await posted(hook, numbered("many"), WORKING) == 204
-    assert [pushed.number for pushed in inbox.got] == [None]
+    assert [notification.number for notification in inbox.got] == [None]
     assert "secret" not in caplog.text
 
 
@@ -281,4 +281,4 @@ async def test_what_is_wrong_is_said_for_each_dialect() -> None:
 
 async def test_a_chunk_is_read_as_an_event() -> None:
     event = chunk("one ")
-    assert receiver(Inbox()).read(TOKEN, DIALECTS[Version.V1_0].pushes.encode(event)) == Pushed(event)
+    assert receiver(Inbox()).read(TOKEN, DIALECTS[Version.V1_0].pushes.encode(event)) == PushNotification(event)

@@ -70,12 +70,6 @@ class TestSqliteStoreOfOneProcess(SharedStoreSuite):
         return lambda: store
 
 
-class TestSharedSqliteStore(SharedStoreSuite):
-    @pytest.fixture
-    def make_store(self, tmp_path: Path, now: ManualTime) -> MakeStore:
-        return lambda: SqliteStore(tmp_path / "tasks.db", shared=True, now=now)
-
-
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "tasks.db"
@@ -108,8 +102,8 @@ def locked(path: Path) -> Generator[None]:
 
 
 @contextmanager
-def process(script: str, path: Path) -> Generator[subprocess.Popen[str]]:
-    with subprocess.Popen([sys.executable, HERE / script, path], stdout=subprocess.PIPE, text=True) as child:
+def process(script: str, *arguments: Path | str) -> Generator[subprocess.Popen[str]]:
+    with subprocess.Popen([sys.executable, HERE / script, *arguments], stdout=subprocess.PIPE, text=True) as child:
         try:
             yield child
         finally:

@@ -1,6 +1,6 @@
 """A process that writes to a log until somebody kills it. Says `open`, then the number of each event it was promised.
 
-python writing_process.py FILE
+python writing_process.py FILE [shared]
 """
 
 import asyncio
@@ -15,8 +15,8 @@ AHEAD = 40
 """Writes that wait at a time, so that the end comes in the midst of transactions of many."""
 
 
-async def main(path: str) -> None:
-    store = SqliteStore(path)
+async def main(path: str, *options: str) -> None:
+    store = SqliteStore(path, shared="shared" in options, busy_timeout=30)
     await store.open()
     print("open", flush=True)
     head = await store.tasks.head(KEY)
@@ -33,4 +33,4 @@ async def main(path: str) -> None:
             print(written, flush=True)
 
 
-asyncio.run(main(sys.argv[1]))
+asyncio.run(main(*sys.argv[1:]))

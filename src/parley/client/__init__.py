@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from parley.client.options import Bounds, Retries, Timeouts
     from parley.client.reply import Reply, Update
     from parley.client.transports.connections import Tls
-    from parley.client.webhooks import Pushed, WebhookReceiver
+    from parley.client.webhooks import PushNotification, WebhookReceiver
     from parley.protocol.cards import AgentCard, Binding
     from parley.protocol.push import PushAuthentication, PushConfig
     from parley.protocol.tasks import Task, TaskState
@@ -55,7 +55,7 @@ __all__ = [
     "OAuthClient",
     "PushAuthentication",
     "PushConfig",
-    "Pushed",
+    "PushNotification",
     "Reply",
     "Retries",
     "Secret",
@@ -98,7 +98,7 @@ _EXPORTS = {
     "parley.client.reply": ("Reply", "Update"),
     "parley.client.discovery.signatures": ("SignaturePolicy",),
     "parley.client.credentials.token_store": ("FileLogins", "Login", "LoginStore", "Tokens"),
-    "parley.client.webhooks": ("Pushed", "WebhookReceiver"),
+    "parley.client.webhooks": ("PushNotification", "WebhookReceiver"),
     "parley.protocol.cards": ("AgentCard", "Binding"),
     "parley.protocol.push": ("PushAuthentication", "PushConfig"),
     "parley.protocol.tasks": ("Task", "TaskState"),

@@ -1,9 +1,9 @@
-"""Makes the calls of one agent: over the best interface that works, with credentials, and again where that is safe.
+"""Makes the calls to one agent: over the best interface that works, with credentials, repeated where that is safe.
 
-What is safe: whatever never left this side; whatever the agent refused for now (429, or 503 with Retry-After); reading,
-listing, subscribing, deleting; and a send to an agent that says it takes the same message once, while it remembers the
-message. All else is tried once, because nobody can tell whether it arrived. Credentials that were made for one
-interface never go to another. Spec: 1.0 sections 3.3.1 and 8.3.
+Safe to repeat are: requests that were not sent; temporary refusals (429, or 503 with Retry-After); reading, listing,
+subscribing, deleting; and a send to an agent that handles the same message once, while it remembers the message. All
+other calls are made once, because they may have arrived. Credentials for one interface never go to another. Spec: 1.0
+sections 3.3.1 and 8.3.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ from parley.protocol.versions import Version
 R = TypeVar("R")
 
 LONGEST_RETRY_AFTER = 60.0
-"""Seconds. An agent that asks for more patience is not waited for; the caller gets its error."""
+"""Seconds. If the agent asks for a longer pause, the caller gets its error instead."""
 
 REMEMBERED_SECONDS = 600.0
-"""How long an agent that takes a message once remembers it, unless its card says so: Parley's own default."""
+"""How long an agent with idempotent sends remembers a message, unless its card says so: Parley's default."""
 
 ALWAYS_SAFE = frozenset(
     {
@@ -63,19 +63,19 @@ ALWAYS_SAFE = frozenset(
 )
 
 
-COME_BACK_SECONDS = 300.0
-"""After which an interface that was left is tried again. One that swallows connections costs a call some seconds."""
+RETURN_SECONDS = 300.0
+"""After which the first interface is tried again. If it still does not answer, that costs a call some seconds."""
 
 
 class Authenticator(Protocol):
-    """What proves who the caller is. Credentials go to the interface's own origin and nowhere else."""
+    """Adds credentials to requests. They go only to the interface's own origin."""
 
     async def apply(self, options: CallOptions, interface: AgentInterface) -> CallOptions:
         """The same request with credentials."""
         ...
 
     async def renew(self, error: UnauthenticatedError | PermissionDeniedError) -> bool:
-        """Try to get better credentials after a refusal; whether there are any."""
+        """Get other credentials after a refusal; whether there are any."""
         ...
 
 
@@ -91,12 +91,12 @@ class Attempt:
 
 
 Interceptor = Callable[[Attempt], Awaitable[Attempt]]
-"""Called before each attempt with what is about to be sent; what it returns is sent instead."""
+"""Called before each attempt; what it returns is sent instead."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """What a caller wants, however many attempts it takes. `new_task` is the name of a task that 0.1 would begin."""
+class _Call:
+    """One call, over any number of attempts. `new_task` is the id of the task that a send in 0.1 begins."""
 
     operation: Operation
     request: Request
@@ -106,7 +106,7 @@ class _Asked:
 
 @dataclass(slots=True)
 class Calls:
-    """The calls of one agent. `interfaces` are tried in order; the first that can be reached stays for a while."""
+    """The calls to one agent. `interfaces` are tried in order; the first that works is used for a while."""
 
     card: AgentCard
     interfaces: Sequence[tuple[AgentInterface, Version]]
@@ -122,36 +122,36 @@ class Calls:
     is_closed: bool = False
     _transports: dict[int, Transport] = field(default_factory=dict[int, Transport])
     _current: int = 0
-    _left_at: float = 0.0
+    _switched_at: float = 0.0
 
-    # --- what is asked ------------------------------------------------------------------------------------------------
+    # --- calls --------------------------------------------------------------------------------------------------------
 
     @property
     def transport(self) -> Transport:
-        """The way to the interface that is in use. Raises LocalProtocolError once all is closed."""
+        """The transport in use. Raises LocalProtocolError after `close`."""
         return self._transport(self._current)
 
-    def _transport(self, place: int) -> Transport:
+    def _transport(self, index: int) -> Transport:
         if self.is_closed:
             raise LocalProtocolError("The client is closed: use it within its `async with`")
-        transport = self._transports.get(place)
+        transport = self._transports.get(index)
         if transport is None:
-            transport = self._transports[place] = self.connect(*self.interfaces[place])
+            transport = self._transports[index] = self.connect(*self.interfaces[index])
         return transport
 
     async def call(self, operation: Operation, request: Request) -> Result:
-        """Ask, and ask again where that is safe. Raises what the last attempt raised."""
-        asked = _Asked(operation, request, self._new_task(request))
-        return await self._persist(operation, lambda place: self._call_once(asked, place))
+        """Make a call, and repeat it where that is safe. Raises what the last attempt raised."""
+        call = _Call(operation, request, self._new_task(request))
+        return await self._with_retries(operation, lambda index: self._call_once(call, index))
 
     async def stream(
         self, operation: Operation, request: Request, *, after: str | None = None
     ) -> AsyncGenerator[ReceivedEvent]:
-        """Ask for a stream, again where that is safe until it begins; what breaks later is raised."""
-        asked = _Asked(operation, request, self._new_task(request), after)
+        """Start a stream, and repeat that where it is safe until the first event. Later errors are raised."""
+        call = _Call(operation, request, self._new_task(request), after)
 
-        async def begin(place: int) -> tuple[AsyncGenerator[ReceivedEvent], ReceivedEvent | None]:
-            transport, attempt = await self._prepare(asked, place)
+        async def begin(index: int) -> tuple[AsyncGenerator[ReceivedEvent], ReceivedEvent | None]:
+            transport, attempt = await self._prepare(call, index)
             events = transport.stream(attempt.operation, attempt.request, attempt.options)
             try:
                 first = await anext(events, None)
@@ -162,7 +162,7 @@ class Calls:
                 await events.aclose()
                 raise
 
-        events, first = await self._persist(operation, begin)
+        events, first = await self._with_retries(operation, begin)
         async with aclosing(events):
             if first is None:
                 return
@@ -178,161 +178,161 @@ class Calls:
         return next((extension for extension in self.card.capabilities.extensions if extension.uri == uri), None)
 
     async def close(self) -> None:
-        """Close all connections; nothing can be called any more."""
+        """Close all connections, for good."""
         self.is_closed = True
         for transport in self._transports.values():
             await transport.close()
 
     # --- one attempt --------------------------------------------------------------------------------------------------
 
-    async def _call_once(self, asked: _Asked, place: int) -> Result:
-        transport, attempt = await self._prepare(asked, place)
+    async def _call_once(self, call: _Call, index: int) -> Result:
+        transport, attempt = await self._prepare(call, index)
         result = await transport.call(attempt.operation, attempt.request, attempt.options)
         task_id = getattr(attempt.request, "task_id", None)
         if task_id is not None and isinstance(result, Task) and result.id != task_id:
             raise PeerProtocolError(f"The agent answers with another task: {result.id[:50]}")
         return result
 
-    async def _prepare(self, asked: _Asked, place: int) -> tuple[Transport, Attempt]:
-        """What is sent, and over what."""
-        transport, operation = self._transport(place), asked.operation
+    async def _prepare(self, call: _Call, index: int) -> tuple[Transport, Attempt]:
+        """The transport and the request of an attempt."""
+        transport, operation = self._transport(index), call.operation
         headers = self._headers(transport, operation)
-        options = CallOptions(headers, {}, self._patience(operation), self.timeouts.quiet, asked.after)
+        options = CallOptions(headers, {}, self._timeout(operation), self.timeouts.quiet, call.after)
         if self.authenticator is not None:
             options = await self.authenticator.apply(options, transport.interface)
-        request = _naming_task(self._addressed(asked.request, transport), asked.new_task, transport.version)
+        request = _with_task_id(self._with_tenant(call.request, transport), call.new_task, transport.version)
         attempt = Attempt(operation, request, options, transport.interface, transport.version)
         for intercept in self.interceptors:
             attempt = await intercept(attempt)
         return transport, attempt
 
-    def _patience(self, operation: Operation) -> float:
-        """How many seconds a reply may take: longer where somebody works for it."""
+    def _timeout(self, operation: Operation) -> float:
+        """Seconds that a reply may take: fewer for reads, which start no work."""
         is_read = operation in ALWAYS_SAFE and not operation.streams
         return min(self.timeouts.read, self.timeouts.reply) if is_read else self.timeouts.reply
 
     def _new_task(self, request: Request) -> str | None:
-        """A name for the task that a send may begin, the same for all its attempts, if one may go to 0.1."""
+        """An id for the task that a send may begin, the same for all attempts, if one of them may speak 0.1."""
         is_send = isinstance(request, SendMessageRequest)
         return str(uuid4()) if is_send and any(version is Version.V0_1 for _, version in self.interfaces) else None
 
-    def _addressed(self, request: Any, transport: Transport) -> Any:
-        """The request with the tenant of the interface, unless the caller has chosen one of its own."""
-        if request.tenant is not None and all(request.tenant != face.tenant for face, _ in self.interfaces):
+    def _with_tenant(self, request: Any, transport: Transport) -> Any:
+        """The request with the tenant of the interface, unless the caller chose a tenant itself."""
+        if request.tenant is not None and all(request.tenant != interface.tenant for interface, _ in self.interfaces):
             return request
         return structs.replace(request, tenant=transport.interface.tenant)
 
     def _headers(self, transport: Transport, operation: Operation) -> dict[str, str]:
         headers: dict[str, str] = {}
-        propagate.inject(headers)  # the trace that the caller is in, if it is in one
+        propagate.inject(headers)  # the caller's trace, if there is one
         is_1_0 = transport.version is Version.V1_0
         if transport.version is not Version.V0_3:
-            # Who says nothing speaks 0.3. Before that nobody knew the header, but some methods of today's servers exist
-            # in several dialects.
+            # Without the header, servers assume 0.3. Older servers ignore it, but newer ones have methods that exist in
+            # several versions.
             headers["a2a-version"] = transport.version.value
         extensions = list(self.extensions)
         if operation.streams and transport.interface.binding == Binding.GRPC and self.declares(CURSOR):
-            extensions.append(CURSOR)  # over HTTP the number is in the frame, unasked
+            extensions.append(CURSOR)  # over HTTP the number is always in the frame
         if extensions:
             headers["a2a-extensions" if is_1_0 else "x-a2a-extensions"] = ", ".join(dict.fromkeys(extensions))
         return headers
 
-    # --- and again ----------------------------------------------------------------------------------------------------
+    # --- retries ------------------------------------------------------------------------------------------------------
 
-    async def _persist(self, operation: Operation, attempt: Callable[[int], Awaitable[R]]) -> R:
-        """What an attempt gives, over whichever interface it takes."""
+    async def _with_retries(self, operation: Operation, attempt: Callable[[int], Awaitable[R]]) -> R:
+        """The result of the first successful attempt, over any interface."""
         pause = self.retries.first_pause
         has_renewed = False
-        attempts = unreached = 0
+        attempts = unusable_count = 0
         begun = self.clock()
-        bound: int | None = None  # where a send may have arrived: only there is it known for the same
-        aside = 0  # how far from the interface in use, which broke twice on this call and may be well for others
-        first: Exception | None = None  # why the interface in use is of no use; what is wrong with the others says less
-        self._come_back(begun)
+        sent_to: int | None = None  # the interface where a send may have arrived: only that one knows it as a repeat
+        offset = 0  # offset to the interface in use, if that broke twice for this call; other calls keep it
+        first: Exception | None = None  # why the interface in use failed: more useful than the errors of the others
+        self._return_to_first(begun)
         while True:
-            place = (self._current + aside) % len(self.interfaces) if bound is None else bound
+            index = (self._current + offset) % len(self.interfaces) if sent_to is None else sent_to
             try:
-                return await attempt(place)
+                return await attempt(index)
             except (UnauthenticatedError, PermissionDeniedError) as error:
                 if has_renewed or self.authenticator is None or not await self.authenticator.renew(error):
                     raise
                 has_renewed = True
                 continue
             except (ClientError, A2AError) as error:
-                is_of_no_use = bound is None and _is_of_no_use(error)
-                if is_of_no_use:
+                is_unusable = sent_to is None and _is_unusable(error)
+                if is_unusable:
                     first = first or error
-                    if aside:
-                        aside += 1
+                    if offset:
+                        offset += 1
                     else:
-                        self._leave(place)
-                    unreached += 1
-                    if unreached < len(self.interfaces):
+                        self._switch_from(index)
+                    unusable_count += 1
+                    if unusable_count < len(self.interfaces):
                         continue
                 attempts += 1
-                unreached = 0
-                asked = retry_after_of(error)
-                has_no_more = attempts >= self.retries.attempts or asked > LONGEST_RETRY_AFTER
-                seconds = self.clock() - begun + asked
-                is_forgotten = bound is not None and not self._takes_message_once(operation, seconds)
-                if has_no_more or is_forgotten or not self._may_repeat(operation, error, seconds):
-                    reason = (first or error) if is_of_no_use else error
+                unusable_count = 0
+                retry_after = retry_after_of(error)
+                has_no_more = attempts >= self.retries.attempts or retry_after > LONGEST_RETRY_AFTER
+                seconds = self.clock() - begun + retry_after
+                is_too_late = sent_to is not None and not self._is_idempotent(operation, seconds)
+                if has_no_more or is_too_late or not self._may_repeat(operation, error, seconds):
+                    reason = (first or error) if is_unusable else error
                     raise reason from reason.__cause__
                 first = None
                 if _may_have_arrived(error):
                     if operation not in ALWAYS_SAFE:
-                        bound = place
+                        sent_to = index
                     elif attempts > 1:
-                        aside += 1
-            await self.sleep(max(asked, pause * random.uniform(0.5, 1.0)))
+                        offset += 1
+            await self.sleep(max(retry_after, pause * random.uniform(0.5, 1.0)))
             pause = min(pause * 2, self.retries.longest_pause)
 
-    def _leave(self, place: int) -> None:
-        """Take the next interface for now, unless another call has left this one already."""
-        if self._current == place:
-            self._current = (place + 1) % len(self.interfaces)
-            self._left_at = self.clock()
+    def _switch_from(self, index: int) -> None:
+        """Use the next interface for now, unless another call has already switched."""
+        if self._current == index:
+            self._current = (index + 1) % len(self.interfaces)
+            self._switched_at = self.clock()
 
-    def _come_back(self, now: float) -> None:
-        """Try the best interface again, if it was left a while ago: the others may offer less."""
-        if self._current != 0 and now - self._left_at > COME_BACK_SECONDS:
+    def _return_to_first(self, now: float) -> None:
+        """Use the first interface again after a while: the others may offer less."""
+        if self._current != 0 and now - self._switched_at > RETURN_SECONDS:
             self._current = 0
 
     def _may_repeat(self, operation: Operation, error: Exception, seconds: float) -> bool:
-        """Whether another attempt is safe so many seconds after the first."""
+        """Whether another attempt is safe, `seconds` after the first."""
         if isinstance(error, RateLimitedError):
-            return True  # it was refused, so nothing has happened
-        is_safe = operation in ALWAYS_SAFE or self._takes_message_once(operation, seconds)
-        # Proxies say 503 also of a request that has arrived and whose answer was lost, but not when to come back.
+            return True  # it was refused, so it had no effect
+        is_safe = operation in ALWAYS_SAFE or self._is_idempotent(operation, seconds)
+        # Gateways also answer 503 when a request arrived and its answer was lost, but then without Retry-After.
         return isinstance(error, UnavailableError | UnreachableError) and (is_safe or not _may_have_arrived(error))
 
-    def _takes_message_once(self, operation: Operation, seconds: float) -> bool:
-        """Whether the agent says that it takes the same message once, and still remembers the one that it may have."""
+    def _is_idempotent(self, operation: Operation, seconds: float) -> bool:
+        """Whether the agent declares idempotent sends, and still remembers the message `seconds` after it."""
         declared = self._declared(IDEMPOTENT_SEND)
         if declared is None or operation not in (ops.SEND_MESSAGE, ops.SEND_STREAMING_MESSAGE):
             return False
         remembered = declared.params.get("seconds", REMEMBERED_SECONDS)
         if not isinstance(remembered, int | float):
             return False
-        # The next attempt takes its time to get there.
+        # The next attempt takes some time to arrive.
         return seconds + self.retries.longest_pause + self.timeouts.connect < remembered
 
 
-def _is_of_no_use(error: Exception) -> bool:
-    """Whether an interface cannot be called, so that nothing has happened there."""
+def _is_unusable(error: Exception) -> bool:
+    """Whether an interface cannot be called, so that the call had no effect."""
     is_unreachable = isinstance(error, UnreachableError) and not error.was_sent
     return is_unreachable or isinstance(error, ForbiddenTargetError | VersionNotSupportedError)
 
 
 def _may_have_arrived(error: Exception) -> bool:
-    """Whether the agent may have got what was sent, although it did not answer."""
+    """Whether the request may have arrived, although there is no answer."""
     if isinstance(error, UnavailableError):
         return retry_after_of(error) == 0
     return isinstance(error, UnreachableError) and error.was_sent
 
 
-def _naming_task(request: Any, new_task: str | None, version: Version) -> Any:
-    """The request as the dialect has it: in 0.1 callers name their tasks; to others such a name is unknown."""
+def _with_task_id(request: Any, new_task: str | None, version: Version) -> Any:
+    """The request for a version: in 0.1 callers choose the ids of tasks; in others such an id would be unknown."""
     if version is not Version.V0_1 or not isinstance(request, SendMessageRequest):
         return request
     message = structs.replace(request.message, task_id=request.message.task_id or new_task)

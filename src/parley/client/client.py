@@ -1,4 +1,4 @@
-"""A client of one agent: finds its card, chooses how to talk to it, and talks.
+"""The client of one agent: finds its card, chooses an interface, and makes calls.
 
     async with Client("https://agents.example/currency") as agent:
         reply = await agent.send("100 USD")
@@ -6,8 +6,9 @@
             reply = await reply.answer("EUR")
         print(reply.text)
 
-The engine's verbs (`send_message`, `get_task`, …) take and give canonical values; the short ones are for programs that
-people write. Whatever is safe to repeat is repeated; a stream that breaks is taken up again.
+The short verbs (`send`, `stream`, …) are for programs that people write; the operations of the protocol
+(`send_message`, `get_task`, …) take and return canonical values. Calls that are safe to repeat are repeated; a stream
+that breaks is resumed.
 """
 
 from __future__ import annotations
@@ -54,12 +55,12 @@ from parley.protocol.push import PushConfig
 from parley.protocol.tasks import Task, TaskState
 from parley.protocol.versions import Version
 
-MOST_EMPTY_PAGES = 20
-"""In a row. An agent that filters after it has paged may have a few; one that means harm has them for ever."""
+MAX_EMPTY_PAGES = 20
+"""In a row. An agent that filters after paging sends a few; a malicious one sends them for ever."""
 
 
 class Client:
-    """Talks to one agent. `target` is its URL, the URL of its card, or its card."""
+    """Calls one agent. `target` is its URL, the URL of its card, or its card."""
 
     def __init__(
         self,
@@ -79,14 +80,14 @@ class Client:
         tls: Tls | None = None,
         app: Any = None,
     ) -> None:
-        """Nothing is called yet. `bindings` and `versions` are what is accepted, the preferred first.
+        """Nothing is called yet. `bindings` and `versions` are those that are accepted, the preferred first.
 
-        `credentials` may also be what `Credentials` is made of, or a bearer token. `app` is an ASGI application to call
-        in process instead of the network, for tests.
+        `credentials` may also be a bearer token, or secrets by kind as `Credentials` takes them. `app` is an ASGI
+        application that is called in process instead of the network, for tests.
 
         Raises:
-            TypeError: an argument is of another kind.
-            LocalProtocolError: there is no such binding or version.
+            TypeError: an argument has the wrong type.
+            LocalProtocolError: a binding or version is unknown.
         """
         _check_kind("target", target, str, AgentCard)
         _check_kind("timeouts", timeouts, Timeouts, NoneType)
@@ -123,26 +124,26 @@ class Client:
 
         Raises:
             DiscoveryError: there is no card.
-            ForbiddenTargetError: the card points where this client must not go.
-            PeerProtocolError: it is no card, or offers nothing that this client speaks.
-            SignatureInvalidError: it is not signed as the caller demands.
-            UnreachableError: nobody is there.
-            LocalProtocolError: it was entered before.
+            ForbiddenTargetError: the card points to URLs that this client must not call.
+            PeerProtocolError: the card is invalid, or has no interface that this client speaks.
+            SignatureInvalidError: the card is not signed as the caller demands.
+            UnreachableError: the agent cannot be reached.
+            LocalProtocolError: the client was entered before.
         """
         if self._was_entered:
-            raise LocalProtocolError("A client is entered once; make another")
+            raise LocalProtocolError("A client can be entered only once; create another")
         self._was_entered = True
         self._stack.push_async_callback(self._connections.close)
         try:
-            self._calls = await self._found()
+            self._calls = await self._discover()
         except BaseException:
             await self._stack.aclose()
             raise
         self._stack.push_async_callback(self._calls.close)
         return self
 
-    async def _found(self) -> Calls:
-        """How to call the agent, as its card says."""
+    async def _discover(self) -> Calls:
+        """The calls to the agent's interfaces, from its card."""
         card = self._target
         if isinstance(card, str):
             self._target = with_scheme(card)
@@ -151,7 +152,7 @@ class Client:
                 signatures=self._signatures,
                 cache=self._cards,
                 retries=self._retries,
-                prove=self._prove if self._credentials is not None else None,
+                authenticate=self._authenticate if self._credentials is not None else None,
                 version=newest_of(self._versions),
             )
             card = await discovery.card(self._target)
@@ -168,11 +169,11 @@ class Client:
             self._connections.bounds,
         )
 
-    async def _prove(self, options: CallOptions) -> CallOptions:
-        """A request for a card that is not for everybody, with what the caller has for the URL that it named."""
+    async def _authenticate(self, options: CallOptions) -> CallOptions:
+        """A request for a card that requires authentication, with the caller's credentials for its URL."""
         assert isinstance(self._target, str)
         unknown = AgentInterface(self._target, Binding.HTTP_JSON, Version.V1_0)
-        # What the agent demands its card would tell. Credentials that need no card are those that cards say nothing of.
+        # Without the card it is unknown what the agent demands: credentials are sent as for a card without security.
         authenticator = self._authenticator(AgentCard("", "", "", (unknown,)))
         return await authenticator.apply(options, unknown) if authenticator is not None else options
 
@@ -188,7 +189,7 @@ class Client:
             return credentials
         given = self._target if isinstance(self._target, str) else None
         outside = connections
-        if connections.is_in_process:  # all of its calls end in the app, where no authorization server is
+        if connections.is_in_process:  # where no authorization server can be reached
             outside = Connections(timeouts=self._timeouts, guard=connections.guard)
             self._stack.push_async_callback(outside.close)
         bound = credentials.bind(
@@ -203,7 +204,7 @@ class Client:
 
     @property
     def calls(self) -> Calls:
-        """How calls are made. Raises LocalProtocolError outside `async with`."""
+        """The calls to the agent. Raises LocalProtocolError outside `async with`."""
         if self._calls is None or self._calls.is_closed:
             raise LocalProtocolError("Use the client as `async with Client(…) as client:`")
         return self._calls
@@ -215,10 +216,10 @@ class Client:
 
     @property
     def interface(self) -> AgentInterface:
-        """The interface that is in use."""
+        """The interface in use."""
         return self.calls.transport.interface
 
-    # --- for programs that people write -------------------------------------------------------------------------------
+    # --- short verbs, for programs that people write ------------------------------------------------------------------
 
     async def send(
         self,
@@ -232,7 +233,7 @@ class Client:
         accepts: Sequence[str] = (),
         push: PushConfig | None = None,
     ) -> Reply:
-        """Say something (text, data, files) and wait for the answer or a question; with `wait=False`, for neither."""
+        """Send text, data or files and wait for an answer or a question; with `wait=False`, return at once."""
         message = self.message(
             *contents, task=task, context=context, skill=skill, metadata=metadata, message_id=message_id
         )
@@ -251,10 +252,7 @@ class Client:
         accepts: Sequence[str] = (),
         push: PushConfig | None = None,
     ) -> AsyncGenerator[Update]:
-        """Say something and get what happens as it happens.
-
-        An agent that does not stream is asked again and again, and what is new is told.
-        """
+        """Send text, data or files and stream what happens. An agent that does not stream is polled."""
         message = self.message(
             *contents, task=task, context=context, skill=skill, metadata=metadata, message_id=message_id
         )
@@ -262,15 +260,15 @@ class Client:
         return self._updates(request)
 
     def subscribe(self, task: Task | str, *, after: str | None = None) -> AsyncGenerator[Update]:
-        """Follow a task that exists already: the task as it stands, and what happens from then on.
+        """Stream a task that exists already: the task as it is, and what happens from then on.
 
-        `after` is the `cursor` of an earlier update: an agent that has cursors then tells what came after it, and
-        nothing else. Where nobody may subscribe, the task is read again and again until nobody works on it.
+        `after` is the `cursor` of an earlier update; an agent with cursors then sends only later events. An agent that
+        refuses subscriptions is polled.
         """
         return self._updates(r.SubscribeToTaskRequest(_id(task)), after)
 
     async def get(self, task: Task | str, *, history: int | None = None) -> Reply:
-        """A task as it stands."""
+        """Read a task."""
         return Reply(self, await self.get_task(r.GetTaskRequest(_id(task), history)))
 
     async def list(
@@ -293,12 +291,12 @@ class Client:
                 yield task
             empty_pages = 0 if page.tasks else empty_pages + 1
             token = page.next_page_token
-            if empty_pages > MOST_EMPTY_PAGES or hash(token) in tokens:
-                raise PeerProtocolError("The agent's list of tasks has no end")
-            tokens.add(hash(token))  # of any length, so not the token itself
+            if empty_pages > MAX_EMPTY_PAGES or hash(token) in tokens:
+                raise PeerProtocolError("The agent's list of tasks never ends")
+            tokens.add(hash(token))  # not the token itself, which may be long
 
     async def cancel(self, task: Task | str) -> Reply:
-        """Stop a task."""
+        """Cancel a task."""
         return Reply(self, await self.cancel_task(r.CancelTaskRequest(_id(task))))
 
     def message(
@@ -310,14 +308,14 @@ class Client:
         metadata: JsonObject | None = None,
         message_id: str | None = None,
     ) -> Message:
-        """A message to the agent, with an id of its own."""
+        """A message to the agent; without `message_id` it gets a new id."""
         if isinstance(task, Task):
             context = context or task.context_id
         described: JsonObject = {**(metadata or {}), **({"skillId": skill} if skill else {})}
         task_id = None if task is None else _id(task)
         return Message(message_id or str(uuid4()), Role.USER, parts_of(contents), context, task_id, described)
 
-    # --- the engine's verbs -------------------------------------------------------------------------------------------
+    # --- the operations of the protocol -------------------------------------------------------------------------------
 
     async def send_message(self, request: r.SendMessageRequest) -> Task | Message:
         """Send a message and wait for the task or the reply."""
@@ -336,7 +334,7 @@ class Client:
         return _of(await self.calls.call(ops.LIST_TASKS, request), r.TaskPage)
 
     async def cancel_task(self, request: r.CancelTaskRequest) -> Task:
-        """Stop a task."""
+        """Cancel a task."""
         return _of(await self.calls.call(ops.CANCEL_TASK, request), Task)
 
     def subscribe_to_task(self, request: r.SubscribeToTaskRequest) -> AsyncGenerator[StreamEvent]:
@@ -360,9 +358,9 @@ class Client:
         await self.calls.call(ops.DELETE_PUSH_CONFIG, request)
 
     async def get_extended_card(self) -> AgentCard:
-        """The card that only authenticated callers see.
+        """The card for authenticated callers.
 
-        It is the client's card from then on, unless signatures are required: those of an answer are not verified.
+        The client uses it from then on, unless signatures are required: those of this card are not verified.
         """
         card = _of(await self.calls.call(ops.GET_EXTENDED_CARD, r.GetExtendedCardRequest()), AgentCard)
         if self._signatures.mode != "required":
@@ -413,12 +411,12 @@ class Client:
                     yield event
 
     async def settled(self, answer: Task | Message, *, tenant: str | None = None) -> Task | Message:
-        """The answer once nobody is at work on it: some agents answer at once, although they were asked to wait."""
+        """The answer once the task is not being worked on: some agents answer at once although asked to wait."""
         deadline = time.monotonic() + self._timeouts.reply
         pause = FIRST_POLL_SECONDS
         while isinstance(answer, Task) and answer.status.state in (TaskState.SUBMITTED, TaskState.WORKING):
             if time.monotonic() > deadline:
-                raise TimedOutError("The agent is still at work on the task")
+                raise TimedOutError("The agent is still working on the task")
             await self.calls.sleep(pause)
             pause = min(pause * 2, POLL_SECONDS)
             answer = await self.get_task(r.GetTaskRequest(answer.id, tenant=tenant))
@@ -426,7 +424,7 @@ class Client:
 
 
 def _check_kind(name: str, value: object, *kinds: type[Any]) -> None:
-    """Refuse an argument of another kind where it is given, and not where it is first used."""
+    """Raise TypeError for an argument of the wrong type, here and not at its first use."""
     if not isinstance(value, kinds):
         wanted = " or ".join(kind.__name__ for kind in kinds if kind is not NoneType)
         raise TypeError(f"Client(…, {name}=…) takes {wanted}, not {type(value).__name__}")
@@ -464,12 +462,12 @@ def _of(result: Any, *kinds: type[Any]) -> Any:
 
 
 async def ask(url: str, *contents: Any, **options: Any) -> str:
-    """Ask an agent something and get its text, or what it asks back: for one-line scripts.
+    """Ask an agent and get its text, or its question: for one-line scripts.
 
-    Who must know the one from the other, or wants to answer, uses a `Client`.
+    To tell them apart, or to answer the question, use a `Client`.
 
     Raises:
-        TaskFailedError: the agent has not done it; the message says why.
+        TaskFailedError: the task failed, was rejected or canceled; the message says why.
     """
     async with Client(url, **options) as client:
         reply = await client.send(*contents)

@@ -1,13 +1,13 @@
-"""What can go wrong on this side of a call. What the agent reports comes as the errors of `protocol.errors`.
+"""Errors on the client's side of a call. Errors that the agent reports are in `protocol.errors`.
 
 ClientError
 ├── UnreachableError        no connection, or it broke; `was_sent` says whether the request may have arrived
 │   └── TimedOutError
 ├── StreamTruncatedError    a stream ended before its task did
-├── TaskFailedError         `ask` got no answer: the task failed, was rejected or canceled
-├── ForbiddenTargetError    a card or a redirect points where this client must not go
-├── CredentialsError        the agent demands what the caller has not given
-└── DiscoveryError          there is no card
+├── TaskFailedError         of `ask`: the task failed, was rejected or canceled
+├── ForbiddenTargetError    a card or a redirect points to a URL that this client must not call
+├── CredentialsError        credentials are missing, invalid or refused
+└── DiscoveryError          no card was found
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class ClientError(ParleyError):
 class UnreachableError(ClientError):
     """The agent cannot be reached.
 
-    `was_sent` says whether the request may have arrived: if not, anything may be tried again.
+    `was_sent` says whether the request may have arrived. If not, every call can be repeated.
     """
 
     def __init__(self, message: str | None = None, *, was_sent: bool = True) -> None:
@@ -40,9 +40,9 @@ class TimedOutError(UnreachableError):
 
 
 class StreamTruncatedError(ClientError):
-    """The stream ended before its task did, and could not be taken up again. The task may still be at work.
+    """The stream ended before its task did, and could not be resumed. The task may still be running.
 
-    `client.subscribe(error.task_id, after=error.cursor)` goes on later; `cursor` is None if the agent has none.
+    `client.subscribe(error.task_id, after=error.cursor)` continues later; `cursor` is None if the agent has none.
     """
 
     def __init__(self, message: str | None = None, *, task_id: str | None = None, cursor: str | None = None) -> None:
@@ -52,7 +52,7 @@ class StreamTruncatedError(ClientError):
 
 
 class TaskFailedError(ClientError):
-    """The agent has not done what it was asked; `reply` is what it said."""
+    """The task failed, was rejected or canceled; `reply` is the agent's answer."""
 
     def __init__(self, reply: Reply) -> None:
         super().__init__(f"The task is {reply.state}: {reply.reason}" if reply.reason else f"The task is {reply.state}")
@@ -60,7 +60,7 @@ class TaskFailedError(ClientError):
 
 
 class ForbiddenTargetError(ClientError):
-    """This address must not be called."""
+    """This URL must not be called."""
 
 
 class CredentialsError(ClientError):
@@ -70,4 +70,4 @@ class CredentialsError(ClientError):
 class DiscoveryError(ClientError):
     """No agent card was found."""
 
-    max_text = 1_000  # it names every place that was looked at
+    max_text = 1_000  # it names every URL that was tried

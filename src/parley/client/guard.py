@@ -1,8 +1,8 @@
-"""Where a foreign card may send this client: no card makes it talk to its own network.
+"""Which URLs a card may send this client to: no card can make it call its own network.
 
-Whoever uses the client names a host and trusts it, wherever it is. A card is a stranger's text: it may name that host
-again, or a public one over TLS, and nothing else. A URL is looked at twice: its text when an interface is chosen, and
-its addresses when it is dialled (see `parley.network.pinned`). Spec: 1.0 sections 7 and 13.
+The host that the caller names is trusted, wherever it is. Cards are not trusted: a card may name that host again, or a
+public host over TLS, and nothing else. A URL is checked twice: its text when an interface is chosen, and its addresses
+when it is dialled (see `parley.network.pinned`). Spec: 1.0 sections 7 and 13.
 """
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ class Guard:
     use_proxy: bool = True
     """Whether hosts are called through the HTTP proxy that the environment names (HTTPS_PROXY, NO_PROXY)."""
     trust_named: bool = True
-    """Whether the host that the caller named may be anywhere. Not where the caller passes on what strangers named."""
+    """Whether the host that the caller named may have any address. Turn it off if the URL comes from others."""
 
     def allows(self, host: str) -> bool:
         """Whether a host is exempt from the checks."""
         return self.allow_private or is_listed(host, self.allowed_hosts)
 
     def check_named(self, url: str) -> None:
-        """Make sure that a URL may be called that the caller named. Raises ForbiddenTargetError."""
+        """Check a URL that the caller named. Raises ForbiddenTargetError."""
         target = read_target(url)
         if not self.trust_named and not self.allows(target.host):
             _check_encrypted(target, "The URL leads")
             _check_public(target, "The URL leads")
 
     def check_interface(self, url: str, *, card_url: str | None) -> None:
-        """Make sure that a card may point to a URL. `card_url` is what the caller named, or None if it gave a card.
+        """Check a URL that a card names. `card_url` is the URL that the caller named, or None if it gave a card.
 
         Raises:
-            ForbiddenTargetError: it may not; the message says why.
+            ForbiddenTargetError: the card must not name it; the message says why.
         """
         target = read_target(url)
         named = read_target(card_url) if card_url is not None else None
@@ -61,16 +61,16 @@ class Guard:
             return
         is_named = named is not None and is_same_host(named.host, target.host)
         if not is_named and not self.allow_other_origins:
-            raise ForbiddenTargetError(f"The card points to another host, {target.origin}{_CURE}")
+            raise ForbiddenTargetError(f"The card points to another host, {target.origin}{_HINT}")
         is_trusted = is_named and self.trust_named
         if self.allow_private or (is_trusted and named is not None and not named.is_encrypted):
             return
-        _check_encrypted(target, "The card points")  # also where the caller named it with TLS: no card turns that off
+        _check_encrypted(target, "The card points")  # also if the caller named it with TLS: a card cannot turn that off
         if not is_trusted:
             _check_public(target, "The card points")
 
     def encrypts(self, url: str, *, card_url: str | None) -> bool:
-        """Whether TLS is spoken at a URL that has passed: what does not say so is taken to be as its card came."""
+        """Whether a checked URL is called over TLS. If it does not say, TLS is used as it was for the card."""
         target = read_target(url)
         if target.scheme or target.is_encrypted:
             return target.is_encrypted
@@ -79,24 +79,23 @@ class Guard:
         return not self.allows(target.host)
 
 
-_CURE = "; if that is right, allow it: Guard(allowed_hosts=…)"
+_HINT = "; if that is right, allow it: Guard(allowed_hosts=…)"
 
 
 def _check_encrypted(target: Url, leads: str) -> None:
     if target.scheme in ("http", "grpc"):
-        raise ForbiddenTargetError(f"{leads} to {target.origin}, which is not encrypted{_CURE}")
+        raise ForbiddenTargetError(f"{leads} to {target.origin}, which is not encrypted{_HINT}")
 
 
 def _check_public(target: Url, leads: str) -> None:
     if not is_public_host(target.host):
-        raise ForbiddenTargetError(f"{leads} to {target.origin}, which is not public{_CURE}")
+        raise ForbiddenTargetError(f"{leads} to {target.origin}, which is not public{_HINT}")
 
 
 class DialRules:
-    """The guard when a host is dialled, with the hosts that the caller named; see `parley.network.pinned`.
+    """The guard's rules for addresses, with the hosts that the caller named; see `parley.network.pinned`.
 
-    A named host may be private, but it does not become private: a name that was public and then is not is an attack on
-    whoever dials it.
+    A named host may be private, but a public one must not become private: that is a DNS rebinding attack.
     """
 
     def __init__(self, guard: Guard) -> None:
@@ -105,7 +104,7 @@ class DialRules:
         self._public: set[str] = set()
 
     def trust(self, host: str) -> None:
-        """Let a host have any address."""
+        """Allow a host to have any address."""
         self._trusted.add(host.lower())
 
     def is_exempt(self, host: str) -> bool:
@@ -121,7 +120,7 @@ class DialRules:
 
     def check_addresses(self, host: str, addresses: Sequence[Address]) -> None:
         """Raises ForbiddenTargetError unless all addresses are public, or the host is exempt."""
-        # All of them: a name with public and private addresses is an attack, or a mistake that looks like one.
+        # All of them: a name with public and private addresses looks like an attack.
         if all(map(is_public_resolved, addresses)):
             if addresses and host.lower() in self._trusted:
                 self._public.add(host.lower())
@@ -130,5 +129,5 @@ class DialRules:
 
 
 def is_same_host(one: str, other: str) -> bool:
-    """Whether two hosts are one: by their names, or because both are this machine."""
+    """Whether two hosts are the same: by name, or because both are this machine."""
     return one.lower() == other.lower() or (is_loopback(one) and is_loopback(other))

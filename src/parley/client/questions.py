@@ -1,8 +1,7 @@
-"""What an agent asks, wherever it has put the question.
+"""The question of an agent that waits for input.
 
-The specification wants it in the message of the status, in words. Some frameworks put it into data instead, or into an
-artifact; each is named where it is read. What only a program could answer is shown as its JSON: a question that is
-empty helps no one.
+The specification puts it into the message of the status, as text. Some frameworks put it into data instead, or into an
+artifact; each is named where it is read. Data without a question in it is shown as JSON.
 """
 
 from __future__ import annotations
@@ -27,45 +26,49 @@ AROUND_QUESTIONS = (
     *("value", "action_requests"),  # langgraph-api's interrupts, and LangChain's human-in-the-loop inside them
     "interrupts",  # Strands
 )
-"""Members in which a question may be."""
+"""Members that may contain a question."""
 
 
 def question_of(status: TaskStatus, artifacts: Sequence[Artifact]) -> str:
-    """What an agent asks with this status: in words, or as JSON if it has none."""
+    """The question of an agent in this status: as text, or as JSON if there is none."""
     last = artifacts[-1].parts if artifacts else ()
     if artifacts and artifacts[-1].name == INTERRUPT:
-        # Beside it, langgraph-api repeats an old message as the status, or a dump of the graph's state.
-        return _asked(last)
-    return (_asked(status.message.parts) if status.message else "") or _asked(last)
+        # langgraph-api's status then holds an old message, or a dump of the graph's state.
+        return _question_in(last)
+    return (_question_in(status.message.parts) if status.message else "") or _question_in(last)
 
 
-def _asked(parts: Sequence[Part]) -> str:
-    """The text of some parts; the question in their data if they have no text."""
+def _question_in(parts: Sequence[Part]) -> str:
+    """The text of the parts; without text, the question in their data."""
     text = text_of(parts)
     if text.strip():
         return text
-    # google-adk adds what its tool has returned so far to the call that waits for an answer.
+    # google-adk adds the results of its tool so far to the call that waits for an answer.
     asking = [p for p in parts if isinstance(p, DataPart) and p.metadata.get("adk_type") != "function_response"]
-    return "\n".join(_words(part.data) or _shown(part.data) for part in asking)
+    return "\n".join(_text_in(part.data) or _as_json(part.data) for part in asking)
 
 
-def _words(data: JsonValue) -> str:
-    """The question in some data, if it is where one of the frameworks puts it."""
+def _text_in(data: JsonValue) -> str:
+    """The question in data, if it is where one of the frameworks puts it."""
     match data:
         case str():
             return data
         case list():
-            return "\n".join(filter(None, map(_words, data)))
+            return "\n".join(filter(None, map(_text_in, data)))
         case dict():
-            said = (data.get(name) for name in QUESTIONS)
-            inside = (_words(data[name]) for name in AROUND_QUESTIONS if isinstance(data.get(name), str | list | dict))
-            return next((text for text in said if isinstance(text, str) and text), "") or next(filter(None, inside), "")
+            texts = (data.get(name) for name in QUESTIONS)
+            inside = (
+                _text_in(data[name]) for name in AROUND_QUESTIONS if isinstance(data.get(name), str | list | dict)
+            )
+            return next((text for text in texts if isinstance(text, str) and text), "") or next(
+                filter(None, inside), ""
+            )
         case _:
             return ""
 
 
-def _shown(data: JsonValue) -> str:
-    """Data without words for people: a call as `book {"to":"Rome"}`, an interrupt as its value, else all of it."""
+def _as_json(data: JsonValue) -> str:
+    """Data as text: a call as `book {"to":"Rome"}`, an interrupt as its value, anything else as it is."""
     match data:
         case {"name": str(name), "args": dict() as args}:
             return f"{name} {_json(args)}"

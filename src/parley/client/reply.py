@@ -1,7 +1,7 @@
-"""What an agent answers, in the words that a caller needs: its text, its data, its files, and whether it asks back.
+"""Answers of an agent: text, data, files, and whether it waits for input.
 
-`Reply` is an answer, `Update` a piece of a stream. What an agent says of a failure is a reason and no text, so that
-nobody takes it for what was asked for.
+`Reply` is a whole answer, `Update` an event of a stream. The message of a failed task is `reason` and never part of
+`text`, so that it is not taken for the result.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from parley.client.client import Client
 
 FAILURES = frozenset({TaskState.FAILED, TaskState.REJECTED, TaskState.CANCELED})
-"""The states in which a task has ended without being done."""
+"""The terminal states other than completed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A task as it stands, or a direct message."""
+    """A task as it was read, or a direct message."""
 
     client: Client
     content: Task | Message
@@ -40,7 +40,7 @@ class Reply:
 
     @property
     def message(self) -> Message | None:
-        """The direct answer, or what the agent said with the task's state: a question, or the reason of a failure."""
+        """The direct message, or the message of the task's status: a question, or the reason of a failure."""
         return self.content.status.message if isinstance(self.content, Task) else self.content
 
     @property
@@ -50,19 +50,19 @@ class Reply:
 
     @property
     def artifacts(self) -> tuple[Artifact, ...]:
-        """What the task has produced."""
+        """The task's artifacts."""
         return self.content.artifacts if isinstance(self.content, Task) else ()
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """What the agent has produced: the parts of the artifacts; if there are none, its message if it is done."""
+        """The parts of the artifacts; if there are none and the task is completed, those of its message."""
         produced = tuple(part for artifact in self.artifacts for part in artifact.parts)
         is_done = self.state is TaskState.COMPLETED
         return produced or (self.message.parts if is_done and self.message else ())
 
     @property
     def text(self) -> str:
-        """All text that the agent has produced. What it asks is `question`, why it failed `reason`."""
+        """All text of the result. A question is in `question`, the reason of a failure in `reason`."""
         return text_of(self.parts)
 
     @property
@@ -77,18 +77,18 @@ class Reply:
 
     @property
     def question(self) -> str:
-        """What the agent asks, if it waits for an answer; as JSON if it asks with data that has no words."""
+        """The agent's question, if it waits for an answer; as JSON if it is data without text."""
         task = self.task
         return question_of(task.status, task.artifacts) if task and self.needs_input else ""
 
     @property
     def has_failed(self) -> bool:
-        """Whether the task ended without being done: it failed, was rejected or canceled."""
+        """Whether the task failed, was rejected or canceled."""
         return self.state in FAILURES
 
     @property
     def reason(self) -> str:
-        """Why it was not done, if the agent says so."""
+        """Why the task was not completed, if the agent says so."""
         return text_of(self.message.parts) if self.has_failed and self.message else ""
 
     @property
@@ -98,36 +98,36 @@ class Reply:
 
     @property
     def is_finished(self) -> bool:
-        """Whether nothing more will come of it."""
+        """Whether the answer is final."""
         return isinstance(self.content, Message) or is_terminal(self.content.status.state)
 
     async def answer(self, *contents: Any) -> Reply:
-        """Answer what the agent asked, and wait for what becomes of it."""
+        """Answer the agent's question, and wait for the next answer or question."""
         if not isinstance(self.content, Task):
             return await self.client.send(*contents, context=self.content.context_id)
         return await self.client.send(*contents, task=self.content)
 
 
 class Update(Struct, frozen=True, gc=False):
-    """An event of a stream, and the task as it has grown by now: its state and so on are those of all that has come."""
+    """An event of a stream, and the task with all events so far, to which the properties refer."""
 
     event: StreamEvent
     seen: StreamedTask
     cursor: str | None = None
-    """Where `subscribe` can go on after this event, also in another process; None if the agent has no cursors."""
-    told: str | None = None
+    """For `subscribe(after=…)`, also in another process; None if the agent has no cursors."""
+    added_text: str | None = None
     """The text that the event adds; None if that is all text of its artifact."""
 
     @property
     def text(self) -> str:
-        """The text that the event adds: to print as it comes. Nothing is in it twice, however the agent streams."""
-        if self.told is not None:
-            return self.told
+        """The text that the event adds, to print as it comes: without repeats, however the agent streams."""
+        if self.added_text is not None:
+            return self.added_text
         return text_of(self.event.artifact.parts) if isinstance(self.event, ArtifactUpdate) else ""
 
     @property
     def artifact(self) -> Artifact | None:
-        """The whole artifact that the event has added to, if it has."""
+        """The whole artifact that the event belongs to, if it has one."""
         artifact = getattr(self.event, "artifact", None)
         return self.seen.artifact(artifact.artifact_id) if artifact is not None else None
 
@@ -148,17 +148,17 @@ class Update(Struct, frozen=True, gc=False):
 
     @property
     def question(self) -> str:
-        """What the agent asks, if it waits for an answer; as JSON if it asks with data that has no words."""
+        """The agent's question, if it waits for an answer; as JSON if it is data without text."""
         task = self.task if self.needs_input else None
         return question_of(task.status, task.artifacts) if task else ""
 
     @property
     def has_failed(self) -> bool:
-        """Whether the task ended without being done: it failed, was rejected or canceled."""
+        """Whether the task failed, was rejected or canceled."""
         return self.state in FAILURES
 
     @property
     def reason(self) -> str:
-        """Why it was not done, if the agent says so."""
+        """Why the task was not completed, if the agent says so."""
         message = self.seen.status.message if self.seen.status and self.has_failed else None
         return text_of(message.parts) if message else ""

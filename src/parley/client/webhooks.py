@@ -1,13 +1,13 @@
-"""Receives what agents push: checks who sends it, reads it in every dialect, and tells each event once.
+"""Receives push notifications of agents: verifies the sender, decodes every dialect, and drops repeats.
 
     receiver = WebhookReceiver("https://me.example/hook", handle)
     app = Starlette(routes=[Route("/hook", receiver, methods=["POST"])])
     await client.send("100 USD", push=receiver.config)
 
-It is an ASGI application; whoever has its own gives `take` the headers and the body of each request. A sender proves
-itself by the secrets of the config, all of them, before anything of the body is read. What agents of Parley send has a
-number by which repetitions are known; what others send is told as often as it comes. A request is answered with success
-when it has been handled: a failure here makes the agent send it again. Spec: 1.0 section 4.3.3, 0.3 section 9.5.
+It is an ASGI application; programs with a web server of their own call `receive` with the headers and the body of each
+request. The sender must present every secret of the config before its body is read. Parley's agents number their
+notifications, so that repeats are dropped; those of other agents are handled each time. A request succeeds once it has
+been handled; after a failure the agent sends it again. Spec: 1.0 section 4.3.3, 0.3 section 9.5.
 """
 
 from __future__ import annotations
@@ -35,30 +35,30 @@ TOKEN_HEADER = "x-a2a-notification-token"
 EVENT_ID_HEADER = "parley-event-id"
 
 SHAPES = (Version.V1_0, Version.V0_3, Version.V0_1)
-"""The shapes of what is pushed: an event since 1.0, a task before; 0.2 has that of 0.3."""
+"""The versions whose notifications differ: an event since 1.0, a task before. 0.2 is like 0.3."""
 
-MOST_TASKS = 10_000
-"""Tasks whose last number is remembered; the one that was quiet for longest goes first."""
+MAX_TASKS = 10_000
+"""Tasks whose last number is remembered; the least recent one is dropped first."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Pushed:
-    """Something that an agent tells: an event since 1.0, before that the task as it stands."""
+class PushNotification:
+    """A notification of an agent: an event since 1.0, before that the task as it is."""
 
     event: StreamEvent
     number: int | None = None
-    """Of the event in its task, from agents of Parley: it rises, and is the same when an event is told again."""
+    """The number of the event in its task, from Parley's agents: it increases, and is the same for a repeat."""
 
     @property
     def task_id(self) -> str | None:
-        """The task that it is about."""
+        """The id of its task."""
         return self.event.id if isinstance(self.event, Task) else self.event.task_id
 
 
-Handler: TypeAlias = Callable[[Pushed], Awaitable[None]]
-"""Called with each notification. What it raises makes the agent send the notification again, if the agent does so."""
+Handler: TypeAlias = Callable[[PushNotification], Awaitable[None]]
+"""Called with each notification. If it raises, the agent gets an error and may send the notification again."""
 
 _Asgi: TypeAlias = MutableMapping[str, Any]
 
@@ -68,61 +68,61 @@ class _TooLongError(Exception):
 
 
 @dataclass(slots=True)
-class _Place:
-    """How far a task was told; the lock is held while the next event is handled."""
+class _Progress:
+    """The number of the last handled event of a task; the lock is held while the next one is handled."""
 
     number: int = 0
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 class WebhookReceiver:
-    """A webhook. `config` is what to give to the agent; it is made, with a random token, from a URL alone.
+    """A webhook. `config` is for the agent; if it is a URL, a config with a random token is made from it.
 
-    One receiver is for one agent: whoever knows the secrets may tell anything.
+    One receiver serves one agent: every sender that knows the secrets is trusted.
     """
 
     def __init__(self, config: PushConfig | str, handle: Handler, *, max_bytes: int | None = None) -> None:
-        """Raises LocalProtocolError if the config has no secret by which the agent could be known."""
+        """Raises LocalProtocolError if the config has no secret."""
         self.config = PushConfig(config, token=token_urlsafe(32)) if isinstance(config, str) else config
         proof = self.config.authentication or PushAuthentication(())
         self._schemes = frozenset(scheme.lower() for scheme in proof.schemes)
         self._credentials = proof.credentials
         if not self.config.token and not self._credentials:
-            raise LocalProtocolError("A webhook has a token or credentials, or anybody could call it")
+            raise LocalProtocolError("A webhook needs a token or credentials; otherwise any sender could call it")
         self._handle = handle
         self._max_bytes = Bounds().reply_bytes if max_bytes is None else max_bytes
-        self._places: OrderedDict[str, _Place] = OrderedDict()
+        self._progress: OrderedDict[str, _Progress] = OrderedDict()
 
-    def read(self, headers: Mapping[str, str], body: bytes) -> Pushed:
-        """What a request tells, if the agent has sent it.
+    def read(self, headers: Mapping[str, str], body: bytes) -> PushNotification:
+        """The notification in a request.
 
         Raises:
-            UnauthenticatedError: it has not.
-            PeerProtocolError: what it tells is no A2A.
+            UnauthenticatedError: the sender does not know the secrets.
+            PeerProtocolError: the body is not valid A2A.
         """
         headers = {name.lower(): value for name, value in headers.items()}
         self._authenticate(headers)
         event = _decoded(body)
-        pushed = Pushed(event)
+        notification = PushNotification(event)
         task, _, number = headers.get(EVENT_ID_HEADER, "").rpartition(":")
         if not (number.isascii() and number.isdigit() and len(number) < 16):
-            return pushed
-        if unquote(task) != pushed.task_id:
-            raise PeerProtocolError("The notification's id is of another task")
-        return Pushed(event, int(number))
+            return notification
+        if unquote(task) != notification.task_id:
+            raise PeerProtocolError("The notification's id belongs to another task")
+        return PushNotification(event, int(number))
 
-    async def take(self, headers: Mapping[str, str], body: bytes) -> bool:
-        """Handle what a request tells; whether it was new. Raises as `read` does, and what the handler raises."""
-        pushed = self.read(headers, body)
-        if pushed.number is None:
-            await self._handle(pushed)
+    async def receive(self, headers: Mapping[str, str], body: bytes) -> bool:
+        """Handle the notification in a request; False for a repeat. Raises as `read` and the handler do."""
+        notification = self.read(headers, body)
+        if notification.number is None:
+            await self._handle(notification)
             return True
-        place = self._place(pushed.task_id or "")
-        async with place.lock:  # the agent may lose its patience, and come again while the same event is at work here
-            if pushed.number <= place.number:
+        progress = self._progress_of(notification.task_id or "")
+        async with progress.lock:  # the agent may time out, and send the same event again while it is being handled
+            if notification.number <= progress.number:
                 return False
-            await self._handle(pushed)
-            place.number = pushed.number
+            await self._handle(notification)
+            progress.number = notification.number
             return True
 
     async def __call__(
@@ -137,23 +137,23 @@ class WebhookReceiver:
             await send({"type": "http.response.start", "status": status.value, "headers": [(b"content-length", b"0")]})
             await send({"type": "http.response.body", "body": b""})
 
-    # --- who, what, and how often -------------------------------------------------------------------------------------
+    # --- one request --------------------------------------------------------------------------------------------------
 
     async def _answer(self, scope: _Asgi, receive: Callable[[], Awaitable[_Asgi]]) -> HTTPStatus:
         if scope["method"] != "POST":
             return HTTPStatus.METHOD_NOT_ALLOWED
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
         try:
-            self._authenticate(headers)  # first: strangers do not get to fill the memory
-            await self.take(headers, await self._body(receive))
+            self._authenticate(headers)  # before the body is read
+            await self.receive(headers, await self._body(receive))
         except UnauthenticatedError:
             return HTTPStatus.UNAUTHORIZED
         except _TooLongError:
             return HTTPStatus.REQUEST_ENTITY_TOO_LARGE
         except PeerProtocolError as error:
-            _log.warning("A notification cannot be read: %s", error)
+            _log.warning("Invalid notification: %s", error)
             return HTTPStatus.BAD_REQUEST
-        except Exception:  # here a request ends, whatever the handler has done
+        except Exception:  # a request ends here, whatever the handler raises
             _log.exception("A notification could not be handled")
             return HTTPStatus.INTERNAL_SERVER_ERROR
         return HTTPStatus.NO_CONTENT
@@ -162,7 +162,7 @@ class WebhookReceiver:
         body = bytearray()
         has_more = True
         while has_more:
-            message = await receive()  # when the sender goes away there is no more, and what came is no notification
+            message = await receive()  # a disconnect ends the body, which is then invalid
             body += message.get("body", b"")
             if len(body) > self._max_bytes:
                 raise _TooLongError
@@ -172,18 +172,18 @@ class WebhookReceiver:
     def _authenticate(self, headers: Mapping[str, str]) -> None:
         token, credentials = self.config.token, self._credentials
         if token and not _is_same(headers.get(TOKEN_HEADER, ""), token):
-            raise UnauthenticatedError("The notification's token is not the webhook's")
+            raise UnauthenticatedError("The notification has the wrong token")
         if credentials:
             scheme, _, proof = headers.get("authorization", "").partition(" ")
             if scheme.lower() not in self._schemes or not _is_same(proof.strip(), credentials):
-                raise UnauthenticatedError("The notification's credentials are not the webhook's")
+                raise UnauthenticatedError("The notification has the wrong credentials")
 
-    def _place(self, task_id: str) -> _Place:
-        place = self._places.setdefault(task_id, _Place())
-        self._places.move_to_end(task_id)
-        if len(self._places) > MOST_TASKS:
-            self._places.popitem(last=False)
-        return place
+    def _progress_of(self, task_id: str) -> _Progress:
+        progress = self._progress.setdefault(task_id, _Progress())
+        self._progress.move_to_end(task_id)
+        if len(self._progress) > MAX_TASKS:
+            self._progress.popitem(last=False)
+        return progress
 
 
 def _decoded(body: bytes) -> StreamEvent:
@@ -193,7 +193,7 @@ def _decoded(body: bytes) -> StreamEvent:
             return DIALECTS[version].decode_push(body)
         except PeerProtocolError as error:
             problems.append(f"{version}: {error}")
-    raise PeerProtocolError(f"The notification is in no dialect of A2A ({'; '.join(problems)})")
+    raise PeerProtocolError(f"The notification is not valid in any version of A2A ({'; '.join(problems)})")
 
 
 def _is_same(given: str, expected: str) -> bool:

@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 
 from msgspec import structs
 
-from parley.client.webhooks import TOKEN_HEADER, Pushed, WebhookReceiver
+from parley.client.webhooks import TOKEN_HEADER, PushNotification, WebhookReceiver
 from parley.engine.caller import Caller
 from parley.engine.deliveries import Deliveries
 from parley.engine.feed import Feeds
@@ -209,7 +209,7 @@ class Relay:
                 return
             body = await request.read_json_body(self._limits, self._bodies)
             # Whoever knows the URL is the agent: not each sends the token, too.
-            await self._receiver(inbox).take({**request.headers, TOKEN_HEADER: inbox.token}, body)
+            await self._receiver(inbox).receive({**request.headers, TOKEN_HEADER: inbox.token}, body)
         except PeerProtocolError as error:
             logger.warning("A notification of the agent cannot be read: %s", error)
             await reply_error(request, Version.V1_0, InvalidParamsError(str(error)))
@@ -221,12 +221,12 @@ class Relay:
     def _receiver(self, inbox: Inbox) -> WebhookReceiver:
         """What reads the notifications for an inbox, in whatever dialect, and each once."""
 
-        async def handle(pushed: Pushed) -> None:
+        async def handle(notification: PushNotification) -> None:
             if self._trace is not None:
-                self._trace.notified(pushed.event, self._upstream.version)
+                self._trace.notified(notification.event, self._upstream.version)
             async with inbox.lock:
-                await self._begin(inbox, pushed.event)
-                await self._inboxes.write(inbox, pushed.event)
+                await self._begin(inbox, notification.event)
+                await self._inboxes.write(inbox, notification.event)
 
         if inbox.receiver is None:
             inbox.receiver = WebhookReceiver(inbox.config, handle)

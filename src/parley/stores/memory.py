@@ -141,13 +141,13 @@ class MemoryStore:
 
     def __init__(self, database: MemoryDatabase | None = None) -> None:
         self.is_shared = database is not None
-        self._data = database or MemoryDatabase()
-        self.tasks = MemoryTasks(self._data)
-        self.sends = MemorySends(self._data)
-        self.outbox = MemoryOutbox(self._data)
-        self.contexts = MemoryContexts(self._data)
-        self.inbox = MemoryInbox(self._data)
-        self.leases = self._data.leases
+        self.database = database or MemoryDatabase()
+        self.tasks = MemoryTasks(self.database)
+        self.sends = MemorySends(self.database)
+        self.outbox = MemoryOutbox(self.database)
+        self.contexts = MemoryContexts(self.database)
+        self.inbox = MemoryInbox(self.database)
+        self.leases = self.database.leases
 
     async def open(self) -> None:
         """End the leases of all workers before, unless other stores share the database."""

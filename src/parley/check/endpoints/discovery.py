@@ -13,7 +13,7 @@ from parley.check.endpoints.connections import BOUNDS, CheckConnections
 from parley.check.findings import RecordedExchange
 from parley.check.options import CheckOptions
 from parley.check.report.recording import Recorder
-from parley.client.discovery.discovery import places
+from parley.client.discovery.discovery import card_urls
 from parley.client.discovery.signatures import SignaturePolicy, verify
 from parley.client.errors import DiscoveryError, ForbiddenTargetError, TimedOutError, UnreachableError
 from parley.client.transports.http import HttpChannel
@@ -101,7 +101,7 @@ def _candidates(url: str) -> list[list[str]]:
     """The URLs where cards may be, grouped by agent."""
     if parse_url(url).path.endswith(".json"):
         return [[url]]
-    return [list(urls) for _, urls in groupby(places(url), key=lambda url: url.partition("/.well-known/")[0])]
+    return [list(urls) for _, urls in groupby(card_urls(url), key=lambda url: url.partition("/.well-known/")[0])]
 
 
 async def _card_at(url: str, channel: HttpChannel, recorder: Recorder, timeout: float) -> FoundCard:

@@ -93,11 +93,11 @@ async def _card(how: Calling) -> AgentCard:
 
 async def _explained(error: PeerProtocolError, target: str, connections: Connections) -> PeerProtocolError:
     """The same error with the URL of the card and all members that it lacks: a decoder stops at the first fault."""
-    from parley.client.discovery.discovery import places
+    from parley.client.discovery.discovery import card_urls
     from parley.client.transports.transport import CallOptions
 
     sent = CallOptions({"accept": "application/json"}, timeout=connections.timeouts.card)
-    for url in places(target):
+    for url in card_urls(target):
         with suppress(ParleyError, ValueError):
             reply = await connections.channel.exchange("GET", url, b"", sent, limit=connections.bounds.card_bytes)
             value: Any = msgspec.json.decode(reply.body) if reply.status == 200 else None

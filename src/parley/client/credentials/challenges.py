@@ -1,7 +1,7 @@
-"""What a refusal says of how to do better: the scope that is missing, from `WWW-Authenticate` (RFC 6750 section 3).
+"""The scope that a refused request lacked, from `WWW-Authenticate` (RFC 6750 section 3).
 
-A scope is part of the error's message, for people, and of its details, for `credentials`. Parley's own agents put it
-there themselves, over every binding.
+It goes into the error's message, for people, and into its details, for `credentials`. Parley's own agents put it there
+themselves, over every binding.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from parley.protocol.errors import A2AError, PermissionDeniedError, UnauthenticatedError
 
 SCOPE = "scope"
-"""The detail that holds the missing scopes, with spaces in between."""
+"""The error detail that holds the missing scopes, separated by spaces."""
 
 _PART = re.compile(
     r'[\s,]*(?:(?P<name>[\w-]+)\s*=\s*(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<bare>[^\s,"]*))|(?P<scheme>[\w-]+))'
@@ -21,7 +21,7 @@ _SCOPES = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+( [\x21\x23-\x5b\x5d-\x7e]+)*") 
 
 
 def with_missing_scope(error: A2AError, headers: Mapping[str, str]) -> A2AError:
-    """The error with the scopes that the agent demands, if it was refused for want of them."""
+    """The error with the missing scopes, if the refusal names any."""
     if not isinstance(error, UnauthenticatedError | PermissionDeniedError) or missing_scopes(error):
         return error
     bearer = _parameters(headers.get("www-authenticate", ""), "bearer")
@@ -36,13 +36,15 @@ def with_missing_scope(error: A2AError, headers: Mapping[str, str]) -> A2AError:
 
 
 def missing_scopes(error: A2AError) -> tuple[str, ...]:
-    """The scopes for want of which a request was refused, as far as the agent says."""
-    text = error.details.get(SCOPE) or error.details.get("scopes", "").replace(",", " ")  # as skills of Parley say it
+    """The scopes that a refused request lacked, if the agent names them."""
+    text = error.details.get(SCOPE) or error.details.get("scopes", "").replace(
+        ",", " "
+    )  # the form that skills of Parley use
     return tuple(text.split())
 
 
 def _parameters(header: str, scheme: str) -> dict[str, str]:
-    """The parameters of one scheme's challenge in a header that may hold several."""
+    """The parameters of one scheme's challenge in a header that may hold several challenges."""
     found: dict[str, str] = {}
     current = ""
     for part in _PART.finditer(header):

@@ -1,13 +1,13 @@
-"""What a caller can prove, and how much of it an agent gets to see.
+"""The secrets of a caller, and which of them go to which agent.
 
     credentials = Credentials({"bearer": token})
     credentials = Credentials({"company": OAuthClient("parley", secret, issuer="https://login.example")})
     async with Client("https://agents.example", credentials=credentials) as agent: …
 
 A card lists alternatives, each a set of schemes that are needed together. The first alternative that the caller can
-meet in full is met, and nothing of the others is sent. Secrets are bound to the origin of the URL that the caller gave,
-and to those it adds; they are in no text, log or error. How they travel, `carrying` knows, and how tokens are had,
-`oauth`. Spec: 1.0 sections 4.5 and 7; OpenAPI 3.1 section 4.8.30.
+satisfy completely is used, and nothing of the others is sent. Secrets are bound to the origin of the URL that the
+caller gave, and to the origins it adds; they never appear in texts, logs or errors. `schemes` puts secrets into
+requests, `oauth` gets tokens. Spec: 1.0 sections 4.5 and 7; OpenAPI 3.1 section 4.8.30.
 """
 
 from __future__ import annotations
@@ -67,14 +67,14 @@ from parley.protocol.errors import PermissionDeniedError, UnauthenticatedError
 __all__ = ["ANY_ORIGIN", "BoundCredentials", "Credentials", "Secret", "SecretRequest", "SecretSource"]
 
 ANY_ORIGIN = "*"
-"""Among `origins`: the caller vouches for whatever the card names."""
+"""Among `origins`: secrets may go to every origin that the card names."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class SecretRequest:
-    """What an agent demands: asked of the caller's own function where nothing else has it."""
+    """A secret that an agent demands and the credentials do not hold; the caller's `source` is asked for it."""
 
     name: str
     scheme: SecurityScheme
@@ -82,21 +82,21 @@ class SecretRequest:
     origin: str
     """Where the secret will be sent."""
     was_refused: bool
-    """Whether the last answer was sent and did not help."""
+    """Whether the agent refused the secret that the source gave last."""
 
 
 SecretSource: TypeAlias = Callable[[SecretRequest], Awaitable[str | tuple[str, str] | OAuthClient | None]]
-"""Gives secrets from elsewhere, before each request; None if it has none."""
+"""Called before each request for a secret that the credentials do not hold; None if it has none either."""
 
 
 class Credentials:
     """Secrets by the name of a card's scheme, or by their kind.
 
-    Kinds are `bearer`, `basic`, `api-key`, `oauth2`, `openid-connect`, `mutual-tls`, and any other scheme of HTTP. A
-    bearer token also serves OAuth2 and OpenID Connect. `source` is asked for what is not among them, `store` holds
-    what a person has logged in with. `headers` go along whatever the card says, and in place of what it demands if
-    nothing else is there. `origins` are further ones that may see the secrets, `"*"` for all that the card
-    names. One object may serve many clients, which then share their tokens.
+    Kinds are `bearer`, `basic`, `api-key`, `oauth2`, `openid-connect`, `mutual-tls`, and any other HTTP scheme. A
+    bearer token also serves OAuth2 and OpenID Connect. `source` is asked for secrets that are not among them; `store`
+    holds logins of a person. `headers` are always sent, and replace what the card demands if there is nothing else.
+    `origins` are further origins that may get the secrets, `"*"` for all that the card names. Several clients may
+    share one object; they then share its tokens.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Credentials:
         origins: Sequence[str] = (),
         now: Callable[[], float] = time.time,
     ) -> None:
-        """Raises CredentialsError if an origin is none, or a header cannot be sent."""
+        """Raises CredentialsError if an origin is invalid, or a header cannot be sent."""
         self._secrets = dict(secrets or {})
         self._kinds = {normalized_kind(name): secret for name, secret in self._secrets.items()}
         self.source = source
@@ -126,12 +126,12 @@ class Credentials:
 
     @property
     def has_secrets(self) -> bool:
-        """Whether there can be anything to send."""
+        """Whether there may be a secret for a scheme."""
         return bool(self._secrets) or self.source is not None or self.store is not None
 
     @property
     def tls(self) -> Tls | None:
-        """The client certificate for mutual TLS, for the connections to show."""
+        """The client certificate for mutual TLS, which the connections present."""
         return next((secret for secret in self._secrets.values() if isinstance(secret, Tls)), None)
 
     def get(self, name: str, scheme: SecurityScheme) -> Secret | None:
@@ -149,10 +149,10 @@ class Credentials:
         check: Callable[[str], None] = lambda url: None,
         trust: Callable[[str], None] = lambda url: None,
     ) -> BoundCredentials:
-        """The credentials for one agent. `target_url` is the URL that the caller named, or `"*"` if it vouches for all.
+        """The credentials for one agent. `target_url` is the URL that the caller gave, or `"*"` to allow every origin.
 
-        A caller that gave a card vouches for the first of its interfaces. `channel` is the way to authorization
-        servers, `check` refuses those that a card must not name, and `trust` is told of those that the caller named.
+        If the caller gave a card, the origin of its first interface is allowed. `channel` reaches authorization
+        servers, `check` raises for URLs that a card must not name, `trust` is called with URLs that the caller named.
         """
         first = target_url or (card.interfaces[0].url if card.interfaces else None)
         origins = self.origins
@@ -163,25 +163,25 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True)
 class _UsedSecret:
-    """A secret that may be another next time, and how a request was sent with it."""
+    """A secret that can be replaced after a refusal: a token, or one from the caller's source."""
 
     name: str
     token: str | None = field(default=None, repr=False)
-    """What an authorization server gave, or None if the secret is from the caller's function."""
+    """The token, or None if the secret came from the caller's source."""
     can_add_scopes: bool = False
-    """Whether the token could have been one with more scopes."""
+    """Whether a token with more scopes could be fetched."""
 
 
 @dataclass(frozen=True, slots=True)
 class _LastRequest:
-    """What a request was sent with, and which of its schemes were refused before it."""
+    """The secrets of a request, and which schemes were refused before it."""
 
     by: object = None
     used: tuple[_UsedSecret, ...] = ()
     refused: frozenset[str] = frozenset()
 
 
-# The last attempt of this task: a refusal is about that, not about what has been fetched since.
+# Of this asyncio task: a refusal concerns the request that was refused, not tokens that were fetched since.
 _last: ContextVar[_LastRequest] = ContextVar("_last", default=_LastRequest())  # noqa: B039  it is frozen
 
 
@@ -204,9 +204,9 @@ class BoundCredentials:
         self._check = check
         self._trust = trust
         self._refused: dict[str, str] = {}
-        """By scheme, the token that the agent did not take."""
+        """By scheme, the token that the agent refused."""
         self._extra_scopes: dict[str, tuple[str, ...]] = {}
-        """By scheme, the scopes that the agent missed in a token, beside those that its card demands."""
+        """By scheme, scopes that the agent asked for beyond those of its card."""
 
     def __repr__(self) -> str:
         return f"BoundCredentials({self._credentials!r}, {sorted(self._origins)})"
@@ -215,8 +215,8 @@ class BoundCredentials:
         """The same request with the credentials that the card demands.
 
         Raises:
-            CredentialsError: they are not there, or not for the interface's origin.
-            ForbiddenTargetError: the card has tokens fetched where this client must not go.
+            CredentialsError: they are missing, or not for the interface's origin.
+            ForbiddenTargetError: the card names an authorization server that this client must not call.
         """
         last = _last.get()
         refused = last.refused if last.by is self else frozenset[str]()
@@ -224,7 +224,7 @@ class BoundCredentials:
         if not self.may_send_to(interface.url):
             return self._without_credentials(options, interface)
         options = replace(options, headers={**options.headers, **self._credentials.headers})
-        lacking: list[str] = []
+        missing: list[str] = []
         failures: list[CredentialsError | ForbiddenTargetError] = []
         for requirement in self._alternatives():
             try:
@@ -234,22 +234,22 @@ class BoundCredentials:
                 ]
                 proven = with_fields(options, [piece for piece, _ in proofs])
             except MissingSecret as reason:
-                lacking.append(str(reason))
+                missing.append(str(reason))
             except (CredentialsError, ForbiddenTargetError) as error:
                 failures.append(error)
             else:
                 _last.set(_LastRequest(self, tuple(used for _, used in proofs if used is not None)))
                 return proven
         if failures:
-            raise failures[0]  # the caller has something, and it does not work: that says more than what else there is
+            raise failures[0]  # why a secret does not work says more than which others are missing
         if not self._is_demanded or self._credentials.headers:
             return options
-        raise CredentialsError(f"The agent demands {', or '.join(dict.fromkeys(lacking))}")
+        raise CredentialsError(f"The agent demands {', or '.join(dict.fromkeys(missing))}")
 
     async def renew(self, error: UnauthenticatedError | PermissionDeniedError) -> bool:
-        """Learn from a refusal; whether there is anything new to try."""
+        """Learn from a refusal; whether another attempt with other credentials makes sense."""
         last = _last.get()
-        if last.by is not self:  # another agent was called meanwhile
+        if last.by is not self:  # another agent was called in between
             return False
         has_added = self._add_scopes(missing_scopes(error), last.used)
         if isinstance(error, PermissionDeniedError):
@@ -259,34 +259,34 @@ class BoundCredentials:
         return bool(last.used)
 
     def may_send_to(self, url: str) -> bool:
-        """Whether secrets may go to a URL."""
+        """Whether secrets may be sent to a URL."""
         if ANY_ORIGIN in self._origins:
             return True
-        # A bare gRPC target is as encrypted as the URL that was given for its host: see `Guard.encrypts`.
+        # A bare gRPC target uses TLS if the URL that the caller gave for its host does: see `Guard.encrypts`.
         spellings = [url] if "://" in url else [f"http://{url}", f"https://{url}"]
         return any(origin_of(spelling) in self._origins for spelling in spellings)
 
-    # --- what is demanded ---------------------------------------------------------------------------------------------
+    # --- what the card demands ----------------------------------------------------------------------------------------
 
     @property
     def _is_demanded(self) -> bool:
         return bool(self._card.security) and {} not in self._card.security
 
     def _alternatives(self) -> Sequence[SecurityRequirement]:
-        """What the card accepts. Where it demands nothing, whatever the caller has for its schemes is offered."""
+        """What the card accepts. If it demands nothing, every scheme that it declares is tried."""
         demanded = [requirement for requirement in self._card.security if requirement]
         if demanded or not self._credentials.has_secrets:
             return demanded
         declared: list[SecurityRequirement] = [{name: ()} for name in self._card.security_schemes]
-        # Cards often say nothing at all. A bearer token or a password that was given for the agent is sent then too.
+        # Many cards declare no security at all. A bearer token or a password for the agent is sent anyway.
         return declared or [{"bearer": ()}, {"basic": ()}]
 
     def _without_credentials(self, options: CallOptions, interface: AgentInterface) -> CallOptions:
         if not self._is_demanded:
             return options
-        target_url = " and ".join(sorted(self._origins)) or "no origin"
+        allowed = " and ".join(sorted(self._origins)) or "no origin"
         raise CredentialsError(
-            f"The credentials are for {target_url}, and the card has them sent to {origin_of(interface.url)}. "
+            f"The credentials are for {allowed}, but the interface of the card is at {origin_of(interface.url)}. "
             f"If that is right, add it to origins"
         )
 
@@ -295,11 +295,11 @@ class BoundCredentials:
         if declared is None and not self._card.security_schemes and not self._is_demanded:
             return HttpAuthScheme(name)
         if declared is None:
-            raise MissingSecret(f"“{name}”, which the card does not explain")
+            raise MissingSecret(f"“{name}”, which the card does not declare")
         return resolve_scheme(declared)
 
     def _add_scopes(self, missing: Sequence[str], used: Sequence[_UsedSecret]) -> bool:
-        """Have the next token carry scopes that were missing, if the card says that there are such."""
+        """Request the missing scopes with the next token, if the card names them."""
         for one in used:
             known = self._extra_scopes.get(one.name, ())
             is_new = any(scope not in known for scope in missing)
@@ -309,18 +309,18 @@ class BoundCredentials:
         return False
 
     def _declared_scopes(self, name: str) -> set[str]:
-        """Every scope that the card names for a scheme: of its flow, and of what it and its skills demand."""
+        """Every scope that the card names for a scheme: in its flow, its requirements and those of its skills."""
         scheme = self._card.security_schemes.get(name)
         flow = flow_of(scheme, Flow.CLIENT_CREDENTIALS) if isinstance(scheme, OAuth2Scheme) else None
         demanded = [*self._card.security, *(one for skill in self._card.skills for one in skill.security)]
         return {*(flow.scopes if flow else ()), *(scope for one in demanded for scope in one.get(name, ()))}
 
-    # --- what there is ------------------------------------------------------------------------------------------------
+    # --- what the caller has ------------------------------------------------------------------------------------------
 
     async def _satisfy(
         self, name: str, scopes: tuple[str, ...], interface: AgentInterface, *, was_refused: bool
     ) -> tuple[AuthFields, _UsedSecret | None]:
-        """What satisfies a scheme. Raises Lacking if there is nothing."""
+        """What satisfies a scheme. Raises MissingSecret if there is no secret for it."""
         scheme = self._scheme(name)
         secret = self._credentials.get(name, scheme)
         is_person = isinstance(secret, OAuthClient) and secret.client_secret is None
@@ -352,21 +352,23 @@ class BoundCredentials:
     async def _token_for_client(
         self, name: str, declared: SecurityScheme, client: OAuthClient, scopes: tuple[str, ...]
     ) -> Tokens:
-        """A good token that needs no person. Raises Lacking if one is needed."""
+        """A valid token from client credentials. Raises MissingSecret if a person must log in."""
         flow = Flow.CLIENT_CREDENTIALS
         scheme = declared if isinstance(declared, OAuth2Scheme | OpenIdConnectScheme) else UNKNOWN_SERVER
         if client.client_secret is None:
             raise MissingSecret(f"{describe_scheme(name, declared)}: log in first")
         if client.issuer is None and scheme is UNKNOWN_SERVER:
-            raise MissingSecret(f"{describe_scheme(name, declared)}, and nobody says whose: name the issuer")
+            raise MissingSecret(
+                f"{describe_scheme(name, declared)}, but no authorization server is known: name the issuer"
+            )
         is_offered = not isinstance(scheme, OAuth2Scheme) or flow_of(scheme, flow) is not None or scheme.metadata_url
         if client.issuer is None and not is_offered:
-            raise MissingSecret(f"{describe_scheme(name, declared)}, which a person must log in for")
+            raise MissingSecret(f"{describe_scheme(name, declared)}, for which a person must log in")
         wanted = client.scopes
         if wanted is None:
             wanted = tuple(dict.fromkeys((*scopes, *self._extra_scopes.get(name, ()))))
-        place = scheme.url if isinstance(scheme, OpenIdConnectScheme) else repr(scheme)
-        key = ("client", *sorted(self._origins), name, place, client.issuer or "", client.client_id, *wanted)
+        server_url = scheme.url if isinstance(scheme, OpenIdConnectScheme) else repr(scheme)
+        key = ("client", *sorted(self._origins), name, server_url, client.issuer or "", client.client_id, *wanted)
 
         async def grant() -> Tokens:
             if client.issuer:
@@ -381,15 +383,15 @@ class BoundCredentials:
         try:
             return await self._credentials.tokens.get(key, grant, refused=self._refused.get(name))
         except RefusedError:
-            self._extra_scopes.pop(name, None)  # what works without those scopes goes on
+            self._extra_scopes.pop(name, None)  # calls that do not need those scopes continue
             raise
 
     # --- tokens of a person -------------------------------------------------------------------------------------------
 
     async def _token_of_login(self, login: Login, tokens: Tokens) -> Tokens:
-        """A good token of somebody who has logged in."""
+        """A valid token of a person who has logged in."""
         refused = self._refused.get(login.scheme)
-        # By the token that it takes the place of: after another login, nothing of the one before is of use.
+        # The key holds the token that is replaced: a later login does not use tokens of an earlier one.
         key = ("login", login.origin, login.scheme, tokens.access_token)
         return await self._credentials.tokens.get(
             key, lambda: self._refresh_login(login.origin, login.scheme, refused), refused=refused, old=tokens
@@ -398,11 +400,11 @@ class BoundCredentials:
     async def _refresh_login(self, origin: str, scheme: str, refused: str | None) -> Tokens:
         """The tokens of a login, renewed unless another process has just done it."""
         store = self._credentials.store
-        assert store is not None, "it had the login"
+        assert store is not None, "the login came from it"
         async with store.exclusive(origin, scheme):
             login = store.get(origin, scheme)
             if login is None or login.tokens is None or login.token_url is None:
-                raise CredentialsError(f"There is no login for “{scheme}” any more; log in again")
+                raise CredentialsError(f"The login for “{scheme}” was removed; log in again")
             if self._credentials.tokens.is_good(login.tokens, refused):
                 return login.tokens
             try:
@@ -410,7 +412,7 @@ class BoundCredentials:
             except RefusedError as error:
                 if error.error != "invalid_grant":
                     raise
-                # Where a store has no locks, somebody may have been quicker and left new ones.
+                # If the store has no locks, another process may have renewed them at the same time.
                 newer = store.get(origin, scheme)
                 if newer and newer.tokens and newer.tokens != login.tokens:
                     return newer.tokens
@@ -430,9 +432,9 @@ class BoundCredentials:
     def _save(self, login: Login, tokens: Tokens) -> None:
         store = self._credentials.store
         if store is None or store.get(login.origin, login.scheme) is None:
-            return  # it was forgotten meanwhile, and stays so
+            return  # it was removed in between, and stays so
         try:
             store.put(structs.replace(login, tokens=tokens))
         except CredentialsError as error:
-            # The token is good all the same; what it was got with may not be good once more.
-            logger.warning("The renewed login for %s is not kept: %s", login.origin, error)
+            # The token works for now, but its refresh token may have been for one use only.
+            logger.warning("The renewed login for %s could not be saved: %s", login.origin, error)

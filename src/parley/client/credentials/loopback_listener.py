@@ -1,7 +1,7 @@
-"""Waits on this machine for a browser to come back from an authorization server: RFC 8252 section 7.3.
+"""Receives the redirect of a browser from an authorization server: RFC 8252 section 7.3.
 
-It listens on loopback addresses only, for one path, and takes the one answer that has the right state; whatever else
-knocks is turned away and changes nothing.
+It listens on loopback addresses only, serves one path, and accepts one request with the right state; all other requests
+are refused.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from parley.client.errors import CredentialsError
 from parley.network.urls import InvalidUrlError, parse_url
 
 REDIRECT = "http://127.0.0.1/callback"
-"""Where browsers are sent, at a port that is free: RFC 8252 wants servers to take any."""
+"""The redirect URI, to which a free port is added: RFC 8252 requires servers to accept any."""
 HEAD_SECONDS = 10.0
-"""For a browser's request."""
+"""For reading a browser's request."""
 MAX_HEAD = 16 * 1024
 
 _ADDRESSES = {"127.0.0.1": ("127.0.0.1",), "::1": ("::1",), "localhost": ("127.0.0.1", "::1")}
@@ -28,13 +28,13 @@ _PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Parley</t
 
 
 class LoopbackListener:
-    """Listens within `async with`; `redirect_uri` is where the browser is to be sent."""
+    """Listens within `async with`; `redirect_uri` is the URL for the browser."""
 
     def __init__(self, redirect: str = REDIRECT) -> None:
-        """`redirect` is what the server knows: http on this machine. Without a port, any that is free will do.
+        """`redirect` is the URI registered at the server: http on this machine. Without a port, a free one is used.
 
         Raises:
-            CredentialsError: it is elsewhere, or more than a place.
+            CredentialsError: it is not on this machine, or has a query, a fragment or a user.
         """
         try:
             url = parse_url(redirect, ("http",))
@@ -49,17 +49,17 @@ class LoopbackListener:
         self._state = ""
         self._answer: asyncio.Future[dict[str, str]] | None = None
         self._silent: set[asyncio.StreamWriter] = set()
-        """Connections on which nothing was asked yet: browsers open some in advance."""
+        """Connections without a request yet: browsers open some in advance."""
 
     async def __aenter__(self) -> Self:
-        """Listen. Raises CredentialsError if another program does so at the same port."""
+        """Listen. Raises CredentialsError if another program uses the port."""
         self._answer = asyncio.get_running_loop().create_future()
         first, *others = _ADDRESSES[self._host]
         try:
             await self._listen(first)
         except OSError as error:
             reason = error.strerror or "it is taken"
-            raise CredentialsError(f"Nobody can listen at {self.redirect_uri}: {reason}") from error
+            raise CredentialsError(f"Cannot listen at {self.redirect_uri}: {reason}") from error
         for other in others:
             with suppress(OSError):  # not every machine has IPv6; browsers try both
                 await self._listen(other)
@@ -82,16 +82,16 @@ class LoopbackListener:
 
     @property
     def redirect_uri(self) -> str:
-        """Where this listens."""
+        """The URL at which this listens."""
         host = f"[{self._host}]" if ":" in self._host else self._host
         return f"http://{host}:{self._port}{self._path}"
 
     def expect(self, state: str) -> None:
-        """Take the answer that has this state. Say so before a browser is opened."""
+        """Accept the redirect with this state. Call it before a browser is opened."""
         self._state = state
 
     async def answer(self) -> dict[str, str]:
-        """The query of the redirect that has the state that is expected."""
+        """The query of the redirect with the expected state."""
         assert self._answer is not None, "used within async with"
         return await self._answer
 

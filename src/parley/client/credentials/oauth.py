@@ -1,9 +1,9 @@
-"""OAuth 2.0 as a client speaks it: where an authorization server is, and the ways to get tokens from it.
+"""OAuth 2.0 for clients: finds the endpoints of an authorization server and gets tokens from it.
 
 Client credentials, device code (RFC 8628), authorization code with PKCE (RFC 7636, always S256), refresh; metadata by
-RFC 8414 and OpenID Connect discovery. A card is a stranger's word: it may name an authorization server, but a client's
-secret goes only where the caller or that server's own metadata says, and a code never to another server than the one
-that the person saw. What goes wrong is a CredentialsError, without any secret in it, or a ForbiddenTargetError.
+RFC 8414 and OpenID Connect discovery. Cards are not trusted: a card may name an authorization server, but a client's
+secret goes only where the caller or that server's own metadata says, and a code only to the server whose page the
+person saw. Errors are CredentialsErrors, without secrets, or ForbiddenTargetErrors.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from parley.protocol.errors import PeerProtocolError
 from parley.protocol.jsonvalue import JsonObject
 
 TIMEOUT_SECONDS = 30.0
-"""For one exchange with an authorization server."""
+"""For one request to an authorization server."""
 MAX_ANSWER = 512 * 1024
-"""Longest answer; metadata has a few kilobytes."""
+"""Bytes of an answer; metadata has a few kilobytes."""
 PAUSES = (0.5, 1.5)
-"""Between attempts to reach a server that is in trouble."""
+"""Between attempts to reach a server that does not answer."""
 LONGEST_LIFE = 10 * 365 * 86_400.0
-"""A token that is said to live longer is asked for again after ten years."""
+"""Seconds that a token may be valid; a longer life counts as ten years."""
 
 _BUSY = frozenset({408, 429})
 _SECRETS = ("client_secret", "refresh_token", "code", "code_verifier", "device_code")
-"""What of a form is nobody's to see."""
+"""Fields of a form that must not appear in errors."""
 
 _OIDC = "/.well-known/openid-configuration"
 _RFC_8414 = "/.well-known/oauth-authorization-server"
@@ -51,7 +51,7 @@ _RFC_8414 = "/.well-known/oauth-authorization-server"
 
 @dataclass(frozen=True, slots=True)
 class Endpoints:
-    """Where an authorization server listens, and how it wants to be asked."""
+    """The endpoints of an authorization server, and how it takes a client's secret."""
 
     token_url: str
     authorization_url: str | None = None
@@ -65,7 +65,7 @@ class Endpoints:
 
 @dataclass(frozen=True, slots=True)
 class DeviceCode:
-    """What a person needs to let a device in: the code, to be typed in at the URL."""
+    """The code that a person enters at a URL to authorize a device."""
 
     user_code: str
     verification_url: str
@@ -77,7 +77,7 @@ class DeviceCode:
 
 @dataclass(frozen=True, slots=True)
 class AuthorizationRequest:
-    """The URL that a person opens in a browser, and what is needed to redeem the code that comes back."""
+    """The URL that a person opens in a browser, and what is needed to redeem the returned code."""
 
     url: str
     redirect_uri: str
@@ -86,7 +86,7 @@ class AuthorizationRequest:
 
 
 class RefusedError(CredentialsError):
-    """The authorization server says no; `error` is its word for it, such as `invalid_grant`."""
+    """The authorization server refuses; `error` is its error code, such as `invalid_grant`."""
 
     def __init__(self, message: str, *, error: str) -> None:
         super().__init__(message)
@@ -94,29 +94,29 @@ class RefusedError(CredentialsError):
 
 
 class UnansweredError(CredentialsError):
-    """The authorization server cannot be reached, or does not make sense; it may later."""
+    """The authorization server cannot be reached, or gives no valid answer; it may later."""
 
 
-# --- where it is ------------------------------------------------------------------------------------------------------
+# --- endpoints --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """What an authorization server says of itself, and the origin at which it says so."""
+    """The metadata of an authorization server, and the origin it was read from."""
 
     origin: str
     issuer: str
     facts: JsonObject
 
     def url(self, name: str) -> str | None:
-        """An endpoint."""
+        """The URL of an endpoint."""
         value = self.facts.get(name)
         return value if isinstance(value, str) else None
 
-    def words(self, name: str) -> tuple[str, ...]:
-        """A list of words."""
+    def texts(self, name: str) -> tuple[str, ...]:
+        """A list of texts."""
         value = self.facts.get(name)
-        return tuple(word for word in value if isinstance(word, str)) if isinstance(value, list) else ()
+        return tuple(text for text in value if isinstance(text, str)) if isinstance(value, list) else ()
 
     def lists(self, url: str) -> bool:
         """Whether the URL is one of its endpoints."""
@@ -124,46 +124,46 @@ class Metadata:
 
 
 async def read_metadata(channel: HttpChannel, url: str) -> Metadata:
-    """The metadata at a URL. Raises CredentialsError if there is none, or it is about a server elsewhere."""
+    """The metadata at a URL. Raises CredentialsError if there is none, or its issuer has another origin."""
     status, facts = await _exchange(channel, "GET", url, {}, {})
     issuer = facts.get("issuer")
     if status != 200 or not isinstance(issuer, str):
-        raise CredentialsError(f"There is no metadata of an authorization server at {_shown(url)} (status {status})")
+        raise CredentialsError(f"No metadata of an authorization server at {_shown(url)} (status {status})")
     if origin_of(issuer) != origin_of(url):
         raise CredentialsError(f"The metadata at {_shown(url)} is about another server: {_shown(issuer)}")
     return Metadata(origin_of(url), issuer, facts)
 
 
 async def discover(channel: HttpChannel, issuer: str) -> Metadata | None:
-    """The metadata of an issuer from its well-known places, or None if it has none there.
+    """The metadata of an issuer from its well-known URLs, or None if it has none.
 
     Raises:
-        UnansweredError: there may be some, but not now.
+        UnansweredError: the server does not answer.
     """
     parts = read_target(issuer)
-    silence: UnansweredError | None = None
+    unanswered: UnansweredError | None = None
     origin, path = parts.origin, parts.path.rstrip("/")
     for url in dict.fromkeys((f"{origin}{_RFC_8414}{path}", f"{origin}{path}{_OIDC}", f"{origin}{_OIDC}{path}")):
         try:
             found = await read_metadata(channel, url)
-        except UnansweredError as error:  # also what some servers say of a place that they do not know
-            silence = error
-        except (CredentialsError, ForbiddenTargetError):  # the latter is a redirect, or no place for us
+        except UnansweredError as error:  # some servers answer 500 for unknown paths
+            unanswered = error
+        except (CredentialsError, ForbiddenTargetError):  # the latter for a redirect, or a forbidden address
             pass
         else:
             if found.issuer.rstrip("/") == issuer.rstrip("/"):
                 return found
-    if silence is not None:
-        raise silence
+    if unanswered is not None:
+        raise unanswered
     return None
 
 
 UNKNOWN_SERVER = OAuth2Scheme(OAuthFlows())
-"""The scheme of a card that demands tokens and does not say whose. Who has an issuer knows."""
+"""The scheme of a card that demands tokens but names no authorization server: the caller must name the issuer."""
 
 
 def flow_of(scheme: OAuth2Scheme | OpenIdConnectScheme, flow: Flow) -> OAuthFlow | None:
-    """What a card says of a flow."""
+    """A flow as the card declares it."""
     if isinstance(scheme, OpenIdConnectScheme):
         return None
     match flow:
@@ -184,48 +184,48 @@ async def find_endpoints(
     trusted: frozenset[str] = frozenset(),
     check: Callable[[str], None] = lambda url: None,
 ) -> Endpoints:
-    """Where to go for a flow of a scheme.
+    """The endpoints for a flow of a scheme.
 
-    `trusted` are the origins that the caller knows: its agent's. `check` refuses URLs that must not be called at all.
+    `trusted` are the origins that the caller knows: its agent's. `check` raises for URLs that must not be called.
 
     Raises:
-        CredentialsError: the card does not say, or what it says is not safe.
+        CredentialsError: the endpoints are unknown or unsafe.
     """
-    # Whoever names an issuer trusts nobody else with its clients, not even the agent.
+    # If the caller names an issuer, only that server gets its secret, not even the agent.
     vouching = frozenset({origin_of(client.issuer)}) if client.issuer else trusted
     trusted |= vouching
-    callers, silence = await _issuers_metadata(channel, client.issuer)
+    of_issuer, unanswered = await _issuers_metadata(channel, client.issuer)
     url = scheme.url if isinstance(scheme, OpenIdConnectScheme) else scheme.metadata_url
-    cards = None
-    if callers is None and url:
+    of_card = None
+    if of_issuer is None and url:
         _check(url, trusted, check)
-        cards = await read_metadata(channel, url)
-    metadata = callers or cards
+        of_card = await read_metadata(channel, url)
+    metadata = of_issuer or of_card
     declared = flow_of(scheme, flow) or OAuthFlow()
     if metadata is None and declared.token_url is None and client.issuer:
-        raise silence or CredentialsError(
-            f"The issuer {_shown(client.issuer)} has no metadata, and the card does not say where tokens are given"
+        raise unanswered or CredentialsError(
+            f"The issuer {_shown(client.issuer)} has no metadata, and the card names no token endpoint"
         )
-    endpoints = _merged(declared, metadata, prefers_metadata=callers is not None)
+    endpoints = _merged(declared, metadata, prefers_metadata=of_issuer is not None)
     for url in (endpoints.token_url, endpoints.authorization_url, endpoints.device_url):
         if url:
             _check(url, trusted, check)
-    front = {Flow.AUTHORIZATION_CODE: endpoints.authorization_url, Flow.DEVICE_CODE: endpoints.device_url}.get(flow)
-    if flow is not Flow.CLIENT_CREDENTIALS and front is None:
-        raise CredentialsError(f"The authorization server does not say where its {flow} flow begins")
+    login_url = {Flow.AUTHORIZATION_CODE: endpoints.authorization_url, Flow.DEVICE_CODE: endpoints.device_url}.get(flow)
+    if flow is not Flow.CLIENT_CREDENTIALS and login_url is None:
+        raise CredentialsError(f"The authorization server names no endpoint for the {flow} flow")
     is_particular = client.issuer is not None or client.client_secret is not None
     if is_particular and not _is_vouched(endpoints.token_url, vouching, metadata):
-        raise silence or _unvouched(endpoints.token_url, client)
-    if front is not None and not await _belongs(endpoints.token_url, front, vouching, metadata, channel):
+        raise unanswered or _unvouched(endpoints.token_url, client)
+    if login_url is not None and not await _belongs(endpoints.token_url, login_url, vouching, metadata, channel):
         raise CredentialsError(
-            f"The card has people log in at {_shown(front)} but the code sent to {_shown(endpoints.token_url)}, "
-            "and the former does not say that the latter is its own"
+            f"The card has people log in at {_shown(login_url)} and sends the code to {_shown(endpoints.token_url)}, "
+            "but the former does not list the latter as its token endpoint"
         )
     return endpoints
 
 
 async def _issuers_metadata(channel: HttpChannel, issuer: str | None) -> tuple[Metadata | None, UnansweredError | None]:
-    """What the server that the caller named says of itself, or why it says nothing."""
+    """The metadata of the issuer that the caller named, or why there is none."""
     try:
         return (await discover(channel, issuer) if issuer else None), None
     except UnansweredError as error:
@@ -235,17 +235,15 @@ async def _issuers_metadata(channel: HttpChannel, issuer: str | None) -> tuple[M
 def _unvouched(token_url: str, client: OAuthClient) -> CredentialsError:
     shown = _shown(token_url)
     if client.issuer:
-        return CredentialsError(
-            f"The card has tokens come from {shown}, which the issuer {client.issuer} does not know"
-        )
+        return CredentialsError(f"The card's token endpoint is {shown}, which the issuer {client.issuer} does not list")
     return CredentialsError(
-        f"The card has the client's secret sent to {shown}. "
+        f"The card's token endpoint, which would get the client's secret, is {shown}. "
         f"If that is its authorization server, say so with issuer={shown!r}"
     )
 
 
 def _merged(declared: OAuthFlow, metadata: Metadata | None, *, prefers_metadata: bool) -> Endpoints:
-    """What the card and the server say, in one."""
+    """The endpoints from the card and from the metadata."""
 
     def pick(by_card: str | None, name: str) -> str | None:
         by_server = metadata.url(name) if metadata else None
@@ -253,12 +251,12 @@ def _merged(declared: OAuthFlow, metadata: Metadata | None, *, prefers_metadata:
 
     token_url = pick(declared.token_url, "token_endpoint")
     if token_url is None:
-        raise CredentialsError("Neither the card nor its authorization server says where tokens are given")
+        raise CredentialsError("Neither the card nor its authorization server names a token endpoint")
     authorization_url = pick(declared.authorization_url, "authorization_endpoint")
     device_url = pick(declared.device_authorization_url, "device_authorization_endpoint")
     if metadata is None:
         return Endpoints(token_url, authorization_url, device_url)
-    methods = metadata.words("token_endpoint_auth_methods_supported")
+    methods = metadata.texts("token_endpoint_auth_methods_supported")
     return Endpoints(
         token_url,
         authorization_url,
@@ -266,42 +264,43 @@ def _merged(declared: OAuthFlow, metadata: Metadata | None, *, prefers_metadata:
         metadata.issuer,
         "client_secret_post" in methods and "client_secret_basic" not in methods,
         metadata.facts.get("authorization_response_iss_parameter_supported") is True,
-        metadata.words("scopes_supported"),
+        metadata.texts("scopes_supported"),
     )
 
 
 def _is_vouched(url: str, vouching: frozenset[str], metadata: Metadata | None) -> bool:
-    """Whether somebody whom the caller trusts says that secrets go there."""
+    """Whether secrets may go to a URL: an origin that the caller trusts, or an endpoint that such a server lists."""
     if origin_of(url) in vouching:
         return True
     return metadata is not None and metadata.origin in vouching and metadata.lists(url)
 
 
 async def _belongs(
-    token_url: str, front: str, vouching: frozenset[str], metadata: Metadata | None, channel: HttpChannel
+    token_url: str, login_url: str, vouching: frozenset[str], metadata: Metadata | None, channel: HttpChannel
 ) -> bool:
     """Whether the token endpoint belongs to the server whose page the person sees: RFC 9700 section 4.4, mix-up."""
-    if origin_of(token_url) == origin_of(front):
+    if origin_of(token_url) == origin_of(login_url):
         return True
-    if _is_vouched(token_url, vouching, metadata) and _is_vouched(front, vouching, metadata):
+    if _is_vouched(token_url, vouching, metadata) and _is_vouched(login_url, vouching, metadata):
         return True
-    own = metadata if metadata and metadata.origin == origin_of(front) else await discover(channel, origin_of(front))
+    origin = origin_of(login_url)
+    own = metadata if metadata and metadata.origin == origin else await discover(channel, origin)
     return own is not None and own.lists(token_url)
 
 
 def _check(url: str, trusted: frozenset[str], check: Callable[[str], None]) -> None:
     if origin_of(url) in trusted and url.startswith(("http://", "https://")) and "#" not in url:
-        return  # the caller's own word, also where it is not encrypted
+        return  # the caller named it, also where it is not encrypted
     if not may_carry_secrets(url):
         raise CredentialsError(f"{_shown(url)} is not safe for secrets: it must be https")
     check(url)
 
 
-# --- what it gives ----------------------------------------------------------------------------------------------------
+# --- tokens -----------------------------------------------------------------------------------------------------------
 
 
 class AuthorizationServer:
-    """One authorization server, as one client sees it."""
+    """One authorization server, for one client. Every method raises CredentialsError."""
 
     def __init__(
         self,
@@ -319,11 +318,11 @@ class AuthorizationServer:
         self._sleep = sleep
 
     async def client_credentials(self, scopes: Sequence[str]) -> Tokens:
-        """A token for the client itself. Raises CredentialsError, as all that follow."""
+        """A token for the client itself."""
         if self._client.client_secret is None:
             raise CredentialsError("Client credentials need a client_secret")
         form = {"grant_type": "client_credentials", **_scope(scopes)}
-        for pause in PAUSES:  # alone of all grants it can be asked for twice: the others use something up
+        for pause in PAUSES:  # the only grant that can be repeated: the others use up a code or a token
             try:
                 return await self._token(form, scopes)
             except UnansweredError:
@@ -331,7 +330,7 @@ class AuthorizationServer:
         return await self._token(form, scopes)
 
     async def refresh(self, tokens: Tokens) -> Tokens:
-        """A new token for an old one. The refresh token stays the same if the server gives no other."""
+        """New tokens for old ones. The refresh token stays the same if the server sends no other."""
         if tokens.refresh_token is None:
             raise CredentialsError("The token cannot be renewed; log in again")
         form = {"grant_type": "refresh_token", "refresh_token": tokens.refresh_token}
@@ -339,13 +338,13 @@ class AuthorizationServer:
         return msgspec.structs.replace(fresh, refresh_token=fresh.refresh_token or tokens.refresh_token)
 
     async def start_device(self, scopes: Sequence[str]) -> DeviceCode:
-        """Begin a device's login."""
-        assert self._endpoints.device_url is not None, "find_endpoints has seen to it"
+        """Begin the login of a device."""
+        assert self._endpoints.device_url is not None, "find_endpoints checks it"
         answer = await self._ask(self._endpoints.device_url, {**_scope(scopes), **self._resource()})
         device_code, user_code = _text(answer, "device_code"), _text(answer, "user_code")
-        url = _text(answer, "verification_uri") or _text(answer, "verification_url")  # the latter is Google's
+        url = _text(answer, "verification_uri") or _text(answer, "verification_url")  # Google sends the latter
         if not (device_code and user_code and url):
-            raise CredentialsError(f"{_shown(self._endpoints.device_url)} gives no code for the device")
+            raise CredentialsError(f"{_shown(self._endpoints.device_url)} sends no device code")
         return DeviceCode(
             _printable(user_code),
             _web_page(url),
@@ -356,7 +355,7 @@ class AuthorizationServer:
         )
 
     async def finish_device(self, code: DeviceCode, scopes: Sequence[str]) -> Tokens:
-        """Wait until the person has let the device in."""
+        """Wait until the person has authorized the device."""
         form = {"grant_type": "urn:ietf:params:oauth:grant-type:device_code", "device_code": code.device_code}
         interval = code.interval
         while self._now() < code.expires_at:
@@ -370,11 +369,11 @@ class AuthorizationServer:
                     raise
             except UnansweredError:
                 interval = min(interval * 2, 60.0)
-        raise CredentialsError("The code has expired before anybody confirmed it; log in again")
+        raise CredentialsError("The code expired before it was confirmed; log in again")
 
     def start_authorization(self, redirect_uri: str, scopes: Sequence[str]) -> AuthorizationRequest:
-        """What a person is to open in a browser."""
-        assert self._endpoints.authorization_url is not None, "find_endpoints has seen to it"
+        """The URL for a person to open in a browser."""
+        assert self._endpoints.authorization_url is not None, "find_endpoints checks it"
         state, verifier = secrets.token_urlsafe(32), secrets.token_urlsafe(64)
         digest = hashlib.sha256(verifier.encode()).digest()
         query = {
@@ -390,21 +389,21 @@ class AuthorizationServer:
         base = self._endpoints.authorization_url
         own = read_target(base).query
         if any(name in query for name, _ in parse_qsl(own, keep_blank_values=True)):
-            # Of two values a server may take the card's, and send the code where the card has it sent.
-            raise CredentialsError(f"The card's {_shown(base)} says already what only this client can say")
+            # Of two values the server may use the card's, and send the code to a URL of the card's choice.
+            raise CredentialsError(f"The card's {_shown(base)} already has parameters that only the client may set")
         url = f"{base}{'&' if own else '?'}{urlencode(query)}"
         return AuthorizationRequest(url, redirect_uri, state, verifier)
 
     async def finish_authorization(
         self, request: AuthorizationRequest, answer: Mapping[str, str], scopes: Sequence[str]
     ) -> Tokens:
-        """The tokens for what came back with the redirect."""
+        """The tokens for the query of the redirect."""
         if not secrets.compare_digest(answer.get("state", "").encode(), request.state.encode()):
-            raise CredentialsError("The answer is to another login than this one")
-        # RFC 9207: a server that names itself must be the one that was asked. Without metadata nobody knows its name.
+            raise CredentialsError("The redirect belongs to another login")
+        # RFC 9207: `iss` must name the server that was used. Without metadata its name is not known.
         issuer, expected = answer.get("iss"), self._endpoints.issuer
         if (issuer is None and self._endpoints.names_issuer) or (issuer and expected and issuer != expected):
-            raise CredentialsError("The answer comes from another authorization server")
+            raise CredentialsError("The redirect comes from another authorization server")
         if "error" in answer:
             raise _refusal(self._endpoints.authorization_url or "", answer, ())
         code = answer.get("code")
@@ -427,9 +426,9 @@ class AuthorizationServer:
         token = _text(answer, "access_token")
         kind = _text(answer, "token_type") or "Bearer"
         if not token or not token.isascii() or not token.isprintable():
-            raise CredentialsError(f"{_shown(url)} gives no token that can be sent")
+            raise CredentialsError(f"{_shown(url)} sends no usable token")
         if kind.lower() != "bearer":
-            raise CredentialsError(f"{_shown(url)} gives a token of the type {_printable(kind)!r}, not Bearer")
+            raise CredentialsError(f"{_shown(url)} sends a token of type {_printable(kind)!r}, not Bearer")
         life = _seconds(answer, "expires_in")
         granted = tuple((_text(answer, "scope") or "").split()) or tuple(scopes)
         now = self._now()
@@ -443,7 +442,7 @@ class AuthorizationServer:
         elif self._endpoints.secret_in_body:
             form = {**form, "client_id": client.client_id, "client_secret": client.client_secret}
         else:
-            # RFC 6749 section 2.3.1: both are form-encoded before Basic puts them together.
+            # RFC 6749 section 2.3.1: both are form-encoded first.
             pair = f"{quote(client.client_id, safe='')}:{quote(client.client_secret, safe='')}"
             headers["authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
         status, answer = await _exchange(self._channel, "POST", url, form, headers)
@@ -460,7 +459,7 @@ class AuthorizationServer:
 async def _exchange(
     channel: HttpChannel, verb: str, url: str, form: Mapping[str, str], headers: Mapping[str, str]
 ) -> tuple[int, JsonObject]:
-    """Status and JSON object that answer a form; whatever is no JSON object counts as an empty one."""
+    """The status and the JSON object of the answer; anything but a JSON object counts as an empty one."""
     headers = {"accept": "application/json", **headers}
     if verb == "POST":
         headers["content-type"] = "application/x-www-form-urlencoded"
@@ -471,11 +470,11 @@ async def _exchange(
     except ForbiddenTargetError:
         raise
     except (ClientError, PeerProtocolError, TimeoutError) as error:
-        # Not as it came: an agent's call must not go to the next interface because a token server is away.
+        # Translated, or the call would be tried at the agent's next interface.
         text = f"The authorization server at {_shown(url)} does not answer: {error or 'too slow'}"
         raise UnansweredError(text) from error
     if reply.status >= 500 or reply.status in _BUSY:
-        raise UnansweredError(f"The authorization server at {_shown(url)} is in trouble (status {reply.status})")
+        raise UnansweredError(f"The authorization server at {_shown(url)} fails (status {reply.status})")
     try:
         return reply.status, msgspec.json.decode(reply.body, type=JsonObject)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
@@ -493,7 +492,7 @@ def _refusal(
 
 
 def _without(text: str, secret_texts: Sequence[str]) -> str:
-    """What a server says, without what it was sent: it may quote it, as it is or as it travelled."""
+    """The text of a server without the secrets that it was sent, which it may quote plainly or encoded."""
     secrets = {secret.removeprefix("Basic ") for secret in secret_texts}
     spellings = {spelling for secret in secrets for spelling in (secret, quote(secret, safe=""), quote_plus(secret))}
     for spelling in sorted(spellings, key=len, reverse=True):
@@ -512,7 +511,7 @@ def _text(answer: JsonObject, name: str) -> str | None:
 
 
 def _seconds(answer: JsonObject, name: str) -> float | None:
-    """A length of time, also where it is written as text, as some servers do."""
+    """A number of seconds. Some servers send it as text."""
     value = answer.get(name)
     try:
         seconds = float(cast(str, value))
@@ -522,16 +521,16 @@ def _seconds(answer: JsonObject, name: str) -> float | None:
 
 
 def _printable(text: str, *, most: int = 200) -> str:
-    """Foreign text that may go to a terminal: no control characters, and not long."""
+    """Foreign text that is safe for a terminal: short, without control characters."""
     return "".join(char if char.isprintable() else " " for char in text[:most])
 
 
 def _web_page(url: str) -> str:
     if may_carry_secrets(url.partition("#")[0]):
         return _printable(url, most=1_000)
-    raise CredentialsError("The authorization server has people log in at a page that is not https")
+    raise CredentialsError("The authorization server's login page is not https")
 
 
 def _shown(url: str) -> str:
-    """A URL as it may stand in an error: without its query."""
+    """A URL for an error message: without its query."""
     return _printable(url.partition("?")[0].partition("#")[0])

@@ -1,4 +1,4 @@
-"""Who asks an authorization server for tokens, and in which way. How, `oauth` knows."""
+"""The client that gets tokens from an authorization server, and the flows it may use. `oauth` runs them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Flow(StrEnum):
-    """The ways to a first token that Parley goes. Not implicit and password: see RFC 9700, sections 2.1.2 and 2.4."""
+    """The flows to a first token that Parley supports. Not implicit and password: RFC 9700 sections 2.1.2 and 2.4."""
 
     CLIENT_CREDENTIALS = "client-credentials"
     DEVICE_CODE = "device-code"
@@ -16,11 +16,10 @@ class Flow(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OAuthClient:
-    """Who asks for tokens. `issuer` is the authorization server that the secret is for: it is sent to no other.
+    """A client of an authorization server. The secret is sent only to the server that `issuer` names.
 
-    Without `issuer`, a secret goes only to a token endpoint at the agent's own origin. `scopes` are asked for in place
-    of those that the card demands: a card is a stranger's wish. `resource` is what the token is to be good for (RFC
-    8707), for servers that want to know.
+    Without `issuer`, the secret goes only to a token endpoint at the agent's own origin. `scopes` replace those that
+    the card demands. `resource` is what the token is for (RFC 8707), for servers that require it.
     """
 
     client_id: str

@@ -1,8 +1,7 @@
 """Origins: the scheme, host and port that a secret is bound to.
 
-A URL is read as the guard reads it, so that a secret cannot be bound to one host and sent to another. gRPC has no URLs
-of its own; `grpc://` counts as http and `grpcs://` as https, and a bare `host:port` is encrypted only on port 443, as
-`connecting` has it.
+URLs are parsed as the guard parses them, so that a secret cannot be bound to one host and sent to another. gRPC has no
+URLs of its own: `grpc://` counts as http and `grpcs://` as https, and a bare `host:port` is encrypted on port 443 only.
 """
 
 from __future__ import annotations
@@ -17,17 +16,17 @@ def origin_of(url: str) -> str:
     """The origin of a URL or gRPC target, always with its port: `https://Agents.example/x` → `https://agents.example:443`.
 
     Raises:
-        CredentialsError: it has none.
+        CredentialsError: the URL has no origin.
     """
     try:
         target = read_target(url)
     except ForbiddenTargetError as error:
-        raise CredentialsError("Secrets cannot be bound to what is no URL of http, https or gRPC") from error
+        raise CredentialsError("Secrets can be bound to URLs of http, https or gRPC only") from error
     return f"{'https' if target.is_encrypted else 'http'}://{host_and_port(target.host, target.port)}"
 
 
 def may_carry_secrets(url: str) -> bool:
-    """Whether a URL is of the web, is encrypted or does not leave this machine, and has no fragment."""
+    """Whether a URL is https, or http on this machine, without a fragment."""
     try:
         target = read_target(url)
     except ForbiddenTargetError:

@@ -1,7 +1,7 @@
-"""How a secret travels: in which header, query parameter or cookie, for each kind of scheme that a card can declare.
+"""Puts secrets into requests: the header, query parameter or cookie of each kind of scheme that a card can declare.
 
-A card chooses names, and a caller has secrets: neither can have anything written into a header that is not its own, or
-be quoted in an error of the library that would refuse it. Spec: 1.0 section 4.5; OpenAPI 3.1 section 4.8.27.
+The card chooses names, the caller the secrets. Both are checked, so that neither can inject a header, nor be quoted in
+an error of the HTTP library. Spec: 1.0 section 4.5; OpenAPI 3.1 section 4.8.27.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from parley.protocol.cards import (
 )
 
 Secret: TypeAlias = str | tuple[str, str] | OAuthClient | Tls
-"""A key, token or password; a name and a password; a client of an authorization server; a certificate."""
+"""A key, token or password; a user name and a password; a client of an authorization server; a certificate."""
 
 _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 _NAME_IN_GRPC = re.compile(r"(?!grpc-)[a-z0-9_.-]+(?<!-bin)")
@@ -43,7 +43,7 @@ _RESERVED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class AuthFields:
-    """What one scheme adds to a request."""
+    """The headers, query parameters and cookies that one scheme adds to a request."""
 
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     query: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
@@ -54,11 +54,11 @@ class MissingSecret(Exception):
     """A scheme cannot be satisfied; the text says what is missing."""
 
 
-# --- what a scheme is -------------------------------------------------------------------------------------------------
+# --- kinds of schemes -------------------------------------------------------------------------------------------------
 
 
 def kinds_of(scheme: SecurityScheme) -> tuple[str, ...]:
-    """The kinds of secrets that serve a scheme, the most fitting first."""
+    """The kinds of secrets that satisfy a scheme, the best first."""
     match scheme:
         case ApiKeyScheme():
             return ("apikey",)
@@ -73,7 +73,7 @@ def kinds_of(scheme: SecurityScheme) -> tuple[str, ...]:
 
 
 def describe_scheme(name: str, scheme: SecurityScheme) -> str:
-    """A scheme in words, for somebody who has no secret for it: `an API key (scheme “key”, header X-Key)`."""
+    """A scheme in words, for errors: `an API key (scheme “key”, header X-Key)`."""
     match scheme:
         case ApiKeyScheme():
             return f"an API key (scheme “{name}”, {scheme.location.value} {scheme.name})"
@@ -88,7 +88,7 @@ def describe_scheme(name: str, scheme: SecurityScheme) -> str:
 
 
 def resolve_scheme(scheme: SecurityScheme) -> SecurityScheme:
-    """Cards of 0.1 name schemes and nothing more, and are read as HTTP's; this is what those names mean."""
+    """The scheme that is meant: cards of 0.1 only name schemes, and are read as naming HTTP schemes."""
     if not isinstance(scheme, HttpAuthScheme):
         return scheme
     match normalized_kind(scheme.scheme):
@@ -103,30 +103,30 @@ def resolve_scheme(scheme: SecurityScheme) -> SecurityScheme:
 
 
 def accepts_tokens(scheme: SecurityScheme) -> bool:
-    """Whether a scheme is satisfied by a token of an authorization server. Many cards say Bearer and not whose."""
+    """Whether a token of an authorization server satisfies a scheme. Many cards declare only `Bearer`."""
     if isinstance(scheme, HttpAuthScheme):
         return normalized_kind(scheme.scheme) == "bearer"
     return isinstance(scheme, OAuth2Scheme | OpenIdConnectScheme)
 
 
 def normalized_kind(name: str) -> str:
-    """A kind, however it is spelled: `API_Key` and `api-key` are one."""
+    """A kind in one spelling: `API_Key` and `api-key` are the same."""
     return re.sub(r"[\s_-]", "", name).lower()
 
 
-# --- how its secret travels -------------------------------------------------------------------------------------------
+# --- secrets in requests ----------------------------------------------------------------------------------------------
 
 
 def fields_for(name: str, scheme: SecurityScheme, secret: Secret, interface: AgentInterface) -> AuthFields:
     """What a secret adds to a request to an interface.
 
     Raises:
-        Lacking: the binding has no place for it.
+        Lacking: the binding cannot carry it.
         CredentialsError: it does not fit the scheme, or cannot be sent.
     """
     match scheme, secret:
         case MutualTlsScheme(), Tls() if secret.certificate is not None:
-            return AuthFields()  # the connection shows it
+            return AuthFields()  # the connection presents it
         case ApiKeyScheme(), str():
             return _api_key(name, scheme, secret, interface)
         case HttpAuthScheme(), str() | (str(), str()) if normalized_kind(scheme.scheme) == "basic":
@@ -139,7 +139,7 @@ def fields_for(name: str, scheme: SecurityScheme, secret: Secret, interface: Age
             return bearer_fields(name, secret)
         case _:
             raise CredentialsError(
-                f"What was given for “{name}” does not fit: the agent demands {describe_scheme(name, scheme)}"
+                f"The secret for “{name}” is of the wrong kind: the agent demands {describe_scheme(name, scheme)}"
             )
 
 
@@ -148,41 +148,41 @@ def bearer_fields(name: str, token: str) -> AuthFields:
     return _authorization(name, "Bearer", token)
 
 
-def with_fields(options: CallOptions, pieces: Sequence[AuthFields]) -> CallOptions:
-    """The request with all pieces. Raises Lacking if two of them want the same place."""
+def with_fields(options: CallOptions, fields: Sequence[AuthFields]) -> CallOptions:
+    """The request with the fields of all schemes. Raises MissingSecret if two need the same header."""
     query, cookies, added = dict(options.query), dict[str, str](), dict[str, str]()
-    for piece in pieces:
-        for name, value in piece.headers.items():
+    for one in fields:
+        for name, value in one.headers.items():
             if added.setdefault(name, value) != value:
-                raise MissingSecret(f"two secrets in one header ({name}), which nobody can send")
-        query |= piece.query
-        cookies |= piece.cookies
+                raise MissingSecret(f"two secrets in one header ({name}), which is impossible")
+        query |= one.query
+        cookies |= one.cookies
     if cookies:
         added["cookie"] = "; ".join(f"{name}={value}" for name, value in cookies.items())
     return replace(options, headers={**options.headers, **added}, query=query)
 
 
 def checked_header_value(name: str, secret: str) -> str:
-    """The secret, if a header can hold it: HTTP libraries and gRPC would quote it in their errors.
+    """The secret, if a header can hold it. Otherwise HTTP and gRPC libraries would quote it in their errors.
 
     Raises:
-        CredentialsError: it cannot.
+        CredentialsError: a header cannot hold it.
     """
     if not secret or not secret.isascii() or not secret.isprintable() or secret != secret.strip():
-        raise CredentialsError(f"The secret for “{name}” is empty or has a character that no header can hold")
+        raise CredentialsError(f"The secret for “{name}” is empty or has a character that a header cannot hold")
     return secret
 
 
 def checked_header_name(name: str) -> str:
-    """A header's name as it is sent. Raises CredentialsError if it is none."""
+    """A header name as it is sent. Raises CredentialsError if it is invalid."""
     if not _NAME.fullmatch(name):
-        raise CredentialsError("That is no name of a header")
+        raise CredentialsError("Invalid header name")
     return name.lower()
 
 
 def _authorization(name: str, word: str, secret: str) -> AuthFields:
     if not _NAME.fullmatch(word):
-        raise CredentialsError(f"The card's scheme “{name}” is no scheme of HTTP")
+        raise CredentialsError(f"The card's scheme “{name}” is not a valid HTTP scheme")
     return AuthFields({"authorization": f"{word} {checked_header_value(name, secret)}"})
 
 
@@ -192,9 +192,9 @@ def _basic(name: str, secret: str | tuple[str, str]) -> AuthFields:
         pair = f"{user}:{password}".encode()
     except UnicodeEncodeError:
         pair = b""
-    # RFC 7617 section 2: a name with a colon would be another name with another password.
+    # RFC 7617 section 2: a user name with a colon would be read as another name with another password.
     if not pair.strip(b":") or ":" in user or re.search(rb"[\x00-\x1f\x7f]", pair):
-        raise CredentialsError(f"What was given for “{name}” is no name and password")
+        raise CredentialsError(f"The secret for “{name}” is not a user name and a password")
     return _authorization(name, "Basic", b64encode(pair).decode())
 
 
@@ -205,12 +205,12 @@ def _api_key(name: str, scheme: ApiKeyScheme, secret: str, interface: AgentInter
             raise MissingSecret(f"{describe_scheme(name, scheme)}, which gRPC cannot carry")
         return AuthFields(query={scheme.name: secret})
     if not _NAME.fullmatch(scheme.name) or scheme.name.lower() in _RESERVED:
-        raise CredentialsError(f"The card wants the key of “{name}” where none can be")
+        raise CredentialsError(f"The card names an invalid header or cookie for the key “{name}”")
     value = checked_header_value(name, secret)
     if scheme.location is ApiKeyLocation.HEADER:
         if is_grpc and not _NAME_IN_GRPC.fullmatch(scheme.name.lower()):
             raise MissingSecret(f"{describe_scheme(name, scheme)}, which gRPC cannot carry")
         return AuthFields({scheme.name.lower(): value})
     if re.search(r'[\s",;\\]', value):  # RFC 6265 section 4.1.1
-        raise CredentialsError(f"The key for “{name}” has a character that no cookie can hold")
+        raise CredentialsError(f"The key for “{name}” has a character that a cookie cannot hold")
     return AuthFields(cookies={scheme.name: value})

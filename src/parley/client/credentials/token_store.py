@@ -1,9 +1,8 @@
-"""What a person has logged in with, kept until it is forgotten: tokens, keys and passwords, by agent and scheme.
+"""Logins of a person: tokens, keys and passwords by origin and scheme, kept until they are removed.
 
-Each login is a file of its own that only its owner can read, replaced as a whole, so that two processes never see or
-leave half of one; and a lock beside it, because a refresh token that two processes use makes many servers end the login
-(RFC 9700 section 4.14.2); where a system has no locks, two processes may renew a login at once. Where the files are is
-the caller's choice. A login belongs to one origin: see `credentials`.
+Each login is a file that only its owner can read. It is replaced atomically, so that no process sees half of one. A
+lock file beside it keeps two processes from using one refresh token, which makes many servers end the login (RFC 9700
+section 4.14.2). On systems without file locks, two processes may renew a login at once.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ from parley.client.errors import CredentialsError
 from parley.file_lock import lock_file
 
 LOCK_SECONDS = 40.0
-"""How long another process is waited for that renews a login: longer than it may take."""
+"""How long to wait for another process that renews a login: longer than a renewal takes."""
 LOCK_PAUSE = 0.05
-"""Between two looks at a lock."""
+"""Between two attempts to get a lock."""
 
 
 class Tokens(Struct, frozen=True, omit_defaults=True):
-    """What an authorization server gave: times are seconds since 1970."""
+    """Tokens of an authorization server. Times are seconds since 1970."""
 
     access_token: str
     expires_at: float | None = None
@@ -47,7 +46,7 @@ class Tokens(Struct, frozen=True, omit_defaults=True):
 
 
 class Login(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """One scheme of one agent, and what satisfies it: `secret`, or `tokens` with where and as whom they are renewed."""
+    """What satisfies one scheme of one agent: `secret`, or `tokens` with what is needed to renew them."""
 
     origin: str
     scheme: str
@@ -75,11 +74,11 @@ class LoginStore(Protocol):
         ...
 
     def put(self, login: Login) -> None:
-        """Keep a login in place of what was there."""
+        """Save a login, replacing the one for its origin and scheme."""
         ...
 
     def forget(self, origin: str, scheme: str | None = None) -> int:
-        """Remove the logins for an origin, or for one scheme of it; how many there were."""
+        """Remove the logins for an origin, or for one scheme of it, and return how many there were."""
         ...
 
     def all(self) -> list[Login]:
@@ -87,7 +86,7 @@ class LoginStore(Protocol):
         ...
 
     def exclusive(self, origin: str, scheme: str) -> AbstractAsyncContextManager[None]:
-        """Within the block, nobody else renews this login; whoever comes meanwhile waits."""
+        """Within the block, no other task or process renews this login; others wait."""
         ...
 
 
@@ -128,10 +127,10 @@ class MemoryLogins:
 
 
 class FileLogins:
-    """Logins in a directory, a file each, for their owner's eyes only."""
+    """Logins in a directory, one file each, readable by their owner only."""
 
     def __init__(self, directory: Path | str) -> None:
-        """Nothing is read or made yet."""
+        """Nothing is read or created yet."""
         self._directory = Path(directory)
 
     def __repr__(self) -> str:
@@ -147,7 +146,7 @@ class FileLogins:
         file = self._file(login.origin, login.scheme)
         try:
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # mkstemp makes files of mode 0600: there is no moment at which others could open it.
+            # mkstemp creates files with mode 0600, so that others can never open it.
             handle, name = tempfile.mkstemp(dir=self._directory, prefix=".new-")
             try:
                 with os.fdopen(handle, "wb") as writing:
@@ -159,7 +158,7 @@ class FileLogins:
                 Path(name).unlink(missing_ok=True)
                 raise
         except OSError as error:
-            raise CredentialsError(f"The login cannot be kept in {self._directory}: {error.strerror}") from error
+            raise CredentialsError(f"The login cannot be saved in {self._directory}: {error.strerror}") from error
 
     def forget(self, origin: str, scheme: str | None = None) -> int:
         """See `LoginStore`. Files that cannot be read are left as they are."""
@@ -180,7 +179,7 @@ class FileLogins:
 
     @asynccontextmanager
     async def exclusive(self, origin: str, scheme: str) -> AsyncGenerator[None]:
-        """See `LoginStore`. On systems and disks without locks, and after a while, nobody is waited for."""
+        """See `LoginStore`. Without file locks, or after `LOCK_SECONDS`, the block is entered anyway."""
         handle = await _lock(self._lock_file(origin, scheme))
         try:
             yield
@@ -192,12 +191,12 @@ class FileLogins:
         return list(self._directory.glob("*.json"))
 
     def _file(self, origin: str, scheme: str) -> Path:
-        # Names of schemes come from foreign cards: a digest cannot leave the directory.
+        # Scheme names come from foreign cards: a digest cannot point outside the directory.
         name = hashlib.sha256(f"{origin}\n{scheme}".encode()).hexdigest()[:40]
         return self._directory / f"{name}.json"
 
     def _lock_file(self, origin: str, scheme: str) -> Path:
-        # Not the login's own file, which is replaced while somebody waits for it.
+        # Not the login's own file, which is replaced while others wait for the lock.
         return self._file(origin, scheme).with_suffix(".lock")
 
     def _read(self, file: Path, *, is_private: bool = True) -> Login | None:
@@ -211,21 +210,21 @@ class FileLogins:
         except OSError as error:
             raise CredentialsError(f"{file} cannot be read: {error.strerror}") from error
         except (msgspec.DecodeError, UnicodeDecodeError):
-            # Without the cause: it may quote what is in the file.
+            # Without the cause, which may quote the file.
             raise CredentialsError(f"{file} is damaged; remove it and log in again") from None
 
 
 async def _lock(file: Path) -> int | None:
-    """A handle on the file that nobody else has, to be closed; None if there is none to be had."""
+    """An exclusive handle on the file, to be closed; None if it cannot be locked."""
     try:
-        handle = os.open(file, os.O_CREAT | os.O_RDWR, 0o600)  # which no child inherits: PEP 446
+        handle = os.open(file, os.O_CREAT | os.O_RDWR, 0o600)  # not inherited by child processes: PEP 446
     except OSError:
         return None
     try:
         async with asyncio.timeout(LOCK_SECONDS):
             while not lock_file(handle):
                 await asyncio.sleep(LOCK_PAUSE)
-    except OSError:  # no locks here, or TimeoutError
+    except OSError:  # no file locks, or TimeoutError
         os.close(handle)
         return None
     except BaseException:

@@ -1,6 +1,6 @@
-"""Cards that were fetched, so that they are fetched again only when they have changed. Spec: 1.0 section 8.6.
+"""Caches fetched cards, which are then fetched again only after a change. Spec: 1.0 section 8.6.
 
-Documents are kept as they came, and nothing that was concluded from them: whoever takes one out checks it again.
+It keeps documents as they came, not what was verified about them: a cached card is verified again.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ MAX_CARDS = 256
 """Enough for a client of many agents; each has a few KB."""
 
 MAX_AGE = 3_600.0
-"""Seconds for which a card is used unseen, whatever its server says."""
+"""The longest time in seconds for which a card is used without asking its server."""
 
 _DIRECTIVE = re.compile(r"([a-z-]+)(?:\s*=\s*\"?([0-9]+)\"?)?")
 
 
 @dataclass(frozen=True, slots=True)
 class CachedCard:
-    """A card's document, where it was found, its tag, and until when it need not be asked for again."""
+    """The document of a card, its URL, its ETag, and until when it is fresh."""
 
     url: str
     body: bytes
@@ -31,7 +31,7 @@ class CachedCard:
 
 
 class CardCache:
-    """Cards by what was asked for; the one used longest ago goes when there are too many. Clients may share it."""
+    """Cards by target; the least recently used one is dropped first. Clients may share a cache."""
 
     def __init__(self, *, max_cards: int = MAX_CARDS, clock: Callable[[], float] = time.monotonic) -> None:
         self._max_cards = max_cards
@@ -39,17 +39,17 @@ class CardCache:
         self._cards: OrderedDict[str, CachedCard] = OrderedDict()
 
     def get(self, target: str) -> CachedCard | None:
-        """The card that was found for a target."""
+        """The cached card of a target."""
         if target in self._cards:
             self._cards.move_to_end(target)
         return self._cards.get(target)
 
     def is_fresh(self, card: CachedCard) -> bool:
-        """Whether a card may be used without asking."""
+        """Whether a card may be used without asking its server."""
         return self._clock() < card.fresh_until
 
     def keep(self, target: str, url: str, body: bytes, headers: Mapping[str, str]) -> None:
-        """Keep a card as long as its headers allow, which may be not at all."""
+        """Cache a card for as long as its headers allow."""
         directives = dict(_DIRECTIVE.findall(headers.get("cache-control", "").lower()))
         self._cards.pop(target, None)
         if "no-store" in directives:

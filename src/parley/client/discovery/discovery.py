@@ -1,9 +1,9 @@
-"""Finds an agent's card: at a URL of its own, or at the well-known places of every release.
+"""Finds an agent's card: at its own URL, or at the well-known URLs of every release.
 
-What comes is bounded in size and time, and its signature is checked as the policy says. A card that is verified is read
-from what was signed and from nothing else. Nothing is followed: a card that has moved is at the URL that its agent's
-owner names. A card that is not for everybody is asked for again with proof of who asks, which goes to the origin that
-the caller named and nowhere else, and such a card is not kept. Spec: 1.0 sections 8.2, 8.4 and 8.6; 0.3 section 5.3.
+Cards are bounded in size and time, and their signatures are verified as the policy says. Of a verified card, only the
+signed content is used. Redirects are not followed. A card that requires authentication is requested again with the
+caller's credentials, which go only to the origin that the caller named, and is not cached. Spec: 1.0 sections 8.2, 8.4
+and 8.6; 0.3 section 5.3.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ from parley.protocol.errors import PeerProtocolError, SignatureInvalidError
 from parley.protocol.signing import VerifiedSignature
 from parley.protocol.versions import Version
 
-__all__ = ["WELL_KNOWN", "Discovery", "Found", "SignaturePolicy", "places", "with_scheme"]
+__all__ = ["WELL_KNOWN", "DiscoveredCard", "Discovery", "SignaturePolicy", "card_urls", "with_scheme"]
 
 WELL_KNOWN = ("/.well-known/agent-card.json", "/.well-known/agent.json")
-"""Where cards are: since 0.3, and before."""
+"""The paths of cards: since 0.3, and before."""
 
-PASSING = frozenset({429, 502, 503, 504})
-"""Answers that may be others a moment later."""
+TEMPORARY = frozenset({429, 502, 503, 504})
+"""Statuses for which a request is repeated."""
 
-CLOSED = frozenset({401, 403})
-"""Answers to somebody who has not said who he is."""
+UNAUTHENTICATED = frozenset({401, 403})
+"""Statuses for which a request is repeated with credentials."""
 
-Prove: TypeAlias = Callable[[CallOptions], Awaitable[CallOptions]]
-"""Adds to a request what proves who asks."""
+Authenticate: TypeAlias = Callable[[CallOptions], Awaitable[CallOptions]]
+"""Adds credentials to a request."""
 
 VERSION = "A2A-Version"
-"""By this a server knows which shape is wanted; servers of older releases do not look at it."""
+"""The header that asks for the card of a version. Servers of older releases ignore it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A card, where it was, in which version it is written, and the signature that was verified, if one was."""
+class DiscoveredCard:
+    """A card, its URL, the version it is written in, and its signature if that was verified."""
 
     card: AgentCard
     url: str
@@ -61,10 +61,10 @@ class Found:
 
 
 class Discovery:
-    """Finds cards. `cache` may be shared by many; without it, every card is fetched.
+    """Finds cards. Without `cache`, every card is fetched.
 
-    `version` is the newest that the caller speaks: a server of many versions may have another card for each, and the
-    newest does not list what only older clients call.
+    `version` is the newest that the caller speaks. A server of several versions may have a card for each, and the
+    newest may not list the interfaces for older clients.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Discovery:
         *,
         cache: CardCache | None = None,
         retries: Retries | None = None,
-        prove: Prove | None = None,
+        authenticate: Authenticate | None = None,
         version: Version = Version.V1_0,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
@@ -82,23 +82,23 @@ class Discovery:
         self._signatures = signatures or SignaturePolicy()
         self._cache = cache
         self._retries = retries or Retries()
-        self._prove = prove
+        self._authenticate = authenticate
         self._version = version
         self._sleep = sleep
 
     async def card(self, target: str) -> AgentCard:
-        """The card of the agent at a URL, which is the agent's or the card's. Raises as `find` does."""
+        """The card at a URL, which is the agent's or the card's own. Raises as `find` does."""
         return (await self.find(target)).card
 
-    async def find(self, target: str) -> Found:
-        """The card of the agent at a URL, which is the agent's or the card's, and what is known about it.
+    async def find(self, target: str) -> DiscoveredCard:
+        """The card at a URL, which is the agent's or the card's own, and where it was found.
 
         Raises:
-            DiscoveryError: there is none; the message says where it was looked for.
-            PeerProtocolError: what is there is no card.
+            DiscoveryError: there is none; the message names the URLs that were tried.
+            PeerProtocolError: the document is not a card.
             SignatureInvalidError: it is not signed as the policy demands.
             ForbiddenTargetError: the URL must not be called.
-            UnreachableError: nobody is there, or nothing comes in time.
+            UnreachableError: the server cannot be reached, or does not answer in time.
         """
         target = with_scheme(target)
         self._connections.trust(target)
@@ -109,16 +109,16 @@ class Discovery:
         except TimeoutError as error:
             raise TimedOutError(f"No card of {read_target(target).origin} within {seconds:g} seconds") from error
 
-    # --- where --------------------------------------------------------------------------------------------------------
+    # --- finding ------------------------------------------------------------------------------------------------------
 
-    async def _cached(self, target: str) -> Found | None:
-        """The card that is in the cache, if it is fresh, or its server says that it has not changed."""
+    async def _cached(self, target: str) -> DiscoveredCard | None:
+        """The cached card, if it is fresh or its server says that it has not changed."""
         cached = self._cache.get(self._key(target)) if self._cache is not None else None
         if self._cache is None or cached is None:
             return None
         if self._cache.is_fresh(cached):
             return await self._read(cached.url, cached.body)
-        self._cache.forget(self._key(target))  # until it is seen again
+        self._cache.forget(self._key(target))  # until it is found again
         try:
             reply = await self._get(cached.url, {"if-none-match": cached.etag} if cached.etag else {})
             if reply.status not in (200, 304):
@@ -128,27 +128,27 @@ class Discovery:
         except SignatureInvalidError:
             raise
         except (ForbiddenTargetError, PeerProtocolError):
-            return None  # it has gone from there
+            return None  # it is no longer there
         etag = {"etag": cached.etag} if cached.etag else {}
         self._cache.keep(self._key(target), cached.url, body, {**etag, **reply.headers})
         return found
 
     def _key(self, target: str) -> str:
-        """What a card is kept under: a target may have one for each version."""
+        """The cache key of a target, which may have a card for each version."""
         return f"{self._version} {target}"
 
-    async def _search(self, target: str) -> Found:
+    async def _search(self, target: str) -> DiscoveredCard:
         failures: dict[str, list[str]] = {}
         broken: PeerProtocolError | None = None
-        for url in places(target):
+        for url in card_urls(target):
             is_private = False
             try:
                 reply = await self._get(url, {})
-                if reply.status in CLOSED and self._prove is not None:
+                if reply.status in UNAUTHENTICATED and self._authenticate is not None:
                     is_private = True
-                    reply = await self._get_once(url, {}, self._prove)
-            except (ForbiddenTargetError, PeerProtocolError) as error:  # it redirects, or is no HTTP, or too long
-                _note(failures, f"does not give it ({error})", url)
+                    reply = await self._get_once(url, {}, self._authenticate)
+            except (ForbiddenTargetError, PeerProtocolError) as error:  # a redirect, invalid HTTP, or too long
+                _note(failures, f"fails ({error})", url)
                 continue
             if reply.status != 200:
                 _note(failures, f"answers {reply.status}{' to the credentials' if is_private else ''}", url)
@@ -158,7 +158,7 @@ class Discovery:
             except SignatureInvalidError:
                 raise
             except PeerProtocolError as error:
-                # Many sites have a page for people at every URL. What is a JSON object was meant for us.
+                # Many sites serve a web page at every URL. A JSON object was meant to be a card.
                 is_meant = reply.body.lstrip().startswith(b"{")
                 broken = broken or (error if is_meant else None)
                 _note(failures, "has a web page" if _is_page(reply) else f"has no card ({error})", url)
@@ -171,49 +171,53 @@ class Discovery:
         what = "; ".join(f"{what} at {', '.join(paths)}" for what, paths in failures.items())
         raise DiscoveryError(f"No agent card was found: {read_target(target).origin} {what}")
 
-    # --- what ---------------------------------------------------------------------------------------------------------
+    # --- reading ------------------------------------------------------------------------------------------------------
 
-    async def _read(self, url: str, body: bytes) -> Found:
-        """The card in a document. Raises PeerProtocolError, and SignatureInvalidError as the policy says."""
+    async def _read(self, url: str, body: bytes) -> DiscoveredCard:
+        """The card in a document. Raises PeerProtocolError or SignatureInvalidError."""
         if not self._signatures.applies_to(body):
             card, version = decode_any_card(body)
-            return Found(card, url, version)
+            return DiscoveredCard(card, url, version)
         verified = await verify(body, self._signatures, self._fetch_keys)
         card, version = decode_any_card(verified.payload)
-        return Found(structs.replace(card, signatures=(signature_at(body, verified.index),)), url, version, verified)
+        return DiscoveredCard(
+            structs.replace(card, signatures=(signature_at(body, verified.index),)), url, version, verified
+        )
 
     async def _fetch_keys(self, url: str) -> bytes:
-        self._connections.trust_address(read_target(url).host)  # the policy allows it by its name
+        self._connections.trust_address(read_target(url).host)  # the policy allows this host
         reply = await self._get(url, {})
         if reply.status != 200:
             raise DiscoveryError(f"The key set at {url} answers {reply.status}")
         return reply.body
 
     async def _get(self, url: str, headers: Mapping[str, str]) -> HttpReply:
-        """A small document, asked for again while it is only not there for now."""
+        """A small document; temporary failures are retried."""
         pause = self._retries.first_pause
         for _ in range(1, self._retries.attempts):
             with suppress(UnreachableError):
                 reply = await self._get_once(url, headers)
-                if reply.status not in PASSING:
+                if reply.status not in TEMPORARY:
                     return reply
             await self._sleep(pause * random.uniform(0.5, 1.0))
             pause = min(pause * 2, self._retries.longest_pause)
         return await self._get_once(url, headers)
 
-    async def _get_once(self, url: str, headers: Mapping[str, str], prove: Prove | None = None) -> HttpReply:
+    async def _get_once(
+        self, url: str, headers: Mapping[str, str], authenticate: Authenticate | None = None
+    ) -> HttpReply:
         channel, limit = self._connections.channel, self._connections.bounds.card_bytes
         seconds = self._connections.timeouts.card
-        # A URL that asks for a version itself is not contradicted.
+        # The URL may ask for a version itself.
         version = {} if VERSION.lower() in read_target(url).query.lower() else {VERSION.lower(): self._version.value}
         options = CallOptions({"accept": "application/json", **version, **headers}, timeout=seconds)
-        if prove is not None:
-            options = await prove(options)
+        if authenticate is not None:
+            options = await authenticate(options)
         return await channel.exchange("GET", url, b"", options, limit=limit)
 
 
 def _note(failures: dict[str, list[str]], what: str, url: str) -> None:
-    """Write a failure down, the same one once for all places: an error has not room for many URLs."""
+    """Record a failure, the same one once for all URLs: error messages are short."""
     failures.setdefault(what, []).append(read_target(url).path or "/")
 
 
@@ -221,10 +225,10 @@ def _is_page(reply: HttpReply) -> bool:
     return reply.body.lstrip().startswith(b"<")
 
 
-def places(target: str) -> list[str]:
-    """Where the card of a target may be, the likeliest first.
+def card_urls(target: str) -> list[str]:
+    """The URLs at which the card of a target may be, the likeliest first.
 
-    places("https://a.example/currency") == [
+    card_urls("https://a.example/currency") == [
         "https://a.example/currency/.well-known/agent-card.json", "https://a.example/currency/.well-known/agent.json",
         "https://a.example/.well-known/agent-card.json", "https://a.example/.well-known/agent.json",
         "https://a.example/currency",
@@ -232,14 +236,14 @@ def places(target: str) -> list[str]:
     """
     parts = read_target(target)
     if parts.scheme not in ("http", "https"):
-        raise DiscoveryError("Cards are found over HTTP; give the card, or its URL")
+        raise DiscoveryError("Cards are fetched over HTTP: pass the card, or its URL")
     origin, path = parts.origin, parts.path.rstrip("/")
     for known in WELL_KNOWN:
-        if path.endswith(known):  # the other generation's place is worth a try
+        if path.endswith(known):  # it may also be at the path of the other releases
             return [target, *(f"{origin}{path.removesuffix(known)}{other}" for other in WELL_KNOWN if other != known)]
     if path.endswith(".json"):
         return [target]
     bases = dict.fromkeys((f"{origin}{path}", origin))
     found = [f"{base}{known}" for base in bases for known in WELL_KNOWN]
-    # The target last: a catalog may have cards anywhere.
+    # Last the target itself: a catalog may have cards at any URL.
     return [*found, target] if path or parts.query else found

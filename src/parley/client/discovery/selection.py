@@ -1,8 +1,7 @@
 """Which interface of a card to call, and in which order to try the others.
 
-By the specification's rules: the card's order, unless the caller prefers a binding or a version; every version that the
-client speaks, the newest first where the card leaves it open. An interface of 0.3 may also answer older dialects, and
-says so by the card's version. Spec: 1.0 section 8.3.2, 0.3 section 5.6.3.
+By the rules of the specification: in the card's order, unless the caller prefers a binding or a version; the newest
+version first. Spec: 1.0 section 8.3.2, 0.3 section 5.6.3.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ N = TypeVar("N", Binding, Version)
 NEWEST_FIRST: tuple[Version, ...] = (Version.V1_0, Version.V0_3, Version.V0_2, Version.V0_1)
 BINDINGS: tuple[Binding, ...] = (Binding.JSONRPC, Binding.HTTP_JSON, Binding.GRPC)
 JSONRPC_ONLY = (Version.V0_2, Version.V0_1)
-"""Versions that have no other binding. SDKs of 0.2 serve gRPC too, but lose half of each task's id on the way."""
+"""Versions without other bindings. SDKs of 0.2 also serve gRPC, but lose half of each task's id."""
 
 
 def interfaces_in_order(
@@ -28,50 +27,50 @@ def interfaces_in_order(
 ) -> list[tuple[AgentInterface, Version]]:
     """The interfaces that the client can call, the best first, each with its version.
 
-    `bindings` and `versions` are what the caller accepts, in the order of its preference; empty is everything, in the
-    card's order.
+    `bindings` and `versions` are those that the caller accepts, the preferred first; if empty, all, in the card's
+    order.
 
     Raises:
-        LocalProtocolError: the caller accepts nothing that there is.
-        PeerProtocolError: the card has none.
+        LocalProtocolError: no accepted version has an accepted binding.
+        PeerProtocolError: the card has no such interface.
     """
-    wanted = _wanted(bindings or BINDINGS, versions or NEWEST_FIRST)
-    spoken = [
+    accepted = _accepted(bindings or BINDINGS, versions or NEWEST_FIRST)
+    usable = [
         (face, version)
         for face in card.interfaces
-        if (version := version_of(face)) is not None and face.binding in wanted.get(version, ())
+        if (version := version_of(face)) is not None and face.binding in accepted.get(version, ())
     ]
-    if not spoken:
+    if not usable:
         offered = ", ".join(f"{face.binding} {face.version}" for face in card.interfaces) or "nothing"
-        speaks = "; ".join(f"in {version} {', '.join(wanted[version])}" for version in wanted)
+        speaks = "; ".join(f"in {version} {', '.join(accepted[version])}" for version in accepted)
         raise PeerProtocolError(f"No interface fits: the card offers {offered}; this client speaks {speaks}")
-    # Sorting is stable: what the caller does not care about stays in the card's order.
-    spoken.sort(key=lambda pair: versions.index(pair[1]) if versions else NEWEST_FIRST.index(pair[1]))
+    # Sorting is stable: the card's order stays where the caller has no preference.
+    usable.sort(key=lambda pair: versions.index(pair[1]) if versions else NEWEST_FIRST.index(pair[1]))
     if bindings:
-        spoken.sort(key=lambda pair: bindings.index(Binding(pair[0].binding)))
-    return spoken
+        usable.sort(key=lambda pair: bindings.index(Binding(pair[0].binding)))
+    return usable
 
 
-def _wanted(bindings: Sequence[Binding], versions: Sequence[Version]) -> dict[Version, list[Binding]]:
-    """What is spoken of what the caller accepts: the bindings of each version."""
-    spoken = {
+def _accepted(bindings: Sequence[Binding], versions: Sequence[Version]) -> dict[Version, list[Binding]]:
+    """The accepted bindings of each accepted version."""
+    usable = {
         version: [binding for binding in bindings if binding == Binding.JSONRPC or version not in JSONRPC_ONLY]
         for version in versions
     }
-    wanted = {version: bindings for version, bindings in spoken.items() if bindings}
-    if not wanted:
+    accepted = {version: bindings for version, bindings in usable.items() if bindings}
+    if not accepted:
         only, asked = " and ".join(versions), ", ".join(bindings)
-        raise LocalProtocolError(f"A2A {only} is spoken here over {Binding.JSONRPC} alone, not over {asked}")
-    return wanted
+        raise LocalProtocolError(f"A2A {only} is supported over {Binding.JSONRPC} only, not over {asked}")
+    return accepted
 
 
 def read_bindings(bindings: Sequence[Binding | str] | str) -> tuple[Binding, ...]:
-    """Bindings as a caller writes them, such as `"grpc"`. Raises LocalProtocolError if there is none of that name."""
+    """Bindings as a caller writes them, such as `"grpc"`. Raises LocalProtocolError for an unknown name."""
     return tuple(_read(name, BINDINGS, "binding") for name in _listed(bindings))
 
 
 def read_versions(versions: Sequence[Version | str] | str) -> tuple[Version, ...]:
-    """Versions as a caller writes them, such as `"1.0"`. Raises LocalProtocolError if there is none of that name."""
+    """Versions as a caller writes them, such as `"1.0"`. Raises LocalProtocolError for an unknown name."""
     return tuple(_read(without_patch(name), NEWEST_FIRST, "version") for name in _listed(versions))
 
 
@@ -83,9 +82,9 @@ def _read(name: str, known: Sequence[N], kind: str) -> N:
     for one in known:
         if one.upper() == name.upper():
             return one
-    raise LocalProtocolError(f"There is no {kind} {name!r}; there are {', '.join(known)}")
+    raise LocalProtocolError(f"Unknown {kind} {name!r}; known are {', '.join(known)}")
 
 
 def newest_of(versions: Sequence[Version]) -> Version:
-    """The newest of the versions that a caller accepts, of all if it does not care."""
+    """The newest of the versions that a caller accepts; the newest of all if none are given."""
     return next(version for version in NEWEST_FIRST if version in (versions or NEWEST_FIRST))

@@ -1,7 +1,7 @@
-"""Whose signatures on cards count, and where their keys come from: pinned, or from hosts that the caller allows.
+"""Which signatures of cards are trusted: by pinned keys, or by keys from hosts that the caller allows.
 
-A key set is fetched only from an allowed host, over TLS, bounded in size, time and number, and kept for a while. A
-pinned key stands for its id, whatever a card says about where to find it. Spec: 1.0 section 8.4.
+A key set is fetched only from an allowed host, over TLS, bounded in size, time and number, and cached for a while. A
+pinned key is used for its id, whatever URL the card names. Spec: 1.0 section 8.4.
 """
 
 from __future__ import annotations
@@ -30,35 +30,35 @@ from parley.protocol.signing import (
 Mode = Literal["if signed", "off", "required"]
 
 MAX_KEY_SETS = 4
-"""Key sets fetched for one card. Each is a request that a stranger's card makes us send."""
+"""Key sets fetched for one card: each is a request that an untrusted card causes."""
 
 MAX_KEYS = 100
-"""Keys looked at in one set."""
+"""Keys read from one set."""
 
 MAX_KEPT = 64
-"""Key sets kept; the oldest goes first. Which paths there are on an allowed host, a card decides."""
+"""Cached key sets; the oldest is dropped first. The paths on an allowed host are the card's choice."""
 
 KEPT_SECONDS = 600.0
-"""How long a key set is kept. A key that its owner withdraws counts so much longer."""
+"""How long a key set is cached, and so how long a withdrawn key is still trusted."""
 
-LOOK_AGAIN_SECONDS = 30.0
-"""A set without the key that a card names is fetched again after this: keys are replaced, and cards name any."""
+MISSING_KEY_SECONDS = 30.0
+"""How long a cached set without the named key is used: keys are replaced, and cards may name any."""
 
 Fetch: TypeAlias = Callable[[str], Awaitable[bytes]]
-"""Gives the bytes at a URL, bounded, or a ParleyError."""
+"""Fetches the bytes at a URL, bounded. Raises ParleyError."""
 
 
 class KeySets:
-    """Key sets that were fetched, for all cards whose policy they belong to."""
+    """Fetched key sets of one policy."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._kept: dict[str, tuple[float, dict[str, CardKey]]] = {}
 
     async def get(self, url: str, key_id: str, fetch: Fetch) -> dict[str, CardKey]:
-        """The keys at a URL, fresh enough to find a key in them. Raises what `fetch` and `read_key_set` raise."""
+        """The keys at a URL, fetched again if the named one is missing. Raises as `fetch` and `read_key_set` do."""
         fetched_at, keys = self._kept.get(url, (-math.inf, dict[str, CardKey]()))
-        if self._now() - fetched_at < (KEPT_SECONDS if key_id in keys else LOOK_AGAIN_SECONDS):
+        if self._now() - fetched_at < (KEPT_SECONDS if key_id in keys else MISSING_KEY_SECONDS):
             return keys
         keys = read_key_set(await fetch(url))
         self._kept.pop(url, None)
@@ -72,33 +72,33 @@ class KeySets:
 class SignaturePolicy:
     """Which cards are accepted.
 
-    "if signed" verifies every signed card, as soon as the policy knows any key or host to verify with: without, nobody
-    could be told from anybody. "required" accepts verified cards alone.
+    "if signed" verifies every signed card, if the policy has a key or a host to verify with. "required" accepts
+    verified cards only.
     """
 
     mode: Mode = "if signed"
     keys: Mapping[str, CardKey | Mapping[str, object] | str | bytes] = field(default_factory=dict[str, Any])
-    """Pinned keys by their ids (`kid`): PEM texts or JWK objects."""
+    """Pinned keys by id (`kid`): PEM texts or JWK objects."""
     jwks_hosts: tuple[str, ...] = ()
     """Hosts from which a card may name a key set (`jku`); `.example.com` allows all below it."""
     key_sets: KeySets = field(default_factory=KeySets, repr=False, compare=False)
-    """What was fetched from them. One policy may serve many clients."""
+    """Key sets fetched from them. Several clients may share a policy."""
 
     def __post_init__(self) -> None:
-        """Raises LocalProtocolError if a key cannot be read, or if no card could ever be accepted."""
+        """Raises LocalProtocolError if a key is invalid, or if no card could ever be accepted."""
         object.__setattr__(self, "keys", {key_id: load_key(key) for key_id, key in self.keys.items()})
-        if self.mode == "required" and not self.knows_anybody:
+        if self.mode == "required" and not self.can_verify:
             raise LocalProtocolError("Signatures are required, but there is no key or host to verify them with")
 
     @property
-    def knows_anybody(self) -> bool:
-        """Whether there is anything to verify with."""
+    def can_verify(self) -> bool:
+        """Whether there is a key or a host to verify with."""
         return bool(self.keys or self.jwks_hosts)
 
     def applies_to(self, card: bytes) -> bool:
         """Whether a card has to be verified."""
         if self.mode == "if signed":
-            return self.knows_anybody and _is_signed(card)
+            return self.can_verify and _is_signed(card)
         return self.mode == "required"
 
     def check_key_set(self, url: str) -> None:
@@ -107,7 +107,7 @@ class SignaturePolicy:
         if not is_listed(target.host, self.jwks_hosts):
             raise SignatureInvalidError(f"Keys from {target.origin} are not allowed")
         if target.scheme != "https" and not (target.scheme == "http" and is_loopback(target.host)):
-            raise SignatureInvalidError(f"Keys from {target.origin} could be anybody's: it is not encrypted")
+            raise SignatureInvalidError(f"Keys from {target.origin} are not trusted: it is not encrypted")
 
 
 async def verify(card: bytes, policy: SignaturePolicy, fetch: Fetch) -> VerifiedSignature:
@@ -141,16 +141,16 @@ async def verify(card: bytes, policy: SignaturePolicy, fetch: Fetch) -> Verified
 
 
 def signature_at(card: bytes, index: int) -> CardSignature:
-    """A signature that was verified, without its open header, which nobody signed."""
+    """A verified signature, without its unprotected header, which is not signed."""
     signature = (msgspec.json.decode(card, type=_Document).signatures or [])[index]
     return CardSignature(signature["protected"], signature["signature"])
 
 
 def read_key_set(body: bytes) -> dict[str, CardKey]:
-    """The keys of a JSON Web Key Set by their ids; those that sign no cards are left out.
+    """The signing keys of a JSON Web Key Set by id.
 
     Raises:
-        SignatureInvalidError: it is no key set.
+        SignatureInvalidError: it is not a key set.
     """
     try:
         listed = msgspec.json.decode(body, type=_KeySet).keys
@@ -164,7 +164,7 @@ def read_key_set(body: bytes) -> dict[str, CardKey]:
         try:
             keys.setdefault(key_id, load_key(jwk))
         except LocalProtocolError:
-            continue  # a key of another kind, for something else
+            continue  # a kind of key that does not sign cards
     return keys
 
 
@@ -180,4 +180,4 @@ def _is_signed(card: bytes) -> bool:
     try:
         return bool(msgspec.json.decode(card, type=_Document).signatures)
     except (msgspec.DecodeError, RecursionError):
-        return True  # whatever it is, it must not get past by being odd
+        return True  # an unreadable card must not pass as unsigned

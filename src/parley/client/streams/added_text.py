@@ -1,14 +1,14 @@
-"""The text that each event of a stream adds, whichever way the agent streams it: nothing is told twice.
+"""The text that each event of a stream adds, without repeats, however the agent streams it.
 
-The specification wants results in artifacts. Yet google-adk 2.13, Strands 1.62 and langgraph-api 0.16 stream their text
-as messages of a task that is `working`, and at the end send an artifact that holds it again:
+The specification puts results into artifacts. But google-adk 2.13, Strands 1.62 and langgraph-api 0.16 stream text as
+messages of a `working` task, and send the same text again in an artifact at the end:
 
-- google-adk: each message is a whole one; the artifact repeats the last;
+- google-adk: each message is complete; the artifact repeats the last one;
 - Strands: each message is a piece; the artifact repeats the last turn of the model, and ends with a newline;
-- langgraph-api: each message repeats the one before and goes on; the artifact repeats the last.
+- langgraph-api: each message repeats the one before and continues it; the artifact repeats the last one.
 
-So the text of such a message counts, except for what it repeats, and an artifact adds what was not said before. Agents
-that declare cursors are Parley's, which keep notes about the work and the answer apart: their notes do not count.
+So a message adds its text except for what it repeats, and an artifact adds what no message said. Agents that declare
+cursors are Parley's: their messages are notes about progress and not part of the answer, and add nothing.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from parley.protocol.messages import Message, Role, text_of
 from parley.protocol.tasks import Artifact, Task, TaskState, TaskStatus
 
 _WORD = re.compile(r"\w")
-"""What a text must have to be taken for a repetition: line breaks and rows of dashes come in equal pieces anyway."""
+"""Only texts with a letter or digit count as repeats: line breaks and rows of dashes recur anyway."""
 
 
 class AddedText:
-    """What the events of one stream have said."""
+    """The text of one stream so far."""
 
     def __init__(self, *, keeps_notes_apart: bool = False) -> None:
         self._keeps_notes_apart = keeps_notes_apart
         self._pieces: list[str] = []
-        """What was said since the last artifact."""
+        """Texts of messages since the last artifact."""
         self._turn: list[str] = []
-        """The messages that may be repeated as one: those since the last that was a repetition."""
+        """Messages that may be repeated together: those since the last repeat."""
         self._turn_length = 0
         self._repeats = False
-        """Whether each message repeats the one before and goes on."""
+        """Whether each message repeats the one before and continues it."""
         self._has_artifacts = False
 
     def text(self, event: StreamEvent) -> str | None:
-        """The text that an event adds, or None for a chunk that adds all it has, so that it costs nothing to know.
+        """The text that an event adds, or None for a chunk that adds all of its text, which costs nothing.
 
         Call it once for each event, in their order.
         """
@@ -63,7 +63,7 @@ class AddedText:
         text = text_of(status.message.parts) if status.message and status.message.role is Role.AGENT else ""
         if not text:
             return ""
-        if status.state is TaskState.COMPLETED:  # the answer of an agent that makes no artifacts
+        if status.state is TaskState.COMPLETED:  # the answer of an agent without artifacts
             return "" if self._has_artifacts else self._not_said(text)
         if status.state is not TaskState.WORKING or self._keeps_notes_apart:
             return ""
@@ -72,7 +72,7 @@ class AddedText:
         return added
 
     def _not_repeated(self, text: str) -> str:
-        """What a message says beyond those that it repeats."""
+        """The text of a message after what it repeats."""
         turn = "".join(self._turn) if self._turn_length <= len(text) else ""
         if not _WORD.search(turn) or not text.startswith(turn):
             if self._repeats:
@@ -81,7 +81,7 @@ class AddedText:
             self._turn_length += len(text)
             return text
         self._repeats = self._repeats or (len(self._turn) == 1 and text != turn)
-        # Where messages do not go on with what they repeat, pieces were summed up, and others follow.
+        # Otherwise the message is the sum of the pieces before it, and new pieces follow.
         self._begin_turn(*([text] if self._repeats else []))
         return text[len(turn) :]
 
@@ -90,7 +90,7 @@ class AddedText:
         self._turn_length = sum(map(len, texts))
 
     def _not_said(self, text: str) -> str:
-        """What an answer says beyond what was said while the agent was at work; from here on, all of that is told."""
+        """The text of an answer after what the messages said; those then count as shown."""
         if not self._pieces or not text.strip():
             return text
         pieces, turn = self._pieces, "".join(self._turn)
@@ -104,6 +104,6 @@ class AddedText:
 
 
 def _is_end_of(said: str, pieces: Sequence[str], text: str) -> bool:
-    """Whether a text is what the last of some pieces say together, but for white space at the end."""
+    """Whether a text is the last pieces joined, apart from trailing white space."""
     said = said.rstrip()
     return said.endswith(text) and len(said) - len(text) in accumulate(map(len, pieces), initial=0)

@@ -1,6 +1,6 @@
-"""Opens the ways to an agent's interfaces: guarded, bounded, one pool of connections for all that speak HTTP.
+"""Opens transports to an agent's interfaces: guarded, bounded, with one connection pool for all HTTP.
 
-gRPC is imported when a card asks for it and not before, because it is an extra.
+gRPC is imported only when a card names it, because it is an extra.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from parley.protocol.versions import Version
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tls:
-    """Whom to trust, and who the caller is, as PEM files. Without `authorities`, those that the machine trusts."""
+    """PEM files: authorities to trust (by default the machine's), and the caller's own certificate."""
 
     authorities: Path | None = None
     certificate: Path | None = None
-    """The caller's certificate and what leads from it to an authority: for agents that demand mutual TLS."""
+    """The caller's certificate with its chain, for agents that demand mutual TLS."""
     key: Path | None = None
 
     def context(self) -> ssl.SSLContext:
-        """The same for HTTP. Raises OSError if a file cannot be read."""
+        """An SSL context for HTTP. Raises OSError if a file cannot be read."""
         if self.authorities is not None:
             context = ssl.create_default_context(cafile=self.authorities)
         else:
@@ -50,8 +50,8 @@ class Tls:
         return context
 
 
-class Certified:
-    """Shows the caller's certificate to those that it is for, and to nobody else."""
+class CertifiedNetwork:
+    """Presents the caller's certificate only to the URLs that it is for."""
 
     def __init__(self, plain: HttpNetwork, certified: HttpNetwork, shows_certificate: Callable[[str], bool]) -> None:
         self._plain = plain
@@ -60,8 +60,8 @@ class Certified:
 
     async def send(self, request: HttpRequest, deadline: float) -> HttpResponse:
         """Send a request over the right connections."""
-        way = self._certified if self._shows_certificate(request.url.text) else self._plain
-        return await way.send(request, deadline)
+        network = self._certified if self._shows_certificate(request.url.text) else self._plain
+        return await network.send(request, deadline)
 
     async def close(self) -> None:
         """Close all connections."""
@@ -70,7 +70,7 @@ class Certified:
 
 
 class Connections:
-    """The ways to one agent."""
+    """The connections to one agent."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class Connections:
         self._tls = tls
         self._named: dict[str, None] = {}
         self.shows_certificate: Callable[[str], bool] = self.is_named
-        """Which URLs get to see the caller's certificate: those of the hosts that the caller named."""
+        """Whether the caller's certificate is presented to a URL; by default to hosts that the caller named."""
         self._rules = DialRules(self.guard)
         self._names = NameResolver()
         proxies = Proxies.of_environment() if self.guard.use_proxy else None
@@ -105,21 +105,21 @@ class Connections:
         if tls.certificate is None:
             return certified
         plain = self._pool(Tls(authorities=tls.authorities).context())
-        return Certified(plain, certified, lambda url: self.shows_certificate(url))
+        return CertifiedNetwork(plain, certified, lambda url: self.shows_certificate(url))
 
     def _pool(self, tls: ssl.SSLContext) -> ConnectionPool:
         return ConnectionPool(self._network, tls, connect_seconds=self.timeouts.connect)
 
     def is_named(self, url: str) -> bool:
         """Whether a URL has a host that the caller named."""
-        host = read_target(url).host  # at any port: gRPC has another than HTTP
+        host = read_target(url).host  # at any port: gRPC and HTTP have different ones
         return any(is_same_host(read_target(named).host, host) for named in self._named)
 
     def trust(self, origin: str) -> None:
-        """Take a URL for one that the caller named: its host may be anywhere, and cards may point to it.
+        """Trust a URL that the caller named: its host may have any address, and cards may point to it.
 
         Raises:
-            ForbiddenTargetError: it is none that may be called.
+            ForbiddenTargetError: it must not be called.
         """
         self.guard.check_named(origin)
         self._named[origin] = None
@@ -127,16 +127,16 @@ class Connections:
             self._rules.trust(read_target(origin).host)
 
     def trust_address(self, host: str) -> None:
-        """Let a host have any address, without letting cards point to it."""
+        """Allow a host to have any address; cards still may not point to it."""
         self._rules.trust(host)
 
     def permitted(
         self, interfaces: Sequence[tuple[AgentInterface, Version]]
     ) -> Sequence[tuple[AgentInterface, Version]]:
-        """Those of a card's interfaces that may be called, in the same order.
+        """The interfaces of a card that may be called, in the same order.
 
         Raises:
-            ForbiddenTargetError: none of them may; the message says why not the first.
+            ForbiddenTargetError: none may; the message gives the reason for the first.
         """
         refusal: ForbiddenTargetError | None = None
         permitted: list[tuple[AgentInterface, Version]] = []
@@ -151,7 +151,7 @@ class Connections:
         return permitted
 
     def connect(self, interface: AgentInterface, version: Version, channel: HttpChannel | None = None) -> Transport:
-        """A transport to an interface; `channel` carries HTTP instead of the usual one. Nothing is dialled yet.
+        """A transport to an interface, over `channel` instead of the usual one if given. Nothing is dialled yet.
 
         Raises:
             ForbiddenTargetError: the card must not point there.
@@ -173,9 +173,9 @@ class Connections:
         if not self.is_in_process:
             self.guard.check_interface(interface.url, card_url=self._named_for(interface.url))
         elif interface.binding == Binding.GRPC:
-            raise ForbiddenTargetError("An app in process is not called over gRPC")
+            raise ForbiddenTargetError("An app in process cannot be called over gRPC")
         if interface.binding == Binding.GRPC and find_spec("grpc") is None:
-            raise ForbiddenTargetError("gRPC is not installed here: pip install 'parley-a2a[grpc]'")
+            raise ForbiddenTargetError("gRPC is not installed: pip install 'parley-a2a[grpc]'")
 
     def _named_for(self, url: str) -> str | None:
         """The URL that the caller named, with the same host if there are several."""
@@ -207,7 +207,7 @@ class Connections:
 
 
 def _pem(tls: Tls | None) -> tuple[bytes | None, bytes | None, bytes | None]:
-    """What gRPC wants: authorities, key, certificate."""
+    """The arguments of gRPC: authorities, key, certificate."""
     if tls is None:
         return None, None, None
     return _bytes(tls.authorities), _bytes(tls.key or tls.certificate), _bytes(tls.certificate)

@@ -1,9 +1,9 @@
 """The gRPC binding for clients, in 0.3 and 1.0. It needs the extra `grpc`.
 
-A channel whose calls break or time out is left to the calls that it still has, and the next call gets a new one: gRPC
-itself would go on to use a connection on which nothing comes any more. Its streams have no heartbeats that anybody can
-see, and servers hang up on who pings them often. So a server whose stream is silent is asked something else over the
-same connection: whatever it answers is a sign of life.
+After a call breaks or times out, the next call opens a new channel, and the old one closes with its last call: gRPC
+itself would keep using a dead connection. gRPC streams have no visible heartbeats, and servers close connections that
+ping often. So when a stream is silent, the server gets a health check over the same connection; any answer to it is a
+sign of life.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from parley.protocol.requests import Request, Result
 from parley.protocol.versions import Version
 
 _TOO_LARGE = "message larger than max"
-"""gRPC's own words for a reply beyond the bound, under the status that agents use for too many requests."""
+"""gRPC's text for a reply beyond the bound; its status is the one that agents use for too many requests."""
 
 HEALTH = "/grpc.health.v1.Health/Check"
-"""What a silent server is asked. Those that do not know it say so."""
+"""The call that checks a silent server. An error that the method is unknown is an answer too."""
 
 HEALTH_SECONDS = 20.0
-"""How long that may take."""
+"""How long the check may take."""
 
-_NOBODY = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED})
+_NO_ANSWER = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED})
 
 DIALECTS: dict[Version, ProtobufDialect] = {Version.V0_3: V0_3, Version.V1_0: V1_0}
 
@@ -75,8 +75,8 @@ class GrpcTransport:
             ("grpc.max_receive_message_length", bounds.reply_bytes),
             ("grpc.max_send_message_length", -1),
             ("grpc.enable_http_proxy", 0),  # the caller decides; gRPC reads the environment in its own way
-            ("grpc.enable_retries", 0),  # what is safe to repeat is known above, and not to gRPC
-            ("grpc.use_local_subchannel_pool", 1),  # or a new channel would share the old one's connection
+            ("grpc.enable_retries", 0),  # `calls` knows what is safe to repeat
+            ("grpc.use_local_subchannel_pool", 1),  # otherwise a new channel shares the old connection
         ]
         target = target_of(interface.url)
         if address is not None:
@@ -91,25 +91,27 @@ class GrpcTransport:
             if credentials is None
             else grpc.aio.secure_channel(target, credentials, options=options)
         )
-        self._line: _Line | None = None
+        self._channel: _CountedChannel | None = None
 
     async def call(self, operation: Operation, request: Request, options: CallOptions) -> Result:
-        """Ask once and give the answer; see `Transport`."""
+        """See `Transport`."""
         rpc = self._dialect.rpc(operation)
         data = self._dialect.encode_request(operation, request).SerializeToString()
-        async with self._in_use() as line:
-            call = line.method("unary_unary", rpc.path)
+        async with self._in_use() as channel:
+            call = channel.method("unary_unary", rpc.path)
             reply = await call(data, metadata=_metadata(options), timeout=options.timeout)
         return self._dialect.decode_result(operation, parse_reply(rpc.response, reply))
 
     async def stream(
         self, operation: Operation, request: Request, options: CallOptions
     ) -> AsyncGenerator[ReceivedEvent]:
-        """Ask once and give the events; see `Transport`."""
+        """See `Transport`."""
         rpc = self._dialect.rpc(operation)
         data = self._dialect.encode_request(operation, request).SerializeToString()
-        async with self._in_use() as line:
-            events = _Watched(line, line.method("unary_stream", rpc.path)(data, metadata=_metadata(options)), options)
+        async with self._in_use() as channel:
+            events = _MonitoredStream(
+                channel, channel.method("unary_stream", rpc.path)(data, metadata=_metadata(options)), options
+            )
             size = 0
             try:
                 while (message := await events.read()) is not grpc.aio.EOF:
@@ -121,103 +123,103 @@ class GrpcTransport:
                 await events.close()
 
     @asynccontextmanager
-    async def _in_use(self) -> AsyncGenerator[_Line]:
-        """The channel for one call, whose failure is translated, and after which it may be left."""
-        line = self._line = self._line or _Line(self._open)
-        line.calls += 1
+    async def _in_use(self) -> AsyncGenerator[_CountedChannel]:
+        """The channel for one call. Errors of the call are translated; after a broken one, the channel is replaced."""
+        channel = self._channel = self._channel or _CountedChannel(self._open)
+        channel.calls += 1
         try:
-            yield line
+            yield channel
         except grpc.aio.AioRpcError as error:
             known = _translated(error)
             if isinstance(known, UnreachableError):
-                self._leave(line)
+                self._abandon(channel)
             raise known from error
         except TimedOutError:
-            self._leave(line)
+            self._abandon(channel)
             raise
         finally:
-            line.calls -= 1
-            if line.is_left and line.calls == 0:
-                await line.channel.close()
+            channel.calls -= 1
+            if channel.is_abandoned and channel.calls == 0:
+                await channel.grpc_channel.close()
 
-    def _leave(self, line: _Line) -> None:
-        line.is_left = True
-        if self._line is line:
-            self._line = None
+    def _abandon(self, channel: _CountedChannel) -> None:
+        channel.is_abandoned = True
+        if self._channel is channel:
+            self._channel = None
 
     async def close(self) -> None:
         """Close the connections."""
-        if self._line is not None:
-            await self._line.channel.close()
+        if self._channel is not None:
+            await self._channel.grpc_channel.close()
 
 
-class _Line:
-    """A channel, and how many calls are on it."""
+class _CountedChannel:
+    """A channel and the number of its calls."""
 
     def __init__(self, open: Callable[[], grpc.aio.Channel]) -> None:
-        self.channel = open()
+        self.grpc_channel = open()
         self.calls = 0
-        self.is_left = False
+        self.is_abandoned = False
 
     def method(self, kind: str, path: str) -> Any:
-        """A method of the channel; its stubs are generic over messages, and here every message is bytes."""
-        return getattr(self.channel, kind)(path)
+        """A method of the channel; here every message is bytes."""
+        return getattr(self.grpc_channel, kind)(path)
 
-    async def lives(self) -> bool:
-        """Whether anybody answers over this connection, be it with an error."""
+    async def is_alive(self) -> bool:
+        """Whether the server answers over this connection, even with an error."""
         try:
             await self.method("unary_unary", HEALTH)(b"", timeout=HEALTH_SECONDS)
         except grpc.aio.AioRpcError as error:
-            return error.code() not in _NOBODY
+            return error.code() not in _NO_ANSWER
         return True
 
 
-class _Watched:
-    """The messages of a stream, and somebody who notices when no more can come."""
+class _MonitoredStream:
+    """The messages of a stream, which ends when the server no longer answers."""
 
-    def __init__(self, line: _Line, call: Any, options: CallOptions) -> None:
-        self._line = line
+    def __init__(self, channel: _CountedChannel, call: Any, options: CallOptions) -> None:
+        self._channel = channel
         self._call = call
-        self._sent = options
+        self._options = options
         self._now = asyncio.get_running_loop().time
-        self._heard_at = self._now()
+        self._received_at = self._now()
         self._is_dead = False
-        self._watch = asyncio.create_task(self._watch_silence())
+        self._monitor = asyncio.create_task(self._check_silence())
 
     async def read(self) -> Any:
-        """The next message, or gRPC's EOF. Raises TimedOutError if nobody is there, or for too long only silence."""
+        """The next message, or gRPC's EOF. Raises TimedOutError after a failed check, or too long a silence."""
         try:
             message = await self._call.read()
         except asyncio.CancelledError:
             if not self._is_dead:
                 raise
             raise TimedOutError("The stream was silent for too long") from None
-        self._heard_at = self._now()
+        self._received_at = self._now()
         return message
 
     async def close(self) -> None:
-        """Hang up."""
+        """Cancel the call."""
         self._call.cancel()
-        self._watch.cancel()
-        await asyncio.wait([self._watch])
+        self._monitor.cancel()
+        await asyncio.wait([self._monitor])
 
-    async def _watch_silence(self) -> None:
-        while (silence := self._now() - self._heard_at) < self._sent.timeout:
-            if silence >= self._sent.quiet and not await self._line.lives():
+    async def _check_silence(self) -> None:
+        while (silence := self._now() - self._received_at) < self._options.timeout:
+            if silence >= self._options.quiet and not await self._channel.is_alive():
                 break
-            await asyncio.sleep(min(self._sent.quiet, self._sent.timeout - silence))
+            await asyncio.sleep(min(self._options.quiet, self._options.timeout - silence))
         self._is_dead = True
         self._call.cancel()
 
 
 def target_of(url: str) -> str:
-    """What gRPC calls a URL: `grpcs://host:443` is `host:443`; anything without a scheme is a target already."""
+    """The gRPC target of a URL: `grpcs://host:443` is `host:443`; without a scheme it is a target already."""
     _, separator, rest = url.partition("://")
     return (rest if separator else url).rstrip("/")
 
 
 def _received(event: StreamEvent, size: int) -> ReceivedEvent:
-    """The event without its number, which is the stream's matter and not the task's."""
+    """The event, with its number taken out of the metadata."""
     number = event.metadata.get(CURSOR)
     if type(number) is not int and not (isinstance(number, float) and number.is_integer()):
         return ReceivedEvent(event, size=size)
@@ -231,7 +233,7 @@ def _metadata(options: CallOptions) -> tuple[tuple[str, str], ...]:
 
 
 def _translated(error: grpc.aio.AioRpcError) -> ParleyError:
-    """What a failed call means: the connection's fault, or what the agent reports."""
+    """The error of a failed call: of the connection, or reported by the agent."""
     trailers = dict(tuple(error.trailing_metadata() or ()))  # its keys() are pairs in older versions
     details = trailers.get("grpc-status-details-bin")
     text = error.details() or ""
@@ -239,7 +241,7 @@ def _translated(error: grpc.aio.AioRpcError) -> ParleyError:
         case grpc.StatusCode.DEADLINE_EXCEEDED:
             return TimedOutError("The agent did not answer in time")
         case grpc.StatusCode.UNAVAILABLE if details is None and not text.startswith("UnavailableError: "):
-            # Without details, or the name that 0.3 has instead, it is gRPC's own word and not the agent's.
+            # Without details (0.3: a name), the status comes from gRPC and not from the agent.
             return UnreachableError(f"No connection: {text}", was_sent="failed to connect" not in text)
         case grpc.StatusCode.RESOURCE_EXHAUSTED if details is None and _TOO_LARGE in text:
             return PeerProtocolError(f"The reply is too large: {text}")

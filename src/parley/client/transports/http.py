@@ -32,18 +32,18 @@ EVENT_STREAM = "text/event-stream"
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 GATEWAY_STATUSES = frozenset({502, 503, 504})
-"""What stands in front of an agent says them while the agent is away: with a page for people, not in A2A."""
+"""Sent by gateways while the agent does not answer, with a page for people instead of A2A."""
 
 USER_AGENT = "parley"
 NO_COMPRESSION = "identity"
-"""What is asked for and taken: a few compressed bytes can spell gigabytes, and a compressed stream may be held back."""
+"""Replies must not be compressed: a few bytes can expand to gigabytes, and compressed streams may be delayed."""
 
 ALWAYS_SENT = {"accept-encoding": NO_COMPRESSION, "user-agent": USER_AGENT}
 
 
 @dataclass(frozen=True, slots=True)
 class HttpReply:
-    """A whole reply; names of headers are in lower case."""
+    """A whole reply. Header names are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -54,7 +54,7 @@ class HttpChannel:
     """Sends requests and reads replies."""
 
     def __init__(self, network: HttpNetwork, *, timeouts: Timeouts | None = None, bounds: Bounds | None = None) -> None:
-        """`network` is what carries requests: guarded connections, or an app in process."""
+        """`network` sends the requests: over guarded connections, or to an app in process."""
         self.network = network
         self.timeouts = timeouts or Timeouts()
         self.bounds = bounds or Bounds()
@@ -66,7 +66,7 @@ class HttpChannel:
     async def exchange(
         self, verb: str, url: str, body: bytes, options: CallOptions, *, limit: int | None = None
     ) -> HttpReply:
-        """Send a request and read the whole reply, if it comes in time and has `limit` bytes at most.
+        """Send a request and read the whole reply, in time and of at most `limit` bytes.
 
         Raises as `opened` does, and:
             PeerProtocolError: the reply is longer than allowed.
@@ -85,15 +85,15 @@ class HttpChannel:
     async def opened(
         self, verb: str, url: str, body: bytes, options: CallOptions, *, within: float
     ) -> AsyncGenerator[HttpResponse]:
-        """A reply whose body is still to be read, if it begins in time.
+        """A reply whose body is not read yet, if it begins in time.
 
-        Within the block, what happens to the connection is translated.
+        Within the block, errors of the connection are translated.
 
         Raises:
             UnreachableError: there is no connection, or it breaks.
-            TimedOutError: nothing comes for too long.
-            ForbiddenTargetError: the agent points elsewhere.
-            PeerProtocolError: what comes is no HTTP.
+            TimedOutError: nothing comes in time.
+            ForbiddenTargetError: the agent redirects.
+            PeerProtocolError: the reply is not valid HTTP.
         """
         try:
             response = await self._begin(verb, url, body, options, asyncio.get_running_loop().time() + within)
@@ -105,7 +105,7 @@ class HttpChannel:
             raise _translated(error, url) from error
 
     async def _begin(self, verb: str, url: str, body: bytes, options: CallOptions, until: float) -> HttpResponse:
-        """The head of a reply. The time for it is bounded as a whole: headers may come a byte at a time."""
+        """The head of a reply. Its whole time is bounded, as headers may come one byte at a time."""
         parsed = parse_url(url)
         if options.query:
             query = urlencode(options.query)
@@ -116,7 +116,7 @@ class HttpChannel:
             raise ForbiddenTargetError(f"The agent at {_origin(url)} redirects; give its real URL")
         if response.headers.get("content-encoding", NO_COMPRESSION).strip().lower() != NO_COMPRESSION:
             await response.close()
-            raise PeerProtocolError(f"{_origin(url)} compresses its reply, which was not asked for")
+            raise PeerProtocolError(f"{_origin(url)} compresses its reply, although the client refuses compression")
         return response
 
     async def frames(self, response: HttpResponse, *, quiet: float) -> AsyncGenerator[Frame]:
@@ -124,7 +124,7 @@ class HttpChannel:
 
         Raises:
             PeerProtocolError: a frame, or the stream, is longer than allowed.
-            TimedOutError: nothing came for too long, or too little.
+            TimedOutError: nothing came for too long, or a frame took too long.
             UnreachableError: the stream ended within a frame.
         """
         decoder = Decoder(max_frame_bytes=self.bounds.frame_bytes)
@@ -141,7 +141,7 @@ class HttpChannel:
                 begun = None
             elif begun is None or frames:
                 begun = now()
-            elif now() - begun > self.timeouts.reply:  # each byte of it would be a sign of life
+            elif now() - begun > self.timeouts.reply:  # bytes of one frame are not signs of life
                 raise TimedOutError("A frame of the stream took too long")
         if decoder.pending:
             raise UnreachableError("The stream ended in the middle of a frame")
@@ -152,7 +152,7 @@ class HttpChannel:
         return await self._whole(response, until, self.bounds.reply_bytes)
 
     async def _whole(self, response: HttpResponse, until: float, limit: int) -> HttpReply:
-        body = bytearray()  # no list: of pieces of two bytes it would be twenty times as large
+        body = bytearray()  # not a list: with pieces of two bytes it would be twenty times as large
         while chunk := await response.read(until):
             if len(body) + len(chunk) > limit:
                 raise PeerProtocolError(f"The reply has more than {limit} bytes")
@@ -160,8 +160,8 @@ class HttpChannel:
         return HttpReply(response.status, response.headers, bytes(body))
 
 
-def patience_for_head(operation: Operation, options: CallOptions) -> float:
-    """How many seconds a stream may take to begin: some agents say nothing at all before the first event of a send."""
+def seconds_to_begin(operation: Operation, options: CallOptions) -> float:
+    """Seconds that a stream may take to begin. Some agents send nothing before the first event of a send."""
     return options.quiet if operation is SUBSCRIBE_TO_TASK else options.timeout
 
 
@@ -171,21 +171,21 @@ def is_stream(response: HttpResponse) -> bool:
 
 
 def http_error(reply: HttpReply) -> A2AError:
-    """The error that a reply reports by its status, and by its body if that is one of A2A's."""
-    is_gateways = reply.status in GATEWAY_STATUSES and not reply.body.lstrip().startswith(b"{")
-    if is_gateways:
-        return with_retry_after(UnavailableError(said_in(reply)), reply.headers)
+    """The error of a reply, from its status and, if that is A2A, its body."""
+    is_from_gateway = reply.status in GATEWAY_STATUSES and not reply.body.lstrip().startswith(b"{")
+    if is_from_gateway:
+        return with_retry_after(UnavailableError(summary_of(reply)), reply.headers)
     error = decode_rest_error(reply.status, reply.body, phrase=_phrase(reply.status))
     return with_retry_after(error, reply.headers)
 
 
 def not_an_answer(reply: HttpReply, why: PeerProtocolError | None = None) -> PeerProtocolError:
-    """The error for a reply that is no A2A at all: it says what came instead."""
-    return PeerProtocolError(f"Not an A2A answer{_reason(why)}: {said_in(reply)}")
+    """The error for a reply that is not A2A; it quotes the reply."""
+    return PeerProtocolError(f"Not an A2A answer{_reason(why)}: {summary_of(reply)}")
 
 
 def not_an_event(frame: Frame, why: PeerProtocolError | None = None) -> PeerProtocolError:
-    """The error for a frame of a stream that is no A2A at all."""
+    """The error for a frame that is not A2A; it quotes the frame."""
     return PeerProtocolError(f"Not an A2A event{_reason(why)}: {quoted(frame.data)}")
 
 
@@ -194,12 +194,12 @@ def _reason(why: PeerProtocolError | None) -> str:
 
 
 def is_about_all(error: PeerProtocolError) -> bool:
-    """Whether nothing of an answer could be read, so that a path into it says nothing."""
+    """Whether the whole answer is unreadable, so that a path into it says nothing."""
     return error.path in (None, "$")
 
 
-def said_in(reply: HttpReply) -> str:
-    """The status of a reply, its meaning, and the first characters of the body."""
+def summary_of(reply: HttpReply) -> str:
+    """The status of a reply and the beginning of its body."""
     return http_text(reply.status, reply.body, phrase=_phrase(reply.status))
 
 
@@ -208,16 +208,16 @@ def _phrase(status: int) -> str:
 
 
 def with_retry_after(error: A2AError, headers: Mapping[str, str]) -> A2AError:
-    """The error with what the reply says of when to come back, and with which scope."""
+    """The error with the reply's `Retry-After` and the scope that was missing."""
     error = with_missing_scope(error, headers)
     seconds = headers.get("retry-after", "").strip()
-    if seconds.isascii() and seconds.isdigit() and len(seconds) < 10:  # the other form is a date, of the agent's clock
+    if seconds.isascii() and seconds.isdigit() and len(seconds) < 10:  # not the other form, a date by the agent's clock
         vars(error)["retry_after"] = int(seconds)
     return error
 
 
 def retry_after_of(error: Exception) -> float:
-    """How many seconds the agent asks to wait before the next attempt."""
+    """Seconds that the agent asks to wait before the next attempt."""
     return vars(error).get("retry_after", 0.0)
 
 
@@ -235,5 +235,5 @@ def _translated(error: NetworkError, url: str) -> UnreachableError:
 
 
 def _origin(url: str) -> str:
-    """The part of a URL that may stand in an error: queries may hold keys."""
+    """The part of a URL that may appear in errors: queries may hold keys."""
     return parse_url(url).origin

@@ -20,18 +20,18 @@ AsgiApp: TypeAlias = Callable[
 
 T = TypeVar("T")
 
-PATIENCE = 5.0
-"""Seconds for an application to notice that its caller has gone; then it is canceled."""
+DISCONNECT_SECONDS = 5.0
+"""Time for an application to react to a disconnect; then it is canceled."""
 
 
 class InProcess:
-    """Hands requests to an ASGI application."""
+    """Sends requests to an ASGI application."""
 
     def __init__(self, app: AsgiApp) -> None:
         self._app = app
 
     async def send(self, request: HttpRequest, deadline: float) -> _Exchange:
-        """The application's reply, as soon as it has begun. What the application raises before that is raised."""
+        """The reply once it has begun. An exception of the application before that is raised."""
         exchange = _Exchange(self._app, _scope(request), request.body)
         try:
             await exchange.begun(deadline)
@@ -45,7 +45,7 @@ class InProcess:
 
 
 class _Exchange:
-    """One request and its reply. The queue holds one chunk: an application is no faster than its reader."""
+    """One request and its reply. The queue holds one chunk, so that an application is no faster than its reader."""
 
     def __init__(self, app: AsgiApp, scope: Message, body: bytes) -> None:
         self.status = 0
@@ -63,7 +63,7 @@ class _Exchange:
         await _in_time(self._head, deadline)
 
     async def read(self, deadline: float) -> bytes:
-        """The next piece of the body; nothing at its end."""
+        """The next chunk of the body; empty at its end."""
         if self._is_read:
             return b""
         if self._closed.is_set():
@@ -72,17 +72,17 @@ class _Exchange:
         if chunk is not None:
             return chunk
         self._is_read = True
-        if self._failure is not None:  # the server would drop the connection
+        if self._failure is not None:  # as if the server had dropped the connection
             raise BrokenConnectionError("the application failed in the middle of its reply") from self._failure
         return b""
 
     async def close(self) -> None:
-        """Tell the application that nobody reads any more, and wait until it has noticed."""
+        """Disconnect, and wait until the application has reacted."""
         self._closed.set()
         if not self._chunks.empty():
-            self._chunks.get_nowait()  # whoever waits to send goes on, and finds that nobody reads
+            self._chunks.get_nowait()  # a waiting `send` continues, and notices the disconnect
         try:
-            await asyncio.wait([self._task], timeout=PATIENCE)
+            await asyncio.wait([self._task], timeout=DISCONNECT_SECONDS)
         finally:
             self._task.cancel()
         await asyncio.wait([self._task])
@@ -92,7 +92,7 @@ class _Exchange:
             await app(scope, self._receive, self._send)
             if not self._head.done():
                 raise RuntimeError("The application sent no reply")
-        except Exception as error:  # here a request ends
+        except Exception as error:  # a request ends here
             if not self._head.done():
                 self._head.set_exception(error)
             elif not self._closed.is_set():
@@ -110,7 +110,7 @@ class _Exchange:
 
     async def _send(self, message: Message) -> None:
         if self._closed.is_set():
-            raise OSError("The client has gone")
+            raise OSError("The client has disconnected")
         if message["type"] == "http.response.start":
             self.status = message["status"]
             for name, value in message.get("headers", ()):

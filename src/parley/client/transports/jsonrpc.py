@@ -14,8 +14,8 @@ from parley.client.transports.http import (
     is_stream,
     not_an_answer,
     not_an_event,
-    patience_for_head,
-    said_in,
+    seconds_to_begin,
+    summary_of,
     with_retry_after,
 )
 from parley.client.transports.transport import CallOptions, ReceivedEvent
@@ -42,11 +42,13 @@ class JsonRpcTransport:
         self._ids = count(1)
 
     async def call(self, operation: Operation, request: Request, options: CallOptions) -> Result:
-        """Ask once and give the answer; see `Transport`."""
+        """See `Transport`."""
         if operation is ops.GET_EXTENDED_CARD and self.version is Version.V0_2:
             return await self._extended_card(options)
         id, body = self._encode(operation, request)
-        reply = await self._channel.exchange("POST", self.interface.url, body, _headed(options, "application/json"))
+        reply = await self._channel.exchange(
+            "POST", self.interface.url, body, _with_headers(options, "application/json")
+        )
         result = self._result(id, reply)
         try:
             return self._dialect.decode_result(operation, result)
@@ -58,15 +60,15 @@ class JsonRpcTransport:
     async def stream(
         self, operation: Operation, request: Request, options: CallOptions
     ) -> AsyncGenerator[ReceivedEvent]:
-        """Ask once and give the events; see `Transport`."""
+        """See `Transport`."""
         id, body = self._encode(operation, request)
-        options = _headed(options, "text/event-stream")
-        within = patience_for_head(operation, options)
+        options = _with_headers(options, "text/event-stream")
+        within = seconds_to_begin(operation, options)
         async with self._channel.opened("POST", self.interface.url, body, options, within=within) as response:
             if not is_stream(response):
                 reply = await self._channel.reply_of(response, within=options.quiet)
                 self._result(id, reply)
-                raise PeerProtocolError(f"The agent answers a streaming call without a stream: {said_in(reply)}")
+                raise PeerProtocolError(f"The agent answers a streaming call without a stream: {summary_of(reply)}")
             async for frame in self._channel.frames(response, quiet=options.quiet):
                 yield self._received(id, frame)
 
@@ -75,9 +77,9 @@ class JsonRpcTransport:
         await self._channel.close()
 
     async def _extended_card(self, options: CallOptions) -> AgentCard:
-        """The card for authenticated callers, for which 0.2 has no method but a place."""
+        """The card for authenticated callers: 0.2 has no method for it, but a URL."""
         url = urljoin(f"{self.interface.url.rstrip('/')}/", "../agent/authenticatedExtendedCard")
-        reply = await self._channel.exchange("GET", url, b"", _headed(options, "application/json"))
+        reply = await self._channel.exchange("GET", url, b"", _with_headers(options, "application/json"))
         if reply.status >= 400:
             raise http_error(reply)
         return self._dialect.decode_card(reply.body)
@@ -96,11 +98,11 @@ class JsonRpcTransport:
         except PeerProtocolError as error:
             raise http_error(reply) if reply.status >= 400 else not_an_answer(reply, error) from None
         if reply.status >= 400 and response.result == jsonrpc.NULL:
-            raise http_error(reply)  # an object, but not JSON-RPC: what FastAPI or a gateway says
+            raise http_error(reply)  # an object, but not JSON-RPC: an error of FastAPI or a gateway
         if response.error is not None:
             error = self._error(response.error)
             if isinstance(error, UnknownRemoteError) and reply.status in (401, 403):
-                # What stands at the door speaks JSON-RPC, but has codes of its own: HTTP's say what it means.
+                # A gateway that speaks JSON-RPC but has its own codes: the HTTP status says what it means.
                 error = decode_rest_error(reply.status, reply.body)
             raise with_retry_after(error, reply.headers)
         _check_id(id, response)
@@ -126,11 +128,11 @@ class JsonRpcTransport:
 
 def _check_id(id: bytes, response: jsonrpc.Response) -> None:
     if response.id not in (id, jsonrpc.NULL):
-        raise PeerProtocolError(f"The reply is to another request: {response.id[:50].decode(errors='replace')}")
+        raise PeerProtocolError(f"The reply belongs to another request: {response.id[:50].decode(errors='replace')}")
 
 
-def _headed(options: CallOptions, accept: str) -> CallOptions:
-    """The same with the headers of the binding."""
+def _with_headers(options: CallOptions, accept: str) -> CallOptions:
+    """The options with the headers of the binding."""
     headers = {"content-type": "application/json", "accept": accept, **options.headers}
     if options.after is not None:
         headers["last-event-id"] = options.after

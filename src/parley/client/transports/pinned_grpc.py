@@ -50,7 +50,7 @@ class PinnedGrpcTransport:
         self._failures = 0
 
     async def call(self, operation: Operation, request: Request, options: CallOptions) -> Result:
-        """Ask once and give the answer; see `Transport`."""
+        """See `Transport`."""
         transport = await self._opened()
         try:
             return await transport.call(operation, request, options)
@@ -61,7 +61,7 @@ class PinnedGrpcTransport:
     async def stream(
         self, operation: Operation, request: Request, options: CallOptions
     ) -> AsyncGenerator[ReceivedEvent]:
-        """Ask once and give the events; see `Transport`."""
+        """See `Transport`."""
         transport = await self._opened()
         try:
             async with aclosing(transport.stream(operation, request, options)) as events:

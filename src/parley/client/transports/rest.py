@@ -13,8 +13,8 @@ from parley.client.transports.http import (
     is_stream,
     not_an_answer,
     not_an_event,
-    patience_for_head,
-    said_in,
+    seconds_to_begin,
+    summary_of,
 )
 from parley.client.transports.transport import CallOptions, ReceivedEvent
 from parley.dialects import v0_3, v0_3_protojson, v1_0
@@ -43,12 +43,12 @@ class RestTransport:
         self._dialect: JsonDialect = v1_0.REST_DIALECT if version is Version.V1_0 else v0_3_protojson.REST_DIALECT
 
     async def call(self, operation: Operation, request: Request, options: CallOptions) -> Result:
-        """Ask once and give the answer; see `Transport`."""
+        """See `Transport`."""
         verb, url, body = self._encode(operation, request)
-        reply = await self._channel.exchange(verb, url, body, _headed(options, self.version, "application/json"))
+        reply = await self._channel.exchange(verb, url, body, _with_headers(options, self.version, "application/json"))
         if reply.status >= 400:
             raise http_error(reply)
-        content = reply.body or b"{}"  # some answer a deletion with nothing
+        content = reply.body or b"{}"  # some agents answer a deletion with an empty body
         try:
             return self._read(lambda dialect: dialect.decode_result(operation, content))
         except PeerProtocolError as error:
@@ -59,16 +59,16 @@ class RestTransport:
     async def stream(
         self, operation: Operation, request: Request, options: CallOptions
     ) -> AsyncGenerator[ReceivedEvent]:
-        """Ask once and give the events; see `Transport`."""
+        """See `Transport`."""
         verb, url, body = self._encode(operation, request)
-        options = _headed(options, self.version, "text/event-stream")
-        within = patience_for_head(operation, options)
+        options = _with_headers(options, self.version, "text/event-stream")
+        within = seconds_to_begin(operation, options)
         async with self._channel.opened(verb, url, body, options, within=within) as response:
             if not is_stream(response) or response.status >= 400:
                 reply = await self._channel.reply_of(response, within=options.quiet)
                 if reply.status >= 400:
                     raise http_error(reply)
-                raise PeerProtocolError(f"The agent answers a streaming call without a stream: {said_in(reply)}")
+                raise PeerProtocolError(f"The agent answers a streaming call without a stream: {summary_of(reply)}")
             async for frame in self._channel.frames(response, quiet=options.quiet):
                 if frame.event == "error":
                     raise decode_rest_error(200, frame.data)
@@ -85,12 +85,12 @@ class RestTransport:
             raise not_an_event(frame, error) if is_about_all(error) else error from None
 
     def _read(self, decode: Callable[[JsonDialect], R]) -> R:
-        """What the agent says: in the shape that is in use, or if that fails, in the shape of 0.3's own text."""
+        """What the agent says: in the shape that SDKs use, or else in that of the 0.3 specification."""
         try:
             return decode(self._dialect)
         except PeerProtocolError:
             if self.version is not Version.V1_0:
-                with suppress(PeerProtocolError):  # the first problem is the one to tell
+                with suppress(PeerProtocolError):  # the first error is reported
                     return decode(v0_3.REST_DIALECT)
             raise
 
@@ -103,8 +103,8 @@ class RestTransport:
         return verb, f"{self.interface.url.rstrip('/')}{path}{'?' if query else ''}{query}", asked.body
 
 
-def _headed(options: CallOptions, version: Version, accept: str) -> CallOptions:
-    """The same with the headers of the binding. The media type that 1.0 prefers is newer than some of its servers."""
+def _with_headers(options: CallOptions, version: Version, accept: str) -> CallOptions:
+    """The options with the headers of the binding. Some servers of 1.0 do not know its preferred media type."""
     kind = "application/json"
     headers = {"content-type": kind, "accept": accept, **options.headers}
     if version is Version.V1_0 and accept == kind:

@@ -1,8 +1,8 @@
-"""The seam between the client and its bindings: one call, or one stream of events.
+"""The interface of every binding: one call, or one stream of events.
 
-A transport encodes a request in its dialect, sends it, and decodes what comes back, once; it retries and resumes
-nothing. What an agent reports is raised as an `A2AError`, what is no A2A as a `PeerProtocolError`, and what happens to
-the connection as an `UnreachableError`.
+A transport encodes a request in its dialect, sends it once, and decodes the answer; it does not retry or resume. What
+an agent reports is raised as an `A2AError`, invalid A2A as a `PeerProtocolError`, and a broken connection as an
+`UnreachableError`.
 """
 
 from __future__ import annotations
@@ -22,51 +22,51 @@ from parley.protocol.versions import Version
 
 @dataclass(frozen=True, slots=True)
 class CallOptions:
-    """What goes along with a request: headers (gRPC: metadata), query parameters, and how long to wait."""
+    """What accompanies a request: headers (gRPC: metadata), query parameters, and how long to wait."""
 
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     query: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     timeout: float = 600.0
     quiet: float = 90.0
     after: str | None = None
-    """The cursor of the last event that was received; a stream goes on after it."""
+    """The cursor of the last received event; a stream continues after it."""
 
 
 class ReceivedEvent(Struct, frozen=True, gc=False):
-    """An event of a stream, and the cursor from which its reader can come back, if the agent gives one."""
+    """An event of a stream, and the cursor to resume after it, if the agent sends one."""
 
     event: StreamEvent
     cursor: str | None = None
     size: int = 0
-    """How many bytes of the stream it was."""
+    """Its bytes in the stream."""
 
 
 class Transport(Protocol):
-    """A way to one interface of an agent."""
+    """Calls one interface of an agent."""
 
     @property
     def interface(self) -> AgentInterface:
-        """Where the agent is, and what is spoken there."""
+        """The interface that is called."""
         ...
 
     @property
     def version(self) -> Version:
-        """The dialect that is spoken."""
+        """The A2A version in use."""
         ...
 
     async def call(self, operation: Operation, request: Request, options: CallOptions) -> Result:
-        """Ask once and give the answer.
+        """Send a request once and return the answer.
 
         Raises:
             A2AError: the agent refuses.
-            PeerProtocolError: the answer is no A2A.
-            UnreachableError: there is none.
+            PeerProtocolError: the answer is not valid A2A.
+            UnreachableError: there is no answer.
             UnsupportedOperationError: the dialect has no such operation.
         """
         ...
 
     def stream(self, operation: Operation, request: Request, options: CallOptions) -> AsyncGenerator[ReceivedEvent]:
-        """Ask once and give the events that come of it, until the agent closes. Raises as `call` does."""
+        """Send a request once and yield the events of the answer. Raises as `call` does."""
         ...
 
     async def close(self) -> None:

@@ -24,6 +24,9 @@ APPLICATION_ID = 0x50726C79
 WRITER_STATEMENTS = 256
 """Statements that the writer keeps prepared: all that it has."""
 
+OPENING_SECONDS = 0.05
+"""How long one that would share a file tries to be alone first: of several that open it at once, one succeeds."""
+
 _MEANINGS = {
     sqlite3.SQLITE_FULL: "the disk is full",
     sqlite3.SQLITE_BUSY: "another process holds the database",
@@ -85,7 +88,7 @@ def open_writer(path: Path, stack: ExitStack, *, is_shared: bool, busy_timeout: 
     """
     with explained(path):
         lock = _Lock(path, stack, busy_timeout)
-        is_alone = lock.exclude()
+        is_alone = lock.exclude(seconds=OPENING_SECONDS if is_shared else 0)
         if not is_alone and not (is_shared and lock.share()):
             raise lock.refusal()
         writer = stack.enter_context(closing(_connect_writer(path, busy_timeout)))
@@ -126,9 +129,9 @@ class _Lock:
         with explained(self._file):
             self._connection = stack.enter_context(closing(sqlite3.connect(self._file, isolation_level=None)))
 
-    def exclude(self) -> bool:
-        """Keep all others away; False if there are others."""
-        return self._take("BEGIN EXCLUSIVE", 0)
+    def exclude(self, *, seconds: float) -> bool:
+        """Keep all others away; False if there are others after so many seconds."""
+        return self._take("BEGIN EXCLUSIVE", seconds)
 
     def share(self) -> bool:
         """Keep those away who would exclude others, and let all others in; False if one excludes this."""

@@ -1,0 +1,175 @@
+"""One SQLite file for several processes: the suite between workers, opening, writing, and the cost of reads."""
+
+import asyncio
+import shutil
+import sqlite3
+from collections.abc import Awaitable, Callable
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from parley.protocol.push import PushConfig
+from parley.protocol.tasks import TaskState
+from parley.protocol.versions import Version
+from parley.stores.interface import NewTask, Owner, StoreUnavailableError, TaskFilter, TaskKey
+from parley.stores.sqlite.care import Looking
+from parley.stores.sqlite.file import migrations
+from parley.stores.sqlite.store import SqliteStore
+from parley.testing.shared_stores import ManualTime, SharedStoreSuite, held
+from parley.testing.stores import ADA, KEY, NOON, MakeStore, addition, creation
+from tests.stores.test_sqlite import process, read_line
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "stores" / "schema-6.db"
+
+pytestmark = pytest.mark.anyio
+
+
+class TestSharedSqliteStore(SharedStoreSuite):
+    @pytest.fixture
+    def make_store(self, tmp_path: Path, now: ManualTime) -> MakeStore:
+        return lambda: SqliteStore(tmp_path / "tasks.db", shared=True, now=now)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "tasks.db"
+
+
+# --- opening ----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_file_is_shared_only_by_those_who_say_so(path: Path) -> None:
+    """Whichever is first. When it has gone, the file is free at once."""
+    for first_shares in (True, False):
+        for second_shares in (True, False):
+            first = SqliteStore(path, shared=first_shares)
+            second = SqliteStore(path, shared=second_shares, busy_timeout=0.05)
+            await first.open()
+            if first_shares and second_shares:
+                await second.open()
+                await second.close()
+            else:
+                with pytest.raises(StoreUnavailableError, match="another Parley process uses this file"):
+                    await second.open()
+            await first.close()
+
+
+async def test_a_file_that_several_open_at_once_is_brought_up_to_date_once(path: Path) -> None:
+    """The first does it alone, the others wait for it. A lease of before is over then: its worker is gone."""
+    shutil.copy(GOLDEN, path)
+    stores = [SqliteStore(path, shared=True) for _ in range(4)]
+    await asyncio.gather(*[store.open() for store in stores])
+    assert [len(await store.tasks.list_all(TaskFilter(limit=99))) for store in stores] == [23] * 4
+    await stores[0].leases.renew("worker", seconds=1_000)
+    assert await stores[3].leases.live() == {"worker"}
+    await asyncio.gather(*[store.close() for store in stores])
+    await stores[0].open()
+    assert await stores[0].leases.live() == frozenset()
+    await stores[0].close()
+    with closing(sqlite3.connect(path)) as file:
+        assert file.execute("PRAGMA user_version").fetchone() == (len(migrations()),)
+
+
+async def test_a_file_that_an_older_process_uses_is_not_brought_up_to_date(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The older one would go on with tables that it does not know."""
+    older, newer = SqliteStore(path, shared=True), SqliteStore(path, shared=True)
+    await older.open()
+    scripts = [*migrations(), "CREATE TABLE notes (note TEXT);"]
+    with monkeypatch.context() as patch:
+        patch.setattr("parley.stores.sqlite.file.migrations", lambda: scripts)
+        with pytest.raises(StoreUnavailableError, match=r"an older Parley uses this file .+ Stop it first"):
+            await newer.open()
+    await older.tasks.write(creation())
+    await older.close()
+
+
+# --- writing at the same time -----------------------------------------------------------------------------------------
+
+
+async def test_processes_write_at_the_same_time_and_one_that_is_killed_disturbs_no_other(path: Path) -> None:
+    """What each was promised is there, and each sees what the other has written."""
+    store = SqliteStore(path, shared=True, busy_timeout=30)
+    await store.open()
+    ours = TaskKey(ADA, "t-2")
+    await store.tasks.write(creation(ours))
+    with process("writing_process.py", path, "shared") as child:
+        assert read_line(child) == "open"
+        promised = 0
+        for number in range(1, 60):
+            await store.tasks.write(addition(number, ours))
+            promised = int(await asyncio.to_thread(read_line, child))
+            head = await store.tasks.head(KEY)
+            assert head is not None
+            assert head.last_seq >= promised
+        child.kill()
+        child.communicate()
+    for key, least in ((KEY, promised), (ours, 60)):
+        head = await store.tasks.head(key)
+        assert head is not None
+        assert head.last_seq >= least
+    await store.tasks.write(addition(60, ours))
+    await store.close()
+    assert Looking(path, lambda _: None).check().wrong == ()
+
+
+# --- what reads cost --------------------------------------------------------------------------------------------------
+
+
+async def steps_of(store: SqliteStore, read: Callable[[], Awaitable[object]]) -> int:
+    """How many instructions SQLite runs for a read."""
+    reader = store._access._reader
+    assert reader is not None
+    steps = 0
+
+    def count() -> int:
+        nonlocal steps
+        steps += 1
+        return 0
+
+    store._access._thread_readers.append(reader)  # nothing runs at the same time here
+    reader.set_progress_handler(count, 1)
+    await read()
+    reader.set_progress_handler(None, 1)
+    store._access._thread_readers.remove(reader)
+    return steps
+
+
+async def test_reads_cost_what_they_show_however_much_others_have(path: Path) -> None:
+    """The last page of a list as much as the first; what is abandoned or undelivered, beside what live workers hold."""
+    store = SqliteStore(path, shared=True)
+    await store.open()
+    keys = [TaskKey(Owner(f"tenant-{number % 3}", f"owner-{number % 7}"), f"t-{number:04}") for number in range(2_000)]
+    hooks = ((PushConfig("https://hook.example"), Version.V1_0),)
+    writing: list[Awaitable[None]] = []
+    for number, key in enumerate(keys):
+        at = NOON + timedelta(seconds=number)
+        new, holder = NewTask(f"agent-{number % 2}", f"c-{number}", Version.V1_0, at), f"worker-{number % 4}"
+        write = creation(key, new=new, state=TaskState.WORKING, at=at)
+        writing.append(store.tasks.write(structs.replace(held(write, "", holder), webhooks=hooks)))
+    await asyncio.gather(*writing)
+    live = frozenset({"worker-0", "worker-1", "worker-2"})
+
+    for tenant in (None, "tenant-1"):
+        everything = await store.tasks.list_all(TaskFilter(limit=9_999), tenant=tenant)
+        first = TaskFilter(limit=20)
+        last = TaskFilter(limit=20, after=(everything[-21].status_at, everything[-21].key.task_id))
+        assert list(await store.tasks.list_all(last, tenant=tenant)) == list(everything[-20:])
+        costs = [await steps_of(store, lambda q=q, t=tenant: store.tasks.list_all(q, tenant=t)) for q in (first, last)]
+        assert costs[1] <= costs[0] * 1.2 < 5_000
+
+    assert len(await store.tasks.abandoned(live, limit=9_999)) == 500
+    assert await steps_of(store, lambda: store.tasks.abandoned(live | {"worker-3"}, limit=100)) < 500
+    assert await steps_of(store, lambda: store.tasks.abandoned(live, limit=10)) < 1_000
+
+    async def undelivered(holder: str) -> int:
+        return len(await store.outbox.undelivered(holder=holder, live=live | {"worker-3"}, after=None, limit=10))
+
+    assert await undelivered("worker-3") == 10
+    assert await steps_of(store, lambda: undelivered("worker-4")) < 500
+    assert await steps_of(store, lambda: undelivered("worker-3")) < 1_000
+    await store.close()
