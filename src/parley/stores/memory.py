@@ -26,7 +26,6 @@ from parley.stores.interface import (
     ConflictError,
     ContextKey,
     InboxItem,
-    LeaseLostError,
     NewTask,
     Owner,
     RepeatedSendError,
@@ -183,8 +182,10 @@ class MemoryTasks:
         key, data = write.key, self._data
         task_id = _task_id(key)
         record = data.tasks.get(task_id)
-        if not _is_expected(write, record):
-            raise LeaseLostError if write.expected_holder else ConflictError
+        if record is None:
+            write.require_expected(None)
+        else:
+            write.require_expected(record.key.owner.name, len(record.events), record.holder)
         if write.sends_since is not None:
             for send, _ in write.sends:
                 data.require_new(key.owner, send, write.sends_since)
@@ -193,14 +194,14 @@ class MemoryTasks:
             record = data.tasks[task_id] = _Record(key, write.new)
             data.owned.setdefault(key.owner, {})[key.task_id] = record
         record.events.extend(write.events)
+        if write.state in _RUNNING:
+            data.running.setdefault(task_id, record)
+        elif record.state in _RUNNING:
+            data.running.pop(task_id, None)
         record.state = write.state
         record.status_at = write.status_at
         record.attempts = write.attempts
         record.holder = write.holder
-        if write.state in _RUNNING:
-            data.running[task_id] = record
-        else:
-            data.running.pop(task_id, None)
         if write.snapshot is not None:
             record.snapshot = write.snapshot
             record.snapshot_seq = len(record.events)
@@ -483,18 +484,6 @@ def _task_id(key: TaskKey) -> _TaskId:
 
 def _inbox_id(item: InboxItem) -> tuple[_TaskId, str]:
     return _task_id(item.key), item.id
-
-
-def _is_expected(write: Write, record: _Record | None) -> bool:
-    """Whether a task is as its writer believes it to be."""
-    if record is None:
-        return write.new is not None and write.expected_seq == 0 and not write.expected_holder
-    return (
-        write.new is None
-        and record.key.owner == write.key.owner
-        and len(record.events) == write.expected_seq
-        and record.holder == write.expected_holder
-    )
 
 
 def _put_webhook(record: _Record, config: PushConfig, version: Version, after: int) -> None:

@@ -18,6 +18,7 @@ from parley.protocol.events import TaskEvent
 from parley.protocol.push import PushConfig
 from parley.protocol.tasks import Task, TaskState
 from parley.protocol.versions import Version
+from parley.stores.interface.errors import ConflictError, LeaseLostError
 from parley.stores.interface.keys import Owner, TaskKey
 from parley.stores.interface.sends import SendKey, SendRecord
 
@@ -88,6 +89,19 @@ class Write(Struct, frozen=True, gc=False):
     holder: str = ""
     sends_since: datetime | None = None
     taken: tuple[str, ...] = ()
+
+    def require_expected(self, owner: str | None, last_seq: int = 0, holder: str = "") -> None:
+        """The fence: pass if a task, or None where there is none, is as this writer believes it to be.
+
+        Raises:
+            ConflictError, LeaseLostError: it is not.
+        """
+        if self.new is not None:
+            is_expected = owner is None and self.expected_seq == 0 and not self.expected_holder
+        else:
+            is_expected = (owner, last_seq, holder) == (self.key.owner.name, self.expected_seq, self.expected_holder)
+        if not is_expected:
+            raise LeaseLostError if self.expected_holder else ConflictError
 
 
 class TaskFilter(Struct, frozen=True, gc=False):

@@ -25,7 +25,7 @@ from msgspec import Struct, structs
 from parley.protocol.events import ArtifactUpdate, StepRecorded, TaskClaimed, TaskEvent
 from parley.protocol.tasks import Task
 from parley.stores.encoding import encode, encode_time, require_encodable
-from parley.stores.interface import ConflictError, LeaseLostError, RepeatedSendError, Write
+from parley.stores.interface import NewTask, RepeatedSendError, Write
 from parley.stores.sqlite.rows import (
     PUT_IN_OUTBOX,
     PUT_SEND,
@@ -46,32 +46,24 @@ _UNLISTED = frozenset({ArtifactUpdate, StepRecorded, TaskClaimed})
 """Events that a list of tasks does not show."""
 
 _TaskId: TypeAlias = tuple[str, str]
+"""Tenant and id."""
 
 
 class Append(Struct, frozen=True):
-    """A `Write` as the tables hold it.
+    """A `Write`, with what the tables hold of it.
 
-    `events` are rows: how many events, their JSON, and whether a list can leave them unread. `created` is agent,
-    context, created_at and created_in. `snapshot` is the task without its artifacts, and these. With `sends_since`, it
-    must be looked whether one of `sends` is a repeat.
+    `events` are rows: how many events, their JSON, and whether a list can leave them unread. `snapshot` is the task
+    without its artifacts, and these. `sends_since` is None if its sends are known to be new.
     """
 
-    tenant: str
-    task_id: str
-    owner: str
-    expected_seq: int
-    expected_holder: str
-    holder: str
+    write: Write
+    task_id: _TaskId
     events: list[tuple[int, str, bool]]
-    state: str
     status_at: int
-    attempts: int
-    created: tuple[str, str, int, str] | None
     snapshot: tuple[str, str] | None
-    sends: tuple[tuple[Value, ...], ...]
+    sends: list[tuple[Value, ...]]
     sends_since: int | None
-    webhooks: tuple[tuple[Value, ...], ...]
-    taken: tuple[str, ...]
+    webhooks: list[tuple[Value, ...]]
 
 
 def encode_write(write: Write, sends_since: datetime | None) -> Append:
@@ -86,22 +78,14 @@ def encode_write(write: Write, sends_since: datetime | None) -> Append:
     if new is not None:
         require_encodable(new.agent, new.context_id)
     return Append(
-        owner.tenant,
-        key.task_id,
-        owner.name,
-        write.expected_seq,
-        write.expected_holder,
-        write.holder,
+        write,
+        (owner.tenant, key.task_id),
         _encode_events(write.events),
-        write.state.value,
         encode_time(write.status_at),
-        write.attempts,
-        (new.agent, new.context_id, encode_time(new.created_at), new.created_in.value) if new is not None else None,
         _encode_snapshot(write.snapshot) if write.snapshot is not None else None,
-        tuple([encode_send(owner, send, record) for send, record in write.sends]),
+        [encode_send(owner, send, record) for send, record in write.sends],
         encode_time(sends_since) if sends_since is not None else None,
-        tuple([encode_webhook(key, config, version, write.expected_seq) for config, version in write.webhooks]),
-        write.taken,
+        [encode_webhook(key, config, version, write.expected_seq) for config, version in write.webhooks],
     )
 
 
@@ -198,7 +182,7 @@ class _Head(Struct):
     attempts: int
     snapshot_seq: int
     size: int
-    created: tuple[str, str, int, str] | None = None
+    new: NewTask | None = None
     snapshot: tuple[str, str] | None = None
     writer: str | None = None
     """The worker that put the task ahead of its webhooks, if they are behind now."""
@@ -206,11 +190,11 @@ class _Head(Struct):
     is_changed: bool = False
 
 
-def _new_row(h: _Head) -> tuple[Value, ...]:
-    created = h.created or ()
+def _new_row(h: _Head, new: NewTask) -> tuple[Value, ...]:
     return (
-        *(h.number, h.tenant, h.task_id, h.owner, *created, h.state, h.status_at),
-        *(h.holder, h.has_webhooks, h.last_seq, h.attempts, h.snapshot_seq, h.size),
+        *(h.number, h.tenant, h.task_id, h.owner, new.agent, new.context_id, encode_time(new.created_at)),
+        *(new.created_in.value, h.state, h.status_at, h.holder, h.has_webhooks, h.last_seq, h.attempts),
+        *(h.snapshot_seq, h.size),
     )
 
 
@@ -229,7 +213,7 @@ class Transaction:
         self._webhooks: list[tuple[Value, ...]] = []
         self._taken: list[tuple[Value, ...]] = []
         self._last_number = 0
-        self._load({(append.tenant, append.task_id) for append in appends})
+        self._load({append.task_id for append in appends})
 
     def append(self, append: Append) -> None:
         """Stage an append.
@@ -238,22 +222,25 @@ class Transaction:
             ConflictError: the task is not as the writer believes it to be. Nothing is staged.
             RepeatedSendError: a message was sent before. Nothing is staged.
         """
-        head = self._head(append.tenant, append.task_id)
-        if not _is_expected(append, head):
-            raise LeaseLostError if append.expected_holder else ConflictError
+        write, head = append.write, self._head(append.task_id)
+        if head is None:
+            write.require_expected(None)
+        else:
+            write.require_expected(head.owner, head.last_seq, head.holder)
         if append.sends_since is not None:
             self._require_new(append.sends, append.sends_since)
-            head = self._head(append.tenant, append.task_id)
+            head = self._head(append.task_id)
         if head is None:
             head = self._create(append)
         for number, events, is_unlisted in append.events:
             head.last_seq += number
             head.size += len(events)
             self._events.append((head.number, head.last_seq, events, is_unlisted))
-        if head.state != append.state or head.status_at != append.status_at or head.holder != append.holder:
-            head.state, head.status_at, head.holder = append.state, append.status_at, append.holder
+        status = (write.state.value, append.status_at, write.holder)
+        if (head.state, head.status_at, head.holder) != status:
+            head.state, head.status_at, head.holder = status
             head.has_new_status = True
-        head.attempts = append.attempts
+        head.attempts = write.attempts
         if append.snapshot is not None:
             head.snapshot = append.snapshot
             head.snapshot_seq = head.last_seq
@@ -266,10 +253,10 @@ class Transaction:
             head.has_new_status = True
             self._webhooks += append.webhooks
         if append.events and head.has_webhooks and head.writer is None:
-            head.writer = append.holder or append.expected_holder
-        self._taken += [(append.tenant, append.task_id, item) for item in append.taken]
+            head.writer = write.holder or write.expected_holder
+        self._taken += [(*append.task_id, item) for item in write.taken]
 
-    def _require_new(self, sends: tuple[tuple[Value, ...], ...], since: int) -> None:
+    def _require_new(self, sends: list[tuple[Value, ...]], since: int) -> None:
         for row in sends:
             if row[:4] in self._sends:
                 self.flush()  # then the file knows it
@@ -286,9 +273,9 @@ class Transaction:
     def flush(self) -> None:
         """Write what is staged."""
         heads = [head for head in self._heads.values() if head is not None and head.is_changed]
-        kept = [head for head in heads if head.created is None]
+        kept = [head for head in heads if head.new is None]
         # By their numbers: so they come at the end of the table.
-        _INSERT_TASKS.execute(self._connection, sorted([_new_row(head) for head in heads if head.created is not None]))
+        _INSERT_TASKS.execute(self._connection, sorted([_new_row(h, h.new) for h in heads if h.new is not None]))
         _UPDATE_PROGRESS.execute(
             self._connection,
             [(h.number, h.last_seq, h.attempts, h.snapshot_seq, h.size) for h in kept],
@@ -314,10 +301,10 @@ class Transaction:
         self._webhooks.clear()
         self._taken.clear()
 
-    def _head(self, tenant: str, task_id: str) -> _Head | None:
-        if (tenant, task_id) not in self._heads:
-            self._load({(tenant, task_id)})
-        return self._heads[tenant, task_id]
+    def _head(self, task_id: _TaskId) -> _Head | None:
+        if task_id not in self._heads:
+            self._load({task_id})
+        return self._heads[task_id]
 
     def _load(self, task_ids: set[_TaskId]) -> None:
         self._heads.update(dict.fromkeys(task_ids))
@@ -330,21 +317,11 @@ class Transaction:
 
     def _create(self, append: Append) -> _Head:
         self._last_number += 1
-        head = self._heads[append.tenant, append.task_id] = _Head(
-            *(append.tenant, append.task_id, self._last_number, append.owner, append.state, append.status_at),
-            *(append.holder, 0, 0, 0, 0, 0),
-            created=append.created,
+        write = append.write
+        head = self._heads[append.task_id] = _Head(
+            *append.task_id,
+            *(self._last_number, write.key.owner.name, write.state.value, append.status_at),
+            *(write.holder, 0, 0, 0, 0, 0),
+            new=write.new,
         )
         return head
-
-
-def _is_expected(append: Append, head: _Head | None) -> bool:
-    """Whether a task is as the writer of an append believes it to be."""
-    if head is None:
-        return append.created is not None and append.expected_seq == 0 and not append.expected_holder
-    return (
-        append.created is None
-        and head.owner == append.owner
-        and head.last_seq == append.expected_seq
-        and head.holder == append.expected_holder
-    )
