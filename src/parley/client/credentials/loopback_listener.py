@@ -41,7 +41,7 @@ class LoopbackListener:
         except InvalidUrlError as error:
             raise CredentialsError(error.message) from None
         if url.host not in _ADDRESSES or url.query or url.fragment:
-            raise CredentialsError("The browser can be redirected to http://127.0.0.1 or http://localhost only")
+            raise CredentialsError("A browser can be redirected to http://127.0.0.1 or http://localhost only")
         self._host = url.host
         self._port = url.port if url.has_port else 0
         self._path = url.path
