@@ -19,8 +19,9 @@ from parley.client.errors import ForbiddenTargetError, UnreachableError
 from parley.client.guard import Guard
 from parley.client.options import Retries
 from parley.client.transports.connections import Connections, Tls
+from parley.client.transports.grpc import GrpcTransport
+from parley.client.transports.grpc_route import GrpcRoute
 from parley.client.transports.jsonrpc import JsonRpcTransport
-from parley.client.transports.pinned_grpc import PinnedGrpcTransport
 from parley.client.transports.rest import RestTransport
 from parley.client.transports.transport import CallOptions
 from parley.protocol import operations as ops
@@ -72,7 +73,7 @@ class Names:
 
 async def test_each_binding_has_its_transport() -> None:
     async with connections() as ways:
-        kinds = {Binding.JSONRPC: JsonRpcTransport, Binding.HTTP_JSON: RestTransport, Binding.GRPC: PinnedGrpcTransport}
+        kinds = {Binding.JSONRPC: JsonRpcTransport, Binding.HTTP_JSON: RestTransport, Binding.GRPC: GrpcTransport}
         for binding, kind in kinds.items():
             transport = ways.connect(face("https://agents.example/", binding), Version.V1_0)
             assert (type(transport), transport.version) == (kind, Version.V1_0)
@@ -292,10 +293,9 @@ class Anywhere:
         """Allow them."""
 
 
-def pinned(url: str, names: Names, tls: Tls | None = None) -> PinnedGrpcTransport:
+def pinned(url: str, names: Names, tls: Tls | None = None) -> GrpcTransport:
     import grpc
 
-    from parley.client.options import Bounds, Timeouts
     from parley.network.pinned import PinnedNetwork
 
     network = PinnedNetwork(Anywhere(), names)
@@ -303,9 +303,8 @@ def pinned(url: str, names: Names, tls: Tls | None = None) -> PinnedGrpcTranspor
     if tls is not None and tls.authorities is not None:
         credentials = grpc.ssl_channel_credentials(tls.authorities.read_bytes())
     interface = face(url, Binding.GRPC)
-    return PinnedGrpcTransport(
-        interface, Version.V1_0, network, credentials=credentials, timeouts=Timeouts(), bounds=Bounds()
-    )
+    route = GrpcRoute(url, network, is_encrypted=credentials is not None, connect_seconds=10)
+    return GrpcTransport(interface, Version.V1_0, credentials=credentials, route=route)
 
 
 async def test_grpc_goes_to_the_checked_address_and_tls_still_asks_for_the_name(authority: Authority) -> None:

@@ -186,7 +186,8 @@ class Connections:
     def _grpc(self, interface: AgentInterface, version: Version) -> Transport:
         import grpc
 
-        from parley.client.transports.pinned_grpc import PinnedGrpcTransport
+        from parley.client.transports.grpc import GrpcTransport
+        from parley.client.transports.grpc_route import GrpcRoute
 
         credentials = None
         if self.guard.encrypts(interface.url, card_url=self._named_for(interface.url)):
@@ -194,11 +195,11 @@ class Connections:
             if tls is not None and not self.shows_certificate(interface.url):
                 tls = Tls(authorities=tls.authorities)
             credentials = grpc.ssl_channel_credentials(*_pem(tls))
-        target = read_target(interface.url)
-        network = None if is_loopback(target.host) else self._network
-        return PinnedGrpcTransport(
-            interface, version, network, credentials=credentials, timeouts=self.timeouts, bounds=self.bounds
-        )
+        route = None
+        if not is_loopback(read_target(interface.url).host):
+            is_encrypted, seconds = credentials is not None, self.timeouts.connect
+            route = GrpcRoute(interface.url, self._network, is_encrypted=is_encrypted, connect_seconds=seconds)
+        return GrpcTransport(interface, version, credentials=credentials, bounds=self.bounds, route=route)
 
     async def close(self) -> None:
         """Close all connections."""

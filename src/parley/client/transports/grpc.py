@@ -9,7 +9,7 @@ sign of life.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -19,6 +19,7 @@ from msgspec import structs
 
 from parley.client.errors import TimedOutError, UnreachableError
 from parley.client.options import Bounds
+from parley.client.transports.grpc_route import ChannelOptions, GrpcRoute, target_of
 from parley.client.transports.http import with_retry_after
 from parley.client.transports.transport import CallOptions, ReceivedEvent
 from parley.dialects.protobuf_dialect import ProtobufDialect
@@ -26,8 +27,6 @@ from parley.dialects.protobuf_pool import parse_reply
 from parley.dialects.protobuf_status import decode_status
 from parley.dialects.protobuf_v0_3 import DIALECT as V0_3
 from parley.dialects.protobuf_v1_0 import DIALECT as V1_0
-from parley.network.proxies import Proxy
-from parley.network.urls import host_and_port
 from parley.protocol.cards import AgentInterface
 from parley.protocol.errors import ParleyError, PeerProtocolError
 from parley.protocol.events import StreamEvent
@@ -60,38 +59,31 @@ class GrpcTransport:
         *,
         credentials: grpc.ChannelCredentials | None = None,
         bounds: Bounds | None = None,
-        address: str | None = None,
-        proxy: Proxy | None = None,
+        route: GrpcRoute | None = None,
     ) -> None:
-        """`address` is a gRPC target to dial instead of the interface's URL, which stays the name in TLS.
-
-        With a `proxy`, `address` is the host and port that the proxy connects to.
-        """
+        """Without a `route`, gRPC itself resolves the interface's host."""
         self.interface = interface
         self.version = version
         self._dialect = DIALECTS[version]
-        self._bounds = bounds = bounds or Bounds()
-        options: list[tuple[str, Any]] = [
-            ("grpc.max_receive_message_length", bounds.reply_bytes),
+        self._credentials = credentials
+        self._bounds = bounds or Bounds()
+        self._route = route
+        self._opening = asyncio.Lock()
+        self._channel: _CountedChannel | None = None
+
+    async def _open(self) -> grpc.aio.Channel:
+        target, found = await self._route.find() if self._route is not None else (target_of(self.interface.url), [])
+        options: ChannelOptions = [
+            ("grpc.max_receive_message_length", self._bounds.reply_bytes),
             ("grpc.max_send_message_length", -1),
             ("grpc.enable_http_proxy", 0),  # the caller decides; gRPC reads the environment in its own way
             ("grpc.enable_retries", 0),  # `calls` knows what is safe to repeat
             ("grpc.use_local_subchannel_pool", 1),  # otherwise a new channel shares the old connection
+            *found,
         ]
-        target = target_of(interface.url)
-        if address is not None:
-            options.append(("grpc.default_authority", target))
-            target = address
-        if proxy is not None:
-            headers = "\n".join(f"{name}:{value}" for name, value in proxy.headers.items())
-            options += [("grpc.http_connect_server", target), ("grpc.http_connect_headers", headers)]
-            target = f"dns:///{host_and_port(proxy.host, proxy.port)}"
-        self._open = lambda: (
-            grpc.aio.insecure_channel(target, options=options)
-            if credentials is None
-            else grpc.aio.secure_channel(target, credentials, options=options)
-        )
-        self._channel: _CountedChannel | None = None
+        if self._credentials is None:
+            return grpc.aio.insecure_channel(target, options=options)
+        return grpc.aio.secure_channel(target, self._credentials, options=options)
 
     async def call(self, operation: Operation, request: Request, options: CallOptions) -> Result:
         """See `Transport`."""
@@ -125,14 +117,17 @@ class GrpcTransport:
     @asynccontextmanager
     async def _in_use(self) -> AsyncGenerator[_CountedChannel]:
         """The channel for one call. Errors of the call are translated; after a broken one, the channel is replaced."""
-        channel = self._channel = self._channel or _CountedChannel(self._open)
-        channel.calls += 1
+        async with self._opening:
+            channel = self._channel = self._channel or _CountedChannel(await self._open())
+            channel.calls += 1
         try:
             yield channel
         except grpc.aio.AioRpcError as error:
             known = _translated(error)
             if isinstance(known, UnreachableError):
                 self._abandon(channel)
+                if self._route is not None and not known.was_sent:
+                    self._route.failures += 1
             raise known from error
         except TimedOutError:
             self._abandon(channel)
@@ -156,8 +151,8 @@ class GrpcTransport:
 class _CountedChannel:
     """A channel and the number of its calls."""
 
-    def __init__(self, open: Callable[[], grpc.aio.Channel]) -> None:
-        self.grpc_channel = open()
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self.grpc_channel = channel
         self.calls = 0
         self.is_abandoned = False
 
@@ -210,12 +205,6 @@ class _MonitoredStream:
             await asyncio.sleep(min(self._options.quiet, self._options.timeout - silence))
         self._is_dead = True
         self._call.cancel()
-
-
-def target_of(url: str) -> str:
-    """The gRPC target of a URL: `grpcs://host:443` is `host:443`; without a scheme it is a target already."""
-    _, separator, rest = url.partition("://")
-    return (rest if separator else url).rstrip("/")
 
 
 def _received(event: StreamEvent, size: int) -> ReceivedEvent:
