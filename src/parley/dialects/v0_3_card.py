@@ -15,10 +15,13 @@ from parley.dialects.v1_0_card import (
     V10Extension,
     V10Provider,
     V10Signature,
+    WireSkill,
     decode_extension,
     decode_signatures,
+    decode_skill,
     encode_extension,
     encode_signatures,
+    skill_members,
 )
 from parley.protocol import cards as c
 from parley.protocol.jsonvalue import JsonValue
@@ -82,14 +85,7 @@ V03Scheme: TypeAlias = V03ApiKey | V03HttpAuth | V03OAuth2 | V03OpenIdConnect | 
 V03Security: TypeAlias = list[dict[str, list[str]]]
 
 
-class V03Skill(WireStruct):
-    id: NonEmpty
-    name: str = field(default_factory=always_text)
-    description: str = field(default_factory=always_text)
-    tags: list[str] = field(default_factory=always_list)
-    examples: list[str] | None = None
-    input_modes: list[str] | None = None
-    output_modes: list[str] | None = None
+class V03Skill(WireSkill):
     security: V03Security | None = None
 
 
@@ -228,34 +224,6 @@ def encode_scheme(scheme: c.SecurityScheme) -> V03Scheme:
 # --- the card ---------------------------------------------------------------------------------------------------------
 
 
-def decode_skill(skill: V03Skill) -> c.AgentSkill:
-    """A skill."""
-    return c.AgentSkill(
-        skill.id,
-        skill.name,
-        skill.description,
-        tuple(skill.tags),
-        tuple(skill.examples or ()),
-        tuple(skill.input_modes or ()),
-        tuple(skill.output_modes or ()),
-        decode_security(skill.security),
-    )
-
-
-def encode_skill(skill: c.AgentSkill) -> V03Skill:
-    """A skill in 0.3."""
-    return V03Skill(
-        skill.id,
-        skill.name,
-        skill.description,
-        list(skill.tags),
-        list(skill.examples) or None,
-        list(skill.input_modes) or None,
-        list(skill.output_modes) or None,
-        encode_security(skill.security),
-    )
-
-
 def decode_card(card: V03Card, *, unstated: Version = Version.V0_3) -> c.AgentCard:
     """A card; one that does not state its version is of `unstated`."""
     given = card.capabilities
@@ -272,7 +240,7 @@ def decode_card(card: V03Card, *, unstated: Version = Version.V0_3) -> c.AgentCa
             given.state_transition_history,
             tuple(decode_extension(extension) for extension in given.extensions or ()),
         ),
-        skills=tuple(decode_skill(skill) for skill in card.skills),
+        skills=tuple(decode_skill(skill, decode_security(skill.security)) for skill in card.skills),
         default_input_modes=tuple(card.default_input_modes),
         default_output_modes=tuple(card.default_output_modes),
         provider=c.AgentProvider(card.provider.organization, card.provider.url) if card.provider else None,
@@ -304,7 +272,7 @@ def encode_card(card: c.AgentCard) -> V03Card:
         ),
         default_input_modes=list(card.default_input_modes),
         default_output_modes=list(card.default_output_modes),
-        skills=[encode_skill(skill) for skill in card.skills],
+        skills=[V03Skill(**skill_members(skill), security=encode_security(skill.security)) for skill in card.skills],
         provider=V10Provider(card.provider.url, card.provider.organization) if card.provider else None,
         documentation_url=card.documentation_url,
         icon_url=card.icon_url,

@@ -52,7 +52,9 @@ class V10Requirement(WireStruct):
     schemes: dict[str, V10Scopes] | None = None
 
 
-class V10Skill(WireStruct):
+class WireSkill(WireStruct):
+    """What a skill has in 0.3 and in 1.0; they differ in how it states its security."""
+
     id: NonEmpty
     name: str = field(default_factory=always_text)
     description: str = field(default_factory=always_text)
@@ -60,6 +62,9 @@ class V10Skill(WireStruct):
     examples: list[str] | None = None
     input_modes: list[str] | None = None
     output_modes: list[str] | None = None
+
+
+class V10Skill(WireSkill):
     security_requirements: list[V10Requirement] | None = None
 
 
@@ -241,8 +246,8 @@ def encode_extension(extension: c.AgentExtension) -> V10Extension:
     return V10Extension(extension.uri, extension.description, extension.required, extension.params or None)
 
 
-def decode_skill(skill: V10Skill) -> c.AgentSkill:
-    """A skill."""
+def decode_skill(skill: WireSkill, security: tuple[c.SecurityRequirement, ...]) -> c.AgentSkill:
+    """A skill of 0.3 or 1.0."""
     return c.AgentSkill(
         skill.id,
         skill.name,
@@ -251,22 +256,21 @@ def decode_skill(skill: V10Skill) -> c.AgentSkill:
         tuple(skill.examples or ()),
         tuple(skill.input_modes or ()),
         tuple(skill.output_modes or ()),
-        decode_requirements(skill.security_requirements),
+        security,
     )
 
 
-def encode_skill(skill: c.AgentSkill) -> V10Skill:
-    """A skill in 1.0."""
-    return V10Skill(
-        skill.id,
-        skill.name,
-        skill.description,
-        list(skill.tags),
-        list(skill.examples) or None,
-        list(skill.input_modes) or None,
-        list(skill.output_modes) or None,
-        encode_requirements(skill.security),
-    )
+def skill_members(skill: c.AgentSkill) -> dict[str, Any]:
+    """The members of a `WireSkill`."""
+    return {
+        "id": skill.id,
+        "name": skill.name,
+        "description": skill.description,
+        "tags": list(skill.tags),
+        "examples": list(skill.examples) or None,
+        "input_modes": list(skill.input_modes) or None,
+        "output_modes": list(skill.output_modes) or None,
+    }
 
 
 def decode_signatures(signatures: list[V10Signature] | None) -> tuple[c.CardSignature, ...]:
@@ -298,7 +302,7 @@ def decode_card(card: V10Card) -> c.AgentCard:
             given.extended_agent_card,
             extensions=tuple(decode_extension(extension) for extension in given.extensions or ()),
         ),
-        skills=tuple(decode_skill(skill) for skill in card.skills),
+        skills=tuple(decode_skill(s, decode_requirements(s.security_requirements)) for s in card.skills),
         default_input_modes=tuple(card.default_input_modes),
         default_output_modes=tuple(card.default_output_modes),
         provider=c.AgentProvider(card.provider.organization, card.provider.url) if card.provider else None,
@@ -327,7 +331,9 @@ def encode_card(card: c.AgentCard) -> V10Card:
         ),
         default_input_modes=list(card.default_input_modes),
         default_output_modes=list(card.default_output_modes),
-        skills=[encode_skill(skill) for skill in card.skills],
+        skills=[
+            V10Skill(**skill_members(s), security_requirements=encode_requirements(s.security)) for s in card.skills
+        ],
         provider=V10Provider(card.provider.url, card.provider.organization) if card.provider else None,
         documentation_url=card.documentation_url,
         icon_url=card.icon_url,
