@@ -92,7 +92,7 @@ def test_it_leaves_out_what_the_card_does_not_offer() -> None:
         "list_push_configs",
         "delete_push_config",
     }
-    pages = {"call", "get_front", "get_card", "get_card_0_2", "get_openapi", "get_docs"}
+    pages = {"call", "get_root", "get_card", "get_card_0_2", "get_openapi", "get_docs"}
     assert verbs == offered | {f"{verb}_of_tenant" for verb in offered} | pages
 
 

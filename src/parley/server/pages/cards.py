@@ -1,6 +1,7 @@
-"""An agent's card as it is published: with the URLs its reader can reach, its security, and its signature.
+"""The published card of an agent: with the URLs that the caller can reach, its security and its signatures.
 
-What the card declares is what the server does: both are made of the same settings. Spec: 1.0 sections 8.2 to 8.6.
+The card and the server use the same settings, so the card always declares what the server does. Spec: 1.0 sections 8.2
+to 8.6.
 """
 
 from __future__ import annotations
@@ -30,52 +31,51 @@ from parley.server.contracts import CallerAuthenticator
 K = TypeVar("K")
 V = TypeVar("V")
 
-MAX_REMEMBERED = 64
-"""Cards for different URLs that are kept. Callers choose the Host header, so there must be a bound."""
+MAX_CACHED = 64
+"""Cards for different URLs that are cached. Callers choose the Host header, so there must be a limit."""
 
 PUBLIC_SECONDS = 300
-"""How long anybody may keep a public card without asking again."""
-
+"""How long callers may cache a public card."""
 
 KEYS_PATH = "/.well-known/jwks.json"
-"""Where the public half of the signing key is, below the agent's URL."""
+"""The path of the public signing key, relative to the agent's URL."""
 
 
 class Signer(Struct, frozen=True):
-    """A key to sign cards with, what others call it, and where they find its public half if not at `KEYS_PATH`."""
+    """A key to sign cards with, its id, and the URL of the public key if that is not at `KEYS_PATH`."""
 
     key: CardKey
     key_id: str
     jku: str | None = None
 
     def public_keys(self) -> bytes:
-        """The public half as a JSON Web Key Set."""
+        """The public key as a JSON Web Key Set."""
         return msgspec.json.encode({"keys": [{**self.key.as_dict(private=False), "kid": self.key_id, "use": "sig"}]})
 
 
 class CardDocument(Struct, frozen=True):
-    """A card as bytes, a tag that changes when they do, and since when they are so."""
+    """An encoded card with its `ETag` and `Last-Modified`."""
 
     body: bytes
     etag: str
     modified: datetime
 
     def is_known(self, etags: str | None, since: str | None) -> bool:
-        """Whether a caller has it already, by its `If-None-Match`, or else by its `If-Modified-Since`."""
+        """Whether the caller has this card, by its `If-None-Match`, or else by its `If-Modified-Since`."""
         if etags is not None:
             return etags.strip() == "*" or self.etag in (tag.strip().removeprefix("W/") for tag in etags.split(","))
         try:
             date = parsedate_to_datetime(since) if since else None
         except (ValueError, OverflowError):
-            return False  # RFC 9110 section 13.1.3: what is not a date is ignored
+            return False  # RFC 9110 section 13.1.3: an invalid date is ignored
         return date is not None and date.tzinfo is not None and date >= self.modified
 
 
 class Cards:
-    """The cards of one agent, for any URL it is reached by.
+    """The cards of one agent, for any URL under which callers reach it.
 
-    `grpc_target` gives the `host:port` of the gRPC server as a caller of some URL can reach it, if there is one;
-    `grpc_tenant` is what callers must say there to reach this agent among several. `extensions` are the server's own.
+    `grpc_target` returns the `host:port` of the gRPC server for a caller of some URL, or None if there is none.
+    `grpc_tenant` is the tenant that selects this agent among several there. `extensions` are those of the server.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Cards:
         grpc_tenant: str | None = None,
     ) -> None:
         self._agent = agent
-        self._modified = datetime.now(UTC).replace(microsecond=0)  # what the card says is settled here
+        self._modified = datetime.now(UTC).replace(microsecond=0)  # the card does not change after this
         self._security = security
         self.signer = signer
         self._default_version = default_version
@@ -100,7 +100,7 @@ class Cards:
         self._grpc_tenant = grpc_tenant
         self.has_streaming = agent.streaming
         self.has_push = has_push
-        # An agent elsewhere has told which extensions it has; nothing can be added to them from here.
+        # A remote agent declares its own extensions, and a proxy cannot add to them.
         added = (CURSOR, idempotent_send(idempotency_seconds)) if idempotency_seconds else (CURSOR,)
         self.extensions = () if is_remote else added
         self.has_extended = security is not None and agent.has_private_skills
@@ -108,15 +108,15 @@ class Cards:
         self._documents: OrderedDict[tuple[str, str | None, str | None], CardDocument] = OrderedDict()
 
     def card(self, base_url: str, *, everything: bool = False) -> AgentCard:
-        """The card for whoever reaches the agent at this URL; `everything` is for the extended one."""
+        """The card for callers who reach the agent at this URL; `everything` returns the extended card."""
         target = self.grpc_target(base_url)
-        return _remember(self._cards, (base_url, target, everything), lambda: self._make(base_url, target, everything))
+        return _cached(self._cards, (base_url, target, everything), lambda: self._make(base_url, target, everything))
 
     def document(self, base_url: str, version: Version | None = None) -> CardDocument:
-        """The public card in one version, or in the form that readers of 0.3 and 1.0 both accept."""
+        """The public card in one version, or in the form that clients of 0.3 and 1.0 both accept."""
         version = version or self._default_version
         key = (base_url, self.grpc_target(base_url), version)
-        return _remember(self._documents, key, lambda: self._write(base_url, version))
+        return _cached(self._documents, key, lambda: self._write(base_url, version))
 
     def _write(self, base_url: str, version: Version | None) -> CardDocument:
         card = self.card(base_url)
@@ -133,12 +133,12 @@ class Cards:
         return self._declared(card, base_url)
 
     def published(self, card: AgentCard, base_url: str) -> AgentCard:
-        """A card that was written elsewhere, as it is for whoever reaches its agent here."""
-        faces = tuple(self._interfaces(base_url, self.grpc_target(base_url)))
-        return self._declared(structs.replace(card, interfaces=faces, signatures=()), base_url)
+        """The card of a remote agent, for callers who reach it at this URL."""
+        interfaces = tuple(self._interfaces(base_url, self.grpc_target(base_url)))
+        return self._declared(structs.replace(card, interfaces=interfaces, signatures=()), base_url)
 
     def _declared(self, card: AgentCard, base_url: str) -> AgentCard:
-        """The card with what the server adds to every agent: extensions, its security, and its signature."""
+        """The card with what the server adds: extensions, security and signatures."""
         own = {extension.uri for extension in self.extensions}
         others = [extension for extension in card.capabilities.extensions if extension.uri not in own]
         extensions = (*others, *self.extensions)
@@ -153,19 +153,19 @@ class Cards:
         return self._signed(card, base_url)
 
     def _interfaces(self, base_url: str, grpc_target: str | None) -> list[AgentInterface]:
-        """Where the agent listens, the newest version first. 0.3's gRPC has no tenant to tell several agents apart.
+        """The interfaces of the agent, newest version first. gRPC of 0.3 has no tenant to select one of several agents.
 
-        JSON-RPC has the slash at the end: frameworks that mount the app answer only there, and so each URL has one
-        transport, as 0.3 wants it.
+        The URL of JSON-RPC has a trailing slash: frameworks that mount the app answer only there, and 0.3 requires a
+        URL to have one transport only.
         """
-        faces: list[AgentInterface] = []
+        interfaces: list[AgentInterface] = []
         for version in (Version.V1_0, Version.V0_3):
-            faces.append(AgentInterface(f"{base_url}/", Binding.JSONRPC, version))
-            faces.append(AgentInterface(base_url, Binding.HTTP_JSON, version))
+            interfaces.append(AgentInterface(f"{base_url}/", Binding.JSONRPC, version))
+            interfaces.append(AgentInterface(base_url, Binding.HTTP_JSON, version))
             if grpc_target is not None and (version is Version.V1_0 or self._grpc_tenant is None):
                 tenant = self._grpc_tenant if version is Version.V1_0 else None
-                faces.append(AgentInterface(grpc_target, Binding.GRPC, version, tenant))
-        return faces
+                interfaces.append(AgentInterface(grpc_target, Binding.GRPC, version, tenant))
+        return interfaces
 
     def _secured(self, skill: AgentSkill) -> AgentSkill:
         scopes = self._agent.skill_scopes.get(skill.id, ())
@@ -174,7 +174,7 @@ class Cards:
         return structs.replace(skill, security=self._security.requirements_for(scopes))
 
     def _signed(self, card: AgentCard, base_url: str) -> AgentCard:
-        """The card with its signatures: the specification's form, and a2a-sdk's where that is another one."""
+        """The card with two signatures: in the form of the specification and in that of a2a-sdk."""
         if self.signer is None:
             return card
         spelled = msgspec.json.decode(V1_0.encode_card(card))
@@ -186,12 +186,12 @@ class Cards:
         return structs.replace(card, signatures=tuple(signatures))
 
 
-def _remember(known: OrderedDict[K, V], key: K, make: Callable[[], V]) -> V:
-    value = known.get(key)
+def _cached(cache: OrderedDict[K, V], key: K, make: Callable[[], V]) -> V:
+    value = cache.get(key)
     if value is None:
-        value = known[key] = make()
-        if len(known) > MAX_REMEMBERED:
-            known.popitem(last=False)
+        value = cache[key] = make()
+        if len(cache) > MAX_CACHED:
+            cache.popitem(last=False)
     return value
 
 

@@ -1,7 +1,7 @@
-"""The page that shows one agent to people: who it is, where it listens, and a command for each thing it can be asked.
+"""The documentation page of one agent: its skills, its URLs, and a curl command for each operation.
 
-All it says comes from the card and the OpenAPI document. It is one file without any resource from elsewhere, and needs
-no script to be read. Everything that comes from outside is escaped; `CONTENT_SECURITY_POLICY` must go with it.
+Its content comes from the card and the OpenAPI document. It is one file that loads nothing else, and works without
+scripts. All content is escaped; the page must be sent with `CONTENT_SECURITY_POLICY`.
 """
 
 from __future__ import annotations
@@ -19,16 +19,13 @@ import msgspec
 from parley.protocol import cards as c
 from parley.protocol.cards import AgentCard
 from parley.protocol.errors import WIRE_ERRORS
-from parley.server.pages.openapi import EVENT_STREAM, JSON, SAMPLE_CONFIG_ID, SAMPLE_TASK_ID
+from parley.server.pages.openapi_elements import EVENT_STREAM, JSON
+from parley.server.pages.sample_requests import SAMPLE_CONFIG_ID, SAMPLE_MESSAGE_ID, SAMPLE_TASK_ID
 from parley.server.pages.wire_schemas import REF
 
 _STATIC = Path(__file__).with_name("static")
 _STYLE = (_STATIC / "docs.css").read_text()
 _SCRIPT = (_STATIC / "docs.js").read_text()
-
-
-SAMPLE_MESSAGE_ID = "message-1"
-"""The id of every message in the examples. A message sent twice with one id begins nothing new."""
 
 PRINT_TASK_ID = 'import json, sys; print(json.load(sys.stdin)["task"]["id"])'
 
@@ -47,11 +44,11 @@ CONTENT_SECURITY_POLICY = "; ".join(
         "frame-ancestors 'none'",
     ]
 )
-"""The value of the header to send with the page: nothing runs and nothing is fetched but its own two parts."""
+"""The header to send with the page: only its own style and script may run, and nothing may be loaded."""
 
 
 def render(card: AgentCard, document: bytes, base_url: str) -> bytes:
-    """The page as HTML, for an agent that is reached at this URL and described by this OpenAPI document."""
+    """The page as HTML, for an agent at this URL with this OpenAPI document."""
     described: dict[str, Any] = msgspec.json.decode(document)
     page = _Page(card, described, base_url.rstrip("/"))
     return "".join(page.write()).encode("utf-8", "replace")
@@ -89,7 +86,7 @@ class _Page:
         yield "<nav>"
         yield from (
             f'<a href="#{anchor}">{text}</a>'
-            for anchor, text in (("skills", "Skills"), ("where", "Where"), ("operations", "Operations"))
+            for anchor, text in (("skills", "Skills"), ("interfaces", "Interfaces"), ("operations", "Operations"))
         )
         yield _link(f"{self._url}/.well-known/agent-card.json", "Agent card")
         yield _link(f"{self._url}/openapi.json", "OpenAPI document")
@@ -102,19 +99,19 @@ class _Page:
     # --- sections -----------------------------------------------------------------------------------------------------
 
     def _first_steps(self) -> Iterator[str]:
-        yield "<h2>Say something to it</h2>"
+        yield "<h2>Send a message</h2>"
         for path, item in self._document["paths"].items():
             if path in ("/message:send", "/v1/message:send"):
                 yield _run(self._curl("POST", path, item["post"]))
-                yield "<p>The commands below speak of the task that this begins, without waiting for its end:</p>"
-                yield _run(f"TASK=$({self._begin(path, item['post'])} | python3 -c {shlex.quote(PRINT_TASK_ID)})")
+                yield "<p>The commands below use the task that this one creates, without waiting for it to end:</p>"
+                yield _run(f"TASK=$({self._start_task(path, item['post'])} | python3 -c {shlex.quote(PRINT_TASK_ID)})")
                 return
         yield _run(f"curl {shlex.quote(self._url + '/.well-known/agent-card.json')}")
 
-    def _begin(self, path: str, operation: dict[str, Any]) -> str:
+    def _start_task(self, path: str, operation: dict[str, Any]) -> str:
         sample = operation["requestBody"]["content"][JSON]["example"]
-        at_once = {"blocking": False} if path.startswith("/v1/") else {"returnImmediately": True}
-        command = self._curl("POST", path, operation, body={**sample, "configuration": at_once})
+        returns_at_once = {"blocking": False} if path.startswith("/v1/") else {"returnImmediately": True}
+        command = self._curl("POST", path, operation, body={**sample, "configuration": returns_at_once})
         return command.replace("curl", "curl -s", 1)
 
     def _skills(self) -> Iterator[str]:
@@ -128,10 +125,15 @@ class _Page:
         yield "</div>"
 
     def _interfaces(self) -> Iterator[str]:
-        yield '<h2 id="where">Where it listens</h2>'
+        yield '<h2 id="interfaces">Interfaces</h2>'
         rows = [
-            (_code(face.url), escape(face.binding), f"A2A {escape(face.version)}", escape(face.tenant or ""))
-            for face in self._card.interfaces
+            (
+                _code(interface.url),
+                escape(interface.binding),
+                f"A2A {escape(interface.version)}",
+                escape(interface.tenant or ""),
+            )
+            for interface in self._card.interfaces
         ]
         yield _table(("URL", "Binding", "Version", "Tenant"), rows)
 
@@ -139,7 +141,7 @@ class _Page:
         schemes = self._document["components"]["securitySchemes"]
         if not schemes:
             return
-        yield '<h2 id="security">Who may call</h2><p>Any one of these rows is enough.</p>'
+        yield '<h2 id="security">Authentication</h2><p>One of these rows is sufficient.</p>'
         rows: list[tuple[str, ...]] = []
         for requirement in self._card.security:
             needed = [
@@ -151,13 +153,13 @@ class _Page:
 
     def _operations(self) -> Iterator[str]:
         yield '<h2 id="operations">Operations</h2>'
-        yield "<p>Paths of A2A 1.0 may begin with a tenant: <code>/{tenant}/tasks</code>.</p>"
+        yield "<p>Paths of A2A 1.0 may start with a tenant: <code>/{tenant}/tasks</code>.</p>"
         for tag in (tag["name"] for tag in self._document["tags"]):
             yield f"<h3>{escape(tag)}</h3>"
             for path, item in self._document["paths"].items():
                 for verb, operation in item.items():
-                    # A browser is what makes the front page appear; curl would be told to go elsewhere.
-                    is_shown = not path.startswith("/{tenant}") and operation["operationId"] != "get_front"
+                    # The root shows a page to browsers only, so a curl command for it would fail.
+                    is_shown = not path.startswith("/{tenant}") and operation["operationId"] != "get_root"
                     if tag in operation["tags"] and is_shown:
                         yield from self._operation(verb.upper(), path, operation)
 
@@ -171,7 +173,7 @@ class _Page:
             return
         for method, example in examples.items():
             fields = self._body_fields(self._method_schema(content["schema"], method))
-            # A method that streams has events and no response.
+            # A streaming method has events instead of a response.
             streams = f"jsonrpc.{method.replace('/', '.')}.response" not in self._document["components"]["schemas"]
             command = self._curl(verb, path, operation, body=example["value"], streams=streams)
             yield from self._details(verb, method, example["summary"], fields, command)
@@ -213,7 +215,7 @@ class _Page:
         return whole["properties"]["params"]
 
     def _resolve(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """The object schema behind references and alternatives, of which the first is the usual one."""
+        """The object schema behind references and alternatives; the first alternative is the usual one."""
         while "properties" not in schema:
             if "$ref" in schema:
                 schema = self._document["components"]["schemas"][schema["$ref"].removeprefix(REF)]
@@ -232,7 +234,7 @@ class _Page:
         ]
 
     def _type(self, schema: dict[str, Any]) -> str:
-        """A schema in a few words: `list of v1_0.Part`, `integer`."""
+        """A short description of a schema: `list of v1_0.Part`, `integer`."""
         if "$ref" in schema:
             return schema["$ref"].removeprefix(REF).removesuffix("Input")
         if "anyOf" in schema:
@@ -259,15 +261,15 @@ class _Page:
             words.append("-N")
         if verb != "GET" and not (verb == "POST" and body is not None):
             words.append(f"-X {verb}")
-        words.append(_fill_in(url))
+        words.append(_shell_word(url))
         words += self._credentials if "security" not in operation else []
-        words += self._demanded_headers(operation)
+        words += self._required_headers(operation)
         if body is not None:
             words.append(f"-H 'Content-Type: {JSON}'")
-            words.append(f"-d {_fill_in(msgspec.json.encode(body).decode())}")
+            words.append(f"-d {_shell_word(msgspec.json.encode(body).decode())}")
         return " ".join(words)
 
-    def _demanded_headers(self, operation: dict[str, Any]) -> list[str]:
+    def _required_headers(self, operation: dict[str, Any]) -> list[str]:
         return [
             f"-H {shlex.quote(field['name'] + ': ' + field['schema']['enum'][0])}"
             for field in operation.get("parameters", ())
@@ -275,10 +277,10 @@ class _Page:
         ]
 
 
-def _fill_in(text: str) -> str:
-    """A word for the shell, which puts the task and a new id for the message into it."""
+def _shell_word(text: str) -> str:
+    """A word for the shell, with the task and a new message id as variables."""
     word = shlex.quote(text)
-    # The variable has quotes of its own: `"$TASK:cancel"` in one would be something else to zsh.
+    # The variable has quotes of its own: zsh would read `"$TASK:cancel"` differently.
     for sample, value in ((SAMPLE_TASK_ID, '"$TASK"'), (SAMPLE_MESSAGE_ID, '"$(date +%s%N)"')):
         word = word.replace(sample, f"'{value}'" if word.startswith("'") else value)
     return word
@@ -312,21 +314,21 @@ def _run(command: str) -> str:
 
 
 def _link(url: str, text: str) -> str:
-    """A link, or the text alone where the URL would not lead to another page (`javascript:…`)."""
+    """A link, or only the text if the URL is not http or https (`javascript:…`)."""
     if not url.lower().startswith(("http://", "https://")):
         return escape(text)
     return f'<a href="{escape(url)}" rel="noreferrer">{escape(text)}</a>'
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table of cells that are HTML already."""
+    """A table of HTML cells."""
     head = "".join(f"<th>{text}</th>" for text in heads)
     body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
     return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
 def _credentials(card: AgentCard) -> list[str]:
-    """What curl must be told to meet the first requirement of the card."""
+    """The curl options for the first requirement of the card."""
     names = card.security[0] if card.security else {}
     return [word for name in names if name in card.security_schemes for word in _show(card.security_schemes[name])]
 

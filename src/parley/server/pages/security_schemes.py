@@ -1,6 +1,6 @@
-"""A card's security as OpenAPI 3.1 spells it, from which A2A took it.
+"""The security schemes and requirements of a card in the format of OpenAPI 3.1.
 
-OpenAPI knows no device code flow: such a flow is left out. Spec: OpenAPI 3.1 sections 4.8.27 to 4.8.30.
+OpenAPI has no device code flow, so such a flow is left out. Spec: OpenAPI 3.1 sections 4.8.27 to 4.8.30.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from parley.protocol.jsonvalue import JsonObject, JsonValue
 
 
 def encode_requirements(requirements: Sequence[c.SecurityRequirement]) -> list[JsonValue]:
-    """Alternatives, each a set of schemes with the scopes they need."""
+    """The requirements: alternatives, each a set of schemes with the scopes they need."""
     return [{name: list(scopes) for name, scopes in requirement.items()} for requirement in requirements]
 
 

@@ -1,8 +1,8 @@
-"""JSON Schemas of the dialects' wire structs, made from the structs themselves.
+"""JSON Schemas of the dialects' wire structs, generated from the structs.
 
-What a caller may send and what it gets back differ: readers are tolerant (see `dialects.fields`), writers exact. So a
-struct has two schemas, and that for requests says all that is understood, except snake_case names: what it calls valid
-is read, and what it calls invalid is refused. Checks that a struct makes by hand are in `RULES`.
+Decoders are tolerant (see `dialects.fields`), encoders exact, so a struct has one schema for requests and one for
+replies. The schema for requests describes everything that is accepted, except snake_case names: the server accepts what
+it calls valid and refuses what it calls invalid. `RULES` has the checks in the structs' own code.
 """
 
 from __future__ import annotations
@@ -21,15 +21,14 @@ from parley.protocol.jsonvalue import JsonObject, JsonValue
 REF = "#/components/schemas/"
 
 JSON_VALUE = "JsonValue"
-"""The component for JSON of any shape."""
+"""The component for any JSON value."""
 
 NULL: JsonObject = {"type": "null"}
 
-# Readers put the padding right, so that any number of `=` may stand at the end.
+# Decoders ignore the padding, so any number of `=` may be at the end.
 _BASE64 = "^(?:[A-Za-z0-9+/_-]{4})*(?:[A-Za-z0-9+/_-]{2,3})?=*$"
 
-
-_VERSION = re.compile("^V0[13](Proto)?|^V10")  # how the names of wire structs begin
+_VERSION = re.compile("^V0[13](Proto)?|^V10")  # the prefixes of the names of wire structs
 
 
 def ref(name: str) -> JsonObject:
@@ -38,7 +37,7 @@ def ref(name: str) -> JsonObject:
 
 
 def object_of(properties: JsonObject, required: Sequence[str] = ()) -> JsonObject:
-    """The schema of an object in a request. Members that it does not name are read over, within the bounds on JSON."""
+    """The schema of an object in a request. Other members are ignored, within the limits of JSON values."""
     return {
         "type": "object",
         "properties": properties,
@@ -48,7 +47,7 @@ def object_of(properties: JsonObject, required: Sequence[str] = ()) -> JsonObjec
 
 
 def any_json() -> JsonObject:
-    """The schema of `JsonValue`: any JSON that requests may hold, its numbers within 64 bits."""
+    """The schema of `JsonValue`: any JSON in a request, with numbers of 64 bits."""
     any_value = ref(JSON_VALUE)
     number: JsonObject = {"type": "number", "minimum": -(2**63), "maximum": 2**64 - 1}
     return {
@@ -65,35 +64,35 @@ def any_json() -> JsonObject:
 
 
 def schema_of(reader: Reader[Any]) -> inspect.Type:
-    """What a reader reads."""
+    """The type that a reader decodes."""
     return reader._schema  # pyright: ignore[reportPrivateUsage]
 
 
 class Schemas:
-    """The schemas of one dialect. `components` gathers those of structs, under names that begin with the prefix."""
+    """The schemas of one dialect. Those of structs are added to `components`, with the prefix in their names."""
 
     def __init__(self, prefix: str, components: JsonObject) -> None:
         self.components = components
         self._prefix = prefix
 
     def of_request(self, reader: Reader[Any]) -> JsonObject:
-        """The schema of what a caller may send."""
+        """The schema of a request."""
         protojson = reader._protojson  # pyright: ignore[reportPrivateUsage]
         return _Walk(self, protojson, is_request=True).schema(schema_of(reader))
 
     def of_reply(self, reader: Reader[Any]) -> JsonObject:
-        """The schema of what a caller gets."""
+        """The schema of a reply."""
         return _Walk(self, None, is_request=False).schema(schema_of(reader))
 
     def of_query(self, reader: Reader[Any], member: str) -> JsonObject:
-        """The schema of one member as it stands in a query string: never null, enums by name alone."""
+        """The schema of one member in a query string: never null, enums by name only."""
         struct = schema_of(reader)
         assert isinstance(struct, inspect.StructType)
         (found,) = (field.type for field in struct.fields if field.encode_name == member)
         return _Walk(self, None, is_request=False).schema(found)
 
     def name_of(self, struct: inspect.StructType, *, is_request: bool) -> str:
-        """The component of a struct: `v1_0.Message`, and `v1_0.MessageInput` for what callers send."""
+        """The component of a struct: `v1_0.Message` in replies, `v1_0.MessageInput` in requests."""
         plain_name = _VERSION.sub("", struct.cls.__name__)
         return f"{self._prefix}.{plain_name}{'Input' if is_request else ''}"
 
@@ -146,7 +145,7 @@ class _Walk:
         name = self._schemas.name_of(struct, is_request=self._is_request)
         components = self._schemas.components
         if name not in components:
-            components[name] = {}  # named before it is made, as it may hold itself
+            components[name] = {}  # reserves the name, because a struct may contain itself
             components[name] = self._object(struct)
         return ref(name)
 
@@ -173,13 +172,13 @@ class _Walk:
         if not self._is_request:
             return {"const": str(struct.tag)}
         if issubclass(struct.cls, _ALTERNATIVES):
-            # Readers find a missing one out from the other members, and take all that says nothing for missing.
+            # Decoders infer a missing tag from the other members, and treat empty values as missing.
             return {"enum": [str(struct.tag), None, "", 0, False, [], {}]}
-        return {"default": str(struct.tag), "description": "Readers do not look at it."}
+        return {"default": str(struct.tag), "description": "It is ignored."}
 
 
 _ALTERNATIVES = (v0_3.V03TextPart, v0_3.V03FilePart, v0_3.V03DataPart)
-"""The tagged structs that requests hold in unions, where the tag tells them apart."""
+"""The tagged structs in unions of requests, where the tag selects one."""
 
 
 def _scalar(info: inspect.Type) -> JsonObject:
@@ -205,12 +204,12 @@ def _given(**bounds: int | None) -> JsonObject:
 
 
 def _is_always_written(field: inspect.Field) -> bool:
-    # msgspec writes a default that comes from a factory it does not know.
+    # msgspec leaves out defaults, except for those of a factory that it does not know.
     return isinstance(field.default_factory, FunctionType)
 
 
 def _digits(lowest: int, highest: int) -> str:
-    """A pattern for the whole numbers from 0 or 1 to a highest one, without leading zeros: `[1-9]|10` for 1 to 10."""
+    """A pattern for integers from 0 or 1 to `highest`, without leading zeros: `[1-9]|10` for 1 to 10."""
     assert lowest in (0, 1)
     text = str(highest)
     shorter = [f"[1-9][0-9]{{{n}}}" if n else "[1-9]" for n in range(len(text) - 1)]
@@ -222,7 +221,7 @@ def _digits(lowest: int, highest: int) -> str:
     return "|".join([*(["0"] if lowest == 0 else []), *shorter, *same, text])
 
 
-# --- what structs check by hand ---------------------------------------------------------------------------------------
+# --- checks in the structs' own code ----------------------------------------------------------------------------------
 
 
 def _has(name: str, schema: JsonObject) -> JsonObject:
@@ -242,7 +241,7 @@ _AUTHENTICATION: JsonObject = {
 RULES: dict[type, JsonObject] = {
     v1_0.V10Part: {"oneOf": [_has("text", _TEXT), _has("raw", _TEXT), _has("url", _TEXT), _has("data", {})]},
     v1_0.V10CreatePushConfig: {"allOf": [_has("taskId", _ID)]},
-    v1_0.V10ListTasks: {},  # puts timestamps in UTC
+    v1_0.V10ListTasks: {},  # only converts timestamps to UTC
     v0_3.V03File: {"oneOf": [_has("bytes", _TEXT), _has("uri", _TEXT), _has("data", _TEXT)]},
     v0_3.V03Send: {"anyOf": [_has("messageId", _ID), _has("message", _has("messageId", _ID))]},
     v0_3_protojson.V03ProtoFile: {"oneOf": [_has("fileWithUri", _TEXT), _has("fileWithBytes", _TEXT)]},
@@ -252,4 +251,4 @@ RULES: dict[type, JsonObject] = {
     v0_1.V01Send: {"allOf": [_has("message", _has("role", _TEXT))]},
     v0_1.V01PushConfig: {"allOf": [{"properties": {"authentication": {"anyOf": [NULL, _AUTHENTICATION]}}}]},
 }
-"""What the `__post_init__` of a struct that callers send demands beside the types of its members."""
+"""The checks in the `__post_init__` of structs in requests, besides the types of their members."""

@@ -1,4 +1,4 @@
-// A button at each command that copies it. Without this script the page lacks nothing else.
+// Adds a copy button to each command. The page works without this script.
 for (const box of document.querySelectorAll(".run")) {
   if (!navigator.clipboard) break;
   const button = document.createElement("button");
