@@ -10,10 +10,11 @@ from xml.etree import ElementTree
 from rich.console import Console
 
 from parley.check.findings import MAX_SHOWN, Finding, RecordedExchange, Report, Verdict
-from parley.check.report.formats import as_html, as_json, as_junit, print_text, printable
+from parley.check.report.formats import as_html, as_json, as_junit, print_text
 from parley.check.rules import CLAUSES, RULES
 from parley.check.run import CASES, DISRUPTIVE
 from parley.protocol.versions import Version
+from parley.safe_text import printable
 
 EVIL = "<script>alert(1)</script>\x1b[31m\x00 [bold]&amp;\ud800"
 
@@ -115,7 +116,7 @@ def test_text_shows_what_is_wrong_with_its_rule_and_what_was_said() -> None:
     assert "✗ G1.1 failed A bad case" in text
     assert f"The rule (A2A 1.0): {RULES['G1.1'].says}" in text
     assert "→ POST /" in text
-    assert "← <script>alert(1)</script>�[31m� [bold]&amp;�" in text
+    assert "← <script>alert(1)</script>␛[31m␀ [bold]&amp;�" in text
     assert "! G1.36 warned" in text
     assert "A good case" not in text
     assert "1 passed, 1 warned, 1 failed, 1 undecided; 4 requests in 1.2 s" in text
@@ -173,7 +174,7 @@ def test_junit_is_xml_with_a_failure_per_failure() -> None:
 def test_the_page_needs_nothing_and_runs_nothing() -> None:
     page = as_html(report()).decode()
     assert "<script" not in page
-    assert "&lt;script&gt;alert(1)&lt;/script&gt;�[31m� [bold]&amp;amp;�" in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;␛[31m␀ [bold]&amp;amp;�" in page
     assert "default-src 'none'" in page
     assert "src=" not in page
     assert re.findall('href="([^"]*)"', page) == ["#failure-0", "#endpoint-0"]

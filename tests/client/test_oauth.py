@@ -224,7 +224,7 @@ async def test_the_listener_survives_those_who_say_nothing_or_too_much() -> None
         ({"state": "s", "iss": "ISSUER"}, "without a code"),
         (
             {"state": "s", "iss": "ISSUER", "error": "access_denied", "error_description": "no\x1b[2J way"},
-            r"refuses: access_denied \(no \[2J way\)",
+            r"refuses: access_denied \(no␛\[2J way\)",
         ),
     ],
 )

@@ -13,7 +13,8 @@ from opentelemetry.sdk.trace import TracerProvider
 
 from parley import Agent, Turn
 from parley.engine.caller import Caller
-from parley.server.telemetry.logs import JsonFormatter, TextFormatter, configure_logging, redact, visible
+from parley.safe_text import escaped
+from parley.server.telemetry.logs import JsonFormatter, TextFormatter, configure_logging, redact
 from parley.server.telemetry.telemetry import Telemetry
 from parley.server.telemetry.tracing import Tracing
 from tests.bounded import bounded
@@ -81,7 +82,7 @@ def test_no_exception_is_no_exception() -> None:
     "unseen", ["\r", "\x00", "\x1b", "\x7f", "\x85", "\x9b", "\u2028", "\u202e", "\u2066", "\ud800"]
 )
 def test_characters_that_move_a_cursor_are_shown(unseen: str) -> None:
-    assert visible(f"a{unseen}b") == f"a{unseen.encode('unicode_escape').decode()}b"
+    assert escaped(f"a{unseen}b") == f"a{unseen.encode('unicode_escape').decode()}b"
     assert unseen not in TextFormatter().format(record("%s", unseen, field=unseen))
     assert as_json(record("%s", unseen))["message"] == unseen
 

@@ -34,22 +34,19 @@ Spec: 1.0.1 sections 3.3.2, 5.4, 9.5, 10.6 and 11.6; statuses of 0.3 as a2a-sdk 
 
 from __future__ import annotations
 
-import re
 from typing import ClassVar, Self
 
 from msgspec import Struct
 
 from parley.protocol.jsonvalue import JsonValue
 from parley.protocol.tasks import TaskState
+from parley.safe_text import printable_line
 
 MAX_TEXT = 300
 """Longest message, path and detail of an error: they may quote what a peer sent, which may be of any length."""
 
 MAX_QUOTED = 200
 """Longest quotation from a peer whose answer is not A2A. The status and the reason come before it."""
-
-# Control characters, marks that change the direction of text, and lone surrogates.
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 ERROR_DOMAIN = "a2a-protocol.org"
 """The `domain` of every ErrorInfo."""
@@ -87,11 +84,11 @@ def _cut(text: str, length: int) -> str:
 def quoted(source: bytes | str) -> str:
     """The first characters of a peer's text in one line, with control characters replaced.
 
-    `b"<html>\\r\\n<title>Bad\\x1b[2J"` → `"<html> <title>Bad�[2J"`
+    `b"<html>\\r\\n<title>Bad\\x1b[2J"` → `"<html> <title>Bad␛[2J"`
     """
     start = source[: 4 * MAX_QUOTED]
     text = start.decode(errors="replace") if isinstance(start, bytes) else start
-    return _cut(_CONTROL.sub("\N{REPLACEMENT CHARACTER}", " ".join(text.split())), MAX_QUOTED)
+    return _cut(printable_line(text), MAX_QUOTED)
 
 
 def _first_line(docstring: str | None) -> str:

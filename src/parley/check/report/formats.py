@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import html
 import json
-import re
 from collections.abc import Iterator, Mapping
 from xml.etree import ElementTree
 
@@ -17,11 +16,8 @@ from rich.text import Text
 
 from parley.check.findings import Finding, Report, Verdict
 from parley.check.rules import RULES
+from parley.safe_text import printable
 
-_CONTROL = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
-)
-"""Control characters, line separators, bidirectional controls, and lone surrogates."""
 PROBLEMS = (Verdict.FAILED, Verdict.WARNED)
 _STYLES = {
     Verdict.PASSED: "green",
@@ -30,11 +26,6 @@ _STYLES = {
     Verdict.UNDECIDED: "dim",
 }
 _MARKS = {Verdict.PASSED: "✓", Verdict.WARNED: "!", Verdict.FAILED: "✗", Verdict.UNDECIDED: "?"}
-
-
-def printable(text: str) -> str:
-    """The text with control characters replaced, except newlines and tabs."""
-    return _CONTROL.sub("\ufffd", text)
 
 
 def summary(report: Report) -> str:

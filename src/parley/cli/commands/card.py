@@ -15,7 +15,6 @@ from parley.check.card_faults import intended_version, missing_members, repeated
 from parley.cli.options.client import AsJson, Calling, HowToCall
 from parley.cli.options.groups import unfolded
 from parley.cli.output.exit_codes import DONE, REFUSED, run
-from parley.cli.output.terminal_text import harmless_json, harmless_line
 from parley.cli.output.transcript import console, say_json, show_rows
 from parley.client.errors import DiscoveryError, ForbiddenTargetError
 from parley.dialects.v1_0 import DIALECT
@@ -34,6 +33,7 @@ from parley.protocol.cards import (
     SecurityScheme,
 )
 from parley.protocol.errors import ParleyError, PeerProtocolError, SignatureInvalidError
+from parley.safe_text import printable_json, printable_line
 
 if TYPE_CHECKING:
     from parley.client.transports.connections import Connections
@@ -64,7 +64,7 @@ async def _show(how: Calling, *, extended: bool, as_json: bool) -> int:
     if as_json:
         say_json(DIALECT.encode_card(found))
         for problem in problems(found, how):
-            typer.echo(harmless_json(msgspec.json.encode({"problem": problem})).encode(), err=True)
+            typer.echo(printable_json(msgspec.json.encode({"problem": problem})).encode(), err=True)
     else:
         show_card(found, how, console())
     return DONE if _used(found, how) is not None else REFUSED
@@ -116,31 +116,31 @@ async def _extended_card(how: Calling) -> AgentCard:
 
 def show_card(found: AgentCard, how: Calling, to: Console) -> None:
     """Show a card to people."""
-    to.print(Text.assemble((harmless_line(found.name), "bold"), f" {harmless_line(found.version)}"))
+    to.print(Text.assemble((printable_line(found.name), "bold"), f" {printable_line(found.version)}"))
     if found.description:
-        to.print(Text(harmless_line(found.description)))
+        to.print(Text(printable_line(found.description)))
     to.print()
     show_rows(to, _facts(found))
     to.print(Text("\nInterfaces", "bold"))
     used = _used(found, how)
     for face in found.interfaces:
         mark = "→" if face is used else " "
-        tenant = f"  tenant {harmless_line(face.tenant)}" if face.tenant else ""
-        name = f"{harmless_line(face.binding)} {harmless_line(face.version)}"
-        to.print(Text.assemble((mark, "green"), f" {name:<14} {harmless_line(face.url)}{tenant}"))
+        tenant = f"  tenant {printable_line(face.tenant)}" if face.tenant else ""
+        name = f"{printable_line(face.binding)} {printable_line(face.version)}"
+        to.print(Text.assemble((mark, "green"), f" {name:<14} {printable_line(face.url)}{tenant}"))
     if found.skills:
         to.print(Text("\nSkills", "bold"))
     for skill in found.skills:
-        to.print(Text.assemble("  ", (harmless_line(skill.id), "cyan"), f"  {harmless_line(skill.name)}"))
+        to.print(Text.assemble("  ", (printable_line(skill.id), "cyan"), f"  {printable_line(skill.name)}"))
         show_rows(to, _skill_facts(skill), width=14)
     if found.security_schemes or found.security:
         to.print(Text("\nSecurity", "bold"))
-        show_rows(to, [(harmless_line(name), describe(scheme)) for name, scheme in found.security_schemes.items()])
+        show_rows(to, [(printable_line(name), describe(scheme)) for name, scheme in found.security_schemes.items()])
         show_rows(to, [("demanded", _demanded(found))])
     wrong = list(problems(found, how))
     to.print(Text("\nNot in order" if wrong else "\nThe card is in order.", "bold" if wrong else ""))
     for problem in wrong:
-        to.print(Text.assemble(("! ", "yellow"), harmless_line(problem)))
+        to.print(Text.assemble(("! ", "yellow"), printable_line(problem)))
 
 
 # --- whether it is in order -------------------------------------------------------------------------------------------

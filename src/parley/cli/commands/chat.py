@@ -37,13 +37,13 @@ from parley.cli.output.exit_codes import (
     stop_writing,
     tell,
 )
-from parley.cli.output.terminal_text import harmless_line
 from parley.cli.output.transcript import Transcript, console, last_word
 from parley.client.errors import UnreachableError
 from parley.protocol.errors import ParleyError
 from parley.protocol.jsonvalue import JsonObject
 from parley.protocol.lifecycle import is_interrupted
 from parley.protocol.tasks import Task
+from parley.safe_text import printable_line
 
 if TYPE_CHECKING:
     from parley.client.client import Client
@@ -141,9 +141,9 @@ class _Chat:
     def talk(self) -> int:
         """Talk until the user has enough; gives the exit code."""
         face = self._client.interface
-        name = harmless_line(self._client.card.name)
+        name = printable_line(self._client.card.name)
         self._say(
-            f"Talking to {name} ({harmless_line(face.binding)} {harmless_line(face.version)}). /help helps.", "dim"
+            f"Talking to {name} ({printable_line(face.binding)} {printable_line(face.version)}). /help helps.", "dim"
         )
         try:
             self._look_at_given_task()
@@ -197,11 +197,11 @@ class _Chat:
                 self._context = self._task = None
                 self._say("A new conversation.", "dim")
             case "/ids":
-                self._say(harmless_line(f"context {self._context or '–'}, task {self._last_task or '–'}"))
+                self._say(printable_line(f"context {self._context or '–'}, task {self._last_task or '–'}"))
             case "/file":
                 self._attach(rest.strip())
             case _ if text.startswith("/") and not text.startswith("//"):
-                self._say(f"There is no {harmless_line(command)}. /help shows what there is.", "red")
+                self._say(f"There is no {printable_line(command)}. /help shows what there is.", "red")
             case _:
                 self._exchange([text[1:] if text.startswith("//") else line])
 
@@ -242,12 +242,12 @@ class _Chat:
         filled: JsonObject = {}
         for field in fields:
             while True:
-                text = read_line(f"{harmless_line(field.title)} ({harmless_line(field.hint)}): ", self._screen)
+                text = read_line(f"{printable_line(field.title)} ({printable_line(field.hint)}): ", self._screen)
                 try:
                     value = field.parse(text)
                     break
                 except AnswerError as error:
-                    self._say(harmless_line(str(error)), "red")
+                    self._say(printable_line(str(error)), "red")
             if value is not None:
                 filled[field.name] = value
         return filled
@@ -341,5 +341,5 @@ def read_line(prompt: str, screen: Console) -> str:
     if not line:
         raise EOFError
     # What is piped in is shown, so that what comes out reads as a conversation.
-    screen.print(f"{prompt}{harmless_line(line)}")
+    screen.print(f"{prompt}{printable_line(line)}")
     return line.rstrip("\r\n")

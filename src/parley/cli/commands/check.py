@@ -14,10 +14,10 @@ import typer
 from parley import __version__
 from parley.cli.options import client as c
 from parley.cli.output.exit_codes import DONE, REFUSED, UNREACHABLE, run
-from parley.cli.output.terminal_text import harmless_line
 from parley.protocol.cards import Binding
 from parley.protocol.errors import ParleyError
 from parley.protocol.versions import Version
+from parley.safe_text import printable_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -169,7 +169,7 @@ def progress(console: Console) -> Generator[OnProgress]:
         def print_endpoint(endpoint: str, case: str) -> None:
             if endpoint not in endpoints:
                 endpoints[endpoint] = None
-                console.print(f"Checking {harmless_line(endpoint)} …", markup=False, highlight=False, soft_wrap=True)
+                console.print(f"Checking {printable_line(endpoint)} …", markup=False, highlight=False, soft_wrap=True)
 
         yield print_endpoint
         return
@@ -178,7 +178,7 @@ def progress(console: Console) -> Generator[OnProgress]:
         def show_case(endpoint: str, case: str) -> None:
             from rich.text import Text
 
-            text = Text(f"{harmless_line(endpoint)}  {case}", style="dim")
+            text = Text(f"{printable_line(endpoint)}  {case}", style="dim")
             text.truncate(console.width - SPINNER, overflow="ellipsis")
             status.update(text)
 

@@ -20,12 +20,12 @@ from parley.cli.login.verification import why_untried
 from parley.cli.options.client import AllowPrivate, AsJson, Authorities, Certificate, CertificateKey, agent_url, tls_of
 from parley.cli.options.login_store import login_store
 from parley.cli.output.exit_codes import DONE, run, sentence
-from parley.cli.output.terminal_text import harmless_json, harmless_line
 from parley.client.credentials.oauth_client import Flow, OAuthClient
 from parley.client.credentials.origins import origin_of
 from parley.client.credentials.token_store import Login
 from parley.client.errors import ClientError, CredentialsError
 from parley.protocol.cards import OAuth2Scheme, OpenIdConnectScheme
+from parley.safe_text import printable_json, printable_line
 
 SECRET_VARIABLE = "PARLEY_CLIENT_SECRET"
 
@@ -126,7 +126,7 @@ async def _list(*, as_json: bool) -> int:
             facts = _facts(entry)
             until = facts["expires"]
             life = "renews itself" if facts["renews"] else f"until {until}" if until else "until it is forgotten"
-            typer.echo(f"{entry.origin}  {harmless_line(entry.scheme)}  {entry.kind}, {life}")
+            typer.echo(f"{entry.origin}  {printable_line(entry.scheme)}  {entry.kind}, {life}")
     return DONE
 
 
@@ -146,7 +146,7 @@ def _facts(entry: Login) -> dict[str, Any]:
 def _tell_json(entry: Login) -> None:
     import msgspec
 
-    typer.echo(harmless_json(msgspec.json.encode(_facts(entry))))
+    typer.echo(printable_json(msgspec.json.encode(_facts(entry))))
 
 
 async def _forget(url: str, scheme: str | None) -> int:
@@ -168,7 +168,7 @@ async def _login(wish: Wish, *, as_json: bool) -> int:
         card = await Discovery(connections).card(wish.url)
         chosen = chosen_requirement(card, wish)
         if not chosen:
-            typer.echo(f"{harmless_line(card.name)} demands no credentials.", err=True)
+            typer.echo(f"{printable_line(card.name)} demands no credentials.", err=True)
             return DONE
         entries: list[Login] = []
         for name, scopes in chosen.items():
@@ -186,7 +186,7 @@ async def _login(wish: Wish, *, as_json: bool) -> int:
             _tell_json(entry)
         else:
             done = "Logged in to" if doubt is None else "Kept for"
-            typer.echo(f"{done} {harmless_line(card.name)} at {entry.origin}, scheme {harmless_line(entry.scheme)}.")
+            typer.echo(f"{done} {printable_line(card.name)} at {entry.origin}, scheme {printable_line(entry.scheme)}.")
     if doubt is not None:
         typer.echo(f"It could not be tried: {sentence(doubt)}", err=True)
     return DONE

@@ -14,10 +14,10 @@ import typer
 from parley.cli.options.client import Calling, HowToCall
 from parley.cli.options.groups import unfolded
 from parley.cli.options.server import HowToServe, LogFormat, ServerOptions, UsageError, check_url
-from parley.cli.output.terminal_text import harmless_line
 from parley.cli.output.trace_text import Detail, TraceText
 from parley.cli.serving.running import fail, run_server
 from parley.protocol.cards import AgentCard
+from parley.safe_text import printable_line
 
 if TYPE_CHECKING:
     from parley.client.credentials.credentials import Credentials
@@ -184,12 +184,12 @@ def _who(card: AgentCard, *, is_unauthenticated: bool, has_door: bool) -> str:
 
 def _announce(agent: str, bound: Bound, who: str) -> None:
     lines: Sequence[str] = [
-        f"\nParley puts {harmless_line(agent)} behind every version and binding:\n",
+        f"\nParley puts {printable_line(agent)} behind every version and binding:\n",
         f"  card       {bound.url}/.well-known/agent-card.json",
         f"  JSON-RPC   {bound.url}/  (0.1 to 1.0)",
         f"  HTTP+JSON  {bound.url}/message:send  (1.0), {bound.url}/v1/message:send  (0.3)",
         *([f"  gRPC       {bound.grpc_target}  (0.3 and 1.0)"] if bound.grpc_target else []),
-        f"\n{harmless_line(who)}\n",
+        f"\n{printable_line(who)}\n",
         "Ctrl+C ends it; tasks stay where they are, at the agent.",
     ]
     typer.echo("\n".join(lines))

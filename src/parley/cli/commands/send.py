@@ -20,12 +20,12 @@ from parley.cli.options.groups import unfolded
 from parley.cli.options.skill import SkillChoice, check_skill
 from parley.cli.output.downloads import SaveDirectory, downloads_in
 from parley.cli.output.exit_codes import DONE, code_of_state, run
-from parley.cli.output.terminal_text import harmless_line
 from parley.cli.output.transcript import Transcript, consoles, say_event
 from parley.client.errors import StreamTruncatedError
 from parley.client.streams.streamed_task import StreamedTask
 from parley.protocol.lifecycle import is_interrupted, is_terminal
 from parley.protocol.tasks import Task, TaskStatus
+from parley.safe_text import printable_line
 
 
 @unfolded
@@ -121,7 +121,7 @@ class _Sending:
         if not self._as_json and is_interrupted(state):
             self._transcript.note(how_to_answer(self._how.url, task.id, task.status))
         elif not self._as_json and not is_terminal(state):
-            self._transcript.note(f"Task {harmless_line(task.id)} is {state}. See: {self._watch(task)}")
+            self._transcript.note(f"Task {printable_line(task.id)} is {state}. See: {self._watch(task)}")
         return code_of_state(state)
 
     def _say_how_to_watch(self, why: str, seen: StreamedTask | None) -> None:
@@ -145,4 +145,4 @@ def _task(seen: StreamedTask | None) -> Task | None:
 
 def _word(text: str) -> str:
     """What an agent named, as one word of a command that can be pasted into a shell."""
-    return shlex.quote(harmless_line(text))
+    return shlex.quote(printable_line(text))

@@ -14,8 +14,8 @@ from rich.text import Text
 
 from parley.cli.output.exit_codes import DONE, REFUSED, run
 from parley.cli.output.help_text import PlainCommand, PlainGroup
-from parley.cli.output.terminal_text import harmless_line
 from parley.cli.output.transcript import console, size_of
+from parley.safe_text import printable_line
 from parley.stores.interface import StoreError
 from parley.stores.locate import sqlite_path
 from parley.stores.sqlite.care import MOST_FINDINGS, Looking
@@ -95,7 +95,7 @@ async def _check(path: Path) -> int:
     findings = await _working(path, Looking.check)
     out = console()
     for finding in findings.wrong:
-        out.print(harmless_line(finding), style="red")
+        out.print(printable_line(finding), style="red")
     if findings.unchecked is not None:
         out.print(f"Only the pages were looked at. {findings.unchecked}")
     if findings.contents is not None:

@@ -16,7 +16,6 @@ from parley.cli.options.groups import unfolded
 from parley.cli.output.downloads import Downloads, SaveDirectory, downloads_in
 from parley.cli.output.exit_codes import DONE, EXIT_CODES, REFUSED, code_of_state, run
 from parley.cli.output.help_text import PlainCommand, PlainGroup
-from parley.cli.output.terminal_text import harmless_line
 from parley.cli.output.transcript import (
     Transcript,
     console,
@@ -34,6 +33,7 @@ from parley.protocol.lifecycle import ends_stream, is_interrupted
 from parley.protocol.messages import Role
 from parley.protocol.requests import CancelTaskRequest, GetTaskRequest
 from parley.protocol.tasks import Task, TaskState, TaskStatus
+from parley.safe_text import printable_line
 
 if TYPE_CHECKING:
     from parley.client.client import Client
@@ -98,7 +98,7 @@ async def _list(how: Calling, context: str | None, state: TaskState | None, limi
 
 def _row(task: Task) -> Text:
     said = next((message.text for message in task.history if message.role is Role.USER), "")
-    row = Text.assemble((harmless_line(task.id), "cyan"), f"  {time_text(task.status)}  ")
+    row = Text.assemble((printable_line(task.id), "cyan"), f"  {time_text(task.status)}  ")
     row.append_text(state_text(task.status.state))
     if said:
         row.append(f"{' ' * (LONGEST_STATE - len(task.status.state))}  {_short(said)}")
@@ -106,7 +106,7 @@ def _row(task: Task) -> Text:
 
 
 def _short(text: str, length: int = 60) -> str:
-    line = harmless_line(text)
+    line = printable_line(text)
     return line if len(line) <= length else f"{line[: length - 1]}…"
 
 

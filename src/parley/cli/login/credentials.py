@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 import typer
 
 from parley.cli.login.choice import Wish, flows_for
-from parley.cli.output.terminal_text import harmless_line
 from parley.client.credentials.oauth_client import Flow
 from parley.client.credentials.origins import origin_of
 from parley.client.credentials.token_store import Login, Tokens
@@ -31,6 +30,7 @@ from parley.protocol.cards import (
     OpenIdConnectScheme,
     SecurityScheme,
 )
+from parley.safe_text import printable_line
 
 if TYPE_CHECKING:
     from parley.client.credentials.oauth import AuthorizationServer, Endpoints
@@ -51,7 +51,7 @@ def ask_secret(wish: Wish, name: str, scheme: SecurityScheme) -> Login:
     kind = kinds_of(scheme)[0]
     is_basic = isinstance(scheme, HttpAuthScheme) and kind == "basic"
     wanted = "name:password" if is_basic else "secret"
-    secret = _read_secret(f"{harmless_line(describe_scheme(name, scheme))}; the {wanted}")
+    secret = _read_secret(f"{printable_line(describe_scheme(name, scheme))}; the {wanted}")
     if not secret or (is_basic and ":" not in secret):
         raise CredentialsError(f"That is no {wanted} for {describe_scheme(name, scheme)}")
     fields_for(name, scheme, secret, AgentInterface(wish.url, Binding.JSONRPC, ""))  # what cannot be sent is not kept

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import msgspec
 import typer
 
-from parley.cli.output.terminal_text import harmless_json, harmless_line
 from parley.cli.output.transcript import console
 from parley.client.errors import (
     ClientError,
@@ -39,6 +38,7 @@ from parley.protocol.errors import (
 )
 from parley.protocol.lifecycle import is_interrupted
 from parley.protocol.tasks import TaskState
+from parley.safe_text import printable_json, printable_line
 
 if TYPE_CHECKING:
     from parley.cli.options.client import Calling
@@ -112,7 +112,7 @@ def tell(error: Exception, *, as_json: bool, how: Calling | None = None) -> int:
     with suppress(OSError):  # if this is what went wrong
         finish_writing()
     if as_json:
-        line = harmless_json(msgspec.json.encode({"error": described(error)}))
+        line = printable_json(msgspec.json.encode({"error": described(error)}))
         typer.echo(line.encode(), err=True)  # in UTF-8, whatever the terminal speaks
     else:
         console(stderr=True).print(f"Error: {sentence(error, how)}", style="red")
@@ -124,9 +124,9 @@ def sentence(error: Exception, how: Calling | None = None) -> str:
 
     `how` is how the agent was called: what was given and refused is not advised again.
     """
-    text = harmless_line(_text(error)).rstrip(".")
+    text = printable_line(_text(error)).rstrip(".")
     facts = ", ".join(f"{name} {fact}" for name, fact in getattr(error, "details", {}).items())
-    text = f"{text} ({harmless_line(facts)})." if facts else f"{text}."
+    text = f"{text} ({printable_line(facts)})." if facts else f"{text}."
     return f"{text} {_credentials_hint(error, how)}".rstrip()
 
 

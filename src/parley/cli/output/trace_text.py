@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, TextIO
 
 import msgspec
 
-from parley.cli.output.terminal_text import harmless
 from parley.protocol.jsonvalue import JsonValue
+from parley.safe_text import printable
 
 if TYPE_CHECKING:
     from parley.proxy.trace import Line
@@ -147,4 +147,4 @@ def _cut(value: JsonValue) -> JsonValue:
 
 def _one_row(text: str) -> str:
     """One row, whatever is in it."""
-    return harmless(text).replace("\n", "␊")
+    return printable(text).replace("\n", "␊")

@@ -1,7 +1,7 @@
 """What an agent says and makes, as lines for people or as lines of JSON for programs.
 
 What the agent gives goes to standard output, so that it can be piped; how the work goes is a note on standard error. No
-text of an agent reaches the terminal but through `harmless`.
+text of an agent reaches the terminal but through `printable`.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from rich.text import Text
 
 from parley.cli.input.forms import SCHEMA_TYPE
 from parley.cli.output.downloads import Downloads
-from parley.cli.output.terminal_text import harmless, harmless_json, harmless_line
 from parley.dialects.v1_0 import DIALECT
 from parley.protocol.events import ArtifactUpdate, StatusUpdate, StreamEvent
 from parley.protocol.lifecycle import ends_stream
 from parley.protocol.messages import DataPart, Message, Part, RawPart, Role, TextPart, UrlPart
 from parley.protocol.tasks import Artifact, Task, TaskState, TaskStatus
+from parley.safe_text import printable, printable_json, printable_line
 
 OWN_ARTIFACT = "response"
 """The artifact into which Parley's agents put their answers; its name says nothing to people."""
@@ -39,7 +39,7 @@ COLORS = {
 
 def say_json(raw: bytes) -> None:
     """One line for a program: in UTF-8, whatever the terminal speaks."""
-    typer.echo(harmless_json(raw).encode())
+    typer.echo(printable_json(raw).encode())
 
 
 def say_event(event: StreamEvent) -> None:
@@ -108,7 +108,7 @@ class Transcript:
         """Show how the work goes, or how it has ended and with which words."""
         said = status.message.parts if status.message else ()
         if not ends_stream(status.state):
-            data = [harmless_json(msgspec.json.encode(part.data)) for part in said if isinstance(part, DataPart)]
+            data = [printable_json(msgspec.json.encode(part.data)) for part in said if isinstance(part, DataPart)]
             words = " ".join(filter(None, [_text(said), *data]))
             if words:
                 self.note(f"· {_indented(words)}", "dim")
@@ -135,7 +135,7 @@ class Transcript:
         name = artifact.artifact_id
         if name != self._artifact or (name in self._seen and not is_more):
             self.end_line()
-            title = harmless_line(artifact.name or "")
+            title = printable_line(artifact.name or "")
             if title and title != OWN_ARTIFACT and name not in self._seen:
                 self.note(f"— {title}", "bold")
             elif name in self._seen and not is_more:
@@ -151,22 +151,22 @@ class Transcript:
         for part in parts:
             match part:
                 case TextPart():
-                    self._flow(harmless(part.text))
+                    self._flow(printable(part.text))
                 case DataPart():
                     self.end_line()
-                    self._flow(harmless_json(msgspec.json.format(msgspec.json.encode(part.data), indent=2)) + "\n")
+                    self._flow(printable_json(msgspec.json.format(msgspec.json.encode(part.data), indent=2)) + "\n")
                 case RawPart():
                     self._show_file(part)
                 case UrlPart():
                     self.end_line()
-                    name = f"{harmless_line(part.filename)}: " if part.filename else ""
-                    self._flow(f"{name}{harmless_line(part.url)}\n")
+                    name = f"{printable_line(part.filename)}: " if part.filename else ""
+                    self._flow(f"{name}{printable_line(part.url)}\n")
 
     def _show_file(self, part: RawPart) -> None:
-        kind = harmless_line(part.media_type or "application/octet-stream")
+        kind = printable_line(part.media_type or "application/octet-stream")
         about = f"{kind}, {size_of(len(part.raw))}"
         if self._downloads is None:
-            name = harmless_line(part.filename or "without a name")
+            name = printable_line(part.filename or "without a name")
             self.note(f"File {name} ({about}). --save DIR keeps it.")
             return
         try:
@@ -174,13 +174,13 @@ class Transcript:
         except OSError as error:
             self.note(f"The file cannot be saved: {error.strerror or error}", "red")
             return
-        self.note(f"Saved {harmless_line(str(path))} ({about})")
+        self.note(f"Saved {printable_line(str(path))} ({about})")
 
     def note(self, text: str, style: str = "") -> None:
         """A line that is about the answer and no part of it."""
         if self._answers.file is self._notes.file or self._answers.is_terminal:
             self.end_line()
-        self._notes.print(Text(harmless(text), style))
+        self._notes.print(Text(printable(text), style))
 
     def _flow(self, text: str) -> None:
         if text:
@@ -221,11 +221,11 @@ def time_text(status: TaskStatus) -> str:
 
 
 def _text(parts: Iterable[Part]) -> str:
-    return harmless(" ".join(part.text for part in parts if isinstance(part, TextPart)).strip())
+    return printable(" ".join(part.text for part in parts if isinstance(part, TextPart)).strip())
 
 
 def show_rows(to: Console, rows: Iterable[tuple[str, Any]], *, width: int = 12) -> None:
     """Labels and what they stand for, under each other."""
     for label, value in rows:
-        shown = value if isinstance(value, Text) else Text(harmless_line(str(value)))
+        shown = value if isinstance(value, Text) else Text(printable_line(str(value)))
         to.print(Text.assemble("  ", (f"{label:<{width}}", "dim"), shown))

@@ -29,8 +29,9 @@ from parley.client.guard import read_target
 from parley.client.transports.http import HttpChannel
 from parley.client.transports.transport import CallOptions
 from parley.protocol.cards import OAuth2Scheme, OAuthFlow, OAuthFlows, OpenIdConnectScheme
-from parley.protocol.errors import PeerProtocolError
+from parley.protocol.errors import PeerProtocolError, quoted
 from parley.protocol.jsonvalue import JsonObject
+from parley.safe_text import printable_line
 
 TIMEOUT_SECONDS = 30.0
 """For one request to an authorization server."""
@@ -346,7 +347,7 @@ class AuthorizationServer:
         if not (device_code and user_code and url):
             raise CredentialsError(f"{_shown(self._endpoints.device_url)} sends no device code")
         return DeviceCode(
-            _printable(user_code),
+            quoted(user_code),
             _web_page(url),
             _web_page(complete) if (complete := _text(answer, "verification_uri_complete")) else None,
             self._now() + min(_seconds(answer, "expires_in") or 600.0, 3600.0),
@@ -428,7 +429,7 @@ class AuthorizationServer:
         if not token or not token.isascii() or not token.isprintable():
             raise CredentialsError(f"{_shown(url)} sends no usable token")
         if kind.lower() != "bearer":
-            raise CredentialsError(f"{_shown(url)} sends a token of type {_printable(kind)!r}, not Bearer")
+            raise CredentialsError(f"{_shown(url)} sends a token of type {quoted(kind)!r}, not Bearer")
         life = _seconds(answer, "expires_in")
         granted = tuple((_text(answer, "scope") or "").split()) or tuple(scopes)
         now = self._now()
@@ -487,7 +488,7 @@ def _refusal(
     error = answer.get("error")
     word = error if isinstance(error, str) and re.fullmatch(r"[\w.:-]{1,60}", error) else f"status {status}"
     description = answer.get("error_description")
-    text = _printable(_without(description, secret_texts)) if isinstance(description, str) else ""
+    text = quoted(_without(description, secret_texts)) if isinstance(description, str) else ""
     return RefusedError(f"{_shown(url)} refuses: {word}{f' ({text})' if text else ''}", error=word)
 
 
@@ -520,17 +521,12 @@ def _seconds(answer: JsonObject, name: str) -> float | None:
     return min(seconds, LONGEST_LIFE) if seconds >= 0 else None
 
 
-def _printable(text: str, *, most: int = 200) -> str:
-    """Foreign text that is safe for a terminal: short, without control characters."""
-    return "".join(char if char.isprintable() else " " for char in text[:most])
-
-
 def _web_page(url: str) -> str:
     if may_carry_secrets(url.partition("#")[0]):
-        return _printable(url, most=1_000)
+        return printable_line(url[:1_000])
     raise CredentialsError("The authorization server's login page is not https")
 
 
 def _shown(url: str) -> str:
     """A URL for an error message: without its query."""
-    return _printable(url.partition("?")[0].partition("#")[0])
+    return quoted(url.partition("?")[0].partition("#")[0])

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal, TextIO, TypeAlias, cast
 
+from parley.safe_text import escaped
 from parley.server.telemetry.log_context import log_context_ids
 from parley.server.telemetry.tracing import current_trace_ids
 
@@ -51,8 +52,6 @@ _SECRET_TEXTS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"://[^/\s:@]*:[^/\s@]+@"), f"://{REDACTED}@"),
 )
 
-# C0, C1, line and paragraph separators, characters that change the direction of text, and lone surrogates.
-_CONTROL_CHARACTERS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _PLAIN_VALUE = re.compile(r"[\w.:@/+-]+")
 
 
@@ -102,10 +101,10 @@ class TextFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The record as a line: `2026-01-01T00:00:00.000Z INFO parley.engine: Hello agent=echo task=1`."""
-        head = f"{_time(record)} {record.levelname} {record.name}: {visible(redact(_message(record)))}"
-        fields = [f"{visible(name)}={_text_value(value)}" for name, value in _fields(record).items()]
+        head = f"{_time(record)} {record.levelname} {record.name}: {escaped(redact(_message(record)))}"
+        fields = [f"{escaped(name)}={_text_value(value)}" for name, value in _fields(record).items()]
         traceback = _traceback(self, record)
-        rest = [f"  | {visible(line)}" for line in redact(traceback).split("\n")] if traceback else []
+        rest = [f"  | {escaped(line)}" for line in redact(traceback).split("\n")] if traceback else []
         return "\n".join((" ".join((head, *fields)), *rest))
 
 
@@ -114,11 +113,6 @@ def redact(text: str) -> str:
     for pattern, replacement in _SECRET_TEXTS:
         text = pattern.sub(replacement, text)
     return text
-
-
-def visible(text: str) -> str:
-    """The text with control characters escaped: a newline as `\\n`."""
-    return _CONTROL_CHARACTERS.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def _time(record: logging.LogRecord) -> str:
