@@ -264,7 +264,7 @@ def test_an_open_server_stays_on_this_machine_unless_told_otherwise(directory: P
 MISTAKES = {
     ("nothing:agent",): (2, "There is no module nothing in "),
     ("echo:agent", "echo.py:agent"): (2, "Two agents have the same id"),
-    ("echo", "--store", "redis://x"): (2, "'redis://x' names no store."),
+    ("echo", "--store", "redis://x"): (2, "Invalid store: 'redis://x'."),
     ("echo", "--auth", "no.toml"): (2, "Error: no.toml cannot be read: No such file or directory"),
     ("echo", "--auth", "latin.toml"): (2, "Error: latin.toml cannot be read: it is not UTF-8"),
     ("echo", "--host", "nosuch.invalid"): (

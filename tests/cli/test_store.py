@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from parley.cli.commands import store
-from parley.stores.sqlite.care import Looking
+from parley.stores.sqlite.maintenance import FileMaintenance
 from tests.cli.sampler import parley
 from tests.cli.served import SECONDS, call, message, served
 
@@ -103,7 +103,7 @@ def test_a_server_whose_file_is_deleted_acknowledges_nothing_more(folder: Path) 
     ("words", "code", "told"),
     [
         (("check", "memory:"), 2, "memory: keeps nothing."),
-        (("check", "tasks.db"), 2, "'tasks.db' names no store. Write"),
+        (("check", "tasks.db"), 2, "Invalid store: 'tasks.db'. Write"),
         (("check", "sqlite:///none.db"), 2, "none.db: No such file or directory."),
         (("check", "sqlite:///other.db"), 1, "this database belongs to another program"),
         (("check", "sqlite:///folder.db"), 1, "folder.db: this is not a file."),
@@ -135,7 +135,7 @@ async def test_ctrl_c_interrupts_the_work(tmp_path: Path) -> None:
     """And waits for its end."""
     begun, ended = threading.Event(), threading.Event()
 
-    def wait_for_interrupt(work: Looking) -> None:
+    def wait_for_interrupt(work: FileMaintenance) -> None:
         begun.set()
         while not work._is_interrupted:
             ended.wait(0.001)

@@ -17,7 +17,7 @@ from parley.protocol.requests import GetTaskRequest, SendMessageRequest
 from parley.protocol.tasks import Task, TaskState
 from parley.protocol.versions import Version
 from parley.stores.interface import ContextKey, Owner, TaskFilter, TaskKey
-from parley.stores.sqlite.care import Looking
+from parley.stores.sqlite.maintenance import FileMaintenance
 from parley.stores.sqlite.store import SqliteStore
 from parley.testing.client import running
 from parley.testing.clock import FakeClock
@@ -91,7 +91,7 @@ async def test_a_store_of_an_earlier_version_holds_everything_that_it_held(path:
     await log.close()
     with closing(sqlite3.connect(path)) as file:
         assert before == {table: file.execute(f"SELECT count(*) FROM {table}").fetchone() for table in tables}
-    findings = Looking(path, lambda _: None).check()
+    findings = FileMaintenance(path, lambda _: None).check()
     assert (findings.wrong, findings.unchecked) == ((), None)
 
 
@@ -126,5 +126,5 @@ async def test_the_tasks_of_a_store_of_an_earlier_version_go_on(path: Path) -> N
             reply = await waiter.agent.send_message(SendMessageRequest(repeat), CALLERS[1][0])
             assert isinstance(reply, Message)
             assert reply.message_id == "id-4"
-    findings = Looking(path, lambda _: None).check()
+    findings = FileMaintenance(path, lambda _: None).check()
     assert (findings.wrong, findings.unchecked) == ((), None)

@@ -15,8 +15,8 @@ from parley.protocol.push import PushConfig
 from parley.protocol.tasks import TaskState
 from parley.protocol.versions import Version
 from parley.stores.interface import NewTask, Owner, StoreUnavailableError, TaskFilter, TaskKey
-from parley.stores.sqlite.care import Looking
 from parley.stores.sqlite.file import migrations
+from parley.stores.sqlite.maintenance import FileMaintenance
 from parley.stores.sqlite.store import SqliteStore
 from parley.testing.shared_stores import ManualTime, SharedStoreSuite, held
 from parley.testing.stores import ADA, KEY, NOON, MakeStore, addition, creation
@@ -114,7 +114,7 @@ async def test_processes_write_at_the_same_time_and_one_that_is_killed_disturbs_
         assert head.last_seq >= least
     await store.tasks.write(addition(60, ours))
     await store.close()
-    assert Looking(path, lambda _: None).check().wrong == ()
+    assert FileMaintenance(path, lambda _: None).check().wrong == ()
 
 
 # --- what reads cost --------------------------------------------------------------------------------------------------

@@ -605,7 +605,7 @@ async def test_a_message_that_was_not_sent_lately_is_known_to_be_new(path: Path)
 
 async def test_messages_that_share_a_place_are_looked_for(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody gets another's answer, and an earlier one does not hide a later one."""
-    monkeypatch.setattr(recent_sends, "PLACES", 1)
+    monkeypatch.setattr(recent_sends, "SLOTS", 1)
     store = SqliteStore(path)
     await store.open()
     await store.tasks.write(

@@ -1,4 +1,4 @@
-"""How canonical values are kept: as JSON, where people may want to look, and moments as microseconds.
+"""How canonical values are kept: as JSON, where people may want to read them, and moments as microseconds.
 
 JSON and not msgpack: msgspec writes both about equally fast, and JSON can be read in any database shell and searched
 with its JSON functions. Bytes become base64. Only canonical values pass here, never a dialect's spelling. What is

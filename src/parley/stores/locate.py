@@ -1,4 +1,4 @@
-"""Which store a URL names, and how long it is open: for as long as its owner says, whoever else uses it."""
+"""Which store a URL names, and a block in which a store is open."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from parley.stores.interface import Store, StoreError
 from parley.stores.memory import MemoryStore
 from parley.stores.sqlite.store import SqliteStore
 
-Log = TypeVar("Log", bound=Store)
+S = TypeVar("S", bound=Store)
 
 
 def open_store(url: str) -> Store:
@@ -21,7 +21,7 @@ def open_store(url: str) -> Store:
     at an absolute path.
 
     Raises:
-        StoreError: the URL names no store.
+        StoreError: it is not the URL of a store.
     """
     if url == "memory:":
         return MemoryStore()
@@ -32,21 +32,21 @@ def sqlite_path(url: str) -> Path:
     """The file that the URL of a SQLite store names.
 
     Raises:
-        StoreError: the URL names no such store.
+        StoreError: it is not the URL of a SQLite store.
     """
     path = url.removeprefix("sqlite:///")
     if path and path != url:
         return Path(path)
     raise StoreError(
-        f"{url!r} names no store. Write memory:, sqlite:///file.db (in this directory) or sqlite:////path/to/file.db."
+        f"Invalid store: {url!r}. Write memory:, sqlite:///file.db (in this directory) or sqlite:////path/to/file.db."
     )
 
 
 @asynccontextmanager
-async def opened(store: Log) -> AsyncGenerator[Log]:
-    """The log, open until the block ends: `async with opened(open_store(url)) as log: …`.
+async def opened(store: S) -> AsyncGenerator[S]:
+    """The store, open until the block ends: `async with opened(open_store(url)) as store: …`.
 
-    Engines neither open nor close their log, so that several may share one.
+    Engines neither open nor close their store, so that several may share one.
 
     Raises:
         StoreUnavailableError: it cannot be opened; the message says why and what to do.

@@ -1,9 +1,9 @@
-"""The store in memory: the twin of the durable stores, for tests, demos and agents that may forget.
+"""The store in memory: it does what the durable stores do, for tests, demos and agents that need no disk.
 
 It behaves as they do and lives as long as its object: close it, open it again, and everything is still there. Several
-stores on one `MemoryDatabase` are as several processes on one database. Nothing
-here waits, so every call is one step of the event loop and needs no lock. Values are shared with readers, who cannot
-change them: structs are frozen, and what is not frozen (the values of contexts) is kept encoded.
+stores on one `MemoryDatabase` are as several processes on one database. Nothing here waits, so every call is one step
+of the event loop and needs no lock. Values are shared with readers, which cannot change them: structs are frozen, and
+what is not frozen (the values of contexts) is kept encoded.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class _Record:
         self.snapshot: Task | None = None
         self.snapshot_seq = 0
         self.webhooks: dict[str, tuple[PushConfig, Version, int]] = {}
-        """Each with the number of the last event that it was told of."""
+        """Each with the number of the last event that was delivered to it."""
         self.outbox_holder = ""
         self.sends: list[_SendId] = []
         """The messages that came to it, also some that are deleted by now."""
@@ -102,7 +102,7 @@ class MemoryDatabase:
     """What a store in memory holds."""
 
     def __init__(self, *, now: Callable[[], float] = time.monotonic) -> None:
-        """`now` tells seconds from any moment on, for leases."""
+        """`now` is a clock of seconds, for leases."""
         self.tasks: dict[_TaskId, _Record] = {}
         self.owned: dict[Owner, dict[str, _Record]] = {}
         self.running: dict[_TaskId, _Record] = {}
@@ -128,7 +128,7 @@ class MemoryDatabase:
     def sort_into_outbox(self, record: _Record, holder: str) -> None:
         """Put a task into the outbox of a worker if a webhook is behind, unless it is there; or take it out."""
         task_id = _task_id(record.key)
-        if all(told >= len(record.events) for _, _, told in record.webhooks.values()):
+        if all(delivered >= len(record.events) for _, _, delivered in record.webhooks.values()):
             self.outbox.pop(task_id, None)
         elif task_id not in self.outbox:
             self.outbox[task_id] = record
@@ -136,7 +136,7 @@ class MemoryDatabase:
 
 
 class MemoryStore:
-    """A store that forgets everything with the process; on a database that is given, one of several."""
+    """A store that is gone with its process; with a database, one of several stores that share it."""
 
     def __init__(self, database: MemoryDatabase | None = None) -> None:
         self.is_shared = database is not None
@@ -320,7 +320,7 @@ class MemorySends:
     async def put(
         self, owner: Owner, send: SendKey, record: SendRecord, *, since: datetime | None = None, holder: str = ""
     ) -> None:
-        """Keep the record of a message that created no task; with `since`, only if it is no repeat."""
+        """Keep the record of a message that created no task; with `since`, unless it is a repeat."""
         if since is not None:
             self._data.require_new(owner, send, since, holder=holder)
         self._data.sends[owner, send] = record
@@ -346,7 +346,7 @@ class MemoryOutbox:
         after: int | None = None,
         holder: str = "",
     ) -> None:
-        """Keep a webhook of a task; in place of an earlier one with its id, it keeps how far that one was told."""
+        """Keep a webhook of a task; if it replaces one with its id, it keeps what was delivered to that one."""
         record = self._data.find(key)
         if record is None:
             raise ConflictError
@@ -365,34 +365,34 @@ class MemoryOutbox:
             self._data.sort_into_outbox(record, record.outbox_holder)
 
     async def webhooks(self, key: TaskKey) -> Sequence[Webhook]:
-        """A task's webhooks with how far they were told, by id."""
+        """A task's webhooks with what was delivered to them, by id."""
         record = self._data.find(key)
         if record is None:
             return ()
         return [
-            Webhook(key, record.new.agent, config, version, told, len(record.events))
-            for _, (config, version, told) in sorted(record.webhooks.items())
+            Webhook(key, record.new.agent, config, version, delivered, len(record.events))
+            for _, (config, version, delivered) in sorted(record.webhooks.items())
         ]
 
     async def claim(self, keys: Sequence[TaskKey], *, holder: str, live: frozenset[str]) -> Sequence[TaskKey]:
-        """Put tasks that no live worker tells of into the outbox of `holder`; which ones are in it now."""
+        """Put tasks that are in the outbox of no live worker into that of `holder`; which ones are in it now."""
         claimed: list[TaskKey] = []
         for key in keys:
             record = self._data.find(key)
-            if record is not None and _task_id(key) in self._data.outbox and _may_tell(record, holder, live):
+            if record is not None and _task_id(key) in self._data.outbox and _may_deliver(record, holder, live):
                 record.outbox_holder = holder
                 claimed.append(key)
         return claimed
 
     async def mark_delivered(self, key: TaskKey, config_id: str, seq: int, *, holder: str) -> bool:
-        """Note that a webhook has been told of everything up to a number; False if the caller must stop."""
+        """Note that all events up to a number were delivered to a webhook; False if the caller must stop."""
         record = self._data.find(key)
         if record is None or config_id not in record.webhooks:
             return False
         if _task_id(key) in self._data.outbox and record.outbox_holder != holder:
             return False
-        config, version, told = record.webhooks[config_id]
-        record.webhooks[config_id] = (config, version, max(told, seq))
+        config, version, delivered = record.webhooks[config_id]
+        record.webhooks[config_id] = (config, version, max(delivered, seq))
         self._data.sort_into_outbox(record, holder)
         return True
 
@@ -411,7 +411,7 @@ class MemoryOutbox:
             record.key
             for record in self._data.outbox.values()
             if owner in (None, record.key.owner)
-            and _may_tell(record, holder, live)
+            and _may_deliver(record, holder, live)
             and (not begin or _position(record.key)[: len(begin)] > begin)
         ]
         return sorted(keys, key=_position)[:limit]
@@ -491,7 +491,7 @@ def _put_webhook(record: _Record, config: PushConfig, version: Version, after: i
     record.webhooks[config.id or ""] = (config, version, earlier[2] if earlier else after)
 
 
-def _may_tell(record: _Record, holder: str, live: frozenset[str]) -> bool:
+def _may_deliver(record: _Record, holder: str, live: frozenset[str]) -> bool:
     """Whether a worker may call the webhooks of a task."""
     return record.outbox_holder == holder or record.outbox_holder not in live
 

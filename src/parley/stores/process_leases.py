@@ -10,7 +10,7 @@ class ProcessLeases:
     """Leases in memory. They end with the process, or when the store is opened again."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
-        """`now` tells seconds from any moment on."""
+        """`now` is a clock of seconds."""
         self._now = now
         self._expires_at: dict[str, float] = {}
 

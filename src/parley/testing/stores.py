@@ -583,7 +583,7 @@ class StoreSuite:
         ]
         assert await undelivered(store) == [KEY]
 
-    async def test_a_webhook_registered_again_keeps_how_far_it_was_told(self, store: Store) -> None:
+    async def test_a_webhook_registered_again_keeps_what_was_delivered(self, store: Store) -> None:
         """Wherever the second registration would have begun."""
         await store.tasks.write(creation())
         await store.tasks.write(addition(1))
@@ -593,7 +593,7 @@ class StoreSuite:
             await store.outbox.put(KEY, new, version=Version.V0_3, after=after)
             assert list(await store.outbox.webhooks(KEY)) == [Webhook(KEY, "cook", new, Version.V0_3, 1, 2)]
 
-    async def test_how_far_a_webhook_was_told_never_moves_back(self, store: Store) -> None:
+    async def test_what_was_delivered_never_moves_back(self, store: Store) -> None:
         """And only that of a webhook that is there, for its owner."""
         await store.tasks.write(creation())
         await store.outbox.put(KEY, PushConfig("https://hook.example"), after=0)

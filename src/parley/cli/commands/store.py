@@ -18,7 +18,7 @@ from parley.cli.output.transcript import console, size_of
 from parley.safe_text import printable_line
 from parley.stores.interface import StoreError
 from parley.stores.locate import sqlite_path
-from parley.stores.sqlite.care import MOST_FINDINGS, Looking
+from parley.stores.sqlite.maintenance import MAX_FINDINGS, FileMaintenance
 
 T = TypeVar("T")
 
@@ -92,7 +92,7 @@ def _path(store: str) -> Path:
 
 
 async def _check(path: Path) -> int:
-    findings = await _working(path, Looking.check)
+    findings = await _working(path, FileMaintenance.check)
     out = console()
     for finding in findings.wrong:
         out.print(printable_line(finding), style="red")
@@ -103,7 +103,7 @@ async def _check(path: Path) -> int:
     if not findings.wrong:
         out.print("Nothing is wrong with it.", style="green")
         return DONE
-    number = f"{len(findings.wrong)}{' or more' if len(findings.wrong) >= MOST_FINDINGS else ''}"
+    number = f"{len(findings.wrong)}{' or more' if len(findings.wrong) >= MAX_FINDINGS else ''}"
     out.print(f"Found wrong: {number}. {ADVICE}", style="red")
     return REFUSED
 
@@ -114,10 +114,10 @@ async def _back_up(path: Path, file: Path) -> int:
     return DONE
 
 
-async def _working(path: Path, do: Callable[[Looking], T]) -> T:
+async def _working(path: Path, do: Callable[[FileMaintenance], T]) -> T:
     """Do it in a thread, so that Ctrl+C is heard; tell how far it is on standard error."""
     with _progress(console(stderr=True)) as tell:
-        work = Looking(path, tell)
+        work = FileMaintenance(path, tell)
         try:
             return await asyncio.to_thread(do, work)
         except asyncio.CancelledError:

@@ -1,8 +1,8 @@
-"""The outbox: the webhooks of tasks, how far each was told, and which worker tells them.
+"""The outbox: the webhooks of tasks, what was delivered to each, and which worker delivers.
 
-A task whose webhooks are behind has one row in the outbox. The write that puts a task ahead of its webhooks makes that
-row, for the worker that wrote; it is deleted when all of them have caught up. So what is still to be told is found
-without a look at the webhooks that know everything.
+A task with a webhook that is behind has one row in the outbox. The write that puts a task ahead of its webhooks makes
+that row, for the worker that wrote; it is deleted when all of them have caught up. So what is still to be delivered is
+found without reading the webhooks that are up to date.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from parley.stores.interface.keys import Owner, TaskKey
 
 
 class Webhook(Struct, frozen=True, gc=False):
-    """A webhook of a task: its config, the dialect it was registered in, and how far it has been told.
+    """A webhook of a task: its config, the dialect it was registered in, and what was delivered to it.
 
-    `delivered_seq` is the last event that it has been told of, or need not be; `last_seq` is the task's last event.
+    `delivered_seq` is the last event that was delivered, or need not be; `last_seq` is the task's last event.
     """
 
     key: TaskKey
@@ -43,11 +43,11 @@ class Outbox(Protocol):
         after: int | None = None,
         holder: str = "",
     ) -> None:
-        """Keep a webhook of a task, registered in a dialect; it is to be told of the events after a number.
+        """Keep a webhook of a task, registered in a dialect; it gets the events after a number.
 
-        Without a number that is whatever comes from now on. In place of an earlier one with its id it keeps how far
-        that one was told: nothing is skipped or told again because of it. If it is behind, the task is in the outbox
-        of `holder` afterwards, unless it was in another's.
+        Without a number it gets the events from now on. If it replaces one with its id, it keeps the `delivered_seq` of
+        that one: nothing is skipped or delivered again because of it. If it is behind, the task is in the outbox of
+        `holder` afterwards, unless it was in another's.
 
         Raises:
             ConflictError: this owner has no such task, or has it no longer.
@@ -63,18 +63,18 @@ class Outbox(Protocol):
         ...
 
     async def webhooks(self, key: TaskKey) -> Sequence[Webhook]:
-        """A task's webhooks with how far they were told, by id."""
+        """A task's webhooks with what was delivered to them, by id."""
         ...
 
     async def claim(self, keys: Sequence[TaskKey], *, holder: str, live: frozenset[str]) -> Sequence[TaskKey]:
-        """Put tasks that no live worker tells of into the outbox of `holder`; which ones are in it now.
+        """Put tasks that are in the outbox of no live worker into that of `holder`; which ones are in it now.
 
         `live` are the workers that are alive.
         """
         ...
 
     async def mark_delivered(self, key: TaskKey, config_id: str, seq: int, *, holder: str) -> bool:
-        """Note that a webhook has been told of everything up to a number. A number never moves back.
+        """Note that all events up to a number were delivered to a webhook. A number never moves back.
 
         False if the webhook is not there any more, or its task is in the outbox of another worker: the caller must
         stop. When all webhooks of the task have caught up, the task leaves the outbox.

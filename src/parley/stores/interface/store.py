@@ -70,7 +70,7 @@ class Store(Protocol):
         ...
 
     def trouble(self) -> str | None:
-        """Why nothing can be written, as far as the last write and a look tell; None while all is well.
+        """Why nothing can be written, by the last write and a check; None if writes succeed.
 
         One sentence for health checks: it names no paths and no contents.
         """

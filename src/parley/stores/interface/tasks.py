@@ -70,9 +70,9 @@ class Write(Struct, frozen=True, gc=False):
     its `last_seq`. `expected_holder` must hold the task before, `holder` holds it afterwards. `state` and `status_at`
     are what the head says afterwards. `snapshot`, if given, is the task after these events.
 
-    `sends` are remembered with it; with `sends_since`, only if none of them was sent from that moment on. `webhooks`,
-    each with the dialect it was registered in, are kept as `Outbox.put` keeps them, and are to be told of these events
-    and all later ones. `taken` are the ids of inbox items of the task that these events are the answer to.
+    `sends` are kept with it; with `sends_since`, only if none of them was sent from that moment on. `webhooks`, each
+    with the dialect it was registered in, are kept as `Outbox.put` keeps them, and get these events and all later ones.
+    `taken` are the ids of inbox items of the task that these events are the answer to.
     """
 
     key: TaskKey

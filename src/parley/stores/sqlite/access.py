@@ -22,7 +22,7 @@ from typing import TypeVar
 from parley.stores.encoding import require_encodable
 from parley.stores.interface import StoreUnavailableError
 from parley.stores.sqlite.file import EXPLAINED, connect_reader, explain, explained
-from parley.stores.sqlite.file_watch import FileWatch
+from parley.stores.sqlite.file_health import FileHealth
 from parley.stores.sqlite.transaction import Append
 from parley.stores.sqlite.writer import SqliteWriter
 
@@ -37,8 +37,8 @@ class SqliteAccess:
 
     def __init__(self, path: Path, *, is_shared: bool, busy_timeout: float) -> None:
         self.path = path
-        self._watch = FileWatch(path)
-        self._writer = SqliteWriter(path, self._watch, is_shared=is_shared, busy_timeout=busy_timeout)
+        self._health = FileHealth(path)
+        self._writer = SqliteWriter(path, self._health, is_shared=is_shared, busy_timeout=busy_timeout)
         self._reader: sqlite3.Connection | None = None
         self._threads: ThreadPoolExecutor | None = None
         self._thread_readers: list[sqlite3.Connection] = []
@@ -75,8 +75,8 @@ class SqliteAccess:
             self._thread_readers.pop().close()
 
     def trouble(self) -> str | None:
-        """Why nothing can be written, as far as the file and the last write tell; None while all is well."""
-        trouble = self._watch.trouble()
+        """Why nothing can be written, by the file and the last write; None if writes succeed."""
+        trouble = self._health.trouble()
         if trouble is None and (refusal := self._writer.refusal) is not None:
             return f"The store could not be written: {refusal}."
         return trouble
@@ -85,33 +85,33 @@ class SqliteAccess:
         """Put an append to a task in line; the future is done when it is on disk."""
         return self._writer.submit(append)
 
-    def look(self, query: Callable[[sqlite3.Connection], T]) -> T:
-        """Read here and now."""
+    def read_now(self, query: Callable[[sqlite3.Connection], T]) -> T:
+        """Read at once, on the event loop."""
         if self._reader is None:
             raise self._not_open()
         try:
             return query(self._reader)
         except EXPLAINED as error:  # as `explained` does, which costs as much as the query
-            self._watch.note(error)
+            self._health.note_error(error)
             raise explain(error, self.path) from error
 
-    async def read(self, query: Callable[[sqlite3.Connection], T]) -> T:
+    async def read_in_thread(self, query: Callable[[sqlite3.Connection], T]) -> T:
         """Read in a thread."""
         if self._threads is None:
             raise self._not_open()
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._read_in_thread, query)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._read, query)
 
-    def _read_in_thread(self, query: Callable[[sqlite3.Connection], T]) -> T:
+    def _read(self, query: Callable[[sqlite3.Connection], T]) -> T:
         with explained(self.path):
             try:
                 reader = self._thread_readers.pop()
             except IndexError:  # all are in use
-                self._watch.require_in_place()
+                self._health.require_in_place()
                 reader = connect_reader(self.path)
             try:
                 return query(reader)
             except EXPLAINED as error:
-                self._watch.note(error)
+                self._health.note_error(error)
                 raise
             finally:
                 self._thread_readers.append(reader)

@@ -1,4 +1,4 @@
-"""Looking for damage in the pages of a file: quickly when it is opened, or through all of it; and what it holds."""
+"""Checks of the pages of a file: a quick one when it is opened, and one of all pages; and how much a file holds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from parley.stores.interface import StoreUnavailableError
-from parley.stores.sqlite.file_watch import DAMAGE_CURE
+from parley.stores.sqlite.file_health import DAMAGE_ADVICE
 
 logger = logging.getLogger(__name__)
 
@@ -40,21 +40,21 @@ def check_quickly(connection: sqlite3.Connection, path: Path) -> None:
         alarm.join()  # afterwards it interrupts nothing else
     if found != "ok":
         summary = " ".join(found.split())
-        raise StoreUnavailableError(f"{path}: the file is damaged ({summary}). {DAMAGE_CURE}")
+        raise StoreUnavailableError(f"{path}: the file is damaged ({summary}). {DAMAGE_ADVICE}")
 
 
 def check_pages(connection: sqlite3.Connection) -> Generator[str]:
     """What is wrong with the pages, the indexes and the references of the whole file, a sentence each."""
     # One mistake first: sqlite3 drops a row that it has if the next one cannot be read.
-    told: set[str] = set()
+    known: set[str] = set()
     for most in (1, 100):
         rows = connection.execute(f"PRAGMA integrity_check({most})")
         lines = [line.strip() for (text,) in rows for line in text.splitlines()]
-        found = [line for line in lines if line not in told and line != "ok" and not line.startswith("***")]
+        found = [line for line in lines if line not in known and line != "ok" and not line.startswith("***")]
         yield from found
         if not found:
             break
-        told.update(found)
+        known.update(found)
     for table, row, parent, _ in connection.execute("PRAGMA foreign_key_check"):
         yield f"Row {row} of {table} refers to {parent} that are not there"
 

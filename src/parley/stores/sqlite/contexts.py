@@ -19,24 +19,24 @@ class SqliteContexts:
         self._access = access
 
     async def put(self, context: ContextKey, name: str, value: JsonValue, *, at: datetime) -> None:
-        """Keep a value for a context; None forgets it."""
-        place = (*_context_columns(context), name)
+        """Keep a value for a context; None deletes it."""
+        key = (*_context_columns(context), name)
         if value is None:
-            await self._access.execute(f"DELETE FROM context_values WHERE {_OF_CONTEXT} AND name = ?", *place)
+            await self._access.execute(f"DELETE FROM context_values WHERE {_OF_CONTEXT} AND name = ?", *key)
         else:
             await self._access.execute(
                 "INSERT OR REPLACE INTO context_values VALUES (?, ?, ?, ?, ?, ?, ?)",
-                *(*place, encode(value), encode_time(at)),
+                *(*key, encode(value), encode_time(at)),
             )
 
     async def get(self, context: ContextKey) -> dict[str, JsonValue]:
         """All values kept for a context."""
-        return self._access.look(lambda reader: _read_values(reader, context))
+        return self._access.read_now(lambda reader: _read_values(reader, context))
 
     async def delete_unused(self, *, before: datetime, limit: int) -> int:
-        """Forget the values of contexts that have no task left and were last written before a moment."""
+        """Delete the values of contexts that have no task left and were last written before a moment."""
         written_before = encode_time(before)
-        contexts = await self._access.read(lambda reader: _read_unused(reader, written_before, limit))
+        contexts = await self._access.read_in_thread(lambda reader: _read_unused(reader, written_before, limit))
         return (
             await self._access.submit(lambda writer: _delete_unused(writer, contexts, written_before))
             if contexts
@@ -59,7 +59,7 @@ def _read_values(reader: sqlite3.Connection, context: ContextKey) -> dict[str, J
 
 
 def _read_unused(reader: sqlite3.Connection, written_before: int, limit: int) -> list[tuple[str, str, str, str]]:
-    """Contexts whose values may be forgotten."""
+    """Contexts whose values may be deleted."""
     return reader.execute(
         f"""
         SELECT DISTINCT tenant, owner, agent, context FROM context_values AS old INDEXED BY context_values_by_time
@@ -85,11 +85,11 @@ _NOT_IN_USE = """
 def _delete_unused(
     writer: sqlite3.Connection, contexts: Sequence[tuple[str, str, str, str]], written_before: int
 ) -> int:
-    """Forget the values of those contexts that are still not in use."""
-    forgotten = 0
+    """Delete the values of those contexts that are still not in use."""
+    deleted_contexts = 0
     for context in contexts:
         deleted = writer.execute(
             f"DELETE FROM context_values AS old WHERE {_OF_CONTEXT} AND {_NOT_IN_USE}", (*context, written_before)
         )
-        forgotten += deleted.rowcount > 0
-    return forgotten
+        deleted_contexts += deleted.rowcount > 0
+    return deleted_contexts

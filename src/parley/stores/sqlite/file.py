@@ -1,4 +1,4 @@
-"""One SQLite file: who owns it, how connections to it are made, its schema, and what its errors mean to people.
+"""One SQLite file: its lock, connections and schema, and what its errors mean to people.
 
 Connections write ahead (WAL), so that readers and the writer never wait for each other, and sync fully: what was
 committed survives the loss of power. Every `sqlite3.Error` becomes a `StoreUnavailableError` here, once.
@@ -97,7 +97,7 @@ def open_writer(path: Path, stack: ExitStack, *, is_shared: bool, busy_timeout: 
         writer.execute("PRAGMA synchronous = FULL")
         writer.execute("PRAGMA fullfsync = ON")  # macOS: fsync alone does not reach the platter; ignored elsewhere
         writer.execute("PRAGMA temp_store = MEMORY")  # what it takes to undo a statement must not become a file
-        writer.execute("PRAGMA foreign_keys = OFF")  # a script may put a table in the place of another
+        writer.execute("PRAGMA foreign_keys = OFF")  # a script may replace a table by another
         check_quickly(writer, path)
         migrate(writer, path, migrations(), is_alone=is_alone)
         writer.execute("PRAGMA foreign_keys = ON")
@@ -134,14 +134,14 @@ class _Lock:
         return self._take("BEGIN EXCLUSIVE", seconds)
 
     def share(self) -> bool:
-        """Keep those away who would exclude others, and let all others in; False if one excludes this."""
+        """Let others share the file, and keep those away that would not; False if one does not share it."""
         if self._connection.in_transaction:
             self._connection.execute("COMMIT")
         # One that was alone may be bringing the schema up to date.
         return self._take("BEGIN; SELECT count(*) FROM sqlite_schema", self._busy_timeout)
 
     def refusal(self) -> StoreUnavailableError:
-        """What to tell people."""
+        """Why the file cannot be used."""
         return StoreUnavailableError(
             f"{self._path}: another Parley process uses this file. Stop it first, or give this one a file of its own."
         )
@@ -160,8 +160,8 @@ class _Lock:
 
 
 def _create_for_owner_only(file: Path) -> None:
-    """Make a file that does not exist yet, for the eyes of this user alone: it will hold conversations."""
-    with suppress(OSError):  # it exists, or cannot be made, of which SQLite will tell
+    """Make a file that does not exist yet, which only this user can read: it will hold conversations."""
+    with suppress(OSError):  # it exists, or cannot be made, which SQLite reports
         os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 

@@ -36,13 +36,13 @@ class SqliteInbox:
 
     async def items(self, holder: str) -> Sequence[InboxItem]:
         """The items for tasks that a worker holds now, oldest first."""
-        if self._access.look(lambda reader: reader.execute("SELECT 1 FROM inbox LIMIT 1").fetchone()) is None:
+        if self._access.read_now(lambda reader: reader.execute("SELECT 1 FROM inbox LIMIT 1").fetchone()) is None:
             return ()
-        return await self._access.read(lambda reader: _read_items(reader, holder))
+        return await self._access.read_in_thread(lambda reader: _read_items(reader, holder))
 
     async def has(self, item: InboxItem) -> bool:
         """Whether an item still waits."""
-        return self._access.look(
+        return self._access.read_now(
             lambda reader: reader.execute(f"SELECT 1 FROM inbox WHERE {_ITEM}", _names(item)).fetchone() is not None
         )
 

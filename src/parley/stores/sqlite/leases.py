@@ -16,7 +16,7 @@ class SqliteLeases:
     """The leases of all workers that use the file."""
 
     def __init__(self, access: SqliteAccess, now: Callable[[], float]) -> None:
-        """`now` tells the seconds since 1970."""
+        """`now` is a clock of the seconds since 1970."""
         self._access = access
         self._now = now
 
@@ -27,7 +27,7 @@ class SqliteLeases:
     async def live(self) -> frozenset[str]:
         """The workers whose leases have not expired."""
         now = self._moment(0)
-        return self._access.look(
+        return self._access.read_now(
             lambda reader: frozenset(
                 [worker for (worker,) in reader.execute("SELECT worker FROM leases WHERE expires_at > ?", (now,))]
             )

@@ -35,7 +35,7 @@ class SqliteOutbox:
         after: int | None = None,
         holder: str = "",
     ) -> None:
-        """Keep a webhook of a task; in place of an earlier one with its id, it keeps how far that one was told.
+        """Keep a webhook of a task; if it replaces one with its id, it keeps what was delivered to that one.
 
         Raises:
             ConflictError: this owner has no such task, or has it no longer.
@@ -50,7 +50,7 @@ class SqliteOutbox:
             writer.execute(PUT_WEBHOOK, (*row[:-1], delivered_seq))
             writer.execute("UPDATE tasks SET has_webhooks = 1 WHERE tenant = ? AND id = ?", _names(key)[:2])
             writer.execute(PUT_IN_OUTBOX.format(rows="(?, ?, ?, ?)"), (*_outbox_key(key), holder))
-            _delete_if_told(writer, key)
+            _delete_if_delivered(writer, key)
 
         await self._access.submit(put, holder)
 
@@ -71,16 +71,16 @@ class SqliteOutbox:
                 """,
                 (*names, *names),
             )
-            _delete_if_told(writer, key)
+            _delete_if_delivered(writer, key)
 
         await self._access.submit(delete, *_names(key), config_id)
 
     async def webhooks(self, key: TaskKey) -> Sequence[Webhook]:
-        """A task's webhooks with how far they were told, by id."""
-        return self._access.look(lambda reader: _read_webhooks(reader, key))
+        """A task's webhooks with what was delivered to them, by id."""
+        return self._access.read_now(lambda reader: _read_webhooks(reader, key))
 
     async def claim(self, keys: Sequence[TaskKey], *, holder: str, live: frozenset[str]) -> Sequence[TaskKey]:
-        """Put tasks that no live worker tells of into the outbox of `holder`; which ones are in it now."""
+        """Put tasks that are in the outbox of no live worker into that of `holder`; which ones are in it now."""
 
         def claim(writer: sqlite3.Connection) -> list[TaskKey]:
             return [key for key in keys if _claim(writer, key, holder, live)]
@@ -88,7 +88,7 @@ class SqliteOutbox:
         return await self._access.submit(claim, holder)
 
     async def mark_delivered(self, key: TaskKey, config_id: str, seq: int, *, holder: str) -> bool:
-        """Note that a webhook has been told of everything up to a number; False if the caller must stop."""
+        """Note that all events up to a number were delivered to a webhook; False if the caller must stop."""
 
         def mark(writer: sqlite3.Connection) -> bool:
             marked = writer.execute(
@@ -98,7 +98,7 @@ class SqliteOutbox:
                 """,
                 (seq, *_names(key), config_id, *_outbox_key(key), holder),
             )
-            _delete_if_told(writer, key)
+            _delete_if_delivered(writer, key)
             return marked.rowcount > 0
 
         return await self._access.submit(mark, *_names(key), config_id, holder)
@@ -113,7 +113,7 @@ class SqliteOutbox:
         owner: Owner | None = None,
     ) -> Sequence[TaskKey]:
         """Tasks in the outbox of `holder`, or of no live worker, of one owner or of all, by tenant, owner and task."""
-        return await self._access.read(
+        return await self._access.read_in_thread(
             lambda reader: _read_undelivered(reader, live - {holder}, after=after, limit=limit, owner=owner)
         )
 
@@ -144,7 +144,7 @@ def _read_webhooks(reader: sqlite3.Connection, key: TaskKey) -> list[Webhook]:
     ]
 
 
-def _delete_if_told(writer: sqlite3.Connection, key: TaskKey) -> None:
+def _delete_if_delivered(writer: sqlite3.Connection, key: TaskKey) -> None:
     """Take a task out of the outbox if all its webhooks have caught up."""
     writer.execute(
         """

@@ -1,8 +1,8 @@
-"""Which messages were certainly not sent lately: known without a look into the file.
+"""Which messages were certainly not sent lately: known without reading the file.
 
 Nearly every message is new, and each must be looked for. So the process that owns a file keeps one table of moments: a
-message has a place in it by its hash, and the place holds the latest moment at which any message of that place was
-sent. A message whose place says "before the window" is new. If the place says otherwise, the file must be asked; so it
+message has a slot in it by its hash, and the slot holds the latest moment at which any message of that slot was
+sent. A message whose slot says "before the window" is new. If the slot says otherwise, the file must be read; so it
 must for messages from before the opening of the file, if they were too many to be read then.
 """
 
@@ -13,7 +13,7 @@ from array import array
 
 from parley.stores.interface import Owner, SendKey
 
-PLACES = 2**19
+SLOTS = 2**19
 """Four megabytes, whatever comes. Of 50,000 messages within the window, nine new ones in a hundred are looked for."""
 
 READ_AT_OPENING = 50_000
@@ -25,7 +25,7 @@ class RecentSends:
 
     def __init__(self, reader: sqlite3.Connection) -> None:
         """Knows what the file holds."""
-        self._latest = array("q", bytes(8 * PLACES))
+        self._latest = array("q", bytes(8 * SLOTS))
         self._unknown_until = -1
         rows = reader.execute(
             "SELECT sent_at, tenant, owner, message_id, digest FROM sends ORDER BY sent_at DESC LIMIT ?",
@@ -37,14 +37,14 @@ class RecentSends:
             self._unknown_until = rows[-1][0]
 
     def note(self, owner: Owner, send: SendKey, sent_at: int) -> None:
-        """A message is sent at a moment. To be said before it is written: afterwards somebody may ask."""
-        place = self._place(owner, send)
-        self._latest[place] = max(self._latest[place], sent_at)
+        """Note that a message is sent at a moment; to be called before it is written."""
+        slot = self._slot(owner, send)
+        self._latest[slot] = max(self._latest[slot], sent_at)
 
     def is_new(self, owner: Owner, send: SendKey, since: int) -> bool:
         """Whether a message was certainly not sent at or after a moment."""
-        return since > self._unknown_until and self._latest[self._place(owner, send)] < since
+        return since > self._unknown_until and self._latest[self._slot(owner, send)] < since
 
-    def _place(self, owner: Owner, send: SendKey) -> int:
-        # Python's hashes of texts differ from process to process: nobody can choose messages that share a place.
-        return hash((owner.tenant, owner.name, send.message_id, send.digest)) % PLACES
+    def _slot(self, owner: Owner, send: SendKey) -> int:
+        # Python's hashes of texts differ from process to process: no sender can choose messages that share a slot.
+        return hash((owner.tenant, owner.name, send.message_id, send.digest)) % SLOTS

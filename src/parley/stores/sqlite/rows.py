@@ -19,7 +19,7 @@ PUT_WEBHOOK = """
     INSERT INTO push_configs (tenant, task, id, owner, config, version, delivered_seq) VALUES (?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT (tenant, task, id) DO UPDATE SET config = excluded.config, version = excluded.version
     """
-"""Keeps a webhook; in place of an earlier one with its id, it keeps how far that one was told."""
+"""Keeps a webhook; if it replaces one with its id, it keeps what was delivered to that one."""
 
 PUT_IN_OUTBOX = "INSERT OR IGNORE INTO outbox (tenant, owner, task, holder) VALUES {rows}"
 """Notes that the webhooks of tasks are behind; a task that is in the outbox of a worker stays there."""
@@ -57,7 +57,7 @@ def read_send(connection: sqlite3.Connection, key: tuple[Value, ...], since: int
 
 
 def encode_webhook(key: TaskKey, config: PushConfig, version: Version, after: int) -> tuple[Value, ...]:
-    """A webhook that is to be told of the events after a number, as a row of `push_configs`.
+    """A webhook that gets the events after a number, as a row of `push_configs`.
 
     Raises:
         StoreError: it holds something that cannot be kept.

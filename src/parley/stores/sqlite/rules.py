@@ -23,17 +23,17 @@ from parley.stores.encoding import (
     decode_value,
 )
 
-TOLD_EACH = 500
-"""Tasks after which the progress is told."""
+REPORT_EVERY = 500
+"""Tasks after which the progress is reported."""
 
 _STATES = {state.value for state in TaskState}
 _VERSIONS = {version.value for version in Version}
 
 
-def check_rules(connection: sqlite3.Connection, tell: Callable[[str], None]) -> Generator[str]:
+def check_rules(connection: sqlite3.Connection, report: Callable[[str], None]) -> Generator[str]:
     """Everything that is wrong with what the tables hold. The connection sees one state of the file meanwhile."""
-    yield from _check_tasks(connection, tell)
-    tell("Looking at sends, webhooks and conversations …")
+    yield from _check_tasks(connection, report)
+    report("Checking sends, webhooks and conversations …")
     for query, sentence in _EXCEPTIONS:
         yield from [sentence.format(*row) for row in connection.execute(query)]
     for query, decode, sentence in _VALUES:
@@ -60,7 +60,7 @@ _EXCEPTIONS = (
         SELECT r.id, task, delivered_seq, last_seq FROM push_configs AS r
         JOIN tasks AS t ON t.tenant = r.tenant AND t.id = task WHERE delivered_seq > last_seq
         """,
-        "Webhook {!r} of task {}: it was told of event {}, and the last one is {}",
+        "Webhook {!r} of task {}: event {} was delivered, and the last one is {}",
     ),
     (
         f"SELECT id FROM tasks AS t WHERE has_webhooks <> EXISTS (SELECT 1 FROM push_configs WHERE {_OF_TASK})",
@@ -104,7 +104,7 @@ _VALUES: tuple[tuple[str, Callable[[str], Any], str], ...] = (
 """Values, how they are decoded, and the sentence that names one which cannot be."""
 
 
-def _check_tasks(connection: sqlite3.Connection, tell: Callable[[str], None]) -> Generator[str]:
+def _check_tasks(connection: sqlite3.Connection, report: Callable[[str], None]) -> Generator[str]:
     (total,) = connection.execute("SELECT count(*) FROM tasks").fetchone()
     tasks = connection.execute(
         """
@@ -116,8 +116,8 @@ def _check_tasks(connection: sqlite3.Connection, tell: Callable[[str], None]) ->
     rows = connection.execute("SELECT task, last_seq, events FROM events ORDER BY task, last_seq")
     events = _Grouped(rows)
     for count, (number, task_id, state, created_in, last_seq, snapshot_seq, snapshot, artifacts) in enumerate(tasks):
-        if count % TOLD_EACH == 0:
-            tell(f"Looking at tasks: {count:,} of {total:,} …")
+        if count % REPORT_EVERY == 0:
+            report(f"Checking tasks: {count:,} of {total:,} …")
         yield from _orphans(events.before(number))
         name = f"Task {task_id}"
         yield from (f"{name}: {what}" for what in _check_events(events.of(number), last_seq))
@@ -156,7 +156,7 @@ def _orphans(tasks: Iterable[int]) -> Generator[str]:
 
 
 class _Grouped:
-    """Rows of events, by task, in the order of their numbers; asked for in that order."""
+    """Rows of events, by task, in the order of their numbers, to be read in that order."""
 
     def __init__(self, rows: Iterator[tuple[int, int, str]]) -> None:
         self._rows = rows
@@ -169,7 +169,7 @@ class _Grouped:
             self._next = next(self._rows, None)
 
     def before(self, number: int | None) -> Generator[int]:
-        """The tasks, before one or all that are left, which have rows that were not asked for."""
+        """The tasks, before one or all that are left, which have rows that were not read."""
         while self._next is not None and (number is None or self._next[0] < number):
             orphan = self._next[0]
             yield orphan

@@ -24,7 +24,7 @@ class SqliteSends:
         self._recent_sends = RecentSends(reader)
 
     def close(self) -> None:
-        """Forget them."""
+        """Drop what is known of them."""
         self._recent_sends = None
 
     async def find(self, owner: Owner, send: SendKey, *, since: datetime) -> SendRecord | None:
@@ -34,12 +34,12 @@ class SqliteSends:
         if self._is_new(owner, send, since_at):
             return None
         key = (owner.tenant, owner.name, send.message_id, send.digest)
-        return self._access.look(lambda reader: read_send(reader, key, since_at))
+        return self._access.read_now(lambda reader: read_send(reader, key, since_at))
 
     async def put(
         self, owner: Owner, send: SendKey, record: SendRecord, *, since: datetime | None = None, holder: str = ""
     ) -> None:
-        """Keep the record of a message that created no task; with `since`, only if it is no repeat.
+        """Keep the record of a message that created no task; with `since`, unless it is a repeat.
 
         Raises:
             RepeatedSendError: there is a record from that moment on, and `holder` does not work on it.

@@ -32,8 +32,7 @@ class SqliteStore:
         """A store in the file at `path`, which need not exist.
 
         If it is `shared`, other processes of this machine may use the file at the same time; each must say so.
-        `busy_timeout` is how many seconds to wait for a locked file. `now` tells the seconds since 1970 by which leases
-        expire: the machine's clock, unless a test gives another.
+        `busy_timeout` is how many seconds to wait for a locked file. `now` is a clock of seconds, for leases.
         """
         # Absolute, and without links: two ways to write one path must meet at one lock.
         self._access = SqliteAccess(Path(path).resolve(), is_shared=shared, busy_timeout=busy_timeout)
@@ -68,5 +67,5 @@ class SqliteStore:
         await self._access.close()
 
     def trouble(self) -> str | None:
-        """Why nothing can be written, as far as the file and the last write tell; None while all is well."""
+        """Why nothing can be written, by the file and the last write; None if writes succeed."""
         return self._access.trouble()

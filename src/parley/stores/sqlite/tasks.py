@@ -64,7 +64,7 @@ class SqliteTasks:
 
     async def head(self, key: TaskKey) -> TaskHead | None:
         """A task's head, or None if this owner has no such task."""
-        return self._access.look(lambda reader: read_head(reader, key))
+        return self._access.read_now(lambda reader: read_head(reader, key))
 
     async def read(self, key: TaskKey) -> StoredTask | None:
         """A task as of one moment, or None if this owner has no such task."""
@@ -74,34 +74,38 @@ class SqliteTasks:
         if head.size > SMALL_TASK:
             (task,) = await self.read_many([key])
         else:
-            (task,) = self._access.look(lambda reader: _read_tasks(reader, [key], artifacts=True, size=None))
+            (task,) = self._access.read_now(lambda reader: _read_tasks(reader, [key], artifacts=True, size=None))
         return task
 
     async def read_many(
         self, keys: Sequence[TaskKey], *, artifacts: bool = True, size: int | None = None
     ) -> Sequence[StoredTask | None]:
         """Tasks, each as of one moment, and not much more than `size` characters; None for those not there."""
-        return await self._access.read(lambda reader: _read_tasks(reader, keys, artifacts=artifacts, size=size))
+        return await self._access.read_in_thread(
+            lambda reader: _read_tasks(reader, keys, artifacts=artifacts, size=size)
+        )
 
     async def events(
         self, key: TaskKey, *, after: int, limit: int, size: int | None = None
     ) -> Sequence[tuple[int, TaskEvent]]:
         """A task's events after a number, oldest first, at most `limit`, and not much more than `size` characters."""
-        return await self._access.read(lambda reader: _read_events(reader, key, after=after, limit=limit, size=size))
+        return await self._access.read_in_thread(
+            lambda reader: _read_events(reader, key, after=after, limit=limit, size=size)
+        )
 
     async def list(self, owner: Owner, query: TaskFilter) -> TaskHeads:
         """An owner's tasks."""
-        return await self._access.read(lambda reader: read_list(reader, owner, query))
+        return await self._access.read_in_thread(lambda reader: read_list(reader, owner, query))
 
     async def list_all(self, query: TaskFilter, *, tenant: str | None = None) -> Sequence[TaskHead]:
         """Tasks of all owners, or of all in a tenant, newest status first, then by id."""
-        return await self._access.read(lambda reader: read_list_of_all(reader, query, tenant))
+        return await self._access.read_in_thread(lambda reader: read_list_of_all(reader, query, tenant))
 
     async def abandoned(
         self, live: frozenset[str], *, after: tuple[datetime, str] | None = None, limit: int
     ) -> Sequence[TaskHead]:
         """Tasks of all owners that are submitted or working, and that none of the `live` workers holds."""
-        return await self._access.read(lambda reader: read_abandoned(reader, live, after, limit))
+        return await self._access.read_in_thread(lambda reader: read_abandoned(reader, live, after, limit))
 
     async def delete(self, key: TaskKey) -> bool:
         """Delete a task with its events, sends, webhooks and inbox; whether there was one."""

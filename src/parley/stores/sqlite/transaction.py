@@ -37,7 +37,7 @@ from parley.stores.sqlite.rows import (
 )
 
 EVENTS_PER_ROW = 64
-"""A page that begins or ends within a row decodes the rest of it in vain: some ten microseconds."""
+"""A page that begins or ends within a row decodes the rest of it for nothing: some ten microseconds."""
 
 LARGE_ROW = 65_536
 """Characters. Events that together take more than this have a row each."""

@@ -3,9 +3,9 @@
 Changes are collected while the event loop goes round once and handed to the thread together. It takes whatever waits,
 runs it between BEGIN and COMMIT, syncs the disk once, and wakes the event loop once. So the busier the store, the more
 writes share a sync, and the two threads disturb each other twice per transaction, not twice per write. A change that
-conflicts fails alone; an error of the database takes back the whole transaction, fails everybody in it, and leaves the
-writer ready for the next. Only a file that is damaged, or no longer at its path, is not written to again
-(`file_watch`).
+conflicts fails alone; an error of the database takes back the whole transaction, fails all changes in it, and leaves
+the writer ready for the next. Only a file that is damaged, or no longer at its path, is not written to again
+(`file_health`).
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from msgspec import Struct
 
 from parley.stores.interface import StoreError, StoreUnavailableError
 from parley.stores.sqlite.file import explain, meaning_of, open_writer
-from parley.stores.sqlite.file_watch import FileWatch
+from parley.stores.sqlite.file_health import FileHealth
 from parley.stores.sqlite.transaction import Append, Transaction
 
 T = TypeVar("T")
 
-# A transaction of this many single events takes about as long as a sync or two, and those who wait wait that long.
+# A transaction of this many single events takes about as long as a sync or two, and its callers wait that long.
 MAX_BATCH = 2_000
 
 
 class _Job(Struct, frozen=True):
-    """A change, and who waits for it."""
+    """A change, and the future of its caller."""
 
     change: Append | Callable[[sqlite3.Connection], Any]
     done: asyncio.Future[Any]
@@ -45,10 +45,10 @@ _Outcome: TypeAlias = tuple["asyncio.Future[Any]", Any, StoreError | None]
 class SqliteWriter:
     """All writing to a file from this store."""
 
-    def __init__(self, path: Path, watch: FileWatch, *, is_shared: bool, busy_timeout: float) -> None:
+    def __init__(self, path: Path, health: FileHealth, *, is_shared: bool, busy_timeout: float) -> None:
         self._path = path
         self._is_shared = is_shared
-        self._watch = watch
+        self._health = health
         self._busy_timeout = busy_timeout
         self._collected: list[_Job] = []
         self._jobs: SimpleQueue[list[_Job] | None] = SimpleQueue()
@@ -65,7 +65,7 @@ class SqliteWriter:
         loop = asyncio.get_running_loop()
         started: asyncio.Future[None] = loop.create_future()
         stopped: asyncio.Future[None] = loop.create_future()
-        # A daemon: a program that ends without `stop` ends. Nobody was told of the writes that are lost then.
+        # A daemon: a program that ends without `stop` ends. The writes that are lost then were not acknowledged.
         threading.Thread(target=self._run, args=(started, stopped), name="parley-sqlite-writer", daemon=True).start()
         await started
         self._stopped = stopped
@@ -102,16 +102,16 @@ class SqliteWriter:
         with ExitStack() as stack:
             try:
                 connection = open_writer(self._path, stack, is_shared=self._is_shared, busy_timeout=self._busy_timeout)
-            except Exception as error:  # of whatever kind: somebody waits to hear of it
+            except Exception as error:  # of any kind: the caller of `start` waits for it
                 stack.close()  # and may try again at once
                 self._wake([(started, None, self._explain(error))])
                 return
-            self._watch.start()
+            self._health.start()
             self.refusal = None
             self._wake([(started, None, None)])
             while batch := self._take():
                 self._wake(self._commit(connection, batch))
-            self._watch.stop()
+            self._health.stop()
         self._wake([(stopped, None, None)])
 
     def _take(self) -> list[_Job]:
@@ -132,14 +132,14 @@ class SqliteWriter:
 
     def _commit(self, connection: sqlite3.Connection, batch: list[_Job]) -> list[_Outcome]:
         try:
-            self._watch.require_sound()
+            self._health.require_sound()
             connection.execute("BEGIN IMMEDIATE")
             outcomes = self._change(connection, batch)
             connection.execute("COMMIT")
-            self._watch.require_in_place()
+            self._health.require_in_place()
             self.refusal = None
-        except Exception as error:  # of whatever kind: here the transaction ends, and everybody in it hears why
-            self._watch.note(error)
+        except Exception as error:  # of any kind: the transaction ends here, and all its callers get the error
+            self._health.note_error(error)
             self.refusal = meaning_of(error)
             self._roll_back(connection)
             return [(job.done, None, self._explain(error)) for job in batch]
@@ -171,13 +171,13 @@ class SqliteWriter:
         return explained
 
     def _wake(self, outcomes: list[_Outcome]) -> None:
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with suppress(RuntimeError):  # the loop is closed: no caller waits any more
             outcomes[0][0].get_loop().call_soon_threadsafe(_tell, outcomes)
 
 
 def _tell(outcomes: list[_Outcome]) -> None:
     for done, result, error in outcomes:
-        if done.done():  # whoever waited was cancelled
+        if done.done():  # the caller was cancelled
             continue
         if error is None:
             done.set_result(result)

@@ -3,7 +3,7 @@
 -- The worker that holds a task; '' for one that ended or waits, and for those of before, which no worker holds.
 ALTER TABLE tasks ADD COLUMN holder TEXT NOT NULL DEFAULT '';
 
--- Whether a task has webhooks: a write to one without them need not look.
+-- Whether a task has webhooks: a write to one without them need not read any.
 ALTER TABLE tasks ADD COLUMN has_webhooks INTEGER NOT NULL DEFAULT 0;
 UPDATE tasks SET has_webhooks = 1
 WHERE (tenant, id) IN (SELECT tenant, task FROM push_configs);
@@ -29,7 +29,7 @@ CREATE TABLE inbox (
 CREATE UNIQUE INDEX inbox_by_task ON inbox (tenant, task, id);
 
 -- Tasks of which at least one webhook is behind, each with the worker that calls their webhooks. The index holds the whole
--- row, so that a worker finds its own without a look at those of others.
+-- row, so that a worker finds its own without reading those of others.
 CREATE TABLE outbox (
     tenant TEXT NOT NULL,
     owner TEXT NOT NULL,
@@ -44,7 +44,7 @@ JOIN tasks AS t ON t.tenant = p.tenant AND t.id = p.task WHERE p.delivered_seq <
 DROP INDEX push_configs_by_owner; -- the outbox says which are behind
 
 -- An owner's tasks of an agent in one state, in the order of a list; a list of all states merges them. Counting reads only
--- the index. It takes the place of two indexes, of which each change of a status had to write both.
+-- the index. It replaces two indexes, which each change of a status had to write.
 DROP INDEX tasks_by_status;
 DROP INDEX tasks_by_state;
 CREATE INDEX tasks_by_state ON tasks (tenant, owner, agent, state, status_at, id DESC);

@@ -1,4 +1,4 @@
-"""What people do with a file besides serving it: check all of it, and copy it. Both also while a server uses it.
+"""Maintenance of a file: check all of it, and copy it. Both work also while a server uses it.
 
 A connection that only reads sees one state of the file, whatever the server writes meanwhile, and makes no writer wait;
 the write-ahead log cannot shrink until it is done.
@@ -20,13 +20,13 @@ from msgspec import Struct
 from parley.stores.interface import StoreUnavailableError
 from parley.stores.sqlite.check import Contents, check_pages, count_contents
 from parley.stores.sqlite.file import check_application, explained, migrations
-from parley.stores.sqlite.file_watch import DAMAGE
+from parley.stores.sqlite.file_health import DAMAGE
 from parley.stores.sqlite.rules import check_rules
 
-Tell = Callable[[str], None]
-"""Hears how far the work is."""
+Report = Callable[[str], None]
+"""Called with the progress of the work."""
 
-MOST_FINDINGS = 100
+MAX_FINDINGS = 100
 """Faults that a check names at most: a reader of more has seen enough."""
 
 PAGES_AT_ONCE = 2_000
@@ -44,12 +44,12 @@ class Findings(Struct, frozen=True):
     unchecked: str | None = None
 
 
-class Looking:
+class FileMaintenance:
     """Work on a file in a thread, which another thread may interrupt."""
 
-    def __init__(self, path: Path, tell: Tell) -> None:
+    def __init__(self, path: Path, report: Report) -> None:
         self._path = path
-        self._tell = tell
+        self._report = report
         self._connection: sqlite3.Connection | None = None
         self._is_interrupted = False
 
@@ -68,17 +68,17 @@ class Looking:
         """
         with self._reader() as reader:
             unchecked = _age(reader)
-            self._tell("Looking at the pages …")
-            wrong = list(islice(_readable(check_pages(reader), "pages"), MOST_FINDINGS))
+            self._report("Checking the pages …")
+            wrong = list(islice(_readable(check_pages(reader), "pages"), MAX_FINDINGS))
             if unchecked is not None:
                 return Findings(tuple(wrong), None, unchecked)
-            wrong += islice(_readable(check_rules(reader, self._tell), "rows"), MOST_FINDINGS - len(wrong))
+            wrong += islice(_readable(check_rules(reader, self._report), "rows"), MAX_FINDINGS - len(wrong))
             return Findings(tuple(wrong), count_contents(reader) if not wrong else None)
 
     def back_up(self, target: Path) -> Contents:
         """Copy the file, as it is at this moment, to a file that does not exist yet.
 
-        The copy is for this user's eyes only, whole or not there, on disk, and looked through.
+        Only this user can read the copy. It is whole or not there, on disk, and checked.
 
         Raises:
             FileNotFoundError: there is no such file, or no such directory.
@@ -102,19 +102,19 @@ class Looking:
             return contents
 
     def _copy(self, reader: sqlite3.Connection, file: Path) -> Contents:
-        def tell(_: int, left: int, total: int) -> None:
+        def report(_: int, left: int, total: int) -> None:
             if self._is_interrupted:  # which a copy does not hear of
                 raise InterruptedError
-            self._tell(f"Copying: {(total - left) * 100 // max(total, 1)} % …")
+            self._report(f"Copying: {(total - left) * 100 // max(total, 1)} % …")
 
         with closing(sqlite3.connect(file, isolation_level=None)) as copy:
-            reader.backup(copy, pages=PAGES_AT_ONCE, progress=tell)
+            reader.backup(copy, pages=PAGES_AT_ONCE, progress=report)
             copy.execute("PRAGMA journal_mode = DELETE")  # one file, which also opens where nothing can be written
-            self._tell("Looking at the copy …")
+            self._report("Checking the copy …")
             if (wrong := next(_readable(check_pages(copy), "pages"), None)) is not None:
                 raise StoreUnavailableError(
                     f"{self._path}: the file is damaged ({wrong}), and so would be its copy. parley store check "
-                    "tells more."
+                    "shows more."
                 )
             contents = count_contents(copy)
         _sync(file, os.O_RDWR)
@@ -163,7 +163,7 @@ def _age(reader: sqlite3.Connection) -> str | None:
 
 @contextmanager
 def _unfinished(target: Path) -> Generator[Path]:
-    """A file beside the target, for this user's eyes only, which is gone afterwards unless it was given a name."""
+    """A file beside the target that only this user can read, which is deleted afterwards unless it was renamed."""
     descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-", suffix=".part")
     os.close(descriptor)
     try:

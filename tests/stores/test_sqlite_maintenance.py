@@ -12,9 +12,9 @@ from parley.protocol.lifecycle import fold
 from parley.protocol.push import PushConfig
 from parley.protocol.tasks import TaskState
 from parley.stores.interface import SendRecord, StoreUnavailableError, TaskKey, Write
-from parley.stores.sqlite import care
-from parley.stores.sqlite.care import Findings, Looking
+from parley.stores.sqlite import maintenance
 from parley.stores.sqlite.file import APPLICATION_ID
+from parley.stores.sqlite.maintenance import FileMaintenance, Findings
 from parley.stores.sqlite.store import SqliteStore
 from parley.testing.stores import ADA, CONTEXT, EVERYTHING, KEY, NEW, NOON, SEND, addition, creation
 
@@ -22,11 +22,11 @@ pytestmark = pytest.mark.anyio
 
 
 def check(path: Path) -> Findings:
-    return Looking(path, lambda _: None).check()
+    return FileMaintenance(path, lambda _: None).check()
 
 
 def back_up(path: Path, target: Path) -> None:
-    Looking(path, lambda _: None).back_up(target)
+    FileMaintenance(path, lambda _: None).back_up(target)
 
 
 async def fill(path: Path) -> None:
@@ -96,7 +96,7 @@ async def test_what_breaks_the_rules_of_the_log_is_named(tmp_path: Path) -> None
         "There are events of a task number 6, and no such task",
         "Message m-9: it went to task t-5, which is not there",
         "Webhook 'theirs' of task t-1: its owner has no such task",
-        "Webhook 'h' of task t-1: it was told of event 77, and the last one is 5",
+        "Webhook 'h' of task t-1: event 77 was delivered, and the last one is 5",
         "Task t-2: it says that it has webhooks and has none, or the other way round",
         "Task t-1: a webhook is behind, and the task is not in the outbox",
         "Task t-3: a webhook is behind, and the task is not in the outbox",
@@ -133,7 +133,7 @@ async def test_a_copy_is_of_one_moment_although_the_file_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A write after each page that is copied; and a check beside it. The copy is a store, for its owner's eyes only."""
-    monkeypatch.setattr(care, "PAGES_AT_ONCE", 1)
+    monkeypatch.setattr(maintenance, "PAGES_AT_ONCE", 1)
     path, target = tmp_path / "tasks.db", tmp_path / "copy.db"
     store = SqliteStore(path)
     await store.open()
@@ -150,10 +150,10 @@ async def test_a_copy_is_of_one_moment_although_the_file_is_written(
         seq += 1
         told.append(text)
 
-    contents = await asyncio.to_thread(Looking(path, tell).back_up, target)
+    contents = await asyncio.to_thread(FileMaintenance(path, tell).back_up, target)
     assert contents.events == 2
     assert len(told) > 5
-    assert told[-2:] == ["Copying: 100 % …", "Looking at the copy …"]
+    assert told[-2:] == ["Copying: 100 % …", "Checking the copy …"]
     assert check(path).wrong == check(target).wrong == ()
     assert {file.name for file in tmp_path.glob("*copy*")} == {"copy.db"}
     assert [head.last_seq for head in await store.tasks.abandoned(frozenset(), limit=9)] == [seq]
@@ -182,11 +182,11 @@ async def test_a_copy_never_takes_the_place_of_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("work", [lambda looking, _: looking.check(), lambda looking, path: looking.back_up(path)])
-async def test_work_that_is_interrupted_ends(tmp_path: Path, work: Callable[[Looking, Path], object]) -> None:
+async def test_work_that_is_interrupted_ends(tmp_path: Path, work: Callable[[FileMaintenance, Path], object]) -> None:
     """And leaves no copy."""
     path = tmp_path / "tasks.db"
     await fill(path)
-    looking = Looking(path, lambda _: looking.interrupt())
+    looking = FileMaintenance(path, lambda _: looking.interrupt())
     looking.interrupt()  # before it has begun: that is nothing yet, or the first thing it hears of
     with pytest.raises((StoreUnavailableError, InterruptedError)):
         work(looking, tmp_path / "copy.db")

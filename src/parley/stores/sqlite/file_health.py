@@ -1,9 +1,9 @@
 """Whether a file in use can still be trusted: it is the file at its path, and nothing in it was found damaged.
 
 SQLite goes on writing into a file whose name was deleted or given to another file, and what it writes there is gone
-with the process. A damaged page shows only when it is read. So the writer looks after each transaction, before it says
-that anything is stored, which takes a few microseconds; and every error of the database is told here. What was found
-stays: until the file is opened again, nothing is acknowledged.
+with the process. A damaged page shows only when it is read. So the writer checks the file after each transaction,
+before it acknowledges anything, which takes a few microseconds; and every error of the database is noted here. What was
+found stays: until the file is opened again, nothing is acknowledged.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 """Kinds of errors that say so."""
 
 DAMAGED = "The database file is damaged"
-DAMAGE_CURE = (  # a write-ahead log that was left behind would damage the backup, too: hence the help
+DAMAGE_ADVICE = (  # a write-ahead log that was left behind would damage the backup, too: hence the help
     "Stop the server, look at the damage with parley store check, and go back to a backup as parley store backup "
     "--help says."
 )
 GONE = "The database file was deleted or moved away while it was in use"
 REPLACED = "Another file was put in the place of the database file while it was in use"
 LOG_GONE = "The database's write-ahead log was deleted, moved away or replaced while it was in use"
-GONE_CURE = (
+GONE_ADVICE = (
     "Stop the server, put the file back, or a backup as parley store backup --help says, and start the server again."
 )
 
@@ -42,15 +42,15 @@ _Identity: TypeAlias = tuple[int, int] | None
 
 
 class _Trouble(Struct, frozen=True):
-    """What is wrong, for anybody; what to do about it, for the log; whether the file is still in its place."""
+    """What is wrong; what to do about it, which only the log says; whether the file has left its path."""
 
     what: str
-    cure: str
+    advice: str
     is_out_of_place: bool
 
 
-class FileWatch:
-    """Watches a database file and its write-ahead log."""
+class FileHealth:
+    """The state of a database file and its write-ahead log."""
 
     def __init__(self, path: Path) -> None:
         self._database = str(path)
@@ -59,12 +59,12 @@ class FileWatch:
         self._trouble: _Trouble | None = None
 
     def start(self) -> None:
-        """Take the files at the path for those in use: they were opened just now."""
+        """Remember the files at the path: they were opened just now."""
         self._trouble = None
         self._in_use = (_identify(self._database), _identify(self._log))
 
     def stop(self) -> None:
-        """Look no more: the files are let go."""
+        """Stop checking: the files are closed."""
         self._in_use = None
 
     def trouble(self) -> str | None:
@@ -91,31 +91,31 @@ class FileWatch:
         if self._trouble is not None and self._trouble.is_out_of_place:
             raise self._refusal(self._trouble)
 
-    def note(self, error: Exception) -> None:
-        """Hear of an error of the database, which may be that the file is damaged."""
+    def note_error(self, error: Exception) -> None:
+        """Note an error of the database: it may say that the file is damaged."""
         code = getattr(error, "sqlite_errorcode", None)
         if isinstance(error, sqlite3.Error) and code is not None and code & 0xFF in DAMAGE:
-            self._find(_Trouble(DAMAGED, DAMAGE_CURE, False), f" ({error})")
+            self._find(_Trouble(DAMAGED, DAMAGE_ADVICE, False), f" ({error})")
 
     def _look(self) -> None:
         if self._trouble is not None or self._in_use is None:
             return
-        with suppress(OSError):  # what else is wrong, SQLite will tell
+        with suppress(OSError):  # SQLite reports what else is wrong
             database, log = _identify(self._database), _identify(self._log)
             if database != self._in_use[0]:
-                self._find(_Trouble(REPLACED if database else GONE, GONE_CURE, True))
+                self._find(_Trouble(REPLACED if database else GONE, GONE_ADVICE, True))
             elif log != self._in_use[1]:
-                self._find(_Trouble(LOG_GONE, GONE_CURE, True))
+                self._find(_Trouble(LOG_GONE, GONE_ADVICE, True))
 
     def _find(self, trouble: _Trouble, details: str = "") -> None:
         if self._trouble is None:
             self._trouble = trouble
             logger.critical(
-                "%s: %s%s. Nothing is stored any more. %s", self._database, trouble.what, details, trouble.cure
+                "%s: %s%s. Nothing is stored any more. %s", self._database, trouble.what, details, trouble.advice
             )
 
     def _refusal(self, trouble: _Trouble) -> StoreUnavailableError:
-        return StoreUnavailableError(f"{self._database}: {trouble.what}. {trouble.cure}")
+        return StoreUnavailableError(f"{self._database}: {trouble.what}. {trouble.advice}")
 
 
 def _identify(file: str) -> _Identity:
