@@ -13,11 +13,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from time import perf_counter
 from typing import Protocol
 
-from parley.engine.clock import Clock, SystemClock
+from parley.engine.clock import Clock, SystemClock, random_id
 from parley.engine.delivery_backlog import Backlog, News, PendingWebhook, digest_of
 from parley.engine.delivery_limits import DeliveryLimits
 from parley.engine.delivery_turns import Outcome, Turn, Turns
@@ -81,6 +82,7 @@ class Deliveries:
         limits: DeliveryLimits | None = None,
         observer: Observer | None = None,
         chance: Callable[[], float] = random.random,
+        worker: str | None = None,
     ) -> None:
         self._store = store
         self._sender = sender
@@ -88,18 +90,21 @@ class Deliveries:
         self._limits = limits or DeliveryLimits()
         self._observer = observer
         self._chance = chance
+        self.worker = worker or random_id()
+        """The worker in whose outbox the tasks are of which this tells: the engine's beside it."""
         self._is_running = False
         self._forget()
         self._working: set[asyncio.Task[None]] = set()
-        self._loading: asyncio.Task[None] | None = None
-        self._reading: asyncio.Task[None] | None = None
         self._looking: asyncio.Task[None] | None = None
+        self._reading: asyncio.Task[None] | None = None
         self._timing: asyncio.Task[None] | None = None
 
     def _forget(self) -> None:
         self._news = News()
         self._backlog = Backlog(self._limits.in_memory)
         self._turns = Turns(self._limits, self._chance)
+        self._is_sweeping = self._has_swept = False
+        self._swept_to: Owner | None = None
         self._wakes_at: float | None = None
 
     # --- life ---------------------------------------------------------------------------------------------------------
@@ -107,14 +112,14 @@ class Deliveries:
     async def start(self) -> None:
         """Begin to deliver; first of all what an earlier process left undelivered."""
         self._is_running = True
-        self._loading = asyncio.create_task(self._load())
+        self.sweep()
 
     async def stop(self, *, grace: float = 5.0) -> None:
         """Let calls that are under way end for some seconds, then cut them off: they are made again after a start."""
         self._is_running = False
         if self._working:
             await asyncio.wait(self._working, timeout=grace)
-        others = (self._loading, self._reading, self._looking, self._timing)
+        others = (self._looking, self._reading, self._timing)
         tasks = [*self._working, *(task for task in others if task is not None)]
         for task in tasks:
             task.cancel()
@@ -147,49 +152,6 @@ class Deliveries:
 
     # --- what is behind -----------------------------------------------------------------------------------------------
 
-    async def _load(self) -> None:
-        """Take up what an earlier process left: a page of each owner at most, before more of any is read."""
-        after: TaskKey | Owner | None = None
-        while True:
-            page = await self._undelivered(after)
-            for key in page:
-                await self._take_behind(key)
-            self._dispatch()
-            if len(page) < LOADED_AT_ONCE:
-                break
-            after = page[-1].owner
-            self._backlog.read_again(after, after=page[-1])
-        self._read_more()
-
-    def _read_more(self) -> None:
-        """Read what did not fit into memory, as far as it does now."""
-        if self._is_running and (self._reading is None or self._reading.done()) and self._backlog.next_to_read():
-            self._reading = asyncio.create_task(self._read())
-
-    async def _read(self) -> None:
-        while (unread := self._backlog.next_to_read()) is not None:
-            owner, after = unread
-            page = await self._undelivered(after, owner)
-            is_end = len(page) < LOADED_AT_ONCE
-            for key in page:
-                if not self._backlog.has_room(owner):
-                    is_end = False
-                    break
-                await self._take_behind(key)
-                after = key
-            self._backlog.note_read(owner, after=after, is_end=is_end)
-            self._dispatch()
-
-    async def _undelivered(self, after: TaskKey | Owner | None, owner: Owner | None = None) -> Sequence[TaskKey]:
-        while True:
-            try:
-                return await self._store.outbox.undelivered(
-                    holder="", live=frozenset(), after=after, owner=owner, limit=LOADED_AT_ONCE
-                )
-            except StoreError as error:
-                logger.warning("Webhooks could not be looked up: %s", error)
-                await self._clock.sleep(STORE_PAUSE)
-
     def notify(self, key: TaskKey) -> None:
         """Hear that a task with webhooks has new events, or a new webhook. The caller waits for nothing."""
         if not self._is_running:
@@ -201,23 +163,83 @@ class Deliveries:
 
     async def _look(self) -> None:
         """Find out which webhooks of the tasks that have news are behind."""
-        for key in self._news:
-            await self._take_behind(key)
+        while (key := self._news.take()) is not None:
+            await self._until_read(partial(self._take_behind, key))
             self._dispatch()
             await asyncio.sleep(0)  # many tasks may have news at once
         self._read_more()
 
-    async def _take_behind(self, key: TaskKey) -> None:
-        """Let those webhooks of a task that are behind wait for their turn."""
+    def sweep(self) -> None:
+        """Look through the outbox for tasks of which this worker does not know, and for those of dead workers."""
+        self._is_sweeping = True
+        self._read_more()
+
+    def _read_more(self) -> None:
+        """Read what is in the outbox, as far as there is room in memory."""
+        is_wanted = self._is_running and (self._is_sweeping or self._backlog.next_to_read() is not None)
+        if is_wanted and (self._reading is None or self._reading.done()):
+            self._reading = asyncio.create_task(self._read())
+
+    async def _read(self) -> None:
+        while True:
+            if self._is_sweeping:
+                await self._until_read(self._sweep_page)
+            elif (unread := self._backlog.next_to_read()) is not None:
+                await self._until_read(partial(self._read_page, *unread))
+            else:
+                return
+            self._dispatch()
+
+    async def _until_read(self, read: Callable[[], Awaitable[None]]) -> None:
+        """Read something, again and again while the store refuses."""
         while True:
             try:
-                webhooks = await self._store.outbox.webhooks(key)
-                break
+                return await read()
             except StoreError as error:
-                fields = {"task": key.task_id}
-                logger.warning("Task %s: its webhooks could not be looked up: %s", key.task_id, error, extra=fields)
+                logger.warning("Webhooks could not be looked up: %s", error)
                 await self._clock.sleep(STORE_PAUSE)
-        for webhook in webhooks:
+
+    async def _sweep_page(self) -> None:
+        """Take up a page of the outbox, of each owner one at most; the first time, page after page to the end."""
+        page = await self._page(self._swept_to)
+        for key in await self._claim([key for key in page if not self._backlog.holds(key)]):
+            await self._take_behind(key)
+        if len(page) < LOADED_AT_ONCE:
+            self._swept_to, self._has_swept = None, True
+        else:
+            self._swept_to = page[-1].owner
+            self._backlog.read_again(page[-1].owner, after=page[-1])
+        self._is_sweeping = not self._has_swept
+
+    async def _read_page(self, owner: Owner, after: TaskKey | None) -> None:
+        """Take up more of an owner's tasks, as far as there is room in memory."""
+        page = await self._page(after, owner)
+        is_end = len(page) < LOADED_AT_ONCE
+        for key in await self._claim(page):
+            if not self._backlog.has_room(owner):
+                is_end = False
+                break
+            await self._take_behind(key)
+            after = key
+        self._backlog.note_read(owner, after=after, is_end=is_end)
+
+    async def _page(self, after: TaskKey | Owner | None, owner: Owner | None = None) -> Sequence[TaskKey]:
+        """The next tasks in the outbox of this worker and of dead ones."""
+        worker, live = self.worker, await self._live()
+        return await self._store.outbox.undelivered(
+            holder=worker, live=live, after=after, owner=owner, limit=LOADED_AT_ONCE
+        )
+
+    async def _claim(self, keys: Sequence[TaskKey]) -> Sequence[TaskKey]:
+        """Put tasks into the outbox of this worker; which ones no other live worker has."""
+        return await self._store.outbox.claim(keys, holder=self.worker, live=await self._live()) if keys else ()
+
+    async def _live(self) -> frozenset[str]:
+        return await self._store.leases.live() | {self.worker}
+
+    async def _take_behind(self, key: TaskKey) -> None:
+        """Let those webhooks of a task that are behind wait for their turn."""
+        for webhook in await self._store.outbox.webhooks(key):
             if webhook.delivered_seq < webhook.last_seq:
                 self._take(webhook)
 
@@ -294,6 +316,8 @@ class Deliveries:
         pending = turn.pending
         key, config_id = pending.key, pending.config_id
         pending.has_news = pending.was_corrected = False
+        if self._store.is_shared and not await self._claim([key]):  # others may believe that this worker has died
+            return None
         webhooks = [
             webhook for webhook in await self._store.outbox.webhooks(key) if (webhook.config.id or "") == config_id
         ]
@@ -319,11 +343,11 @@ class Deliveries:
             if pause is not None:
                 return pause
             pending.unmarked_seq = seq
-            if not await self._store.outbox.mark_delivered(key, config_id, seq, holder=""):
+            if not await self._store.outbox.mark_delivered(key, config_id, seq, holder=self.worker):
                 return None
             marked, pending.unmarked_seq = seq, 0
         if seq > marked:
-            await self._store.outbox.mark_delivered(key, config_id, seq, holder="")
+            await self._store.outbox.mark_delivered(key, config_id, seq, holder=self.worker)
         return 0.0 if len(events) == self._limits.turn_events else None
 
     def _is_long_enough(self, turn: Turn) -> bool:
@@ -378,7 +402,7 @@ class Deliveries:
         head = await self._store.tasks.head(pending.key)
         if head is None or head.last_seq == notification.seq:
             return None
-        await self._store.outbox.mark_delivered(pending.key, pending.config_id, head.last_seq - 1, holder="")
+        await self._store.outbox.mark_delivered(pending.key, pending.config_id, head.last_seq - 1, holder=self.worker)
         logger.error(
             "%s: events up to %d are not delivered",
             _name(notification),
@@ -390,7 +414,7 @@ class Deliveries:
     async def _give_up_waiting(self, turn: Turn, webhook: Webhook) -> None:
         """Drop what a webhook should have been told while its host gave no answer to all attempts of others."""
         key, config_id = turn.pending.key, turn.pending.config_id
-        await self._store.outbox.mark_delivered(key, config_id, webhook.last_seq, holder="")
+        await self._store.outbox.mark_delivered(key, config_id, webhook.last_seq, holder=self.worker)
         text = "Task %s, webhook %r: events up to %d are not delivered: %s gave no answer to %d calls"
         fields = {"task": key.task_id, "webhook": config_id}
         logger.error(text, key.task_id, config_id, webhook.last_seq, turn.route.host, turn.route.failures, extra=fields)

@@ -8,7 +8,6 @@ there is room.
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import msgspec
@@ -75,6 +74,7 @@ class Backlog:
     def __init__(self, most: int) -> None:
         self._most = most
         self._held: dict[tuple[TaskKey, str], PendingWebhook] = {}
+        self._tasks: Counter[TaskKey] = Counter()
         self._held_of: Counter[Owner] = Counter()
         self._unread: OrderedDict[Owner, _Unread] = OrderedDict()
 
@@ -84,6 +84,10 @@ class Backlog:
     def find(self, webhook: Webhook) -> PendingWebhook | None:
         """A webhook, if it is in memory."""
         return self._held.get((webhook.key, webhook.config.id or ""))
+
+    def holds(self, key: TaskKey) -> bool:
+        """Whether a webhook of a task is in memory."""
+        return key in self._tasks
 
     def has_room(self, owner: Owner) -> bool:
         """Whether one more of an owner's webhooks may be in memory."""
@@ -99,6 +103,7 @@ class Backlog:
         pending = PendingWebhook(webhook.key, config_id, host_of(config.url), digest_of(config))
         self._held[webhook.key, config_id] = pending
         self._held_of[owner] += 1
+        self._tasks[webhook.key] += 1
         return pending
 
     def release(self, pending: PendingWebhook) -> None:
@@ -108,6 +113,9 @@ class Backlog:
         self._held_of[owner] -= 1
         if not self._held_of[owner]:
             del self._held_of[owner]
+        self._tasks[pending.key] -= 1
+        if not self._tasks[pending.key]:
+            del self._tasks[pending.key]
 
     # --- what is in the store -----------------------------------------------------------------------------------------
 
@@ -151,12 +159,13 @@ class News:
         keys[key] = None
         return True
 
-    def __iter__(self) -> Iterator[TaskKey]:
-        """Take task after task, also those that are added meanwhile."""
-        while self._keys:
-            owner, keys = self._keys.popitem(last=False)
-            key = next(iter(keys))
-            del keys[key]
-            if keys:
-                self._keys[owner] = keys
-            yield key
+    def take(self) -> TaskKey | None:
+        """Take the next task out, if there is one."""
+        if not self._keys:
+            return None
+        owner, keys = self._keys.popitem(last=False)
+        key = next(iter(keys))
+        del keys[key]
+        if keys:
+            self._keys[owner] = keys
+        return key

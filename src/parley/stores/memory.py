@@ -389,7 +389,7 @@ class MemoryOutbox:
         record = self._data.find(key)
         if record is None or config_id not in record.webhooks:
             return False
-        if _task_id(key) in self._data.outbox and record.outbox_holder != holder:
+        if _task_id(key) in self._data.outbox and record.outbox_holder not in ("", holder):
             return False
         config, version, delivered = record.webhooks[config_id]
         record.webhooks[config_id] = (config, version, max(delivered, seq))

@@ -94,7 +94,9 @@ class SqliteOutbox:
             marked = writer.execute(
                 f"""
                 UPDATE push_configs SET delivered_seq = max(delivered_seq, ?) WHERE {_OF_TASK} AND id = ?
-                    AND NOT EXISTS (SELECT 1 FROM outbox WHERE tenant = ? AND owner = ? AND task = ? AND holder <> ?)
+                    AND NOT EXISTS (
+                        SELECT 1 FROM outbox WHERE tenant = ? AND owner = ? AND task = ? AND holder NOT IN ('', ?)
+                    )
                 """,
                 (seq, *_names(key), config_id, *_outbox_key(key), holder),
             )
