@@ -1,21 +1,39 @@
 """Ownership: several workers on one store, of which one at a time holds a task."""
 
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from random import Random
+from types import NoneType
+from typing import Any
 
 import pytest
 from anyio import create_task_group, fail_after, lowlevel
 
+from parley import Agent, Turn
+from parley.engine.engine import Engine
 from parley.engine.feed import Feeds
 from parley.engine.following import Follower
 from parley.engine.hints import Hint, HintKind, LocalHints
 from parley.engine.limits import Limits
-from parley.protocol.errors import TaskNotFoundError
+from parley.protocol.errors import InternalError, TaskNotCancelableError, TaskNotFoundError
 from parley.protocol.events import StatusUpdate, TaskClaimed, TaskCreated, TaskEvent
-from parley.protocol.tasks import TaskState, TaskStatus
+from parley.protocol.messages import Message, Role, TextPart
+from parley.protocol.requests import (
+    CancelTaskRequest,
+    GetTaskRequest,
+    SendConfiguration,
+    SendMessageRequest,
+    SubscribeToTaskRequest,
+)
+from parley.protocol.tasks import Task, TaskState, TaskStatus
 from parley.protocol.versions import Version
-from parley.stores.interface import NewTask, Owner, TaskKey, Write
-from parley.stores.memory import MemoryStore
+from parley.stores.interface import NewTask, Owner, StoreUnavailableError, TaskFilter, TaskKey, Write
+from parley.stores.memory import MemoryDatabase, MemoryStore
+from parley.testing.clock import FakeClock
 
 pytestmark = pytest.mark.anyio
 
@@ -107,3 +125,308 @@ def test_hints_reach_all_listeners_until_they_stop() -> None:
     stop()
     hints.publish(news)
     assert heard == [news]
+
+
+# --- several workers --------------------------------------------------------------------------------------------------
+
+
+class Gone:
+    """A part of a store that a worker cannot reach any more."""
+
+    def __getattr__(self, name: str) -> Any:
+        async def refuse(*values: Any, **named: Any) -> None:
+            raise StoreUnavailableError("The network is gone")
+
+        return refuse
+
+
+class Worker:
+    """One engine with its own handle on the database."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.agent = engine.agent("agent")
+
+    def seem_dead(self) -> None:
+        """Let the lease run out, although runs go on."""
+        store: Any = self.engine.store
+        store.leases = store.inbox = Gone()
+
+    def send(self, text: str, id: str, task: str | None = None, **options: Any) -> asyncio.Task[Any]:
+        message = Message(id, Role.USER, (TextPart(text),), task_id=task)
+        configuration = SendConfiguration(**options)
+        return asyncio.create_task(self.agent.send_message(SendMessageRequest(message, configuration)))
+
+    async def start(self, text: str, id: str) -> Task:
+        task = await self.send(text, id, return_immediately=True)
+        assert isinstance(task, Task)
+        return task
+
+    async def get(self, task: Task) -> Task:
+        return await self.agent.get_task(GetTaskRequest(task.id))
+
+    def cancel(self, task: Task) -> asyncio.Task[Task]:
+        return asyncio.create_task(self.agent.cancel_task(CancelTaskRequest(task.id)))
+
+    def follow(self, task: Task) -> asyncio.Task[list[TaskState]]:
+        async def states() -> list[TaskState]:
+            batches = self.agent.subscribe_to_task(SubscribeToTaskRequest(task.id), after=0)
+            return [e.status.state async for batch in batches for _, e in batch if isinstance(e, StatusUpdate)]
+
+        return asyncio.create_task(states())
+
+
+class Workers:
+    """Workers on one database, with one clock; they poll unless there are hints."""
+
+    def __init__(self, handler: Any, *, hints: bool = False, limits: Limits | None = None, **options: Any) -> None:
+        self.clock = FakeClock()
+        self.agent = Agent("Agent", id="agent", **options)
+        self.agent.on_message(handler)
+        self._database = MemoryDatabase(now=self.clock.monotonic)
+        self._hints = LocalHints() if hints else None
+        self._limits = limits
+        self._exits = AsyncExitStack()
+        self.store = MemoryStore(self._database)
+
+    async def __aenter__(self) -> Workers:
+        self._exits.enter_context(fail_after(5))
+        return self
+
+    async def __aexit__(self, *error: Any) -> None:
+        await self._exits.aclose()
+
+    async def join(self, name: str) -> Worker:
+        store = MemoryStore(self._database)
+        engine = Engine(
+            store,
+            self.agent,
+            worker=name,
+            clock=self.clock,
+            hints=self._hints,
+            limits=self._limits,
+            drain_seconds=0,
+        )
+        await self._exits.enter_async_context(engine)
+        return Worker(engine)
+
+    async def until(self, is_so: Callable[[], object], *, seconds: float = 0.5) -> None:
+        """Let time pass until something is so."""
+        while not is_so():
+            await self.clock.advance(seconds)
+
+    async def result(self, *tasks: asyncio.Task[Any]) -> Any:
+        await self.until(lambda: all(task.done() for task in tasks))
+        return tasks[0].result() if len(tasks) == 1 else [task.result() for task in tasks]
+
+
+def text_of(task: Task) -> str:
+    return "".join(part.text for artifact in task.artifacts for part in artifact.parts if isinstance(part, TextPart))
+
+
+async def test_a_worker_that_was_believed_dead_abandons_its_run_and_harms_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Its sender and its readers get what the worker that took over has written."""
+    begun, gates, steps = list[str](), [asyncio.Event(), asyncio.Event()], list[str]()
+
+    async def handler(turn: Turn) -> Any:
+        number = len(begun)
+        begun.append(turn.text)
+        yield "one "
+        await gates[number].wait()
+        try:
+            await turn.step("pay", lambda: steps.append(f"run {number}"))
+        finally:
+            ended.append(number)
+        yield "two"
+
+    ended = list[int]()
+    async with Workers(handler) as workers:
+        old, new = await workers.join("old"), await workers.join("new")
+        sending = old.send("go", "m-1")
+        await workers.until(lambda: begun)
+        (head,) = (await workers.store.tasks.list(Owner("", ""), TaskFilter())).heads
+        task = await new.get(await old.get(Task(head.key.task_id, "", TaskStatus(TaskState.WORKING))))
+        reading = old.follow(task)
+        old.seem_dead()
+        await workers.until(lambda: len(begun) == 2)
+        gates[0].set()  # the old worker wakes up and would take its step
+        await workers.until(lambda: ended == [0])
+        assert steps == []
+        gates[1].set()
+        finished, states = await workers.result(sending, reading)
+        assert (text_of(finished), steps) == ("one two", ["run 1"])
+        assert states == [TaskState.WORKING, TaskState.COMPLETED]
+        assert await old.get(task) == await new.get(task) == finished
+        head = await workers.store.tasks.head(head.key)
+        assert head is not None
+        assert head.holder == ""
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
+async def test_a_write_of_a_worker_that_lost_its_task_is_refused() -> None:
+    begun, gates = list[str](), [asyncio.Event(), asyncio.Event()]
+
+    async def handler(turn: Turn) -> Any:
+        number = len(begun)
+        begun.append(turn.text)
+        await gates[number].wait()
+        yield f"run {number}"
+
+    async with Workers(handler, hints=True) as workers:
+        old, new = await workers.join("old"), await workers.join("new")
+        task = await old.start("go", "m-1")
+        waiting = old.send("go", "m-1")
+        old.seem_dead()
+        await workers.until(lambda: len(begun) == 2)
+        gates[0].set()
+        await workers.until(lambda: old.engine.runs.working == 0)
+        assert (await new.get(task)).status.state is TaskState.WORKING
+        gates[1].set()
+        assert text_of(await workers.result(waiting)) == "run 1"
+
+
+@pytest.mark.parametrize("hints", [False, True])
+async def test_two_workers_that_get_one_message_at_once_begin_one_run(hints: bool) -> None:
+    begun, gate = list[str](), asyncio.Event()
+
+    async def handler(turn: Turn) -> str:
+        begun.append(turn.text)
+        await gate.wait()
+        return "done"
+
+    async with Workers(handler, hints=hints) as workers:
+        one, two = await workers.join("one"), await workers.join("two")
+        sends = [worker.send("go", "m-1") for worker in (one, two, one, two)]
+        await workers.until(lambda: begun)
+        gate.set()
+        first, *others = await workers.result(*sends)
+        assert others == [first] * 3
+        assert (begun, text_of(first)) == (["go"], "done")
+
+
+@pytest.mark.parametrize("hints", [False, True])
+async def test_a_message_and_a_cancel_reach_a_run_at_another_worker(hints: bool) -> None:
+    heard, ended = asyncio.Event(), asyncio.Event()
+
+    async def handler(turn: Turn) -> Any:
+        try:
+            while len(turn.history) < 2:
+                await asyncio.sleep(0)
+            heard.set()
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    async with Workers(handler, hints=hints) as workers:
+        holder, other = await workers.join("holder"), await workers.join("other")
+        task = await holder.start("go", "m-1")
+        more = [worker.send("more", "m-2", task.id, return_immediately=True) for worker in (other, other, holder)]
+        told = await workers.result(*more)
+        await heard.wait()
+        assert [[message.message_id for message in task.history] for task in told] == [["m-1", "m-2"]] * 3
+        canceled = await workers.result(other.cancel(task))
+        assert (canceled.status.state, ended.is_set()) == (TaskState.CANCELED, True)
+        with pytest.raises(TaskNotCancelableError):
+            await workers.result(other.cancel(task))
+        head = await workers.store.tasks.head(TaskKey(Owner("", ""), task.id))
+        assert head is not None
+        assert (head.holder, list(await workers.store.inbox.items("holder"))) == ("", [])
+
+
+async def test_a_message_to_a_task_whose_worker_has_died_is_taken_by_the_one_that_gets_it() -> None:
+    begun = list[str]()
+
+    async def handler(turn: Turn) -> str:
+        begun.append(turn.text)
+        while len(turn.history) < 2:
+            await asyncio.sleep(0)
+        return "".join(message.text for message in turn.history)
+
+    async with Workers(handler) as workers:
+        dead = await workers.join("dead")
+        task = await dead.start("go", "m-1")
+        await workers.until(lambda: begun)
+        dead.seem_dead()
+        other = await workers.join("other")
+        sending = other.send("more", "m-2", task.id)  # is left for the worker that looks alive
+        assert text_of(await workers.result(sending)) == "gomore"
+        assert begun == ["go", "go"]
+
+
+async def test_what_a_worker_leaves_behind_when_it_stops_goes_on_at_once_at_another() -> None:
+    begun = list[str]()
+
+    async def handler(turn: Turn) -> str:
+        begun.append(turn.text)
+        if len(begun) == 1:
+            await asyncio.Event().wait()
+        return "done"
+
+    async with Workers(handler) as workers:
+        first = await workers.join("first")
+        task = await first.start("go", "m-1")
+        await workers.until(lambda: begun)
+        await first.engine.drain()
+        head = await workers.store.tasks.head(TaskKey(Owner("", ""), task.id))
+        assert head is not None
+        assert (head.holder, head.attempts) == ("first", 0)
+        second = await workers.join("second")
+        assert (await workers.result(second.follow(task)))[-1] is TaskState.COMPLETED
+        assert workers.clock.monotonic() - FakeClock().monotonic() < Limits().lease_seconds
+
+
+async def test_a_worker_claims_only_what_it_has_room_to_run() -> None:
+    begun, gate = list[str](), asyncio.Event()
+
+    async def handler(turn: Turn) -> None:
+        begun.append(turn.text)
+        await gate.wait()
+
+    async with Workers(handler, limits=Limits(runs_at_once=2)) as workers:
+        first = await workers.join("first")
+        tasks = [await first.start(f"{number}", f"m-{number}") for number in range(5)]
+        await first.engine.drain()
+        heads = [await workers.store.tasks.head(TaskKey(Owner("", ""), task.id)) for task in tasks]
+        assert [head.attempts for head in heads if head] == [0] * 5
+        await workers.join("second")
+        await workers.until(lambda: len(begun) == 4)
+        await workers.clock.advance(10)
+        heads = [await workers.store.tasks.head(TaskKey(Owner("", ""), task.id)) for task in tasks]
+        assert sorted(head.holder for head in heads if head) == ["first"] * 3 + ["second"] * 2
+        gate.set()
+        await workers.until(lambda: len(begun) == 7)
+
+
+async def test_workers_answer_a_message_directly_once_and_another_answers_if_one_fails_or_dies() -> None:
+    asked, gates = list[str](), [asyncio.Event() for _ in range(5)]
+
+    async def handler(turn: Turn) -> str:
+        asked.append(turn.text)
+        await gates[len(asked) - 1].wait()
+        if turn.text == "fail" and len(asked) == 2:
+            raise ZeroDivisionError
+        return f"answer {len(asked)}"
+
+    async with Workers(handler, replies_directly=True) as workers:
+        one, two = await workers.join("one"), await workers.join("two")
+        sends = [worker.send("go", "m-1") for worker in (one, two, two)]
+        await workers.until(lambda: asked)
+        await workers.clock.advance(60)
+        gates[0].set()
+        assert [reply.text for reply in await workers.result(*sends)] == ["answer 1"] * 3
+        first, second = one.send("fail", "m-2"), two.send("fail", "m-2")
+        await workers.until(lambda: len(asked) == 2)
+        gates[1].set()
+        gates[2].set()
+        await workers.until(lambda: first.done() and second.done())
+        assert sorted((type(first.exception()), type(second.exception())), key=str) == [NoneType, InternalError]
+        slow = one.send("die", "m-3")
+        await workers.until(lambda: len(asked) == 4)
+        one.seem_dead()
+        again = two.send("die", "m-3")
+        gates[4].set()
+        assert (await workers.result(again)).text == "answer 5"
+        gates[3].set()
+        assert (await workers.result(slow)).text == "answer 5"

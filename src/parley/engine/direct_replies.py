@@ -1,8 +1,13 @@
-"""Direct replies: agents that answer with messages and keep no tasks. The same message gets the same answer."""
+"""Direct replies: agents that answer with messages and keep no tasks. The same message gets the same answer.
+
+In a shared store a worker first records that it is at work on the reply; others then wait for it, or for its death.
+"""
 
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -12,6 +17,7 @@ from parley.engine.program import Program
 from parley.protocol.errors import InternalError, TaskNotFoundError
 from parley.protocol.messages import Message
 from parley.protocol.requests import SendMessageRequest
+from parley.stores.interface import Owner, RepeatedSendError, SendKey, SendRecord, StoreError
 
 if TYPE_CHECKING:
     from parley.engine.engine import Engine
@@ -25,19 +31,55 @@ async def reply_directly(engine: Engine, program: Program, request: SendMessageR
     if message.task_id is not None:
         raise TaskNotFoundError.for_task(message.task_id)
     engine.runs.check_capacity(program.id)
-    sends = engine.sends
-    send = sends.key_of(message, program.id)
-    record = await sends.find(caller.owner, send)
-    if record is not None and record.reply is not None:
-        return record.reply
-    record = None
+    owner, send = caller.owner, engine.sends.key_of(message, program.id)
+    while True:
+        record = await engine.sends.find(owner, send)
+        if record is not None and record.reply is not None:
+            return record.reply
+        if record is not None and record.holder in await engine.store.leases.live():
+            await engine.clock.sleep(engine.limits.poll_seconds)  # another worker is at work on the reply
+            continue
+        try:
+            return await _answer_once(engine, program, message, owner, send, former=record.holder if record else "")
+        except RepeatedSendError:
+            continue
+
+
+async def _answer_once(
+    engine: Engine, program: Program, message: Message, owner: Owner, send: SendKey, *, former: str
+) -> Message:
+    """Answer a message that no worker answers, except for a former one that has died.
+
+    Raises:
+        RepeatedSendError: another worker was faster.
+    """
+    sends, worker, record = engine.sends, engine.lease.worker, None
+    is_shared = engine.store.is_shared and engine.limits.idempotency_seconds > 0
+    since = sends.since() if is_shared else None
     try:
+        if is_shared:
+            await engine.store.sends.put(owner, send, sends.record(holder=worker), since=since, holder=former)
         reply = await _answer(engine, program, message)
-        record = sends.record(reply=reply)
-        await engine.store.sends.put(caller.owner, send, record)
+        answered = sends.record(reply=reply)
+        await engine.store.sends.put(owner, send, answered, since=since, holder=worker)
+        record = answered
         return reply
+    except RepeatedSendError:
+        raise
+    except BaseException:
+        if since is not None:
+            engine.in_background(_let_others_try(engine, owner, send, since))
+        raise
     finally:
-        sends.resolve(caller.owner, send, record)
+        sends.resolve(owner, send, record)
+
+
+async def _let_others_try(engine: Engine, owner: Owner, send: SendKey, since: datetime) -> None:
+    """Date the record of a message that got no answer before the time in which a repeat counts."""
+    worker = engine.lease.worker
+    expired = SendRecord(since - timedelta(seconds=1), holder=worker)
+    with suppress(StoreError):  # others then try when this worker has ended
+        await engine.store.sends.put(owner, send, expired, since=since, holder=worker)
 
 
 async def _answer(engine: Engine, program: Program, message: Message) -> Message:

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from parley.engine.hints import Hint, HintKind
+from parley.engine.inbox import hand_over
+from parley.engine.run import AbandonedError
 from parley.protocol.errors import TaskNotCancelableError, TaskNotFoundError
 from parley.protocol.events import StatusUpdate
-from parley.protocol.lifecycle import is_interrupted, is_terminal
+from parley.protocol.lifecycle import is_terminal
 from parley.protocol.messages import Message, Role, TextPart
 from parley.protocol.tasks import TaskState, TaskStatus
-from parley.stores.interface import ConflictError, StoreError, TaskHead, TaskKey, Write
+from parley.stores.interface import ConflictError, InboxItem, TaskHead, TaskKey, Write
 
 if TYPE_CHECKING:
     from parley.engine.engine import Engine
-
-logger = logging.getLogger(__name__)
 
 
 async def end_task(engine: Engine, head: TaskHead, state: TaskState, text: str | None = None) -> None:
@@ -31,65 +31,53 @@ async def end_task(engine: Engine, head: TaskHead, state: TaskState, text: str |
     message = text and Message(engine.new_id(), Role.AGENT, (TextPart(text),), context_id, key.task_id)
     event = StatusUpdate(key.task_id, context_id, TaskStatus(state, message or None, now))
     begun = perf_counter()
-    await engine.store.tasks.write(Write(key, head.last_seq, (event,), state, now))
+    await engine.store.tasks.write(Write(key, head.last_seq, (event,), state, now, expected_holder=head.holder))
     if engine.observer is not None:
         engine.observer.committed(key, head.agent, (event,), perf_counter() - begun)
     feed = engine.feeds.get(key)
     if feed is not None:
         feed.publish(head.last_seq + 1, (event,))
+    if engine.hints is not None:
+        engine.hints.publish(Hint(HintKind.NEWS, key, head.last_seq + 1))
     engine.webhooks.notify(key)
 
 
-async def fail_when_possible(engine: Engine, key: TaskKey) -> None:
-    """Fail a task whose run could not write, as soon as the store takes writes again."""
-    pause = 1.0
-    while True:
-        try:
-            head = await engine.store.tasks.head(key)
-            if head is None or is_terminal(head.state) or is_interrupted(head.state):
-                return
-            await end_task(engine, head, TaskState.FAILED, "The agent could not store its progress on this task.")
-            return
-        except StoreError as error:
-            logger.warning("Task %s: still cannot be stored: %s", key.task_id, error, extra={"task": key.task_id})
-            await engine.clock.sleep(pause)
-            pause = min(pause * 2, 30.0)
-
-
 async def cancel(engine: Engine, key: TaskKey, agent: str) -> None:
-    """Cancel a task of an agent, whether it has a run or waits for its caller.
+    """Cancel a task of an agent, whether it waits for its caller or is at work, here or at another worker.
 
     Raises:
         TaskNotFoundError: the owner has no such task with this agent.
         TaskNotCancelableError: it has ended already.
     """
-    runs = engine.runs
+    runs, has_asked = engine.runs, False
     while True:
         run = runs.find(key)
         if run is not None:
             if run.program.id != agent:
                 raise TaskNotFoundError.for_task(key.task_id)
-            if not run.is_closed:
+            if run.is_closed:
+                await run.wait_for_end()
+                continue
+            try:
                 await runs.cancel(run)
                 return
-            await run.wait_for_end()
-            continue
-        await runs.wait_for_reserved(key)
+            except AbandonedError:
+                continue
         head = await engine.views.head(key, agent)
         if runs.find(key) is not None:
             continue
         if is_terminal(head.state):
+            if has_asked:
+                return
             raise TaskNotCancelableError(details={"taskId": key.task_id, "state": head.state.value})
+        holder = await engine.claims.live_holder(head)
+        if holder is not None:
+            await hand_over(engine, InboxItem(engine.new_id(), key, head.created_in), holder, agent)
+            has_asked = True
+            continue
         try:
             # To its end, also if the caller goes away: readers and webhooks are told when it is written.
-            await asyncio.shield(engine.in_background(_cancel_waiting(engine, head)))
+            await asyncio.shield(engine.in_background(end_task(engine, head, TaskState.CANCELED)))
             return
         except ConflictError:
             continue
-
-
-async def _cancel_waiting(engine: Engine, head: TaskHead) -> None:
-    if not engine.runs.is_free(head.key):
-        raise ConflictError
-    with engine.runs.reserved(head.key):
-        await end_task(engine, head, TaskState.CANCELED)

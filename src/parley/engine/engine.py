@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from datetime import timedelta
 
+from parley.engine.claims import Claims
 from parley.engine.clock import Clock, NewId, SystemClock, random_id
 from parley.engine.deliveries import Deliveries
-from parley.engine.endings import end_task, fail_when_possible
 from parley.engine.feed import Feeds
+from parley.engine.hints import Hint, HintKind, Hints
+from parley.engine.inbox import InboxReader
 from parley.engine.intake import Intake
+from parley.engine.lease import Lease
 from parley.engine.limits import Limits
 from parley.engine.observer import Observer
 from parley.engine.operations import AgentOperations
-from parley.engine.program import Program, Recovery
+from parley.engine.program import Program
 from parley.engine.retention import Retention
 from parley.engine.run import Run
 from parley.engine.sends import Sends
@@ -30,9 +32,8 @@ from parley.engine.supervisor import Supervisor
 from parley.engine.views import Views, fold_stored
 from parley.engine.watchdog import Watchdog
 from parley.engine.webhooks import Webhooks
-from parley.protocol.errors import ParleyError, UnavailableError
-from parley.protocol.tasks import TaskState
-from parley.stores.interface import ConflictError, Store, StoreError, TaskHead, TaskKey, Write
+from parley.protocol.errors import UnavailableError
+from parley.stores.interface import Store, StoreError, TaskKey, Write
 
 logger = logging.getLogger(__name__)
 
@@ -61,6 +62,8 @@ class Engine:
         drain_seconds: float = 10.0,
         observer: Observer | None = None,
         deliveries: Deliveries | None = None,
+        worker: str | None = None,
+        hints: Hints | None = None,
     ) -> None:
         self.store = store
         self.limits = limits or Limits()
@@ -76,10 +79,16 @@ class Engine:
             limits=self.limits, clock=self.clock, new_id=new_id, on_end=self._run_ended, observer=observer
         )
         self.intake = Intake(self)
+        self.hints = hints
+        if worker is None:
+            worker = random_id() if deliveries is None else deliveries.worker
+        self.lease = Lease(store, worker, clock=self.clock, seconds=self.limits.lease_seconds)
+        self.claims = Claims(self)
+        self._inbox = InboxReader(self)
+        self._stop_listening: Callable[[], None] | None = None
         self._programs: dict[str, Program] = {}
         self._retention = Retention(retention, self.clock) if retention is not None else None
         self._drain_seconds = drain_seconds
-        self._is_running = False
         self._draining: asyncio.Task[None] | None = None
         self._background: set[asyncio.Task[None]] = set()
         self._watchdog = Watchdog(self.limits.blocked_seconds, self.runs.run_of, self._loop_was_blocked)
@@ -89,12 +98,10 @@ class Engine:
     # --- agents -------------------------------------------------------------------------------------------------------
 
     def add(self, program: Program) -> None:
-        """Take an agent in; what an earlier process left of its work goes on. Raises ValueError if its id is taken."""
+        """Take an agent in; what dead workers left of its work goes on soon. Raises ValueError if its id is taken."""
         if program.id in self._programs:
             raise ValueError(f"There is an agent with the id {program.id!r} already")
         self._programs[program.id] = program
-        if self._is_running:
-            self.in_background(self._recover({program.id}))
 
     def replace(self, program: Program) -> None:
         """Let messages go to another program from now on. Raises ValueError if there is no agent with its id."""
@@ -106,6 +113,10 @@ class Engine:
         """Take no more messages for an agent. Its runs end by themselves. Raises ValueError if it is not there."""
         if self._programs.pop(agent_id, None) is None:
             raise ValueError(f"There is no agent with the id {agent_id!r}")
+
+    def find_program(self, agent_id: str) -> Program | None:
+        """The program of an agent, if the agent is here."""
+        return self._programs.get(agent_id)
 
     def program(self, agent_id: str) -> Program:
         """The program of an agent. Raises UnavailableError if the agent was removed."""
@@ -122,9 +133,15 @@ class Engine:
 
     async def __aenter__(self) -> Engine:
         """Continue what a crash left behind."""
-        self._is_running = True
-        await self._recover(set(self._programs))
+        await self.lease.renew()
+        await self.claims.claim_some()
+        self.in_background(self.claims.keep_claiming())
         self.in_background(self._maintain())
+        if self.store.is_shared:
+            self.in_background(self.lease.keep())
+            self.in_background(self._poll())
+        if self.hints is not None:
+            self._stop_listening = self.hints.listen(self._follow_hint)
         self._watchdog.start()
         return self
 
@@ -136,6 +153,8 @@ class Engine:
     async def __aexit__(self, *_: object) -> None:
         """Drain, unless that was done before, and stop all background work. The store stays open."""
         await self.drain()
+        if self._stop_listening is not None:
+            self._stop_listening()
         self._watchdog.stop()
         for task in self._background:
             task.cancel()
@@ -155,6 +174,7 @@ class Engine:
     async def _drain(self) -> None:
         await self.runs.stop(grace=self._drain_seconds)
         self.feeds.fail_all()
+        await self.lease.release()
 
     def in_background(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         """Do something that no caller's going away ends. It is cancelled when the engine stops."""
@@ -163,34 +183,32 @@ class Engine:
         task.add_done_callback(self._background.discard)
         return task
 
-    # --- recovery -----------------------------------------------------------------------------------------------------
+    # --- other workers ------------------------------------------------------------------------------------------------
 
-    async def _recover(self, agents: set[str]) -> None:
-        """Continue the tasks of some agents that were at work when a process died."""
-        for head in await self.store.tasks.abandoned(frozenset(), limit=sys.maxsize):
-            if head.agent not in agents or not self.runs.is_free(head.key):
-                continue
-            try:
-                await self._recover_task(head, self.program(head.agent))
-            except ConflictError:
-                continue  # it was at work in this process and has gone on meanwhile
-            except ParleyError as error:
-                logger.error("Task %s: not recovered now: %s", head.key.task_id, error, extra=_log_fields(head))
-                self.in_background(fail_when_possible(self, head.key))
+    def _follow_hint(self, hint: Hint) -> None:
+        """Look where another worker says that there is something."""
+        if hint.kind is HintKind.NEWS:
+            feed = self.feeds.get(hint.key)
+            if feed is not None:
+                feed.note(hint.seq)
+        elif self.runs.find(hint.key) is not None:
+            if hint.kind is HintKind.INBOX:
+                self.in_background(self._look(self._inbox.read()))
+            else:
+                self.webhooks.watch(hint.key)
 
-    async def _recover_task(self, head: TaskHead, program: Program) -> None:
-        """Continue a task as its program wants it."""
-        most = program.run_attempts if self.limits.run_attempts is None else self.limits.run_attempts
-        if program.recovery is Recovery.FAIL:
-            await end_task(self, head, TaskState.FAILED, "The agent was restarted while it worked on this task.")
-        elif head.attempts >= most:
-            often = f"{head.attempts} times" if head.attempts > 1 else "once"
-            text = f"The agent crashed {often} while it worked on this task, without making progress."
-            await end_task(self, head, TaskState.FAILED, text)
-        else:
-            text, attempt = "Task %s: begun again after a restart (attempt %d)", head.attempts + 1
-            logger.info(text, head.key.task_id, attempt, extra=_log_fields(head))
-            await self.intake.begin_again(head, program)
+    async def _poll(self) -> None:
+        """Look for what other workers write and leave here, also without hints."""
+        while True:
+            await self.clock.sleep(self.limits.poll_seconds)
+            await self._look(self.feeds.poll(lambda key: self.runs.find(key) is not None))
+            await self._look(self._inbox.read())
+
+    async def _look(self, looking: Coroutine[None, None, None]) -> None:
+        try:
+            await looking
+        except StoreError as error:
+            logger.warning("What other workers wrote could not be looked up: %s", error)
 
     # --- after runs, and from time to time ----------------------------------------------------------------------------
 
@@ -198,8 +216,10 @@ class Engine:
         self.feeds.release(run.key, run.feed)
         if run.is_cut_off:
             return
-        if run.failure is not None:
-            self.in_background(fail_when_possible(self, run.key))
+        if run.is_abandoned:
+            self.in_background(self._look(self.feeds.look(run.key)))
+        elif run.failure is not None:
+            self.claims.fail_later(run.key)
         elif run.seq // self.limits.snapshot_events != run.first_seq // self.limits.snapshot_events:
             self.in_background(self._write_snapshot(run.key))
 
@@ -211,7 +231,20 @@ class Engine:
                 return
             head = stored.head
             snapshot = await asyncio.to_thread(fold_stored, stored)  # tens of milliseconds for a long task
-            await self.store.tasks.write(Write(key, head.last_seq, (), head.state, head.status_at, snapshot=snapshot))
+            holder = head.holder
+            await self.store.tasks.write(
+                Write(
+                    key,
+                    head.last_seq,
+                    (),
+                    head.state,
+                    head.status_at,
+                    snapshot=snapshot,
+                    attempts=head.attempts,
+                    expected_holder=holder,
+                    holder=holder,
+                )
+            )
         except StoreError as error:
             logger.warning("Task %s: no snapshot written: %s", key.task_id, error, extra={"task": key.task_id})
 
@@ -227,7 +260,3 @@ class Engine:
                             pass
             except StoreError as error:
                 logger.warning("Old tasks and sends could not be deleted: %s", error)
-
-
-def _log_fields(head: TaskHead) -> dict[str, str]:
-    return {"task": head.key.task_id, "context": head.context_id}

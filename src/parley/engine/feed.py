@@ -186,11 +186,17 @@ class Feeds:
         """Look for news of the tasks that have waiting readers and are written by other workers."""
         for key, feed in tuple(self._feeds.items()):
             if feed.is_awaited and not is_written_here(key):
-                head = await self._store.tasks.head(key)
-                if head is None:
-                    feed.fail(TaskNotFoundError.for_task(key.task_id))
-                else:
-                    feed.note(head.last_seq)
+                await self.look(key)
+
+    async def look(self, key: TaskKey) -> None:
+        """Look for news of a task that another worker writes, if it has readers here."""
+        head, feed = await self._store.tasks.head(key), self._feeds.get(key)
+        if feed is None:
+            return
+        if head is None:
+            feed.fail(TaskNotFoundError.for_task(key.task_id))
+        else:
+            feed.note(head.last_seq)
 
     def fail_all(self) -> None:
         """Cut all readers off because the engine stops, also those still to come; their cursors stay good."""

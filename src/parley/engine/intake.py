@@ -13,29 +13,32 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, structs
 
 from parley.engine.caller import Caller
+from parley.engine.inbox import hand_over
 from parley.engine.journal import Journal
 from parley.engine.program import Program
-from parley.engine.run import Run
+from parley.engine.run import AbandonedError, Run
 from parley.engine.sizes import size_of
-from parley.protocol.errors import InvalidParamsError, TaskNotFoundError, UnavailableError
-from parley.protocol.events import MessageAdded, StatusUpdate, TaskCreated, TaskEvent
-from parley.protocol.lifecycle import admit_message, is_interrupted, is_terminal
+from parley.protocol.errors import InvalidParamsError, TaskNotFoundError
+from parley.protocol.events import MessageAdded, StatusUpdate, TaskClaimed, TaskCreated, TaskEvent
+from parley.protocol.lifecycle import admit_message, ends_stream, is_terminal
 from parley.protocol.messages import Message
 from parley.protocol.requests import SendConfiguration, SendMessageRequest
 from parley.protocol.tasks import TaskState, TaskStatus
-from parley.stores.interface import NewTask, SendKey, SendRecord, TaskHead, TaskKey, Write
+from parley.stores.interface import InboxItem, NewTask, SendKey, SendRecord, TaskHead, TaskKey
 
 if TYPE_CHECKING:
     from parley.engine.engine import Engine
 
 
 class Accepted(Struct, frozen=True):
-    """A message that was accepted: its task, and the run that has it, unless the same message came before."""
+    """A message that was accepted: its task, and the run that has it, if that is here."""
 
     key: TaskKey
     run: Run | None = None
     events: Sequence[TaskEvent] = ()
     """All events of the task up to the message, where they are known without reading the store."""
+    is_repeat: bool = False
+    """Whether the same message came before."""
 
 
 class Intake:
@@ -49,21 +52,32 @@ class Intake:
         engine = self._engine
         message = self.checked(program, request.message, caller)
         owner, send = caller.owner, engine.sends.key_of(message, program.id)
-        record = await engine.sends.find(owner, send)
-        if record is not None and record.task_id is not None:
-            key = TaskKey(owner, record.task_id)
-            if request.configuration.push_config is not None:
-                if (run := engine.runs.find(key)) is not None:
-                    await run.settle()  # announced, but perhaps not stored yet
-                await engine.webhooks.register(key, request.configuration.push_config, caller, program.id, after=0)
-            return Accepted(key)
         if message is not request.message:
             request = structs.replace(request, message=message)
-        try:
-            return await self._accept_new(program, request, caller, send)
-        except BaseException:
-            engine.sends.abandon(owner, send)
-            raise
+        while True:
+            record = await engine.sends.find(owner, send)
+            if record is not None and record.task_id is not None:
+                return await self._accept_repeat(program, TaskKey(owner, record.task_id), request, caller)
+            try:
+                accepted = await self._accept_new(program, request, caller, send)
+                if accepted.run is not None and not accepted.run.starts_at_once:
+                    await accepted.run.settle()  # the store may refuse the message
+                return accepted
+            except AbandonedError:
+                continue  # another worker was faster
+            finally:
+                engine.sends.abandon(owner, send)
+
+    async def _accept_repeat(
+        self, program: Program, key: TaskKey, request: SendMessageRequest, caller: Caller
+    ) -> Accepted:
+        """Accept a message that came before: only its webhook may be new."""
+        webhook, run = request.configuration.push_config, self._engine.runs.find(key)
+        if webhook is not None:
+            if run is not None:
+                await run.wait_until_kept()  # announced, but perhaps not stored yet
+            await self._engine.webhooks.register(key, webhook, caller, program.id, after=0)
+        return Accepted(key, is_repeat=True)
 
     def checked(self, program: Program, message: Message, caller: Caller) -> Message:
         """A message that the agent accepts; 0.1 has no message ids, so it gets one here."""
@@ -89,7 +103,6 @@ class Intake:
             return self._begin_task(program, request, caller, send, engine.new_id())
         key = TaskKey(caller.owner, task_id)
         while True:
-            await engine.runs.wait_for_reserved(key)
             head = await engine.store.tasks.head(key)
             if head is not None and head.agent != program.id:
                 raise TaskNotFoundError.for_task(task_id)
@@ -152,20 +165,47 @@ class Intake:
             if run.is_closed:
                 await run.wait_for_end()
                 return None
+            if engine.store.is_shared:
+                # Another worker may have taken the message before this one held the task.
+                record = await engine.store.sends.find(key.owner, send, since=engine.sends.since())
+                if record is not None or run.is_closed:
+                    return Accepted(key, is_repeat=True) if record is not None else None
             self._check_messages(len(run.journal.messages) + 1)
             _admit_opening(program, run.message, caller)
             run.add_message(message, remembered, request.configuration.push_config, caller)
             engine.sends.announce(key.owner, *remembered)
             return Accepted(key, run)
-        if not (is_terminal(head.state) or is_interrupted(head.state)):
-            if await engine.store.tasks.head(key) != head:
-                return None  # its run ended after the first look
-            raise UnavailableError("The task is being recovered; try again in a moment")
+        if not ends_stream(head.state):
+            holder = await engine.claims.live_holder(head)
+            if holder is not None:
+                return await self._hand_over(program, head, message, request, caller, remembered, holder)
+            run = await engine.claims.claim(head, program)
+            if run is not None:
+                await run.wait_until_kept()
+            return None
         admit_message(key.task_id, head.state, may_reopen=request.caller_names_task)
         events = await engine.views.events(key)
-        if len(events) != head.last_seq or not engine.runs.is_free(key):
+        if len(events) != head.last_seq or engine.runs.find(key) is not None:
             return None
         return self._resume(program, head, events, message, request, caller, remembered)
+
+    async def _hand_over(
+        self,
+        program: Program,
+        head: TaskHead,
+        message: Message,
+        request: SendMessageRequest,
+        caller: Caller,
+        remembered: tuple[SendKey, SendRecord],
+        holder: str,
+    ) -> Accepted | None:
+        """Leave a message for the worker that holds its task; None if the task must be looked at again."""
+        engine, webhook = self._engine, request.configuration.push_config
+        journal = Journal(await engine.views.events(head.key))
+        self._check_messages(len(journal.messages) + 1)
+        _admit_opening(program, journal.opening or message, caller)
+        item = InboxItem(engine.new_id(), head.key, caller.version, message, remembered, webhook)
+        return Accepted(head.key) if await hand_over(engine, item, holder, program.id) else None
 
     def _resume(
         self,
@@ -189,7 +229,6 @@ class Intake:
         _admit_opening(program, journal.opening or message, caller)
         run = self._run_of_stored(program, head, journal, caller, request.configuration, status_at=now, state=state)
         self._start(run, news, remembered)
-        self._engine.webhooks.watch(head.key)
         return Accepted(head.key, run, [*events, *news])
 
     def _run_of_stored(
@@ -221,6 +260,7 @@ class Intake:
             seq=head.last_seq,
             state=state,
             attempts=attempts,
+            holder=head.holder,
             is_recovered=is_recovered,
         )
 
@@ -228,37 +268,41 @@ class Intake:
         self,
         run: Run,
         events: Sequence[TaskEvent],
-        remembered: tuple[SendKey, SendRecord],
+        remembered: tuple[SendKey, SendRecord] | None = None,
         *,
         new: NewTask | None = None,
     ) -> None:
         """Begin a run with what caused it. From here on the message is accepted, whatever its sender does."""
         run.begin(events, remembered, new=new, webhook=run.configuration.push_config)
-        self._engine.sends.announce(run.key.owner, *remembered)
+        if remembered is not None:
+            self._engine.sends.announce(run.key.owner, *remembered)
         self._engine.runs.start(run)
-        run.write_soon()  # after the program's first step, so that what it says is written in the same transaction
+        run.write_beginning()
+        if new is None:
+            self._engine.webhooks.watch(run.key)
 
-    async def begin_again(self, head: TaskHead, program: Program) -> None:
-        """Begin another run of a task that was at work when the process died, and count it before it can die again."""
-        engine = self._engine
-        attempts = head.attempts + 1
-        attempt = Write(head.key, head.last_seq, (), head.state, head.status_at, attempts=attempts)
-        await engine.store.tasks.write(attempt)
-        journal = Journal(await engine.views.events(head.key))
-        caller = Caller(head.key.owner.name, head.key.owner.tenant, version=head.created_in)
+    async def take_over(self, head: TaskHead, program: Program) -> Run | None:
+        """Begin another run of a task whose worker has died; None if the task has changed meanwhile.
+
+        Its first write claims the task and counts the attempt, and its program begins when that is durable.
+        """
+        engine, key = self._engine, head.key
+        events = await engine.views.events(key)
+        if len(events) != head.last_seq or engine.runs.find(key) is not None:
+            return None
         run = self._run_of_stored(
             program,
             head,
-            journal,
-            caller,
+            Journal(events),
+            Caller(key.owner.name, key.owner.tenant, version=head.created_in),
             SendConfiguration(),
             status_at=head.status_at,
             state=head.state,
-            attempts=attempts,
+            attempts=head.attempts + 1,
             is_recovered=True,
         )
-        engine.runs.start(run)
-        engine.webhooks.watch(head.key)
+        self._start(run, (TaskClaimed(key.task_id, head.context_id, engine.lease.worker),))
+        return run
 
 
 def _admit_opening(program: Program, opening: Message, caller: Caller) -> None:

@@ -48,6 +48,11 @@ class Limits:
     """A page of a list ends with the task that goes beyond this; a hundred tasks could have gigabytes."""
     push_configs_per_task: int = 20
     """Webhooks of one task."""
+    lease_seconds: float = 10.0
+    """After so long without a sign of life, other workers take over what a worker holds: longer than a pause of the
+    machine or the store is likely to be, and about as long as a caller waits before it tries again."""
+    poll_seconds: float = 0.5
+    """How often a worker looks for what others write and leave for it, in a store that is shared; hints are faster."""
     idempotency_seconds: float = 600.0
     """How long the same message gets the same task; 0 turns it off."""
     context_values: int = 100

@@ -38,7 +38,7 @@ from parley.protocol.requests import (
 )
 from parley.protocol.tasks import Task, TaskState
 from parley.protocol.versions import Version
-from parley.stores.interface import TaskKey
+from parley.stores.interface import TaskHead, TaskKey
 
 if TYPE_CHECKING:
     from parley.engine.engine import Engine
@@ -69,23 +69,40 @@ class AgentOperations:
                 return await reply_directly(engine, program, request, caller)
             accepted = await engine.intake.accept(program, request, caller)
             run, task = accepted.run or engine.runs.find(accepted.key), None
-            if run is not None:
-                await (run.settle() if request.configuration.return_immediately else self._wait(run))
+            if not request.configuration.return_immediately:
+                await self._wait(accepted.key, run)
+            elif run is not None:
+                await run.wait_until_kept()
+            if run is not None and not run.is_abandoned:
                 task = run.feed.whole_task()
             task = task or await engine.views.task(accepted.key, self.agent_id)
             return cut_history(task, request.configuration.history_length)
 
-    async def _wait(self, run: Run) -> None:
-        """Return when the run has ended, or when the wait has a cap and that is reached."""
+    async def _wait(self, key: TaskKey, run: Run | None) -> None:
+        """Return when a task has ended or waits, or when the wait has a cap and that is reached."""
         seconds = self._engine.limits.wait_seconds
         if seconds is None:
-            await run.wait_for_end()
+            await self._wait_for_end(key, run)
         else:
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
-                    await run.wait_for_end()
-        if run.is_over and run.failure is not None:
-            raise run.failure
+                    await self._wait_for_end(key, run)
+
+    async def _wait_for_end(self, key: TaskKey, run: Run | None) -> None:
+        if run is not None:
+            await run.wait_for_end()
+            if run.failure is None:
+                return
+            if not run.is_abandoned:
+                raise run.failure
+        head = await self._engine.views.head(key, self.agent_id)
+        if not ends_stream(head.state):  # another worker is at work on it
+            async for _ in Follower(self._engine.feeds, partial(self._follow_on, head)):
+                pass
+
+    async def _follow_on(self, head: TaskHead, follower: Follower) -> None:
+        follower.use(head.key, self.agent_id)
+        follower.begin(after=head.last_seq)
 
     def send_streaming_message(
         self, request: SendMessageRequest, caller: Caller = ANONYMOUS_CALLER, *, after: int | None = None
@@ -112,12 +129,12 @@ class AgentOperations:
         follower.use(key, self.agent_id)
         run = accepted.run or engine.runs.find(key)
         if run is not None:
-            await run.settle()
+            await run.wait_until_kept()
         if accepted.events:
             seq, task = len(accepted.events), fold(None, accepted.events)
             opening = cut_history(task, request.configuration.history_length)
             follower.begin(after=seq, opening=[(seq, opening)])
-        elif accepted.run is None and after is not None:
+        elif accepted.is_repeat and after is not None:
             await self._resume(key, caller, after, follower)
         else:
             await self._catch_up(key, follower)

@@ -5,6 +5,9 @@ loop comes round, the write before them has finished or the run ends, and then w
 one write, and a long stream is as many as the disk takes. Steps and other effects, in contrast, begin only after what
 began the run is durable. A run ends its task in exactly one final state. When it pauses for its caller, it ends, too:
 the answer begins another run, which finds in the journal what this one did.
+
+While it lasts, its worker holds the task. When the store refuses a write because another worker holds the task now, the
+run is abandoned: it writes nothing more, and readers and waiting senders go on from the log.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from msgspec import structs
 from parley.engine.caller import Caller
 from parley.engine.contexts import Contexts
 from parley.engine.feed import Feed
+from parley.engine.hints import Hint, HintKind
 from parley.engine.journal import STATUS, Journal
 from parley.engine.program import Program
 from parley.engine.sizes import size_of
@@ -37,7 +41,16 @@ from parley.protocol.push import PushConfig
 from parley.protocol.requests import SendConfiguration
 from parley.protocol.tasks import Artifact, TaskState, TaskStatus
 from parley.protocol.versions import Version
-from parley.stores.interface import ConflictError, NewTask, SendKey, SendRecord, StoreError, TaskKey, Write
+from parley.stores.interface import (
+    ConflictError,
+    NewTask,
+    RepeatedSendError,
+    SendKey,
+    SendRecord,
+    StoreError,
+    TaskKey,
+    Write,
+)
 
 if TYPE_CHECKING:
     from parley.engine.engine import Engine
@@ -54,6 +67,10 @@ class Stopped(BaseException):
     """
 
 
+class AbandonedError(UnavailableError):
+    """Another worker goes on with the task."""
+
+
 class LimitExceededError(LocalProtocolError):
     """The agent produced more than it may."""
 
@@ -68,12 +85,16 @@ class Run:
         "_engine",
         "_handed_over",
         "_has_progressed",
+        "_holder",
         "_is_scheduled",
         "_is_writing",
+        "_lease_number",
         "_new",
         "_on_settled",
         "_sends",
+        "_sends_since",
         "_status_at",
+        "_taken",
         "_waiting",
         "_waiting_for_end",
         "_webhooks",
@@ -91,6 +112,7 @@ class Run:
         "is_cut_off",
         "is_over",
         "is_overdue",
+        "is_queued",
         "is_recovered",
         "journal",
         "key",
@@ -118,6 +140,7 @@ class Run:
         seq: int = 0,
         state: TaskState = TaskState.SUBMITTED,
         attempts: int = 1,
+        holder: str = "",
         is_recovered: bool = False,
     ) -> None:
         self._engine = engine
@@ -135,11 +158,13 @@ class Run:
         self.attempts = attempts
         """Which attempt this is since the program last made progress."""
         self.is_recovered = is_recovered
-        """Whether it goes on with what another process left behind."""
+        """Whether it goes on with what another worker left behind."""
         self.loop = asyncio.get_running_loop()
         self.is_cancelled = False
         self.is_cut_off = False
         self.is_overdue = False
+        self.is_queued = False
+        """Whether its program has not begun because too many others are at work."""
         self.is_closed = False
         self.is_over = False
         """Whether its supervisor has let go of it."""
@@ -151,12 +176,17 @@ class Run:
         self._created_in = created_in
         self._buffer: list[TaskEvent] = []
         self._new: NewTask | None = None
+        self._holder = holder
+        """The worker that holds the task after all writes of this run so far."""
         self._sends: list[tuple[SendKey, SendRecord]] = []
+        self._lease_number = engine.lease.number
+        self._sends_since: datetime | None = None
+        self._taken: list[str] = []
         self._webhooks: list[tuple[PushConfig, Caller]] = []
         self._begun_seq = seq
         self._has_progressed = False
         # What the head of the task says after all writes of this run so far, if there are any.
-        self._handed_over = (state, status_at) if is_recovered else None
+        self._handed_over: tuple[TaskState, datetime] | None = None
         self._is_writing = False
         self._is_scheduled = False
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
@@ -186,7 +216,7 @@ class Run:
     @property
     def contexts(self) -> Contexts:
         """The conversations of the task's owner with its agent."""
-        return Contexts(self._engine, self.key.owner, self.program.id, before_change=self.wait_until_kept)
+        return Contexts(self._engine, self.key.owner, self.program.id, before_change=self.prepare_effect)
 
     # --- what a program does ------------------------------------------------------------------------------------------
 
@@ -234,9 +264,7 @@ class Run:
         number, recorded = self.journal.next_step(name)
         if recorded is not None:
             return recorded[0]
-        await self.wait_until_kept()
-        if self.is_closed:  # and the program was left behind, or asks from a block of cleaning up
-            raise Stopped
+        await self.prepare_effect()
         taken = await take()
         try:
             value: JsonValue = msgspec.json.decode(msgspec.json.encode(taken))
@@ -246,8 +274,25 @@ class Run:
         await self.settle()
         return value
 
+    async def prepare_effect(self) -> None:
+        """Return when the program may do something that cannot be taken back.
+
+        Raises:
+            Stopped: the run is over, or another worker holds the task.
+            UnavailableError: what began the run could not be stored.
+        """
+        await self.wait_until_kept()
+        number = self._engine.lease.number
+        if number != self._lease_number:  # this process was asleep
+            head = await self._engine.store.tasks.head(self.key)
+            if head is None or head.holder != self._engine.lease.worker:
+                self.abandon()
+            self._lease_number = number
+        if self.is_closed:  # and the program was left behind, or asks from a block of cleaning up
+            raise Stopped
+
     async def wait_until_kept(self) -> None:
-        """Return when what began the run is durable: the task and its message. No effect may begin before.
+        """Return when what began the run is durable: the task and its message.
 
         Raises:
             UnavailableError: it could not be stored.
@@ -302,16 +347,31 @@ class Run:
         if self._handed_over is None or self._has_progressed:
             return
         state, status_at = self._handed_over
+        attempts, holder = self.attempts - 1, self._holder
+        write = Write(
+            self.key, self.seq, (), state, status_at, attempts=attempts, expected_holder=holder, holder=holder
+        )
         with suppress(StoreError):  # it counts then, as after a crash
-            await self._engine.store.tasks.write(
-                Write(self.key, self.seq, (), state, status_at, attempts=self.attempts - 1)
-            )
+            await self._engine.store.tasks.write(write)
 
     def abort(self, error: ParleyError) -> None:
         """Give up without an end: nothing more is written, and whoever waits gets the error."""
         self.close()
         self.failure = self.failure or error
         self._wake()
+
+    def abandon(self) -> None:
+        """Give up because another worker goes on with the task, and its readers with what that one writes."""
+        if self.failure is not None:
+            return
+        logger.info("Task %s: another worker goes on with it", self.key.task_id, extra=self.log_fields)
+        self.abort(AbandonedError())
+        self._engine.runs.abandon(self)
+
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether another worker goes on with the task."""
+        return isinstance(self.failure, AbandonedError)
 
     @property
     def is_settled(self) -> bool:
@@ -337,25 +397,51 @@ class Run:
     def begin(
         self,
         events: Sequence[TaskEvent],
-        send: tuple[SendKey, SendRecord],
+        send: tuple[SendKey, SendRecord] | None = None,
         *,
         new: NewTask | None = None,
         webhook: PushConfig | None = None,
     ) -> None:
         """Append what brought the run about: the task's creation, a message, its webhook, the send to remember.
 
-        It is written by `write_soon`, or with what the program says first.
+        It is written by `write_beginning`.
         """
         self._new = new
-        self._take_along(send, webhook, self.caller)
+        if send is not None:
+            self._take_along(send, webhook, self.caller)
+            if self._engine.store.is_shared and self._engine.limits.idempotency_seconds:
+                self._sends_since = self._engine.sends.since()
         self._buffer.extend(events)
         self._begun_seq = self.seq + len(self._buffer)
 
+    @property
+    def starts_at_once(self) -> bool:
+        """Whether the program need not wait for what began the run to be durable: it is the only one to have it."""
+        return self.first_seq == 0 and not self._engine.store.is_shared
+
+    def write_beginning(self) -> None:
+        """Write what began the run: at once if its program waits for that, otherwise with what the program says first.
+
+        This is called after the supervisor has started the run.
+        """
+        if self.starts_at_once:
+            self.write_soon()
+        else:
+            self._write()
+
     def add_message(
-        self, message: Message, send: tuple[SendKey, SendRecord], webhook: PushConfig | None, caller: Caller
+        self,
+        message: Message,
+        send: tuple[SendKey, SendRecord],
+        webhook: PushConfig | None,
+        caller: Caller,
+        *,
+        item: str | None = None,
     ) -> None:
-        """Add a message that came while the run was at work."""
+        """Add a message that came while the run was at work, perhaps as an item of the worker's inbox."""
         self._take_along(send, webhook, caller)
+        if item is not None:
+            self._taken.append(item)
         self.journal.messages.append(message)
         self._append(MessageAdded(self.key.task_id, self.context_id, message))
 
@@ -426,6 +512,7 @@ class Run:
             self._webhooks = []
         events = tuple(self._buffer)
         self._buffer.clear()
+        is_last = ends_stream(self.state)
         write = Write(
             key=self.key,
             expected_seq=self.seq,
@@ -435,12 +522,18 @@ class Run:
             new=self._new,
             sends=tuple(self._sends),
             webhooks=tuple([(config, caller.version) for config, caller in webhooks]) if webhooks else (),
-            attempts=0 if self._has_progressed or ends_stream(self.state) else self.attempts,
+            attempts=0 if self._has_progressed or is_last else self.attempts - self.is_queued,
+            expected_holder=self._holder,
+            holder="" if is_last else self._engine.lease.worker,
+            sends_since=self._sends_since,
+            taken=tuple(self._taken) if self._taken else (),
         )
         self._handed_over = (self.state, self._status_at)
+        self._holder = write.holder
         self.seq += len(events)
-        self._new = None
+        self._new = self._sends_since = None
         self._sends.clear()
+        self._taken.clear()
         begun = perf_counter() if self._engine.observer is not None else 0.0
         writing = self._engine.store.tasks.write(write)
         if not isinstance(writing, asyncio.Future):
@@ -456,8 +549,8 @@ class Run:
         if done.cancelled():
             return  # the process is going down
         first, events, error = write.expected_seq + 1, write.events, done.exception()
-        for send, _ in write.sends:
-            self._engine.sends.kept(self.key.owner, send)
+        for send, record in write.sends:
+            self._engine.sends.resolve(self.key.owner, send, record if error is None else None)
         if error is not None:
             self._break(error, is_new=write.new is not None)
         else:
@@ -468,6 +561,8 @@ class Run:
             for config, caller in webhooks:
                 self._engine.webhooks.kept(self.key, config, caller, self.program.id)
             self.feed.publish(first, events)
+            if self._engine.hints is not None:
+                self._engine.hints.publish(Hint(HintKind.NEWS, self.key, self._written_seq))
             self._is_writing = False
             if self._buffer:
                 self._write()
@@ -478,14 +573,16 @@ class Run:
         self.is_closed = True
         self._buffer.clear()
         self._is_writing = False
-        if is_new and isinstance(error, ConflictError):
+        if isinstance(error, RepeatedSendError) or (isinstance(error, ConflictError) and not is_new):
+            self.abandon()
+            return
+        if isinstance(error, ConflictError):
             # Only callers of 0.1 choose ids, so only theirs can be taken: by somebody whose tasks they cannot see.
             self.failure = InvalidParamsError("This task id cannot be used; choose another", path="$.id")
         else:
             logger.error("Task %s: the store refused a write: %s", self.key.task_id, error, extra=self.log_fields)
             self.failure = UnavailableError("The agent cannot store the task's progress now")
-            if not isinstance(error, ConflictError):
-                self._engine.store_health.refused()
+            self._engine.store_health.refused()
         self.feed.fail(self.failure)
 
     async def settle(self) -> None:
@@ -501,7 +598,7 @@ class Run:
             waiter: asyncio.Future[None] = self.loop.create_future()
             self._waiting.append((seq, waiter))
             await waiter
-        if self.failure is not None:
+        if self.failure is not None and self._written_seq < seq:
             raise self.failure
 
     def _wake(self) -> None:

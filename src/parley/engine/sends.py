@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import lru_cache
 
 import msgspec
@@ -88,8 +88,7 @@ class Sends:
                 return record
         self._pending[owner, send] = _Pending()
         try:
-            since = min(self._clock.now(), self._clock.steady()) - self._window
-            record = await self._store.sends.find(owner, send, since=since)
+            record = await self._store.sends.find(owner, send, since=self.since())
         except BaseException:
             self.resolve(owner, send, None)
             raise
@@ -97,19 +96,24 @@ class Sends:
             self.resolve(owner, send, record)
         return record
 
-    def record(self, task_id: str | None = None, reply: Message | None = None) -> SendRecord:
+    def since(self) -> datetime:
+        """When a message must have been sent at the earliest to count as a repeat's first now."""
+        return min(self._clock.now(), self._clock.steady()) - self._window
+
+    def record(self, task_id: str | None = None, reply: Message | None = None, *, holder: str = "") -> SendRecord:
         """What to remember of a message that just came."""
-        return SendRecord(max(self._clock.now(), self._clock.steady()), task_id, reply)
+        return SendRecord(max(self._clock.now(), self._clock.steady()), task_id, reply, holder)
 
     def announce(self, owner: Owner, send: SendKey, record: SendRecord) -> None:
-        """Say what is becoming of a message, to those who send it again before the store has it."""
+        """Say what is becoming of a message, to those who send it again before the store has it.
+
+        In a shared store another worker may have been faster, and only what is durable counts.
+        """
+        if self._store.is_shared:
+            return
         pending = self._pending.get((owner, send))
         if pending is not None and pending.record is None:
             pending.tell(record)
-
-    def kept(self, owner: Owner, send: SendKey) -> None:
-        """Leave a message that was announced to the store, which has it now or never will."""
-        self._pending.pop((owner, send), None)
 
     def resolve(self, owner: Owner, send: SendKey, record: SendRecord | None = None) -> None:
         """Leave a message to the store; None says that nothing became of it, so that it may be tried again."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import Context, copy_context
 
 from parley.engine.clock import Clock, NewId
@@ -57,7 +57,6 @@ class Supervisor:
         self._runs: dict[TaskKey, Run] = {}
         self._working: dict[Run, asyncio.Task[None]] = {}
         self._of_agent: dict[str, _AgentRuns] = {}
-        self._reserved: dict[TaskKey, asyncio.Future[None]] = {}
         self._endings: set[asyncio.Task[None]] = set()
         self._idle: asyncio.Future[None] | None = None
         self._timekeeper: asyncio.Task[None] | None = None
@@ -66,25 +65,6 @@ class Supervisor:
     def find(self, key: TaskKey) -> Run | None:
         """The run of a task, working or waiting for its turn."""
         return self._runs.get(key)
-
-    @contextlib.contextmanager
-    def reserved(self, key: TaskKey) -> Generator[None]:
-        """Keep runs away from a task that has none while its state is changed without one."""
-        free = self._reserved[key] = asyncio.get_running_loop().create_future()
-        try:
-            yield
-        finally:
-            del self._reserved[key]
-            free.set_result(None)
-
-    def is_free(self, key: TaskKey) -> bool:
-        """Whether nothing changes the task: no run, and nothing that keeps runs away."""
-        return key not in self._runs and key not in self._reserved
-
-    async def wait_for_reserved(self, key: TaskKey) -> None:
-        """Return when runs are not kept away from the task any more."""
-        while (free := self._reserved.get(key)) is not None:
-            await asyncio.wait({free})
 
     def run_of(self, task: asyncio.Task[object]) -> Run | None:
         """The run whose program is at work in an asyncio task; to be asked from any thread."""
@@ -117,6 +97,11 @@ class Supervisor:
         if runs is not None and len(runs.queue) >= self._limits.sends_waiting:
             raise RateLimitedError(f"{len(runs.queue)} messages wait already; try again later")
 
+    def has_room(self, agent: str) -> bool:
+        """Whether a run of an agent would begin at once."""
+        runs = self._of_agent.get(agent)
+        return not self._is_stopping and (runs is None or runs.working < self._limits.runs_at_once)
+
     def start(self, run: Run) -> None:
         """Begin a run now, or when one of the others has ended."""
         self._runs[run.key] = run
@@ -126,6 +111,7 @@ class Supervisor:
         elif of_agent.working < self._limits.runs_at_once:
             self._begin(run)
         else:
+            run.is_queued = True
             of_agent.queue[run] = copy_context()
 
     def _runs_of(self, agent: str) -> _AgentRuns:
@@ -135,6 +121,7 @@ class Supervisor:
         return runs
 
     def _begin(self, run: Run) -> None:
+        run.is_queued = False
         self._runs_of(run.program.id).working += 1
         self._working[run] = run.loop.create_task(self._work(run), name=f"{RUN_NAME}{run.key.task_id}")
         if self._limits.run_seconds is not None:
@@ -179,6 +166,8 @@ class Supervisor:
     async def _work(self, run: Run) -> None:
         """Run the program and end its task, whatever happens. The one place where any exception ends a run."""
         try:
+            if not run.starts_at_once:
+                await run.wait_until_kept()
             run.start_working()
             if self._observer is None:
                 await run.program.run(run)
@@ -191,7 +180,7 @@ class Supervisor:
         except Stopped:
             pass
         except asyncio.CancelledError as error:
-            if run.is_cancelled or run.is_cut_off:
+            if run.is_cancelled or run.is_cut_off or run.is_abandoned:
                 pass
             elif run.is_overdue:
                 await self._finish(run.fail(self._overdue))
@@ -215,6 +204,8 @@ class Supervisor:
 
         A program that raises while it is being stopped is stopped all the same.
         """
+        if run.is_abandoned:
+            return
         reference = self._new_id()
         logger.error(
             "Task %s: the agent failed (reference %s)",
@@ -285,6 +276,15 @@ class Supervisor:
         if work is None or not await self._cancel_work(run, work):
             await self._end_canceled(run)
 
+    def abandon(self, run: Run) -> None:
+        """Stop a run whose task another worker goes on with. Its program is cancelled, and nothing waits for it."""
+        work = self._working.get(run)
+        if work is not None:
+            work.cancel()
+            self._endings.add(work)
+            work.add_done_callback(self._endings.discard)
+        self._close(run)
+
     def refuse(self) -> None:
         """Take no more work from now on."""
         self._is_stopping = True
@@ -294,7 +294,6 @@ class Supervisor:
         self.refuse()
         for run in [run for runs in self._of_agent.values() for run in runs.queue]:
             self._cut_off(run)
-            self._in_background(run.return_attempt())
         if self._working and grace > 0:
             self._idle = asyncio.get_running_loop().create_future()
             await asyncio.wait({self._idle}, timeout=grace)

@@ -49,9 +49,12 @@ class Views:
 
     async def task(self, key: TaskKey, agent: str) -> Task:
         """A task as it stands. Raises as `stored` does."""
-        feed = self._feeds.get(key)
-        whole = feed.whole_task() if feed is not None and feed.agent == agent else None
-        return whole if whole is not None else (await self.snapshot(key, agent))[1]
+        if not self._store.is_shared:
+            feed = self._feeds.get(key)
+            whole = feed.whole_task() if feed is not None and feed.agent == agent else None
+            if whole is not None:
+                return whole
+        return (await self.snapshot(key, agent))[1]
 
     async def events(self, key: TaskKey) -> list[TaskEvent]:
         """All events of a task from the first on."""

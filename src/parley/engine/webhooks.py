@@ -108,6 +108,11 @@ class Webhooks:
         if self._deliveries is not None:
             self._deliveries.notify(key)
 
+    def sweep(self) -> None:
+        """Let the deliveries look for webhooks of which no worker tells."""
+        if self._deliveries is not None:
+            self._deliveries.sweep()
+
     def _watch(self, key: TaskKey) -> None:
         if self._deliveries is None:
             return

@@ -56,10 +56,12 @@ class FakeClock:
                 yield limit
                 return
             alarm = self._alarm(seconds)
-            alarm.add_done_callback(lambda done: done.cancelled() or limit.reschedule(0))
+            is_inside = True
+            alarm.add_done_callback(lambda done: limit.reschedule(0) if is_inside and not done.cancelled() else None)
             try:
                 yield limit
             finally:
+                is_inside = False
                 alarm.cancel()
 
     def _alarm(self, seconds: float) -> asyncio.Future[None]:

@@ -1,0 +1,115 @@
+"""Claims: tasks whose workers have died are taken over, some at a time, as far as there is room to run them.
+
+A claim is an event that the new holder appends. Of several workers that claim a task one succeeds, and the others go on
+without a word. What a worker could not store of its own runs is ended here as well, when the store takes writes again.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from datetime import datetime
+from itertools import count
+from typing import TYPE_CHECKING
+
+from parley.engine.endings import end_task
+from parley.engine.lease import RENEWALS
+from parley.engine.program import Program, Recovery
+from parley.engine.run import Run
+from parley.protocol.tasks import TaskState
+from parley.stores.interface import ConflictError, StoreError, TaskHead, TaskKey
+
+if TYPE_CHECKING:
+    from parley.engine.engine import Engine
+
+logger = logging.getLogger(__name__)
+
+CLAIMED_AT_ONCE = 100
+"""Tasks that are looked up together."""
+
+
+class Claims:
+    """What this worker takes over from others, and what it could not end itself."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._after: tuple[datetime, str] | None = None
+        self._unstored: dict[TaskKey, None] = {}
+
+    async def keep_claiming(self) -> None:
+        """Claim tasks now and from time to time, and more seldom their webhooks."""
+        engine = self._engine
+        for number in count(1):
+            while await self.claim_some():
+                pass
+            if number % RENEWALS == 0:
+                engine.webhooks.sweep()
+            await engine.clock.sleep(engine.limits.lease_seconds / RENEWALS)
+
+    async def claim_some(self) -> bool:
+        """Take over what dead workers left, as far as there is room; whether there may be more of it."""
+        try:
+            await self._end_unstored()
+            return await self._claim_page()
+        except StoreError as error:
+            logger.warning("Tasks of other workers could not be claimed now: %s", error)
+            return False
+
+    async def _claim_page(self) -> bool:
+        """Claim tasks of the page after the last one; whether there may be more for which there is room."""
+        engine, has_claimed = self._engine, False
+        live = await engine.store.leases.live() | {engine.lease.worker}
+        heads = await engine.store.tasks.abandoned(live, after=self._after, limit=CLAIMED_AT_ONCE)
+        for head in heads:
+            program = engine.find_program(head.agent)
+            if program is not None and engine.runs.find(head.key) is None:
+                if not engine.runs.has_room(head.agent):
+                    continue
+                await self.claim(head, program)
+                has_claimed = True
+        is_end = len(heads) < CLAIMED_AT_ONCE
+        self._after = None if is_end else (heads[-1].created_at, heads[-1].key.task_id)
+        return has_claimed and not is_end
+
+    async def claim(self, head: TaskHead, program: Program) -> Run | None:
+        """Begin another run of a task whose worker has died; or end it, if its agent wants that."""
+        fields = {"task": head.key.task_id, "context": head.context_id}
+        most = program.run_attempts if self._engine.limits.run_attempts is None else self._engine.limits.run_attempts
+        with suppress(ConflictError):  # another worker was faster
+            if program.recovery is Recovery.FAIL:
+                await self._fail(head, "The agent was restarted while it worked on this task.")
+            elif head.attempts >= most:
+                often = f"{head.attempts} times" if head.attempts > 1 else "once"
+                await self._fail(
+                    head, f"The agent crashed {often} while it worked on this task, without making progress."
+                )
+            else:
+                text = "Task %s: begun again after a restart (attempt %d)"
+                logger.info(text, head.key.task_id, head.attempts + 1, extra=fields)
+                return await self._engine.intake.take_over(head, program)
+        return None
+
+    async def live_holder(self, head: TaskHead) -> str | None:
+        """The other worker that holds a task, if there is one and it is alive."""
+        engine, holder = self._engine, head.holder
+        if not (engine.store.is_shared and holder) or holder == engine.lease.worker:
+            return None
+        return holder if holder in await engine.store.leases.live() else None
+
+    # --- what could not be stored -------------------------------------------------------------------------------------
+
+    def fail_later(self, key: TaskKey) -> None:
+        """Fail a task whose run could not write, when the store takes writes again."""
+        self._unstored[key] = None
+
+    async def _end_unstored(self) -> None:
+        engine = self._engine
+        for key in tuple(self._unstored):
+            head = await engine.store.tasks.head(key)
+            if head is not None and head.holder == engine.lease.worker and engine.runs.find(key) is None:
+                with suppress(ConflictError):
+                    await self._fail(head, "The agent could not store its progress on this task.")
+            self._unstored.pop(key, None)
+
+    async def _fail(self, head: TaskHead, text: str) -> None:
+        await end_task(self._engine, head, TaskState.FAILED, text)

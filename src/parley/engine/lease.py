@@ -1,0 +1,60 @@
+"""The worker's lease: while it lasts, no other worker takes over the tasks that this one holds.
+
+A worker is one engine in one process. The lease is renewed five times in its duration. In a store that is not shared
+it never ends, because the store belongs to this process. A worker that slept past its lease may go on: the store
+refuses what it writes to tasks that others have taken over meanwhile. Only before an effect it must look.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from parley.engine.clock import Clock
+from parley.stores.interface import Store, StoreError
+
+logger = logging.getLogger(__name__)
+
+RENEWALS = 5
+"""In the duration of a lease: so many may be lost in a row before others believe that the worker has died."""
+
+
+class Lease:
+    """That this worker is alive."""
+
+    def __init__(self, store: Store, worker: str, *, clock: Clock, seconds: float) -> None:
+        self.worker = worker
+        self._store = store
+        self._clock = clock
+        self._seconds = seconds if store.is_shared else float("inf")
+        self._renewed_at = clock.monotonic()
+        self._number = 1
+        self._is_released = False
+
+    @property
+    def number(self) -> int:
+        """Another number after every time at which others could believe that this worker had died."""
+        return self._number if self._clock.monotonic() - self._renewed_at < self._seconds else self._number + 1
+
+    async def renew(self) -> None:
+        """Count as alive for the duration of the lease, from now on. Raises StoreError."""
+        now = self._clock.monotonic()
+        await self._store.leases.renew(self.worker, seconds=self._seconds)
+        self._number = self.number
+        self._renewed_at = now
+
+    async def keep(self) -> None:
+        """Renew the lease again and again."""
+        while not self._is_released:
+            try:
+                await self.renew()
+            except StoreError as error:
+                logger.warning("The lease of this worker could not be renewed: %s", error)
+            await self._clock.sleep(self._seconds / RENEWALS)
+
+    async def release(self) -> None:
+        """Let others take over at once what this worker still holds."""
+        self._is_released = True
+        try:
+            await self._store.leases.release(self.worker)
+        except StoreError as error:
+            logger.warning("The lease of this worker could not be released; it ends by itself: %s", error)
