@@ -16,7 +16,7 @@ from anyio import fail_after
 
 from parley.stores.interface import Store
 from parley.stores.memory import MemoryStore
-from parley.testing.client import Client, running
+from parley.testing.client import AgentClient, running
 from parley.testing.suspending import suspending
 
 _seeds: list[int] = []
@@ -42,7 +42,7 @@ def log_under_test(store: Store | None = None) -> Store:
 
 
 @asynccontextmanager
-async def bounded(program: Any, *, store: Store | None = None, **options: Any) -> AsyncGenerator[Client]:
+async def bounded(program: Any, *, store: Store | None = None, **options: Any) -> AsyncGenerator[AgentClient]:
     with fail_after(5):
         async with running(program, store=log_under_test(store), **options) as client:
             yield client

@@ -20,7 +20,7 @@ from parley.protocol.messages import DataPart, Message, RawPart, TextPart
 from parley.protocol.requests import SendMessageRequest
 from parley.protocol.tasks import Artifact, Task, TaskState
 from parley.stores.interface import TaskKey, Write
-from parley.testing.client import Client
+from parley.testing.client import AgentClient
 from tests.bounded import bounded
 from tests.changed_store import ChangedStore
 
@@ -46,7 +46,7 @@ class TrippingLog(ChangedStore):
         return done
 
 
-async def events_of(client: Client, task: Task) -> list[TaskEvent]:
+async def events_of(client: AgentClient, task: Task) -> list[TaskEvent]:
     found = await client.store.tasks.events(TaskKey(client.caller.owner, task.id), after=0, limit=1_000)
     return [event for _, event in found]
 
@@ -269,7 +269,7 @@ async def test_report_goes_on_with_the_next_section_after_a_restart(monkeypatch:
     assert researched == ["Summary", "Background", "Findings", "Outlook"]
 
 
-async def outcome(client: Client, task: Task) -> tuple[TaskState, str, list[str], list[TaskEvent]]:
+async def outcome(client: AgentClient, task: Task) -> tuple[TaskState, str, list[str], list[TaskEvent]]:
     """What a task came to, and what it emitted on the way, without ids and times that differ between runs."""
     emitted = [event for event in await events_of(client, task) if isinstance(event, ArtifactUpdate | StepRecorded)]
     return task.status.state, client.text(task), words(task), emitted

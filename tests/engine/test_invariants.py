@@ -27,7 +27,7 @@ from parley.protocol.tasks import Task, TaskState
 from parley.stores.interface import Store, TaskKey
 from parley.stores.memory import MemoryStore
 from parley.stores.sqlite.store import SqliteStore
-from parley.testing.client import Client
+from parley.testing.client import AgentClient
 from parley.testing.clock import FakeClock
 from parley.testing.suspending import suspending
 
@@ -44,11 +44,11 @@ class Follower:
         self.seen: list[tuple[int, TaskEvent]] = []
         self.reading: asyncio.Task[None] | None = None
 
-    def begin(self, client: Client) -> None:
+    def begin(self, client: AgentClient) -> None:
         if self.reading is None or self.reading.done():
             self.reading = asyncio.get_running_loop().create_task(self._read(client))
 
-    async def _read(self, client: Client) -> None:
+    async def _read(self, client: AgentClient) -> None:
         try:
             async for seq, event in client.follow(self.task_id, after=self.cursor):
                 self.seen.append((seq, event))  # pyright: ignore[reportArgumentType]
@@ -91,7 +91,7 @@ class EngineLife(RuleBasedStateMachine):
             snapshot_events=5,
             run_attempts=1_000,
         )
-        self.client = Client(agent, self.make_log(), FakeClock(), limits, ANONYMOUS_CALLER)
+        self.client = AgentClient(agent, self.make_log(), FakeClock(), limits, ANONYMOUS_CALLER)
         await self.client.restart()
 
     async def play(self, turn: Turn) -> Any:
@@ -268,7 +268,7 @@ class EngineLife(RuleBasedStateMachine):
         """What was said is the beginning of what the script says, with nothing missing and nothing twice."""
         script = self.scripts[task.id]
         full = "".join(_spoken(place, letter) for place, letter in enumerate(script.split(FAIL)[0]))
-        said = Client.text(task)
+        said = AgentClient.text(task)
         assert full.startswith(said), (script, said)
         if task.status.state is TaskState.COMPLETED:
             assert said == full

@@ -18,7 +18,7 @@ from parley.protocol.push import PushConfig
 from parley.protocol.requests import CreatePushConfigRequest, DeletePushConfigRequest, SendConfiguration
 from parley.protocol.requests import SendMessageRequest as Request
 from parley.stores.interface import TaskKey
-from parley.testing.client import Client
+from parley.testing.client import AgentClient
 from tests.bounded import bounded
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("any_store")]
@@ -153,7 +153,7 @@ async def test_a_run_begins_in_the_context_of_its_sender_also_when_it_waited_for
     for handle in (handler, plain):
         async with bounded(agent_of(handle), limits=Limits(runs_at_once=1)) as client:
 
-            async def send(name: str, client: Client = client) -> None:
+            async def send(name: str, client: AgentClient = client) -> None:
                 sender.set(name)
                 await client.send(name)
 

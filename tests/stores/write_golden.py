@@ -23,7 +23,7 @@ from parley.protocol.push import PushConfig
 from parley.protocol.requests import SendConfiguration, SendMessageRequest
 from parley.protocol.versions import Version
 from parley.stores.sqlite.store import SqliteStore
-from parley.testing.client import Client, running
+from parley.testing.client import AgentClient, running
 from parley.testing.clock import FakeClock
 
 CALLERS = (
@@ -43,7 +43,7 @@ class Hooks:
             raise DeliveryError("down")
 
 
-async def order(client: Client, dish: str, hook: str | None = None) -> Any:
+async def order(client: AgentClient, dish: str, hook: str | None = None) -> Any:
     """Order a dish with a webhook, and wait until it is served, asked about, or on the stove."""
     config = PushConfig(f"https://{hook}.example/{dish}", id=hook, token="s3cret") if hook else None
     configuration = SendConfiguration(push_config=config, return_immediately=dish == "soup")

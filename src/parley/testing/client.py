@@ -4,8 +4,8 @@
         task = await client.send("100 USD in EUR")
         assert client.text(task) == "100 USD is 92.00 EUR."
 
-`client.crash()` is the end of the process as the store sees it: nothing more is written. `client.crash_when(…)` is that
-at a chosen point, and `client.restart()` the next process on the same store.
+`client.crash()` acts like the end of the process: nothing more is written. `client.crash_when(…)` does so after a
+chosen event, and `client.restart()` is the next process on the same store.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ from parley.stores.memory import MemoryStore
 from parley.testing.clock import FakeClock
 
 
-class Client:
-    """A caller of an agent under test."""
+class AgentClient:
+    """A caller of an agent under test, which it runs."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Client:
         self.sender = sender
         self.deliveries: Deliveries | None = None
         self._engine: Engine | None = None
-        self._fuse: Fuse | None = None
+        self._crashing_store: CrashingStore | None = None
 
     @property
     def engine(self) -> Engine:
@@ -88,10 +88,10 @@ class Client:
         """The operations on the agent's tasks. Raises as `engine` does."""
         return self.engine.agent(self.program.id)
 
-    # --- talking ------------------------------------------------------------------------------------------------------
+    # --- calls --------------------------------------------------------------------------------------------------------
 
     def message(self, *contents: Any, task: Task | str | None = None, metadata: JsonObject | None = None) -> Message:
-        """A message to the agent; in a task, it goes on with that task."""
+        """A message to the agent, for a task if one is given."""
         task_id = task.id if isinstance(task, Task) else task
         number = next(self._messages)
         return Message(f"message-{number}", Role.USER, parts_of(contents), None, task_id, metadata or {})
@@ -102,7 +102,7 @@ class Client:
         return await self.agent.send_message(request, self.caller)
 
     async def start(self, *contents: Any, task: Task | str | None = None) -> Task:
-        """Send something and do not wait for what becomes of it."""
+        """Send text, data or files, and return at once."""
         configuration = SendConfiguration(return_immediately=True)
         request = SendMessageRequest(self.message(*contents, task=task), configuration)
         started = await self.agent.send_message(request, self.caller)
@@ -110,18 +110,18 @@ class Client:
         return started
 
     async def stream(self, *contents: Any, task: Task | str | None = None) -> AsyncIterator[Any]:
-        """Send something and get every event: the task, then its updates."""
+        """Send text, data or files, and get every event: the task, then its updates."""
         request = SendMessageRequest(self.message(*contents, task=task))
         async for batch in self.agent.send_streaming_message(request, self.caller):
             for _, event in batch:
                 yield event
 
     async def get(self, task: Task | str) -> Task:
-        """The task as it stands."""
+        """Read a task."""
         return await self.agent.get_task(GetTaskRequest(_id(task)), self.caller)
 
     async def cancel(self, task: Task | str) -> Task:
-        """Stop the task."""
+        """Cancel a task."""
         return await self.agent.cancel_task(CancelTaskRequest(_id(task)), self.caller)
 
     async def follow(self, task: Task | str, *, after: int | None = None) -> AsyncIterator[Numbered]:
@@ -139,21 +139,21 @@ class Client:
 
     @staticmethod
     def text(task: Task) -> str:
-        """All text that the task has produced."""
+        """All text in the artifacts of a task."""
         parts = [part for artifact in task.artifacts for part in artifact.parts]
         return text_of(parts)
 
-    # --- life and death -----------------------------------------------------------------------------------------------
+    # --- restarts and crashes -----------------------------------------------------------------------------------------
 
     async def restart(self) -> None:
         """Start the agent: for the first time, or again on the same store after a crash."""
         await self.store.open()
-        self._fuse = Fuse(self.store)
+        self._crashing_store = CrashingStore(self.store)
         if self.sender is not None:
             self.deliveries = Deliveries(self.store, self.sender, clock=self.clock, observer=self.observer)
             await self.deliveries.start()
         engine = Engine(
-            cast("Store", self._fuse),
+            cast("Store", self._crashing_store),
             self.program,
             limits=self.limits,
             clock=self.clock,
@@ -165,25 +165,25 @@ class Client:
         self._engine = await engine.__aenter__()
 
     async def crash(self) -> None:
-        """End the process as the store sees it: at once, in the middle of whatever goes on."""
-        if self._engine is not None and self._fuse is not None:
+        """Act like the end of the process: the store gets no more writes, from now on."""
+        if self._engine is not None and self._crashing_store is not None:
             engine, self._engine = self._engine, None
-            self._fuse.blow()
+            self._crashing_store.tasks.has_crashed = True
             await engine.__aexit__()
             await self._stop_deliveries()
             await self.store.close()
 
-    async def crash_when(self, is_there: Callable[[TaskEvent], bool]) -> None:
-        """Crash right after the first event that is the one meant has been written, before anybody hears of it.
+    async def crash_when(self, matches: Callable[[TaskEvent], bool]) -> None:
+        """Crash right after the first matching event is written, before the engine learns of it.
 
         `await client.crash_when(lambda event: isinstance(event, StepRecorded))`
         """
-        if self._fuse is not None:
-            await self._fuse.blow_when(is_there)
+        if self._crashing_store is not None:
+            await self._crashing_store.tasks.crash_when(matches)
         await self.crash()
 
     async def stop(self) -> None:
-        """End the process in good order."""
+        """Stop the agent in good order."""
         if self._engine is not None:
             engine, self._engine = self._engine, None
             await engine.__aexit__()
@@ -197,57 +197,49 @@ class Client:
     def _new_id(self) -> str:
         return f"id-{next(self._ids)}"
 
-    def as_caller(self, **members: Any) -> Client:
-        """The same agent, called by somebody else."""
-        other = Client(self.program, self.store, self.clock, self.limits, structs.replace(self.caller, **members))
-        other._engine, other._fuse, other._ids = self._engine, self._fuse, self._ids  # pyright: ignore[reportPrivateUsage]
+    def as_caller(self, **members: Any) -> AgentClient:
+        """The same agent, with another caller."""
+        other = AgentClient(self.program, self.store, self.clock, self.limits, structs.replace(self.caller, **members))
+        other._engine, other._crashing_store, other._ids = self._engine, self._crashing_store, self._ids  # pyright: ignore[reportPrivateUsage]
         other._messages = count(1_000_000)  # pyright: ignore[reportPrivateUsage]
         return other
 
 
-class Fuse:
-    """A store that stops taking writes when the process around it is to have crashed."""
+class CrashingStore:
+    """A store whose tasks take no writes after a simulated crash."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self.tasks = FusedTasks(store.tasks)
-
-    def blow(self) -> None:
-        """From now on nothing is written."""
-        self.tasks.is_blown = True
-
-    async def blow_when(self, is_there: Callable[[TaskEvent], bool]) -> None:
-        """Blow after the first write that holds such an event, and return then."""
-        await self.tasks.blow_when(is_there)
+        self.tasks = CrashingTasks(store.tasks)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
 
-class FusedTasks:
-    """The tasks of such a store."""
+class CrashingTasks:
+    """The tasks of a store that take no writes after a simulated crash."""
 
     def __init__(self, tasks: TaskLog) -> None:
         self._tasks = tasks
-        self.is_blown = False
-        self._is_there: Callable[[TaskEvent], bool] = lambda event: False
-        self._reached = asyncio.Event()
+        self.has_crashed = False
+        self._matches: Callable[[TaskEvent], bool] = lambda event: False
+        self._matched = asyncio.Event()
 
-    async def blow_when(self, is_there: Callable[[TaskEvent], bool]) -> None:
-        """Blow after the first write that holds such an event, and return then."""
-        self._is_there = is_there
-        await self._reached.wait()
+    async def crash_when(self, matches: Callable[[TaskEvent], bool]) -> None:
+        """Crash after the first write with a matching event, and return then."""
+        self._matches = matches
+        await self._matched.wait()
 
     def write(self, write: Write) -> asyncio.Future[None]:
-        """Write, unless the process is to have died before; if it died meanwhile, nobody hears of the outcome."""
+        """Write, unless the crash came before. If it comes while writing, the outcome is not reported."""
         outcome: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        if self.is_blown:
+        if self.has_crashed:
             outcome.cancel()
             return outcome
         writing = asyncio.ensure_future(self._tasks.write(write))
-        if any(map(self._is_there, write.events)):
-            self.is_blown = True
-            self._reached.set()
+        if any(map(self._matches, write.events)):
+            self.has_crashed = True
+            self._matched.set()
         writing.add_done_callback(lambda done: self._pass_on(done, outcome))
         return outcome
 
@@ -255,7 +247,7 @@ class FusedTasks:
         error = done.exception()
         if outcome.done():
             return
-        if self.is_blown:
+        if self.has_crashed:
             outcome.cancel()
         elif error is not None:
             outcome.set_exception(error)
@@ -276,12 +268,9 @@ async def running(
     caller: Caller = ANONYMOUS_CALLER,
     observer: Observer | None = None,
     sender: Sender | None = None,
-) -> AsyncGenerator[Client]:
-    """An agent at work in this process, with scripted time unless a clock is given.
-
-    With a sender, webhooks are called through it.
-    """
-    client = Client(
+) -> AsyncGenerator[AgentClient]:
+    """Runs an agent in this process, with scripted time unless a clock is given. `sender` calls its webhooks."""
+    client = AgentClient(
         program,
         store or MemoryStore(),
         clock or FakeClock(),

@@ -165,15 +165,7 @@ UNKNOWN_SERVER = OAuth2Scheme(OAuthFlows())
 
 def flow_of(scheme: OAuth2Scheme | OpenIdConnectScheme, flow: Flow) -> OAuthFlow | None:
     """A flow as the card declares it."""
-    if isinstance(scheme, OpenIdConnectScheme):
-        return None
-    match flow:
-        case Flow.CLIENT_CREDENTIALS:
-            return scheme.flows.client_credentials
-        case Flow.DEVICE_CODE:
-            return scheme.flows.device_code
-        case Flow.AUTHORIZATION_CODE:
-            return scheme.flows.authorization_code
+    return None if isinstance(scheme, OpenIdConnectScheme) else getattr(scheme.flows, flow.replace("-", "_"))
 
 
 async def find_endpoints(

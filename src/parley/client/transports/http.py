@@ -28,6 +28,7 @@ from parley.protocol.operations import SUBSCRIBE_TO_TASK, Operation
 from parley.wire.sse import Decoder, Frame
 
 EVENT_STREAM = "text/event-stream"
+JSON = "application/json"
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
@@ -158,6 +159,14 @@ class HttpChannel:
                 raise PeerProtocolError(f"The reply has more than {limit} bytes")
             body += chunk
         return HttpReply(response.status, response.headers, bytes(body))
+
+
+def with_headers(options: CallOptions, accept: str) -> CallOptions:
+    """The options with the headers of both HTTP bindings."""
+    headers = {"content-type": JSON, "accept": accept, **options.headers}
+    if options.after is not None:
+        headers["last-event-id"] = options.after
+    return CallOptions(headers, options.query, options.timeout, options.quiet, options.after)
 
 
 def seconds_to_begin(operation: Operation, options: CallOptions) -> float:

@@ -7,6 +7,8 @@ from itertools import count
 from urllib.parse import urljoin
 
 from parley.client.transports.http import (
+    EVENT_STREAM,
+    JSON,
     HttpChannel,
     HttpReply,
     http_error,
@@ -16,6 +18,7 @@ from parley.client.transports.http import (
     not_an_event,
     seconds_to_begin,
     summary_of,
+    with_headers,
     with_retry_after,
 )
 from parley.client.transports.transport import CallOptions, ReceivedEvent
@@ -46,9 +49,7 @@ class JsonRpcTransport:
         if operation is ops.GET_EXTENDED_CARD and self.version is Version.V0_2:
             return await self._extended_card(options)
         id, body = self._encode(operation, request)
-        reply = await self._channel.exchange(
-            "POST", self.interface.url, body, _with_headers(options, "application/json")
-        )
+        reply = await self._channel.exchange("POST", self.interface.url, body, with_headers(options, JSON))
         result = self._result(id, reply)
         try:
             return self._dialect.decode_result(operation, result)
@@ -62,7 +63,7 @@ class JsonRpcTransport:
     ) -> AsyncGenerator[ReceivedEvent]:
         """See `Transport`."""
         id, body = self._encode(operation, request)
-        options = _with_headers(options, "text/event-stream")
+        options = with_headers(options, EVENT_STREAM)
         within = seconds_to_begin(operation, options)
         async with self._channel.opened("POST", self.interface.url, body, options, within=within) as response:
             if not is_stream(response):
@@ -79,7 +80,7 @@ class JsonRpcTransport:
     async def _extended_card(self, options: CallOptions) -> AgentCard:
         """The card for authenticated callers: 0.2 has no method for it, but a URL."""
         url = urljoin(f"{self.interface.url.rstrip('/')}/", "../agent/authenticatedExtendedCard")
-        reply = await self._channel.exchange("GET", url, b"", _with_headers(options, "application/json"))
+        reply = await self._channel.exchange("GET", url, b"", with_headers(options, JSON))
         if reply.status >= 400:
             raise http_error(reply)
         return self._dialect.decode_card(reply.body)
@@ -129,11 +130,3 @@ class JsonRpcTransport:
 def _check_id(id: bytes, response: jsonrpc.Response) -> None:
     if response.id not in (id, jsonrpc.NULL):
         raise PeerProtocolError(f"The reply belongs to another request: {response.id[:50].decode(errors='replace')}")
-
-
-def _with_headers(options: CallOptions, accept: str) -> CallOptions:
-    """The options with the headers of the binding."""
-    headers = {"content-type": "application/json", "accept": accept, **options.headers}
-    if options.after is not None:
-        headers["last-event-id"] = options.after
-    return CallOptions(headers, options.query, options.timeout, options.quiet, options.after)

@@ -7,6 +7,8 @@ from contextlib import suppress
 from typing import TypeVar
 
 from parley.client.transports.http import (
+    EVENT_STREAM,
+    JSON,
     HttpChannel,
     http_error,
     is_about_all,
@@ -15,6 +17,7 @@ from parley.client.transports.http import (
     not_an_event,
     seconds_to_begin,
     summary_of,
+    with_headers,
 )
 from parley.client.transports.transport import CallOptions, ReceivedEvent
 from parley.dialects import v0_3, v0_3_protojson, v1_0
@@ -40,12 +43,14 @@ class RestTransport:
         self.interface = interface
         self.version = version
         self._channel = channel
+        # Some servers of 1.0 do not know its preferred media type.
+        self._accept = f"application/a2a+json, {JSON}" if version is Version.V1_0 else JSON
         self._dialect: JsonDialect = v1_0.REST_DIALECT if version is Version.V1_0 else v0_3_protojson.REST_DIALECT
 
     async def call(self, operation: Operation, request: Request, options: CallOptions) -> Result:
         """See `Transport`."""
         verb, url, body = self._encode(operation, request)
-        reply = await self._channel.exchange(verb, url, body, _with_headers(options, self.version, "application/json"))
+        reply = await self._channel.exchange(verb, url, body, with_headers(options, self._accept))
         if reply.status >= 400:
             raise http_error(reply)
         content = reply.body or b"{}"  # some agents answer a deletion with an empty body
@@ -61,7 +66,7 @@ class RestTransport:
     ) -> AsyncGenerator[ReceivedEvent]:
         """See `Transport`."""
         verb, url, body = self._encode(operation, request)
-        options = _with_headers(options, self.version, "text/event-stream")
+        options = with_headers(options, EVENT_STREAM)
         within = seconds_to_begin(operation, options)
         async with self._channel.opened(verb, url, body, options, within=within) as response:
             if not is_stream(response) or response.status >= 400:
@@ -101,14 +106,3 @@ class RestTransport:
         verb, path = build_path(operation, self.version, parameters=asked.parameters, tenant=asked.tenant)
         query = encode_query(asked.query)
         return verb, f"{self.interface.url.rstrip('/')}{path}{'?' if query else ''}{query}", asked.body
-
-
-def _with_headers(options: CallOptions, version: Version, accept: str) -> CallOptions:
-    """The options with the headers of the binding. Some servers of 1.0 do not know its preferred media type."""
-    kind = "application/json"
-    headers = {"content-type": kind, "accept": accept, **options.headers}
-    if version is Version.V1_0 and accept == kind:
-        headers["accept"] = "application/a2a+json, application/json"
-    if options.after is not None:
-        headers["last-event-id"] = options.after
-    return CallOptions(headers, options.query, options.timeout, options.quiet, options.after)
