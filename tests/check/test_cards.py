@@ -21,7 +21,7 @@ from parley.dialects.cards import decode_any_card
 from parley.protocol.signing import load_key, sign_card
 from parley.protocol.versions import Version
 from parley.server.app import App
-from parley.server.pages.cards import Signer
+from parley.server.pages.signer import Signer
 from tests.server.serving import echo_agent, running, serving
 
 CARD: dict[str, Any] = {

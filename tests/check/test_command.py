@@ -22,7 +22,7 @@ from parley import __version__
 from parley.cli.commands.check import progress
 from parley.cli.main import app as parley
 from parley.server.app import App
-from parley.server.pages.cards import Signer
+from parley.server.pages.signer import Signer
 from tests.check.faulty import Faulty
 from tests.check.test_cards import KEY, OTHER_KEY
 from tests.check.test_faults import unknown_method_is_500

@@ -114,7 +114,7 @@ def test_several_agents_each_have_a_place_and_the_line_says_the_skill(directory:
         assert "serves Shout, Echo" in text
         assert "metrics" not in text
         directory_url = next(line.split()[-1] for line in command.said if "directory" in line)
-        assert [agent["id"] for agent in json.loads(fetch(directory_url))["agents"]] == ["shout", "echo"]
+        assert [agent["id"] for agent in json.loads(fetch(directory_url))["agents"]] == ["echo", "shout"]
         assert '"skillId": "shout_it"' in command.curl
         assert "result" in run_curl(command.curl, directory)
 
@@ -263,7 +263,7 @@ def test_an_open_server_stays_on_this_machine_unless_told_otherwise(directory: P
 
 MISTAKES = {
     ("nothing:agent",): (2, "There is no module nothing in "),
-    ("echo:agent", "echo.py:agent"): (2, "Two agents have the same id"),
+    ("echo:agent", "echo.py:agent"): (2, "Two agents have the id 'echo'"),
     ("echo", "--store", "redis://x"): (2, "Invalid store: 'redis://x'."),
     ("echo", "--auth", "no.toml"): (2, "Error: no.toml cannot be read: No such file or directory"),
     ("echo", "--auth", "latin.toml"): (2, "Error: latin.toml cannot be read: it is not UTF-8"),

@@ -29,7 +29,7 @@ from parley.protocol.errors import LocalProtocolError, PeerProtocolError, Signat
 from parley.protocol.signing import CardForm, sign_card
 from parley.protocol.versions import Version
 from parley.server.app import App
-from parley.server.pages.cards import Signer
+from parley.server.pages.signer import Signer
 from tests.server.serving import echo_agent, running, serving
 
 pytestmark = pytest.mark.anyio

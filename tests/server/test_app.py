@@ -22,7 +22,7 @@ from parley.server.app import App
 from parley.server.bindings.cursor import CURSOR
 from parley.server.bindings.idempotent_send import idempotent_send
 from parley.server.limits import ServerLimits
-from parley.server.pages.cards import Signer
+from parley.server.pages.signer import Signer
 from parley.server.security.requirements import Security
 from parley.server.security.schemes.stored_secrets import StoredSecret, hash_secret
 from parley.server.security.schemes.tokens import BearerTokens
@@ -45,8 +45,10 @@ def tokens(**options: Any) -> Security:
 async def test_an_app_needs_agents_that_can_be_told_apart() -> None:
     with pytest.raises(ValueError, match="at least one agent"):
         App()
-    with pytest.raises(ValueError, match="same id"):
-        App(Agent("Twin"), Agent("Twin"))
+    with pytest.raises(ValueError, match="Two agents have the id 'twin'"):
+        App(echo_agent("Twin"), echo_agent("Twin"))
+    with pytest.raises(ValueError, match="has no handler"):
+        App(Agent("Twin"))
 
 
 async def test_an_app_that_does_not_run_says_so() -> None:
@@ -348,12 +350,11 @@ async def test_a_failure_of_the_server_tells_callers_a_reference_and_nothing_els
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     app = App(echo_agent())
-    (service,) = app.services.values()
 
     def explode(*_: Any) -> Any:
         raise RuntimeError("secret detail")
 
-    monkeypatch.setitem(service._verbs, next(iter(service._verbs)), explode)
+    monkeypatch.setattr("parley.engine.operations.AgentOperations.send_message", explode)
     async with running(app) as client:
         error = (await client.post("/", json=send("hi", message_id="m"))).json()["error"]
         rest = await client.post("/message:send", json=send("hi", message_id="m2")["params"])

@@ -81,7 +81,7 @@ async def test_several_agents_share_a_port_and_the_tenant_says_which() -> None:
                 await call(channel, V1_0, ops.SEND_MESSAGE, hello(tenant=wrong))
         with pytest.raises(UnsupportedOperationError):
             await call(channel, V0_3, ops.SEND_MESSAGE, hello())
-        card = app.services["two"].cards.card("http://127.0.0.1:8080/agents/two")
+        card = app.table.site("two").service.cards.card("http://127.0.0.1:8080/agents/two")
         (face,) = [face for face in card.interfaces if face.binding == "GRPC"]
         assert (face.version, face.tenant) == ("1.0", "two")
 
@@ -188,7 +188,7 @@ async def test_tools_find_out_what_is_served() -> None:
 async def test_a_port_that_is_taken_is_an_error() -> None:
     app = App(echo_agent())
     async with channel_to(app) as (_, server):
-        port = int((app.services["echo"].cards.card("http://h").interfaces[2].url).rpartition(":")[2])
+        port = int((app.table.site("echo").service.cards.card("http://h").interfaces[2].url).rpartition(":")[2])
         with pytest.raises(OSError, match="in use"):
             await GrpcServer(app).start("127.0.0.1", port)
         del server

@@ -188,7 +188,7 @@ async def test_the_card_names_grpc_where_callers_reach_it() -> None:
             on_ready=lambda _: stop.set(),
             stop=stop,
         )
-    faces = app.services["echo"].cards.card("http://here").interfaces
+    faces = app.table.site("echo").service.cards.card("http://here").interfaces
     assert {face.url for face in faces if face.binding is Binding.GRPC} == {"grpcs://grpc.example"}
 
 

@@ -100,7 +100,7 @@ class Engine:
     def add(self, program: Program) -> None:
         """Take an agent in; what dead workers left of its work goes on soon. Raises ValueError if its id is taken."""
         if program.id in self._programs:
-            raise ValueError(f"There is an agent with the id {program.id!r} already")
+            raise ValueError(f"Two agents have the id {program.id!r}; give one of them another with Agent(…, id=…)")
         self._programs[program.id] = program
 
     def replace(self, program: Program) -> None:

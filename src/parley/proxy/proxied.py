@@ -29,7 +29,7 @@ from parley.proxy.upstream import Upstream
 from parley.server.app import App
 from parley.server.contracts import CallerAuthenticator
 from parley.server.limits import ServerLimits
-from parley.server.pages.cards import Signer
+from parley.server.pages.signer import Signer
 from parley.server.telemetry.telemetry import Telemetry
 from parley.server.webhooks.guard import PUBLIC_ONLY, WebhookPolicy
 from parley.server.webhooks.sender import WebhookSender

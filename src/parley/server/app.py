@@ -9,12 +9,10 @@ Served alone, the app starts and stops with the ASGI lifespan. When it is mounte
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import timedelta
-from urllib.parse import quote, unquote
+from datetime import datetime, timedelta
 
-import msgspec
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -24,11 +22,14 @@ from parley.engine.delivery_limits import DeliveryLimits
 from parley.engine.engine import Engine
 from parley.engine.limits import Limits
 from parley.engine.notifications import Notification
-from parley.protocol.errors import MethodNotFoundError, UnavailableError
+from parley.protocol.errors import A2AError, MethodNotFoundError, UnavailableError
 from parley.protocol.versions import Version
 from parley.server import health
+from parley.server.agent_table import AgentTable, check_agent
 from parley.server.bindings.body_budget import BodyBudget
+from parley.server.bindings.cursor import CURSOR
 from parley.server.bindings.http import AsgiRequest, reply_error
+from parley.server.bindings.idempotent_send import idempotent_send
 from parley.server.bindings.streams import StreamMonitor
 from parley.server.contracts import (
     CallerAuthenticator,
@@ -39,9 +40,11 @@ from parley.server.contracts import (
 )
 from parley.server.health import Health
 from parley.server.limits import ServerLimits
-from parley.server.pages.cards import Cards, Signer, host_of
+from parley.server.pages.cards import Cards, host_of
+from parley.server.pages.signer import Signer
 from parley.server.security.throttle import Throttle
 from parley.server.service import Service
+from parley.server.shared_parts import SharedParts
 from parley.server.site import Site
 from parley.server.telemetry.metrics import Metrics
 from parley.server.telemetry.telemetry import Telemetry
@@ -66,6 +69,7 @@ class App:
     def __init__(
         self,
         *agents: Agent,
+        many: bool = False,
         store: str | Store = "memory:",
         security: CallerAuthenticator | None = None,
         limits: ServerLimits | None = None,
@@ -91,15 +95,8 @@ class App:
         Raises:
             ValueError: there is no agent, an agent has no handler, or two agents have the same id.
         """
-        if not agents:
-            raise ValueError("An app needs at least one agent")
-        if len({agent.id for agent in agents}) < len(agents):
-            raise ValueError("Two agents have the same id; give one of them another with Agent(…, id=…)")
-        for agent in agents:
-            agent.check()
-            if "/" in agent.id:
-                raise ValueError(f"Invalid agent id: {agent.id!r}. It must not contain a slash.")
-        self.agents = agents
+        if not agents and not many:
+            raise ValueError("An app needs at least one agent, or many=True to add agents later")
         self.is_unauthenticated = security is None
         self.limits = limits or ServerLimits()
         self.store = open_store(store) if isinstance(store, str) else store
@@ -109,46 +106,47 @@ class App:
         self.cors_origins = tuple(cors_origins)
         self._public_url = public_url.rstrip("/") if public_url else None
         self._telemetry = telemetry
-        self._webhooks = webhooks
-        self._conversation_observer = conversation_observer
         self._extra_route = extra_route
         self._grpc: tuple[str | None, int] | None = None
         self.is_running = False
         self._was_started = False
         self._has_logged_not_started = False
-        self._throttle = Throttle(self.limits.rates)
         self._sender = WebhookSender(webhooks or PUBLIC_ONLY, extra_headers=self._trace_headers)
         self._deliveries = Deliveries(self.store, self._sender, limits=delivery_limits, observer=telemetry)
-        if telemetry is not None and remote is None:  # the proxy calls the webhooks of a remote agent itself
-            telemetry.watch_deliveries(self._deliveries)
-        engine = Engine(
+        self._local_engine = Engine(
             self.store,
-            *agents,
             limits=engine_limits,
             retention=retention,
             drain_seconds=drain_seconds,
             observer=telemetry,
             deliveries=self._deliveries,
         )
-        self.health = Health(engine.store_health)
-        self.engine: OperationsEngine = remote or engine
+        self.health = Health(self._local_engine.store_health)
+        self.engine: OperationsEngine = remote or self._local_engine
         if telemetry is not None:
             telemetry.watch_runs(self.engine.runs)
-        self.services: dict[str, Service] = {}
+            if remote is None:  # the proxy calls the webhooks of a remote agent itself
+                telemetry.watch_deliveries(self._deliveries)
+        seconds = self._local_engine.limits.idempotency_seconds
+        added = (CURSOR, idempotent_send(seconds)) if seconds else (CURSOR,)
+        self.shared = SharedParts(
+            limits=self.limits,
+            security=security,
+            throttle=Throttle(self.limits.rates),
+            monitor=self.monitor,
+            bodies=self.bodies,
+            observer=telemetry,
+            conversation_observer=conversation_observer,
+            signer=signer,
+            card_version=card_version,
+            extensions=added if remote is None else (),  # the card of a remote agent names what that agent has
+            check_webhook=webhooks and (lambda config, path: check_webhook(config, webhooks, path=path)),
+            grpc_target=self._grpc_target,
+            find_extended_card=None if remote is None else remote.get_extended_card,
+        )
+        self.table = AgentTable(agents[0].id if len(agents) == 1 and not many else None, self._make_site)
         for agent in agents:
-            cards = Cards(
-                agent,
-                security=security,
-                signer=signer,
-                has_push=webhooks is not None,
-                idempotency_seconds=(engine_limits or Limits()).idempotency_seconds,
-                is_remote=remote is not None,
-                default_version=card_version,
-                grpc_target=self._grpc_target,
-                grpc_tenant=agent.id if len(agents) > 1 else None,
-            )
-            self.services[agent.id] = self._service(agent, cards, remote)
-        self._sites = {name: Site(service, self.monitor, self.bodies) for name, service in self.services.items()}
+            self._put(agent, self._local_engine.add)
         self._handle: ASGIApp = self._answer
         if cors_origins:
             self._handle = CORSMiddleware(
@@ -159,24 +157,58 @@ class App:
                 expose_headers=["A2A-Extensions", "X-A2A-Extensions", "ETag", "Retry-After", "WWW-Authenticate"],
             )
 
-    def _service(self, agent: Agent, cards: Cards, remote: RemoteOperations | None) -> Service:
-        policy = self._webhooks or PUBLIC_ONLY
-        return Service(
-            self.engine.agent(agent.id),
-            cards,
-            agent_id=agent.id,
-            security=self._security,
-            throttle=self._throttle,
-            limits=self.limits,
-            extensions=agent.extensions,
-            observer=self._telemetry,
-            check_webhook=lambda config, path: check_webhook(config, policy, path=path),
-            find_extended_card=None if remote is None else remote.get_extended_card,
-            conversation_observer=self._conversation_observer,
-        )
+    def _make_site(self, agent: Agent, since: datetime, grpc_tenant: str | None) -> Site:
+        cards = Cards(agent, self.shared, since=since, grpc_tenant=grpc_tenant)
+        return Site(Service(agent, self.engine.agent(agent.id), cards, self.shared))
 
     def _trace_headers(self, notification: Notification) -> dict[str, str]:
         return {} if self._telemetry is None else self._telemetry.webhook_headers(notification.key)
+
+    # --- agents -------------------------------------------------------------------------------------------------------
+
+    @property
+    def agents(self) -> tuple[Agent, ...]:
+        """The agents that are served, in the order in which they were added."""
+        return self.table.agents
+
+    def add(self, agent: Agent) -> None:
+        """Serve one more agent at `/agents/{id}`, from now on; the app may be running.
+
+        Raises:
+            ValueError: the agent has no handler, its id is taken, or the app is a proxy.
+        """
+        self._check_local()
+        self._put(agent, self._local_engine.add)
+
+    def replace(self, agent: Agent) -> None:
+        """Serve an agent in place of the one with its id. Runs keep the agent that they began with.
+
+        Raises:
+            ValueError: the agent has no handler, there is none with its id, or the app is a proxy.
+        """
+        self._check_local()
+        self._put(agent, self._local_engine.replace)
+
+    def remove(self, agent_id: str) -> None:
+        """Stop serving an agent. Its runs end by themselves; its tasks stay in the store.
+
+        Raises:
+            ValueError: there is no such agent, or the app is a proxy.
+        """
+        self._check_local()
+        self._local_engine.remove(agent_id)
+        self.table.remove(agent_id)
+        if self._telemetry is not None:
+            self._telemetry.remove_agent(agent_id)
+
+    def _put(self, agent: Agent, put: Callable[[Agent], None]) -> None:
+        check_agent(agent)
+        put(agent)
+        self.table.put(agent)
+
+    def _check_local(self) -> None:
+        if self.engine is not self._local_engine:
+            raise ValueError("A proxy serves the one agent behind it")
 
     # --- lifespan -----------------------------------------------------------------------------------------------------
 
@@ -230,8 +262,7 @@ class App:
 
     def url_of(self, agent_id: str, origin: str) -> str:
         """The URL of an agent, for callers who reach the app at this origin."""
-        base_url = self._public_url or origin
-        return base_url if len(self.agents) == 1 else f"{base_url}/agents/{quote(agent_id, safe='')}"
+        return self.table.url_of(agent_id, self._public_url or origin)
 
     def _grpc_target(self, base_url: str) -> str | None:
         if self._grpc is None:
@@ -263,11 +294,12 @@ class App:
             await self._show_metrics(request, self._telemetry.metrics)
         elif self._extra_route is not None and path.startswith(self._extra_route.path):
             await self._extra_route.receive(request)
-        elif len(self._sites) == 1:
-            (site,) = self._sites.values()
-            await site(request, path)
+        elif (found := self.table.find(path)) is not None:
+            site, rest = found
+            request.base_url = self.table.url_of(site.service.agent_id, request.base_url)
+            await site(request, rest)
         else:
-            await self._answer_for_several(request, path)
+            await self._answer_without_agent(request, path)
 
     async def _reply_not_running(self, request: AsgiRequest) -> None:
         """Reply that the app is not running; if it was never started, say how to start it, and log that once."""
@@ -283,39 +315,22 @@ class App:
     async def _show_metrics(self, request: AsgiRequest, metrics: Metrics) -> None:
         """Reply with the metrics, to callers who may call the agents."""
         try:
-            service = next(iter(self.services.values()))
-            await service.authenticate(request.credentials, request.address)
+            await self.shared.authenticate(request.credentials, request.address)
         except Exception as error:  # here a request ends
             await reply_error(request, Version.V1_0, error)
         else:
             content_type, text = metrics.render(request.headers.get("accept", ""))
             await request.reply(200, text, content_type.encode())
 
-    async def _answer_for_several(self, request: AsgiRequest, path: str) -> None:
-        _, _, below = path.partition("/agents/")
-        segment, slash, rest = below.partition("/")
-        site = self._sites.get(unquote(segment)) if path.startswith("/agents/") else None
-        if site is not None:
-            request.base_url = self.url_of(unquote(segment), request.base_url)
-            await site(request, slash + rest)
-        elif path in ("", "/", "/agents", "/agents/") and request.verb in ("GET", "HEAD"):
-            await request.reply(200, self._directory(request.base_url))
+    async def _answer_without_agent(self, request: AsgiRequest, path: str) -> None:
+        try:
+            if not (self.table.is_directory(path) and request.verb in ("GET", "HEAD")):
+                raise MethodNotFoundError("No agent at this URL; see /agents")
+            body = self.table.directory(request.base_url, request.query)
+        except A2AError as error:
+            await reply_error(request, Version.V1_0, error)
         else:
-            await reply_error(request, Version.V1_0, MethodNotFoundError("No agent at this URL; see /agents"))
-
-    def _directory(self, base_url: str) -> bytes:
-        """The JSON list of the agents of this app, with the URLs of their cards."""
-        entries = [
-            {
-                "id": agent.id,
-                "name": agent.name,
-                "description": agent.description,
-                "url": (url := self.url_of(agent.id, base_url)),
-                "card": f"{url}/.well-known/agent-card.json",
-            }
-            for agent in self.agents
-        ]
-        return msgspec.json.encode({"agents": entries})
+            await request.reply(200, body)
 
     async def _follow_lifespan(self, receive: Receive, send: Send) -> None:
         await receive()

@@ -8,21 +8,21 @@ read the body; the other checks follow when the request is decoded.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
+from parley.agents.agent import Agent
 from parley.engine.caller import Caller
 from parley.protocol import operations as ops
-from parley.protocol.cards import AgentCard, AgentExtension, Binding
+from parley.protocol.cards import AgentCard, Binding
 from parley.protocol.errors import (
     A2AError,
     ExtendedCardNotConfiguredError,
     InvalidParamsError,
     PermissionDeniedError,
     PushNotificationNotSupportedError,
-    UnauthenticatedError,
     UnsupportedOperationError,
 )
 from parley.protocol.negotiation import activate_extensions, read_extensions
@@ -32,13 +32,11 @@ from parley.protocol.requests import CreatePushConfigRequest, Request, Result, S
 from parley.protocol.versions import Version
 from parley.server.bindings.failures import Header
 from parley.server.call_stream import CallStream, record_task_ids
-from parley.server.contracts import CallerAuthenticator, ConversationObserver, EventStream, Operations
-from parley.server.limits import ServerLimits
+from parley.server.contracts import ConversationObserver, EventStream, Operations
 from parley.server.pages.cards import Cards
-from parley.server.security.credentials import ANONYMOUS, Identity, PresentedCredentials
-from parley.server.security.requirements import was_refused
-from parley.server.security.throttle import Throttle
-from parley.server.telemetry.observer import Call, ServerObserver
+from parley.server.security.credentials import Identity
+from parley.server.shared_parts import SharedParts
+from parley.server.telemetry.observer import Call
 from parley.wire.rest import RESERVED_TENANTS
 
 EXTENSION_HEADERS: Mapping[Version, str] = {
@@ -64,81 +62,31 @@ def extension_headers(call: Call) -> tuple[Header, ...]:
     return ((EXTENSION_HEADERS[call.version].encode(), ", ".join(call.extensions).encode()),)
 
 
-CheckWebhook = Callable[[PushConfig, str], None]
-"""Raises InvalidParamsError for a webhook that may not be called; the string is the JSON path to it."""
-
-FindExtendedCard = Callable[[Caller], Awaitable[AgentCard]]
-"""Fetches the extended card of a remote agent for a caller."""
+METHODS: Mapping[Operation, str] = {
+    ops.SEND_MESSAGE: "send_message",
+    ops.GET_TASK: "get_task",
+    ops.LIST_TASKS: "list_tasks",
+    ops.CANCEL_TASK: "cancel_task",
+    ops.CREATE_PUSH_CONFIG: "create_push_config",
+    ops.GET_PUSH_CONFIG: "get_push_config",
+    ops.LIST_PUSH_CONFIGS: "list_push_configs",
+    ops.DELETE_PUSH_CONFIG: "delete_push_config",
+}
+"""The methods of `Operations` that return one result."""
 
 
 class Service:
-    """An agent, its engine, and the checks on its callers."""
+    """An agent, its operations, and the checks on its callers."""
 
-    def __init__(
-        self,
-        operations: Operations,
-        cards: Cards,
-        *,
-        agent_id: str,
-        security: CallerAuthenticator | None,
-        throttle: Throttle,
-        limits: ServerLimits,
-        extensions: tuple[AgentExtension, ...] = (),
-        observer: ServerObserver | None = None,
-        check_webhook: CheckWebhook | None = None,
-        find_extended_card: FindExtendedCard | None = None,
-        conversation_observer: ConversationObserver | None = None,
-    ) -> None:
-        """`find_extended_card` is for remote agents; `conversation_observer` sees every request and reply."""
-        self._operations = operations
+    __slots__ = ("_demands_extensions", "_extensions", "_operations", "agent_id", "cards", "shared")
+
+    def __init__(self, agent: Agent, operations: Operations, cards: Cards, shared: SharedParts) -> None:
+        self.agent_id = agent.id
         self.cards = cards
-        self.limits = limits
-        self.agent_id = agent_id
-        self._security = security
-        self._throttle = throttle
-        self._extensions = (*extensions, *cards.extensions)
-        self._demands_extensions = any(extension.required for extension in extensions)
-        self._observer = observer
-        self._check_webhook = check_webhook
-        self._find_extended_card = find_extended_card
-        self._is_remote = find_extended_card is not None
-        self._conversation_observer = conversation_observer
-        self._verbs: dict[Operation, Callable[[Any, Caller], Awaitable[Result]]] = {
-            ops.SEND_MESSAGE: operations.send_message,
-            ops.GET_TASK: operations.get_task,
-            ops.LIST_TASKS: operations.list_tasks,
-            ops.CANCEL_TASK: operations.cancel_task,
-            ops.CREATE_PUSH_CONFIG: operations.create_push_config,
-            ops.GET_PUSH_CONFIG: operations.get_push_config,
-            ops.LIST_PUSH_CONFIGS: operations.list_push_configs,
-            ops.DELETE_PUSH_CONFIG: operations.delete_push_config,
-        }
-
-    # --- authentication -----------------------------------------------------------------------------------------------
-
-    async def authenticate(self, credentials: Callable[[], PresentedCredentials], address: str) -> Identity:
-        """Identify the caller.
-
-        Raises:
-            UnauthenticatedError, PermissionDeniedError: the credentials are missing, invalid or not sufficient.
-            RateLimitedError: this address has sent too many invalid credentials.
-            UnavailableError: the credentials cannot be checked now.
-        """
-        if self._security is None:
-            return ANONYMOUS
-        self._throttle.check_address(address)
-        with self._counting_refusals(address):
-            return await self._security.authenticate(credentials())
-
-    @contextmanager
-    def _counting_refusals(self, address: str) -> Generator[None]:
-        """Count credentials that are refused against the address that sent them."""
-        try:
-            yield
-        except UnauthenticatedError as error:
-            if was_refused(error):
-                self._throttle.refuse(address)
-            raise
+        self.shared = shared
+        self._operations = operations
+        self._extensions = (*agent.extensions, *shared.extensions)
+        self._demands_extensions = any(extension.required for extension in agent.extensions)
 
     async def created_in(self, task_id: str, identity: Identity) -> Version | None:
         """The dialect in which a task was created, if the caller has such a task in its own tenant."""
@@ -152,31 +100,31 @@ class Service:
         Raises:
             A2AError: the call was refused or failed.
         """
-        with self._observed(call, request), self._throttle.admit(call.identity.name, call.address):
+        with self._observed(call, request), self.shared.throttle.admit(call.identity.name, call.address):
             caller = self._admit(call, request)
             if call.operation is ops.GET_EXTENDED_CARD:
                 result = await self._extended_card(call, caller)
             else:
-                result = await self._verbs[call.operation](request, caller)
+                result = await getattr(self._operations, METHODS[call.operation])(request, caller)
             record_task_ids(call, result)
-            if self._conversation_observer is not None:
-                self._conversation_observer.answered(call, result)
+            if self.shared.conversation_observer is not None:
+                self.shared.conversation_observer.answered(call, result)
             return result
 
     async def _extended_card(self, call: Call, caller: Caller) -> AgentCard:
-        if self._find_extended_card is None:
+        if self.shared.find_extended_card is None:
             return self.cards.card(call.base_url, everything=True)
-        return self.cards.published(await self._find_extended_card(caller), call.base_url)
+        return self.cards.published(await self.shared.find_extended_card(caller), call.base_url)
 
     def follow(self, call: Call, request: Any) -> CallStream:
         """Run a streaming operation: a stream of its events, after the call's cursor if it has one."""
         start = partial(self._start_stream, call, request)
-        return CallStream(call, start, self._observer, self._conversation_observer)
+        return CallStream(call, start, self.shared.observer, self.shared.conversation_observer)
 
     def _start_stream(self, call: Call, request: Any, contexts: ExitStack) -> EventStream:
         contexts.enter_context(self._observed(call, request))
-        contexts.enter_context(self._throttle.admit_stream(call.identity.name, call.address))
-        with self._throttle.admit(call.identity.name, call.address):
+        contexts.enter_context(self.shared.throttle.admit_stream(call.identity.name, call.address))
+        with self.shared.throttle.admit(call.identity.name, call.address):
             caller = self._admit(call, request)
         begin = self._operations.subscribe_to_task
         if call.operation is ops.SEND_STREAMING_MESSAGE:
@@ -185,26 +133,25 @@ class Service:
 
     def refused(self, binding: Binding, error: A2AError) -> None:
         """Report a request that was refused before it was decoded."""
-        if self._observer is not None:
-            self._observer.refused(self.agent_id, binding, error)
-        if self._conversation_observer is not None:
-            self._conversation_observer.refused(binding, error)
+        self.shared.refused(self.agent_id, binding, error)
 
     def _observed(self, call: Call, request: Request) -> AbstractContextManager[None]:
         """A context that reports a call to the observers; without any it costs nothing."""
-        if self._conversation_observer is None and not self._is_remote:
-            return _NO_OBSERVER if self._observer is None else self._observer.call(call)
+        if self.shared.conversation_observer is None and self.shared.find_extended_card is None:
+            return _NO_OBSERVER if self.shared.observer is None else self.shared.observer.call(call)
         return self._observed_by_all(call, request)
 
     @contextmanager
     def _observed_by_all(self, call: Call, request: Request) -> Generator[None]:
         with ExitStack() as stack:
-            if self._observer is not None:
-                stack.enter_context(self._observer.call(call))
-            if self._conversation_observer is not None:
-                stack.enter_context(_conversation_observed(self._conversation_observer, call, request))
-            if self._is_remote:  # a remote agent may refuse credentials that this server has only forwarded
-                stack.enter_context(self._counting_refusals(call.address))
+            if self.shared.observer is not None:
+                stack.enter_context(self.shared.observer.call(call))
+            if self.shared.conversation_observer is not None:
+                stack.enter_context(_conversation_observed(self.shared.conversation_observer, call, request))
+            if (
+                self.shared.find_extended_card is not None
+            ):  # a remote agent may refuse credentials that this server has only forwarded
+                stack.enter_context(self.shared.counting_refusals(call.address))
             yield
 
     def _admit(self, call: Call, request: Any) -> Caller:
@@ -227,6 +174,7 @@ class Service:
 
     def _check_lengths(self, request: Any, version: Version) -> None:
         """Refuse long ids, which every event repeats, and messages with too many parts."""
+        limits = self.shared.limits
         names = [
             ("tenant", "$.tenant", request.tenant),
             ("task id", "$.id", getattr(request, "task_id", None)),
@@ -236,8 +184,8 @@ class Service:
         config = getattr(request, "config", None)
         if isinstance(request, SendMessageRequest):
             message, config = request.message, request.configuration.push_config
-            if len(message.parts) > self.limits.parts:
-                raise InvalidParamsError(f"A message may have up to {self.limits.parts} parts", path="$.message.parts")
+            if len(message.parts) > limits.parts:
+                raise InvalidParamsError(f"A message may have up to {limits.parts} parts", path="$.message.parts")
             is_0_1 = version is Version.V0_1
             names.append(("task id", "$.id" if is_0_1 else "$.message.taskId", message.task_id))
             names.append(("context id", "$.sessionId" if is_0_1 else "$.message.contextId", message.context_id))
@@ -245,8 +193,8 @@ class Service:
         if config is not None:
             names.append(("webhook id", "$.pushNotificationConfig.id", config.id))
         for name, path, value in names:
-            if value and len(value) > self.limits.id_bytes:
-                raise InvalidParamsError(f"The {name} may have up to {self.limits.id_bytes} characters", path=path)
+            if value and len(value) > limits.id_bytes:
+                raise InvalidParamsError(f"The {name} may have up to {limits.id_bytes} characters", path=path)
 
     def _check_capability(self, call: Call) -> None:
         """Refuse what the card does not declare."""
@@ -259,19 +207,18 @@ class Service:
                 if call.version is Version.V0_3:  # 0.3 has no other error for it
                     raise ExtendedCardNotConfiguredError
                 raise UnsupportedOperationError("The agent has no extended card")
-            case Needs.EXTENDED_CARD if self._security is not None and not call.identity.name:
+            case Needs.EXTENDED_CARD if self.shared.security is not None and not call.identity.name:
                 # 1.0 section 3.1.11: even where anonymous callers may send messages
-                raise self._security.authentication_required()
+                raise self.shared.security.authentication_required()
             case _:
                 pass
 
     def _check_push_config(self, config: PushConfig | None, path: str) -> None:
         if config is None:
             return
-        if not self.cards.has_push:
+        if self.shared.check_webhook is None:
             raise PushNotificationNotSupportedError
-        if self._check_webhook is not None:
-            self._check_webhook(config, path)
+        self.shared.check_webhook(config, path)
 
 
 _NO_OBSERVER = nullcontext()  # shared: it has no state

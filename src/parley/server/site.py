@@ -5,7 +5,7 @@ Paths are looked up in this order: JSON-RPC at the URL itself, the pages in the 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from email.utils import format_datetime
 from urllib.parse import quote
 
@@ -16,46 +16,37 @@ from parley.protocol.negotiation import read_version
 from parley.protocol.operations import GET_EXTENDED_CARD
 from parley.protocol.requests import GetExtendedCardRequest
 from parley.protocol.versions import Version
-from parley.server.bindings.body_budget import BodyBudget
 from parley.server.bindings.failures import Header, as_wire_error
 from parley.server.bindings.http import JSON, AsgiRequest, reply_error
 from parley.server.bindings.jsonrpc import JsonRpcEndpoint
 from parley.server.bindings.rest import NO_STORE, RestEndpoint
-from parley.server.bindings.streams import StreamMonitor
 from parley.server.pages import docs_page, openapi
-from parley.server.pages.cards import KEYS_PATH, PUBLIC_SECONDS, host_of
+from parley.server.pages.cards import PUBLIC_SECONDS, host_of
+from parley.server.pages.signer import KEYS_PATH
 from parley.server.service import Service
 from parley.wire.rest import MethodNotAllowedError
 
 HTML = b"text/html; charset=utf-8"
 
-Page = Callable[[AsgiRequest], Awaitable[None]]
+Page = Callable[["Site", AsgiRequest], Awaitable[None]]
 
 
 class Site:
     """One agent's URL space."""
 
-    def __init__(self, service: Service, monitor: StreamMonitor, bodies: BodyBudget) -> None:
-        self._service = service
-        self._cards = service.cards
-        self._jsonrpc = JsonRpcEndpoint(service, monitor, bodies)
-        self._rest = RestEndpoint(service, monitor, bodies)
-        self._cached: tuple[str | None, tuple[bytes, bytes]] | None = None
-        self._pages: dict[str, Page] = {
-            "/.well-known/agent-card.json": self._card,
-            "/.well-known/agent.json": self._card_for_0_2,
-            "/agent/authenticatedExtendedCard": self._extended_card,
-            KEYS_PATH: self._keys,
-            "/openapi.json": self._openapi,
-            "/docs": self._docs,
-        }
+    __slots__ = ("_jsonrpc", "_rest", "service")
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self._jsonrpc = JsonRpcEndpoint(service)
+        self._rest = RestEndpoint(service)
 
     async def __call__(self, request: AsgiRequest, path: str) -> None:
         """Answer a request; `path` is relative to the agent's URL, which is the request's `base_url`."""
         if path in ("", "/"):
             await (self._jsonrpc if request.verb == "POST" else self._root)(request)
             return
-        page = self._pages.get(path)
+        page = PAGES.get(path)
         if page is None:
             await self._rest(request, path)
         elif request.verb not in ("GET", "HEAD"):
@@ -65,22 +56,22 @@ class Site:
 
     async def _show(self, page: Page, request: AsgiRequest) -> None:
         try:
-            await page(request)
+            await page(self, request)
         except Exception as error:  # here a request ends
             failure = as_wire_error(error)
-            self._service.refused(Binding.HTTP_JSON, failure)
+            self.service.refused(Binding.HTTP_JSON, failure)
             await reply_error(request, Version.V1_0, failure)
 
     # --- cards --------------------------------------------------------------------------------------------------------
 
-    async def _card(self, request: AsgiRequest) -> None:
+    async def show_card(self, request: AsgiRequest) -> None:
         await self._reply_card(request, read_version(request.version_header))
 
-    async def _card_for_0_2(self, request: AsgiRequest) -> None:
+    async def show_card_for_0_2(self, request: AsgiRequest) -> None:
         await self._reply_card(request, read_version(request.version_header) or Version.V0_2)
 
     async def _reply_card(self, request: AsgiRequest, version: Version | None) -> None:
-        document = self._cards.document(request.base_url, version)
+        document = self.service.cards.document(request.base_url, version)
         headers: list[Header] = [
             (b"etag", document.etag.encode()),
             (b"last-modified", format_datetime(document.modified, usegmt=True).encode()),
@@ -93,23 +84,23 @@ class Site:
         else:
             await request.reply(200, document.body, JSON, headers)
 
-    async def _extended_card(self, request: AsgiRequest) -> None:
+    async def show_extended_card(self, request: AsgiRequest) -> None:
         """The extended card at a URL of its own, as in 0.2. a2a-sdk 0.3 still uses it."""
-        if not self._cards.has_extended:
+        if not self.service.cards.has_extended:
             raise ExtendedCardNotConfiguredHere
-        identity = await self._service.authenticate(request.credentials, request.address)
+        identity = await self.service.shared.authenticate(request.credentials, request.address)
         version = read_version(request.version_header) or Version.V0_3
-        call = request.call(self._service.agent_id, GET_EXTENDED_CARD, version, Binding.HTTP_JSON, identity)
-        card = await self._service.answer(call, GetExtendedCardRequest())
+        call = request.call(self.service.agent_id, GET_EXTENDED_CARD, version, Binding.HTTP_JSON, identity)
+        card = await self.service.answer(call, GetExtendedCardRequest())
         assert isinstance(card, AgentCard)
         await request.reply(200, DIALECTS[version].encode_card(card), JSON, [NO_STORE])
 
-    async def _keys(self, request: AsgiRequest) -> None:
+    async def show_keys(self, request: AsgiRequest) -> None:
         """The key that verifies the card's signature."""
-        if self._cards.signer is None:
+        if self.service.shared.signer is None:
             raise MethodNotFoundError("The card is not signed")
         headers = [(b"cache-control", b"public, max-age=%d" % PUBLIC_SECONDS)]
-        await request.reply(200, self._cards.signer.public_keys(), JSON, headers)
+        await request.reply(200, self.service.shared.signer.public_keys(), JSON, headers)
 
     # --- pages for people ---------------------------------------------------------------------------------------------
 
@@ -117,16 +108,16 @@ class Site:
         if request.verb not in ("GET", "HEAD"):
             await reply_error(request, Version.V1_0, MethodNotAllowedError(["GET", "HEAD", "POST"]))
         elif request.accepts_html():
-            await self._show(self._docs, request)
+            await self._show(Site.show_docs, request)
         else:
             card = f"{request.base_url}/.well-known/agent-card.json"
             error = MethodNotFoundError(f"This URL accepts JSON-RPC with POST; the agent card is at {card}")
             await reply_error(request, Version.V1_0, error)
 
-    async def _openapi(self, request: AsgiRequest) -> None:
+    async def show_openapi(self, request: AsgiRequest) -> None:
         await request.reply(200, _with_url(self._cached_pages()[0], request.base_url))
 
-    async def _docs(self, request: AsgiRequest) -> None:
+    async def show_docs(self, request: AsgiRequest) -> None:
         headers = [
             (b"content-security-policy", docs_page.CONTENT_SECURITY_POLICY.encode()),
             (b"x-content-type-options", b"nosniff"),
@@ -135,12 +126,24 @@ class Site:
 
     def _cached_pages(self) -> tuple[bytes, bytes]:
         """The OpenAPI document and the documentation page. They take milliseconds to build, so all hosts share them."""
-        target = self._cards.grpc_target(PLACEHOLDER_URL)
-        if self._cached is None or self._cached[0] != target:
-            card = self._cards.card(PLACEHOLDER_URL)
-            document = openapi.document(card, base_url=PLACEHOLDER_URL)
-            self._cached = (target, (document, docs_page.render(card, document, PLACEHOLDER_URL)))
-        return self._cached[1]
+        shared = self.service.shared
+        key = (self.service, shared.grpc_target(PLACEHOLDER_URL))
+        return shared.pages.get(key, lambda: _made_pages(self.service.cards.card(PLACEHOLDER_URL)))
+
+
+def _made_pages(card: AgentCard) -> tuple[bytes, bytes]:
+    document = openapi.document(card, base_url=PLACEHOLDER_URL)
+    return document, docs_page.render(card, document, PLACEHOLDER_URL)
+
+
+PAGES: Mapping[str, Page] = {
+    "/.well-known/agent-card.json": Site.show_card,
+    "/.well-known/agent.json": Site.show_card_for_0_2,
+    "/agent/authenticatedExtendedCard": Site.show_extended_card,
+    KEYS_PATH: Site.show_keys,
+    "/openapi.json": Site.show_openapi,
+    "/docs": Site.show_docs,
+}
 
 
 PLACEHOLDER_URL = "https://agent.invalid"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from parley.client.credentials.credentials import Credentials
     from parley.proxy.ledger import Ledger
     from parley.proxy.trace import Trace
-    from parley.server.pages.cards import Signer
+    from parley.server.pages.signer import Signer
     from parley.server.run import Bound
     from parley.server.security.requirements import Security
 

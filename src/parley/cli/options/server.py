@@ -24,7 +24,7 @@ from parley.protocol.errors import ParleyError
 if TYPE_CHECKING:
     from parley.server.limits import ServerLimits
     from parley.server.listener.tls import TlsFiles
-    from parley.server.pages.cards import Signer
+    from parley.server.pages.signer import Signer
     from parley.server.run import Serving
     from parley.server.security.requirements import Security
     from parley.server.telemetry.audit import AuditTrail
@@ -149,7 +149,7 @@ class ServerOptions:
 
         from parley.protocol.errors import LocalProtocolError
         from parley.protocol.signing import load_key
-        from parley.server.pages.cards import Signer
+        from parley.server.pages.signer import Signer
 
         try:
             text = file.read_text()

@@ -58,6 +58,10 @@ LARGE_BYTES = 256 * 1024
 """Longer requests are decoded in a thread. A part takes only five bytes, so a few megabytes can take seconds."""
 
 
+NAMED_AGENTS = 10
+"""Agents that an error names."""
+
+
 class GrpcServer:
     """The gRPC server of an app. `http_url` is the app's HTTP URL, which its cards name."""
 
@@ -239,19 +243,20 @@ class _Rpc:
         """Authenticate and decode a request, and find its agent."""
         headers = _headers(context)
         address = _address(context.peer())
-        any_service = next(iter(self._app.services.values()))
+        shared, agent_id = self._app.shared, ""
         try:
             if not self._app.is_running:
                 raise UnavailableError("The server is not running")
             self._check_version(headers.get("a2a-version"))
-            identity = await any_service.authenticate(lambda: _credentials(context, headers, address), address)
+            identity = await shared.authenticate(lambda: _credentials(context, headers, address), address)
             request: Any = await self._decode(await self._receive(context))
-            service, request = self._choose(request, any_service)
+            service, request = self._choose(request)
+            agent_id = service.agent_id
             call = self._call(service, headers, identity, address)
             if self._operation.streams:
                 call.after = read_last_event_id(headers)
         except A2AError as error:
-            any_service.refused(Binding.GRPC, error)
+            shared.refused(agent_id, Binding.GRPC, error)
             raise
         return service, call, request
 
@@ -281,19 +286,21 @@ class _Rpc:
                 f"This service belongs to A2A {self._dialect.version}, but a2a-version says {stated}"
             )
 
-    def _choose(self, request: Any, only: Service) -> tuple[Service, Any]:
-        """The agent that the tenant of a request names, and the request with the rest of the tenant."""
-        services = self._app.services
-        if len(services) == 1:
-            return only, request
-        if self._dialect.version is not Version.V1_0:
+    def _choose(self, request: Any) -> tuple[Service, Any]:
+        """The agent that the tenant of a request names, and the request with the rest of the tenant.
+
+        Without such an agent, it is the agent at the root.
+        """
+        table, is_1_0 = self._app.table, self._dialect.version is Version.V1_0
+        name, _, tenant = ((is_1_0 and request.tenant) or "").partition("/")
+        if name != table.root and (site := table.site(name)) is not None:
+            return site.service, structs.replace(request, tenant=tenant or None)
+        if (site := table.site(table.root)) is not None:
+            return site.service, request
+        if not is_1_0:
             raise UnsupportedOperationError("This server has several agents; only A2A 1.0 can name one over gRPC")
-        name, _, tenant = (request.tenant or "").partition("/")
-        service = services.get(name)
-        if service is None:
-            known = ", ".join(services)
-            raise InvalidParamsError(f"The tenant must name one of these agents: {known}", path="$.tenant")
-        return service, structs.replace(request, tenant=tenant or None)
+        known = ", ".join(agent.id for agent in self._app.agents) if len(table) <= NAMED_AGENTS else "see /agents"
+        raise InvalidParamsError(f"The tenant must name one of these agents: {known}", path="$.tenant")
 
     def _call(self, service: Service, headers: Mapping[str, str], identity: Identity, address: str) -> Call:
         return Call(

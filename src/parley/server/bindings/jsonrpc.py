@@ -22,10 +22,9 @@ from parley.protocol.errors import A2AError, InvalidRequestError
 from parley.protocol.events import StreamEvent
 from parley.protocol.negotiation import read_version
 from parley.protocol.versions import Version
-from parley.server.bindings.body_budget import BodyBudget
 from parley.server.bindings.failures import ClientDisconnected, as_wire_error, headers_of_error, with_last_event_id
 from parley.server.bindings.http import JSON, AsgiRequest
-from parley.server.bindings.streams import EVENT_STREAM, SseStream, StreamMonitor
+from parley.server.bindings.streams import EVENT_STREAM, SseStream
 from parley.server.call_stream import CallStream
 from parley.server.security.credentials import Identity
 from parley.server.service import Service, extension_headers, read_last_event_id
@@ -58,10 +57,11 @@ class _ReplyContext:
 class JsonRpcEndpoint:
     """Answers `POST` at an agent's URL."""
 
-    def __init__(self, service: Service, monitor: StreamMonitor, bodies: BodyBudget) -> None:
+    __slots__ = ("_service", "_shared")
+
+    def __init__(self, service: Service) -> None:
         self._service = service
-        self._monitor = monitor
-        self._bodies = bodies
+        self._shared = service.shared
 
     async def __call__(self, request: AsgiRequest) -> None:
         """Answer one request."""
@@ -74,16 +74,16 @@ class JsonRpcEndpoint:
                 await self._stream(request, context.id, call, events)
                 return
             body = await self._answer(request, context.id, call, decoded)
-            reserved = request.reserve_reply(self._bodies, body)
+            reserved = request.reserve_reply(self._shared.bodies, body)
         except ClientDisconnected:
             return
         except Exception as error:  # a request ends here; no frame of the traceback may refer to the error
             await self._refuse(request, context, as_wire_error(error))
         else:
-            await request.reply_long(self._bodies, reserved, body, JSON, extension_headers(call))
+            await request.reply_long(self._shared.bodies, reserved, body, JSON, extension_headers(call))
 
     async def _answer(self, request: AsgiRequest, request_id: bytes, call: Call, decoded: Any) -> bytes:
-        with self._monitor.waiting_callers.waiting(request):
+        with self._shared.monitor.waiting_callers.waiting(request):
             result = await self._service.answer(call, decoded)
         encode = DIALECTS[call.version].encode_result
         return await encoded(result, lambda value: jsonrpc.encode_result(request_id, encode(call.operation, value)))
@@ -95,8 +95,8 @@ class JsonRpcEndpoint:
 
     async def _read_call(self, request: AsgiRequest, context: _ReplyContext) -> tuple[Call, Any]:
         """Authenticate and decode a request. `context` is filled on the way, for the reply to an error."""
-        identity = await self._service.authenticate(request.credentials, request.address)
-        body = await request.read_json_body(self._service.limits, self._bodies)
+        identity = await self._shared.authenticate(request.credentials, request.address)
+        body = await request.read_json_body(self._shared.limits, self._shared.bodies)
         rpc = _read(body, context)
         context.id = self._checked_id(rpc.id)
         found = await self._detect(rpc, request.version_header, identity)
@@ -111,8 +111,8 @@ class JsonRpcEndpoint:
         return call, decoded
 
     def _checked_id(self, request_id: bytes) -> bytes:
-        if len(request_id) > self._service.limits.id_bytes:
-            raise InvalidRequestError(f"The id may have up to {self._service.limits.id_bytes} bytes", path="$.id")
+        if len(request_id) > self._shared.limits.id_bytes:
+            raise InvalidRequestError(f"The id may have up to {self._shared.limits.id_bytes} bytes", path="$.id")
         return request_id
 
     async def _detect(self, rpc: jsonrpc.Request, header: str | None, identity: Identity) -> Detection:
@@ -143,8 +143,8 @@ class JsonRpcEndpoint:
         def fail(error: BaseException, last_seq: int) -> bytes:
             return _error_frame(request_id, call.version, with_last_event_id(as_wire_error(error), last_seq))
 
-        stream = SseStream(request, events, encode, fail, lambda: extension_headers(call), self._bodies)
-        await stream.run(self._monitor)
+        stream = SseStream(request, events, encode, fail, lambda: extension_headers(call), self._shared.bodies)
+        await stream.run(self._shared.monitor)
 
 
 def _read(body: bytes, context: _ReplyContext) -> jsonrpc.Request:

@@ -18,10 +18,9 @@ from parley.protocol.events import StreamEvent
 from parley.protocol.operations import GET_EXTENDED_CARD, Operation
 from parley.protocol.requests import Request, Result
 from parley.protocol.versions import Version
-from parley.server.bindings.body_budget import BodyBudget
 from parley.server.bindings.failures import ClientDisconnected, Header, as_wire_error, with_last_event_id
 from parley.server.bindings.http import JSON, AsgiRequest, reply_error
-from parley.server.bindings.streams import SseStream, StreamMonitor
+from parley.server.bindings.streams import SseStream
 from parley.server.call_stream import CallStream
 from parley.server.service import Service, extension_headers, read_last_event_id
 from parley.server.telemetry.observer import Call
@@ -37,10 +36,11 @@ NO_STORE: Header = (b"cache-control", b"no-store")
 class RestEndpoint:
     """Answers the REST routes below an agent's URL."""
 
-    def __init__(self, service: Service, monitor: StreamMonitor, bodies: BodyBudget) -> None:
+    __slots__ = ("_service", "_shared")
+
+    def __init__(self, service: Service) -> None:
         self._service = service
-        self._monitor = monitor
-        self._bodies = bodies
+        self._shared = service.shared
 
     async def __call__(self, request: AsgiRequest, path: str) -> None:
         """Answer one request; `path` is relative to the agent's URL."""
@@ -48,7 +48,7 @@ class RestEndpoint:
         try:
             match = match_any(request.verb, path)
             detect_rest(match.operation, version, request.version_header)
-            identity = await self._service.authenticate(request.credentials, request.address)
+            identity = await self._shared.authenticate(request.credentials, request.address)
             decoded, dialect = await self._decode(request, match)
             after = read_last_event_id(request.headers) if match.operation.streams else None
             call = request.call(self._service.agent_id, match.operation, version, Binding.HTTP_JSON, identity)
@@ -59,17 +59,19 @@ class RestEndpoint:
                 await self._stream(request, call, dialect, events)
                 return
             result = await self._answer(request, call, dialect, decoded)
-            reserved = request.reserve_reply(self._bodies, result)
+            reserved = request.reserve_reply(self._shared.bodies, result)
         except ClientDisconnected:
             return
         except Exception as error:  # a request ends here; no frame of the traceback may refer to the error
             await self._refuse(request, version, as_wire_error(error), is_decoded=call is not None)
         else:
             content_type = A2A_JSON if version is Version.V1_0 else JSON
-            await request.reply_long(self._bodies, reserved, result, content_type, [NO_STORE, *extension_headers(call)])
+            await request.reply_long(
+                self._shared.bodies, reserved, result, content_type, [NO_STORE, *extension_headers(call)]
+            )
 
     async def _answer(self, request: AsgiRequest, call: Call, dialect: JsonDialect, decoded: Request) -> bytes:
-        with self._monitor.waiting_callers.waiting(request):
+        with self._shared.monitor.waiting_callers.waiting(request):
             result = await self._service.answer(call, decoded)
         return await encoded(result, lambda value: _encode(dialect, call.operation, value))
 
@@ -84,7 +86,7 @@ class RestEndpoint:
             match.operation,
             parameters=match.parameters,
             query=read_query(match.route, request.query),
-            body=await request.read_json_body(self._service.limits, self._bodies),
+            body=await request.read_json_body(self._shared.limits, self._shared.bodies),
             tenant=match.tenant,
         )
 
@@ -97,8 +99,8 @@ class RestEndpoint:
             _, body = encode_rest_error(call.version, with_last_event_id(as_wire_error(error), last_seq))
             return encode_frame(body, event="error")
 
-        stream = SseStream(request, events, encode, fail, lambda: extension_headers(call), self._bodies)
-        await stream.run(self._monitor)
+        stream = SseStream(request, events, encode, fail, lambda: extension_headers(call), self._shared.bodies)
+        await stream.run(self._shared.monitor)
 
 
 def _encode(dialect: JsonDialect, operation: Operation, result: Result) -> bytes:

@@ -7,11 +7,8 @@ to 8.6.
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
-from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from email.utils import parsedate_to_datetime
-from typing import TypeVar
 
 import msgspec
 from msgspec import Struct, structs
@@ -22,35 +19,13 @@ from parley.dialects.registry import DIALECTS
 from parley.dialects.v1_0 import DIALECT as V1_0
 from parley.network import urls
 from parley.protocol.cards import AgentCard, AgentInterface, AgentSkill, Binding
-from parley.protocol.signing import CardForm, CardKey, sign_card
+from parley.protocol.signing import CardForm, sign_card
 from parley.protocol.versions import Version
-from parley.server.bindings.cursor import CURSOR
-from parley.server.bindings.idempotent_send import idempotent_send
-from parley.server.contracts import CallerAuthenticator
-
-K = TypeVar("K")
-V = TypeVar("V")
-
-MAX_CACHED = 64
-"""Cards for different URLs that are cached. Callers choose the Host header, so there must be a limit."""
+from parley.server.pages.signer import KEYS_PATH
+from parley.server.shared_parts import SharedParts
 
 PUBLIC_SECONDS = 300
 """How long callers may cache a public card."""
-
-KEYS_PATH = "/.well-known/jwks.json"
-"""The path of the public signing key, relative to the agent's URL."""
-
-
-class Signer(Struct, frozen=True):
-    """A key to sign cards with, its id, and the URL of the public key if that is not at `KEYS_PATH`."""
-
-    key: CardKey
-    key_id: str
-    jku: str | None = None
-
-    def public_keys(self) -> bytes:
-        """The public key as a JSON Web Key Set."""
-        return msgspec.json.encode({"keys": [{**self.key.as_dict(private=False), "kid": self.key_id, "use": "sig"}]})
 
 
 class CardDocument(Struct, frozen=True):
@@ -74,54 +49,45 @@ class CardDocument(Struct, frozen=True):
 class Cards:
     """The cards of one agent, for any URL under which callers reach it.
 
-    `grpc_target` returns the `host:port` of the gRPC server for a caller of some URL, or None if there is none.
-    `grpc_tenant` is the tenant that selects this agent among several there. `extensions` are those of the server.
+    `since` is when the agent was added or replaced. `grpc_tenant` is the tenant that names this agent among several to
+    the gRPC server.
     """
 
-    def __init__(
-        self,
-        agent: Agent,
-        *,
-        security: CallerAuthenticator | None = None,
-        signer: Signer | None = None,
-        has_push: bool = True,
-        idempotency_seconds: float = 0.0,
-        is_remote: bool = False,
-        default_version: Version | None = None,
-        grpc_target: Callable[[str], str | None] = lambda _: None,
-        grpc_tenant: str | None = None,
-    ) -> None:
+    __slots__ = ("_agent", "_grpc_tenant", "_shared", "_since", "has_extended")
+
+    def __init__(self, agent: Agent, shared: SharedParts, *, since: datetime, grpc_tenant: str | None) -> None:
         self._agent = agent
-        self._modified = datetime.now(UTC).replace(microsecond=0)  # the card does not change after this
-        self._security = security
-        self.signer = signer
-        self._default_version = default_version
-        self.grpc_target = grpc_target
+        self._shared = shared
+        self._since = since
         self._grpc_tenant = grpc_tenant
-        self.has_streaming = agent.streaming
-        self.has_push = has_push
-        # A remote agent declares its own extensions, and a proxy cannot add to them.
-        added = (CURSOR, idempotent_send(idempotency_seconds)) if idempotency_seconds else (CURSOR,)
-        self.extensions = () if is_remote else added
-        self.has_extended = security is not None and agent.has_private_skills
-        self._cards: OrderedDict[tuple[str, str | None, bool], AgentCard] = OrderedDict()
-        self._documents: OrderedDict[tuple[str, str | None, str | None], CardDocument] = OrderedDict()
+        self.has_extended = shared.security is not None and agent.has_private_skills
+
+    @property
+    def has_streaming(self) -> bool:
+        """Whether the agent streams."""
+        return self._agent.streaming
+
+    @property
+    def has_push(self) -> bool:
+        """Whether webhooks may be registered."""
+        return self._shared.check_webhook is not None
 
     def card(self, base_url: str, *, everything: bool = False) -> AgentCard:
         """The card for callers who reach the agent at this URL; `everything` returns the extended card."""
-        target = self.grpc_target(base_url)
-        return _cached(self._cards, (base_url, target, everything), lambda: self._make(base_url, target, everything))
+        target = self._shared.grpc_target(base_url)
+        key = (self._agent, base_url, target, everything)
+        return self._shared.cards.get(key, lambda: self._make(base_url, target, everything))
 
     def document(self, base_url: str, version: Version | None = None) -> CardDocument:
         """The public card in one version, or in the form that clients of 0.3 and 1.0 both accept."""
-        version = version or self._default_version
-        key = (base_url, self.grpc_target(base_url), version)
-        return _cached(self._documents, key, lambda: self._write(base_url, version))
+        version = version or self._shared.card_version
+        key = (self._agent, base_url, self._shared.grpc_target(base_url), "document", version)
+        return self._shared.cards.get(key, lambda: self._write(base_url, version))
 
     def _write(self, base_url: str, version: Version | None) -> CardDocument:
         card = self.card(base_url)
         body = DIALECTS[version].encode_card(card) if version else encode_superset_card(card)
-        return CardDocument(body, f'"{hashlib.sha256(body).hexdigest()[:32]}"', self._modified)
+        return CardDocument(body, f'"{hashlib.sha256(body).hexdigest()[:32]}"', self._since)
 
     def _make(self, base_url: str, grpc_target: str | None, everything: bool) -> AgentCard:
         card = self._agent.card(
@@ -134,20 +100,21 @@ class Cards:
 
     def published(self, card: AgentCard, base_url: str) -> AgentCard:
         """The card of a remote agent, for callers who reach it at this URL."""
-        interfaces = tuple(self._interfaces(base_url, self.grpc_target(base_url)))
+        interfaces = tuple(self._interfaces(base_url, self._shared.grpc_target(base_url)))
         return self._declared(structs.replace(card, interfaces=interfaces, signatures=()), base_url)
 
     def _declared(self, card: AgentCard, base_url: str) -> AgentCard:
         """The card with what the server adds: extensions, security and signatures."""
-        own = {extension.uri for extension in self.extensions}
+        added = self._shared.extensions
+        own = {extension.uri for extension in added}
         others = [extension for extension in card.capabilities.extensions if extension.uri not in own]
-        extensions = (*others, *self.extensions)
+        extensions = (*others, *added)
         card = structs.replace(card, capabilities=structs.replace(card.capabilities, extensions=extensions))
-        if self._security is not None:
+        if self._shared.security is not None:
             card = structs.replace(
                 card,
-                security_schemes=dict(self._security.schemes),
-                security=self._security.requirements,
+                security_schemes=dict(self._shared.security.schemes),
+                security=self._shared.security.requirements,
                 skills=tuple(self._secured(skill) for skill in card.skills),
             )
         return self._signed(card, base_url)
@@ -169,30 +136,21 @@ class Cards:
 
     def _secured(self, skill: AgentSkill) -> AgentSkill:
         scopes = self._agent.skill_scopes.get(skill.id, ())
-        if not scopes or self._security is None:
+        if not scopes or self._shared.security is None:
             return skill
-        return structs.replace(skill, security=self._security.requirements_for(scopes))
+        return structs.replace(skill, security=self._shared.security.requirements_for(scopes))
 
     def _signed(self, card: AgentCard, base_url: str) -> AgentCard:
         """The card with two signatures: in the form of the specification and in that of a2a-sdk."""
-        if self.signer is None:
+        if self._shared.signer is None:
             return card
         spelled = msgspec.json.decode(V1_0.encode_card(card))
-        jku = self.signer.jku or f"{base_url}{KEYS_PATH}"
+        jku = self._shared.signer.jku or f"{base_url}{KEYS_PATH}"
         signatures = [
-            sign_card(spelled, self.signer.key, key_id=self.signer.key_id, jku=jku, form=form)
+            sign_card(spelled, self._shared.signer.key, key_id=self._shared.signer.key_id, jku=jku, form=form)
             for form in (CardForm.SPEC, CardForm.NO_EMPTIES)
         ]
         return structs.replace(card, signatures=tuple(signatures))
-
-
-def _cached(cache: OrderedDict[K, V], key: K, make: Callable[[], V]) -> V:
-    value = cache.get(key)
-    if value is None:
-        value = cache[key] = make()
-        if len(cache) > MAX_CACHED:
-            cache.popitem(last=False)
-    return value
 
 
 def host_of(url: str) -> str:

@@ -170,6 +170,14 @@ class Metrics:
         """Count and time a block of the event loop; `agent` is None if no run caused it."""
         self._blocked.labels(agent or "").observe(seconds)
 
+    def remove_agent(self, agent: str) -> None:
+        """Drop what was counted of an agent that is not served any more."""
+        for metric in (self._requests, self._refusals, self._states, self._streams, self._deliveries, self._blocked):
+            samples = [sample.labels for family in metric.collect() for sample in family.samples]
+            for labels in {tuple(labels.values()) for labels in samples if labels.get("agent") == agent}:
+                metric.remove(*labels)
+        self._counters = {labels: counter for labels, counter in self._counters.items() if labels[0] != agent}
+
     def _answered(self, call: Call) -> None:
         started = self._started.pop(id(call), None)
         if started is not None:

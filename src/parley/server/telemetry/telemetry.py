@@ -71,6 +71,11 @@ class Telemetry:
         if self.metrics is not None:
             self.metrics.watch_runs(runs)
 
+    def remove_agent(self, agent: str) -> None:
+        """Drop the metrics of an agent that is not served any more."""
+        if self.metrics is not None:
+            self.metrics.remove_agent(agent)
+
     def watch_deliveries(self, outbox: Outbox) -> None:
         """Add the outbox of webhooks to the metrics: `telemetry.watch_deliveries(deliveries)`."""
         if self.metrics is not None:
