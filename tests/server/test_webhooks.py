@@ -24,7 +24,10 @@ from parley.engine.caller import Caller
 from parley.engine.deliveries import Deliveries, DeliveryError, DeliveryRefusedError, NoAnswerError
 from parley.engine.notifications import Notification
 from parley.engine.observer import Observer
+from parley.network.addresses import is_public, is_public_resolved
 from parley.network.errors import ConnectTimeoutError
+from parley.network.pinned import NameResolver
+from parley.network.urls import MAX_URL
 from parley.protocol.errors import InvalidParamsError
 from parley.protocol.events import ArtifactUpdate, StatusUpdate
 from parley.protocol.lifecycle import fold
@@ -34,16 +37,12 @@ from parley.protocol.requests import SendConfiguration, SendMessageRequest
 from parley.protocol.tasks import Artifact, Task, TaskState, TaskStatus
 from parley.protocol.versions import Version
 from parley.server.webhooks.guard import (
-    MAX_URL,
     PUBLIC_ONLY,
-    NameResolver,
     WebhookForbiddenError,
     WebhookPolicy,
     WebhookRules,
     check_webhook,
     check_webhook_url,
-    is_public,
-    is_public_resolved,
 )
 from parley.server.webhooks.lookups import SharedLookups, looking_up_for
 from parley.server.webhooks.sender import WebhookSender
@@ -805,7 +804,7 @@ async def test_names_that_are_never_resolved_hold_up_their_owner_only() -> None:
             await end.wait()
         return ["127.0.0.1"]
 
-    lookups = SharedLookups(resolve, most=8)
+    lookups = SharedLookups(resolve, limit=8)
 
     async def look_up(owner: str, host: str) -> Sequence[str]:
         with looking_up_for(Owner("", owner)):

@@ -1,8 +1,8 @@
 """Calling webhooks over HTTP: one POST per notification, in the dialect in which the webhook was registered.
 
-Nothing is followed, nothing is remembered from one call to the next but open connections, and nothing of an answer is
-used but its status. Connections go through the guard. What is secret (token, credentials, the URL's path and query) is
-never in an error. Spec: 1.0 section 4.3.3, 0.3 section 9.5.
+Redirects are not followed, cookies are not kept, and only the status of a reply is used. Every connection is checked by
+the guard. Secrets (the token, the credentials, the path and query of the URL) are never in an error. Spec: 1.0 section
+4.3.3, 0.3 section 9.5.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from parley.engine.deliveries import DeliveryError, DeliveryRefusedError, NoAnsw
 from parley.engine.notifications import Notification
 from parley.network.errors import NetworkError, ReadTimeoutError
 from parley.network.http import HttpRequest
-from parley.network.pinned import PinnedNetwork, machine_tls
+from parley.network.pinned import NameResolver, PinnedNetwork, Resolve, machine_tls
 from parley.network.pool import ConnectionPool
 from parley.network.proxies import Proxies
 from parley.network.urls import parse_url
@@ -28,8 +28,6 @@ from parley.protocol.errors import InvalidParamsError, LocalProtocolError, PeerP
 from parley.protocol.versions import Version
 from parley.server.webhooks.guard import (
     PUBLIC_ONLY,
-    NameResolver,
-    Resolve,
     WebhookForbiddenError,
     WebhookPolicy,
     WebhookRules,
@@ -39,24 +37,24 @@ from parley.server.webhooks.guard import (
 from parley.server.webhooks.lookups import LOOKUPS, SharedLookups, looking_up_for
 
 ExtraHeaders: TypeAlias = Callable[[Notification], Mapping[str, str]]
-"""Further headers of a call, such as its trace context."""
+"""Returns further headers of a call, such as its trace context."""
 
 TIMEOUT = 15.0
-"""Seconds for a whole call, from the name's resolution to the answer's end; 10 to 30 are recommended."""
+"""Seconds for a whole call, from the DNS lookup to the end of the reply; 10 to 30 are recommended."""
 
 READ_BYTES = 4_096
-"""How much of an answer is read, so that its connection can be used again. One that says more is hung up on."""
+"""How much of a reply is read, so that the connection can be reused. After a longer reply it is closed."""
 
 CONNECT_TIMEOUT = 5.0
 """Seconds for one address of a host; then the next is tried."""
 
-_FINAL = frozenset({400, 405, 410, 411, 413, 414, 415, 422, 431, 501})
-"""Answers to what was sent, which will not be another when it is sent again. All others may pass: also 401, 403 and 404
-come and go while a receiver is deployed."""
+_FINAL_STATUSES = frozenset({400, 405, 410, 411, 413, 414, 415, 422, 431, 501})
+"""Statuses for which a retry is useless. All others are retried: even 401, 403 and 404 may be temporary while a
+receiver is being deployed."""
 
 
 class WebhookSender:
-    """Calls webhooks, as a policy allows. Use it as `async with WebhookSender(policy) as sender: …`."""
+    """Calls webhooks that a policy allows. Use it as `async with WebhookSender(policy) as sender: …`."""
 
     def __init__(
         self,
@@ -67,7 +65,7 @@ class WebhookSender:
         resolve: Resolve | None = None,
         extra_headers: ExtraHeaders | None = None,
     ) -> None:
-        """`tls` says whose certificates are trusted: without it, those that the machine trusts."""
+        """`tls` is the context for https; by default it trusts the certificate authorities of the machine."""
         self._policy = policy
         self._timeout = timeout
         self._tls = tls
@@ -77,7 +75,7 @@ class WebhookSender:
         self._pool: ConnectionPool | None = None
 
     def _open(self) -> ConnectionPool:
-        """The pool of connections, made for the first call: reading the machine's certificates takes a while."""
+        """The connection pool, created with the first call: reading the certificates of the machine takes a while."""
         if self._pool is None:
             self._names = NameResolver(threads=LOOKUPS)
             proxies = Proxies.of_environment() if self._policy.use_proxy else None
@@ -89,7 +87,7 @@ class WebhookSender:
         return self._pool
 
     async def close(self) -> None:
-        """Close idle connections; a later call opens others."""
+        """Close idle connections; a later call opens new ones."""
         pool, self._pool = self._pool, None
         names, self._names = self._names, None
         if pool is not None:
@@ -98,7 +96,7 @@ class WebhookSender:
             names.close()
 
     async def __aenter__(self) -> Self:
-        """Nothing to open: connections are opened by calls."""
+        """Connections are opened when needed."""
         return self
 
     async def __aexit__(
@@ -108,15 +106,15 @@ class WebhookSender:
         await self.close()
 
     async def send(self, notification: Notification) -> None:
-        """Tell a webhook something; return when it has answered with a 2xx status.
+        """Call a webhook; return when it has answered with a 2xx status.
 
         Raises:
-            DeliveryError: it did not, and may later.
-            NoAnswerError: the same, because its host has no address, cannot be connected to, or says nothing in time.
-            DeliveryRefusedError: it will not, or may not be called.
+            DeliveryError: it did not; a retry may succeed.
+            NoAnswerError: the same, because its host has no address, does not accept connections or does not answer.
+            DeliveryRefusedError: a retry is useless, or the webhook may not be called.
         """
         try:
-            # Once more, because a policy may have become stricter since the webhook was registered.
+            # Checked again, because the policy may have changed since the webhook was registered.
             check_webhook(notification.config, self._policy)
             body = DIALECTS[notification.version].pushes.encode(notification.event)
             request = HttpRequest("POST", parse_url(notification.config.url), self._headers(notification), body)
@@ -131,7 +129,7 @@ class WebhookSender:
             raise NoAnswerError(f"It did not answer within {self._timeout:g} seconds") from None
         except NetworkError as error:
             raise NoAnswerError(f"It could not be called: {error}") from None
-        _judge(status, retry_after)
+        _check_status(status, retry_after)
 
     async def _post(self, request: HttpRequest) -> tuple[int, str]:
         """The status of the answer, and its Retry-After."""
@@ -153,7 +151,7 @@ class WebhookSender:
             "Content-Type": "application/a2a+json" if is_1_0 else "application/json",
             "User-Agent": f"parley/{__version__}",
             "Accept-Encoding": "identity",
-            # The same for each attempt, and never for another event: receivers can tell what they had before.
+            # The same for every attempt and unique per event, so that receivers can drop duplicates.
             "Parley-Event-Id": f"{quote(notification.key.task_id, safe='')}:{notification.seq}",
         }
         if self._extra_headers is not None:
@@ -166,10 +164,10 @@ class WebhookSender:
         return headers
 
 
-def _judge(status: int, retry_after: str) -> None:
+def _check_status(status: int, retry_after: str) -> None:
     if 200 <= status < 300:
         return
-    if status in _FINAL or 300 <= status < 400:
+    if status in _FINAL_STATUSES or 300 <= status < 400:
         raise DeliveryRefusedError(f"It answered with status {status}")
     seconds = float(retry_after) if retry_after.isascii() and retry_after.isdigit() and len(retry_after) < 10 else 0.0
     raise DeliveryError(f"It answered with status {status}", retry_after=seconds)
