@@ -1,7 +1,7 @@
 """Errors in JSON: the `error` object of JSON-RPC and the error bodies of REST, in every dialect.
 
 An error keeps its code everywhere except where a release has no such code, or gives the number another meaning: those
-are in `_CODES`. Readers believe the ErrorInfo reason first, then the code, then the text, then the HTTP status, and
+are in `_CODES`. Decoders use the ErrorInfo reason first, then the code, then the text, then the HTTP status, and
 understand the statuses of 1.0.0 and 1.0.1. Spec: 1.0.1 sections 5.4, 9.5 and 11.6; 0.3 section 8; 0.1 error codes.
 """
 
@@ -66,9 +66,9 @@ _BY_HTTP: dict[int, type[A2AError]] = {
 
 
 def code_of(version: Version, error: A2AError) -> int:
-    """The JSON-RPC code of an error in a version; a peer's own code is passed on, if it is one.
+    """The JSON-RPC code of an error in a version; a peer's own code is passed on if it is a JSON-RPC code.
 
-    An HTTP or gRPC status is not a JSON-RPC code, which are the numbers from -32000 down.
+    JSON-RPC codes are the numbers from -32000 down; an HTTP or gRPC status is not one of them.
     """
     if isinstance(error, e.UnknownRemoteError):
         return error.code if error.code <= -32000 else e.InternalError.row.code
@@ -102,7 +102,7 @@ def decode_error(version: Version, raw: bytes) -> A2AError:
     try:
         wire = _rpc_errors.read(raw)
     except Fault as fault:
-        raise e.PeerProtocolError(f"Not a JSON-RPC error: {fault.reason}", path=fault.path) from None
+        raise e.PeerProtocolError(f"Invalid JSON-RPC error: {fault.reason}", path=fault.path) from None
     codes = _BY_CODE_0_1 if version is Version.V0_1 else _BY_CODE
     data = wire.data
     details: list[JsonValue] = data if isinstance(data, list) else [_as_detail(data)]
@@ -122,7 +122,7 @@ def encode_rest_error(version: Version, error: A2AError) -> tuple[int, bytes]:
     body = {"error": {"code": status, "status": grpc_status, "message": str(error), "details": _details(error)}}
     if not is_0_3:
         return status, msgspec.json.encode(body)
-    # 0.3 fixes no form: a2a-sdk 0.3 reads the message, a2a-sdk 1.x the type, @a2a-js/sdk the code.
+    # 0.3 does not define the form: a2a-sdk 0.3 reads the message, a2a-sdk 1.x the type, @a2a-js/sdk the code.
     facts = {"message": str(error), "type": e.wire_name(error), "code": code_of(version, error)}
     return status, msgspec.json.encode({**facts, **body})
 

@@ -104,7 +104,7 @@ TASK = MessageMap(
     Task, id=t.REQUIRED_TEXT, status=t.required(STATUS), artifacts=t.repeated(ARTIFACT), history=t.repeated(MESSAGE)
 )
 
-# --- what agents answer -----------------------------------------------------------------------------------------------
+# --- results and events -----------------------------------------------------------------------------------------------
 
 
 def decode_final(update: ProtoMessage) -> bool:
@@ -195,7 +195,7 @@ def encode_task_push_config(config: PushConfig) -> Fields:
 TASK_PUSH_CONFIG = converter(decode_task_push_config, encode_task_push_config)
 PUSH_CONFIG_PAGE = MessageMap(r.PushConfigPage, configs=t.repeated(TASK_PUSH_CONFIG))
 
-# --- what callers ask -------------------------------------------------------------------------------------------------
+# --- requests ---------------------------------------------------------------------------------------------------------
 
 CONFIGURATION = MessageMap(
     r.SendConfiguration,

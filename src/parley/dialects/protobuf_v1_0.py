@@ -59,7 +59,7 @@ TASK = MessageMap(
     Task, id=t.REQUIRED_TEXT, status=t.required(STATUS), artifacts=t.repeated(ARTIFACT), history=t.repeated(MESSAGE)
 )
 
-# --- what agents answer -----------------------------------------------------------------------------------------------
+# --- results and events -----------------------------------------------------------------------------------------------
 
 STATUS_UPDATE = MessageMap(StatusUpdate, task_id=t.REQUIRED_TEXT, status=t.required(STATUS), final=None)
 ARTIFACT_UPDATE = MessageMap(ArtifactUpdate, task_id=t.REQUIRED_TEXT, artifact=t.required(ARTIFACT))
@@ -96,7 +96,7 @@ INLINE_PUSH_CONFIG = t.adapted(
 )
 PUSH_CONFIG_PAGE = MessageMap(r.PushConfigPage, configs=t.repeated(PUSH_CONFIG))
 
-# --- what callers ask -------------------------------------------------------------------------------------------------
+# --- requests ---------------------------------------------------------------------------------------------------------
 
 
 def decode_state_filter(number: int) -> TaskState | None:

@@ -16,15 +16,15 @@ from parley.protocol.jsonvalue import JsonObject, JsonValue
 # --- free-form JSON ---------------------------------------------------------------------------------------------------
 
 MAX_DEPTH = 31
-"""How deep JSON may nest, so that it can be sent on. Parsers stop at 100 nested messages; an object costs three, and
-the outermost is the seventh where it stands deepest."""
+"""How deep JSON may nest, so that it can be sent on. Parsers stop at 100 nested messages; a JSON object takes
+three, and the deepest field for one is seven messages deep."""
 
 MAX_EXACT = 2**53
 """A protobuf number is a double, which is exact for integers up to here."""
 
 
 def decode_struct(struct: ProtoMessage, depth: int = 1) -> JsonObject:
-    """A google.protobuf.Struct as a JSON object, which is this many levels deep in another."""
+    """A google.protobuf.Struct as a JSON object, at this depth within another."""
     _check_depth(depth)
     return {name: decode_value(value, depth) for name, value in struct.fields.items()}
 
@@ -43,7 +43,7 @@ def encode_struct(value: JsonObject) -> ProtoMessage | None:
 
 
 def decode_value(value: ProtoMessage, depth: int = 1) -> JsonValue:
-    """A google.protobuf.Value as JSON. Whole numbers are integers again; one without any kind is null.
+    """A google.protobuf.Value as JSON. Whole numbers become integers; a value without a kind is null.
 
     It counts as one level deep even when it stands alone, for 0.3 may have to wrap it in an object.
     """

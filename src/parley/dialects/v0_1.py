@@ -31,7 +31,7 @@ from parley.protocol.push import PushAuthentication, PushConfig
 from parley.protocol.tasks import Artifact, Task, TaskState, TaskStatus
 from parley.protocol.versions import Version
 
-# --- what is on the wire ----------------------------------------------------------------------------------------------
+# --- structs on the wire ----------------------------------------------------------------------------------------------
 
 StateName = Literal["submitted", "working", "input-required", "completed", "canceled", "failed", "unknown"]
 
@@ -370,7 +370,7 @@ def encode_task_push_config(config: PushConfig) -> V01TaskPushConfig:
     return V01TaskPushConfig(config.task_id or "", encode_push_config(config))
 
 
-# --- what callers ask -------------------------------------------------------------------------------------------------
+# --- requests ---------------------------------------------------------------------------------------------------------
 
 
 def decode_send(request: V01Send) -> r.SendMessageRequest:

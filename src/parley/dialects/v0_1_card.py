@@ -58,7 +58,7 @@ class V01Card(WireStruct):
 
 
 TEXT = ("text", "text/plain")
-"""What 0.1 calls plain text, and what everybody else does."""
+"""The name of plain text in 0.1, and its media type."""
 
 
 def decode_modes(modes: list[str] | None, *, default: tuple[str, ...] = ()) -> tuple[str, ...]:
@@ -122,7 +122,7 @@ def decode_card(card: V01Card) -> c.AgentCard:
 
 
 def url_for(card: c.AgentCard) -> str:
-    """The one endpoint of a card in 0.1, which has JSON-RPC alone: that of the oldest version, if there is any."""
+    """The one endpoint of a card in 0.1, which has only JSON-RPC: the one of the oldest version."""
     speak = [interface for interface in card.interfaces if interface.binding == c.Binding.JSONRPC]
     fitting = interfaces_for(tuple(speak) or card.interfaces[:1], "0.1", "0.2", "0.3")
     return fitting[0].url if fitting else ""

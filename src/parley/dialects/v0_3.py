@@ -27,7 +27,7 @@ from parley.protocol.push import PushAuthentication, PushConfig
 from parley.protocol.tasks import Task, TaskState
 from parley.protocol.versions import Version
 
-# --- what is on the wire ----------------------------------------------------------------------------------------------
+# --- structs on the wire ----------------------------------------------------------------------------------------------
 
 StateName = Literal[
     "submitted",
@@ -345,7 +345,7 @@ def encode_push_config_list(page: r.PushConfigPage) -> list[V03TaskPushConfig]:
     return [encode_task_push_config(config) for config in page.configs]
 
 
-# --- what callers ask -------------------------------------------------------------------------------------------------
+# --- requests ---------------------------------------------------------------------------------------------------------
 
 
 def decode_send(request: V03Send) -> r.SendMessageRequest:

@@ -35,7 +35,7 @@ from parley.protocol import requests as r
 from parley.protocol.push import PushConfig
 from parley.protocol.tasks import TaskState
 
-# --- what is on the wire ----------------------------------------------------------------------------------------------
+# --- structs on the wire ----------------------------------------------------------------------------------------------
 
 StateName = Literal[
     "TASK_STATE_UNSPECIFIED",
@@ -309,7 +309,7 @@ def encode_push_config_page(page: r.PushConfigPage) -> V03ProtoPushConfigPage:
     return V03ProtoPushConfigPage([encode_task_push_config(c) for c in page.configs] or None, page.next_page_token)
 
 
-# --- what callers ask -------------------------------------------------------------------------------------------------
+# --- requests ---------------------------------------------------------------------------------------------------------
 
 
 def decode_send(request: V03ProtoSend) -> r.SendMessageRequest:

@@ -26,7 +26,7 @@ from parley.protocol.requests import PushConfigPage, TaskPage
 from parley.protocol.tasks import TaskState
 from parley.protocol.versions import Version
 
-# --- what is on the wire ----------------------------------------------------------------------------------------------
+# --- structs on the wire ----------------------------------------------------------------------------------------------
 
 StateName = Literal[
     "TASK_STATE_UNSPECIFIED",
@@ -298,7 +298,7 @@ OBJECTS = Objects(
     no_context=None,
 )
 
-# --- what agents answer -----------------------------------------------------------------------------------------------
+# --- results and events -----------------------------------------------------------------------------------------------
 
 
 def decode_task_page(page: V10TaskPage) -> TaskPage:
@@ -326,7 +326,7 @@ def encode_push_config_page(page: PushConfigPage) -> V10PushConfigPage:
     return V10PushConfigPage(configs or None, page.next_page_token)
 
 
-# --- what callers ask -------------------------------------------------------------------------------------------------
+# --- requests ---------------------------------------------------------------------------------------------------------
 
 
 def decode_push_config(config: V10PushConfig) -> PushConfig:
