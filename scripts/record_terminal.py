@@ -115,7 +115,7 @@ def chat(on: Stage) -> str:
     for place, day in (("Rome", 1), ("Rome", 2), ("Lisbon", 1)):
         on.let_it_look_up(place, day)
     with on.showing("chat", on.url) as shown:
-        shown.until("helps.\n> ")
+        shown.until("for help.\n> ")
         shown.type("Rome")
         shown.until("answer> ")
         shown.type("2")

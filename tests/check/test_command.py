@@ -102,7 +102,7 @@ def test_a_broken_rule_ends_with_1_and_is_quoted() -> None:
         (["http://localhost:1", "--only", "G9.9"], "There is no rule G9.9"),
         (["http://localhost:1", "--binding", "soap"], "is not one of"),
         (["http://localhost:1", "--dialect", "3.0"], "is not one of"),
-        (["http://localhost:1", "--header", "secret"], "That is no header"),
+        (["http://localhost:1", "--header", "secret"], "Invalid header"),
         (["http://localhost:1", "--timeout", "0"], "0.1"),
         (["http://localhost:1", "--skill", " "], "An id cannot be empty"),
         (["--json", "http://localhost:1"], "Expected a file, or - for standard output"),

@@ -19,7 +19,7 @@ from typing import Any
 SECONDS = 30.0
 """A process imports for a second; a machine under load takes ten times that."""
 
-LAST_LINE = "Ctrl+C ends it"
+LAST_LINE = "Press Ctrl+C to stop"
 
 
 class Served:

@@ -54,7 +54,7 @@ def announcement(*agents: Agent, **options: Any) -> Announcement:
         "grpc_hint": None,
         "listens_everywhere": False,
         "store": "memory:",
-        "what_remains": "all is lost",
+        "shutdown_note": "all is lost",
         "security": security,
         "certificate": None,
         "is_exposed": False,
@@ -121,7 +121,7 @@ def test_a_server_behind_a_public_url_says_where_it_is_from_here_too() -> None:
         *places_of("https://a.example/x"),
         "  gRPC       a.example:443  (0.3 and 1.0)",
         "  store      memory:",
-        "  from here  http://here:1, gRPC here:2",
+        "  local      http://here:1, gRPC here:2",
     ]
     text = shown(ready)
     assert "Try it:\n\n  curl -sS https://a.example/x/ -H 'Content-Type: application/json' -d" in text
@@ -137,13 +137,13 @@ def test_a_server_at_every_address_without_grpc_says_so() -> None:
         *places_of("http://here:1"),
         "  gRPC       off; --grpc-port 1 serves it",
         "  store      memory:",
-        "  listens at every address of this machine, port 1",
+        "  listens on every address of this machine, port 1",
     ]
 
 
 def test_credentials_without_tls_are_warned_about_unless_a_proxy_does_it() -> None:
     security = parse_security(f"[schemes.only]\n{next(iter(SCHEMES))}\n")
-    clear = "Without TLS their credentials travel in the clear"
+    clear = "Credentials are not encrypted"
     for options, warns in (
         ({"is_exposed": True}, True),
         ({"is_exposed": True, "public_url": "http://a.example"}, True),
@@ -155,7 +155,7 @@ def test_credentials_without_tls_are_warned_about_unless_a_proxy_does_it() -> No
 
 
 def test_the_last_line_says_what_becomes_of_tasks() -> None:
-    assert shown(announcement(hello())).splitlines()[-1] == "Ctrl+C ends it; all is lost."
+    assert shown(announcement(hello())).splitlines()[-1] == "Press Ctrl+C to stop; all is lost."
 
 
 def test_the_message_to_try_is_of_a_kind_that_the_agent_takes() -> None:
@@ -164,7 +164,7 @@ def test_the_message_to_try_is_of_a_kind_that_the_agent_takes() -> None:
 
 
 def test_a_server_that_everybody_reaches_says_so_loudly() -> None:
-    assert "\nOpen: EVERYBODY who reaches this machine may call" in shown(announcement(hello(), is_exposed=True))
+    assert "\nOpen: ANYONE who can reach this machine may call" in shown(announcement(hello(), is_exposed=True))
 
 
 def test_the_certificate_to_trust_is_in_the_line() -> None:

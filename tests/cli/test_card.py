@@ -13,7 +13,7 @@ import pytest
 import trustme
 
 from parley.cli.commands.card import describe, show_card
-from parley.cli.options.client import Calling, agent_url, parse_header, parse_origin
+from parley.cli.options.client import ClientOptions, agent_url, parse_header, parse_origin
 from parley.cli.output.exit_codes import code_of
 from parley.cli.output.transcript import console, size_of
 from parley.protocol import cards as c
@@ -38,9 +38,9 @@ def test_a_card_is_shown(url: str) -> None:
 Sampler 1.0.0
 Does what it hears
 
-  can         stream, push notifications
-  takes       text/plain, application/json, */*
-  gives       */*
+  features    streaming, push notifications
+  input       text/plain, application/json, */*
+  output      */*
   extension   urn:parley:cursor:1
   extension   urn:parley:idempotent-send:1
 
@@ -53,10 +53,10 @@ Interfaces
 Skills
   sample  Sample
                 Does what it hears.
-    such as     ask
+    example     ask
     tags        test
 
-The card is in order.
+The card has no problems.
 """
     )
 
@@ -114,7 +114,7 @@ def test_everything_that_a_card_may_say_is_shown_and_harmless(capsys: pytest.Cap
         security=({"oauth": ("read",), "key": ()}, {}),
         signatures=(c.CardSignature("e30", "AA"),),
     )
-    show_card(card, Calling(url="https://x.example"), console())
+    show_card(card, ClientOptions(url="https://x.example"), console())
     assert (
         capsys.readouterr().out
         == """\
@@ -122,9 +122,9 @@ Evil␛[2J agent 2
 
   provider    Them https://them.example
   docs        https://docs.example
-  can         an extended card for authenticated callers
-  takes       text/plain
-  gives       text/plain
+  features    extended card
+  input       text/plain
+  output      text/plain
   extension   urn:x (required)
   signatures  1
 
@@ -134,11 +134,11 @@ Interfaces
 Security
   oauth       OAuth 2: client credentials
   key         a client certificate (mutual TLS)
-  demanded    oauth (read) and key, or nothing
+  required    oauth (read) and key, or nothing
 
-Not in order
+Problems
 ! It lacks description.
-! It lists no interface that this client speaks, or that you asked for.
+! It lists no interface that this client supports or that you asked for.
 ! It lists no skills.
 """
     )
@@ -201,14 +201,14 @@ def face(url: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("members", "code", "shown"),
     [
-        ({}, 0, "The card is in order.\n"),
-        ({"supportedInterfaces": []}, 1, "! It lists no interfaces: nobody can call the agent.\n"),
+        ({}, 0, "The card has no problems.\n"),
+        ({"supportedInterfaces": []}, 1, "! It lists no interfaces, so the agent cannot be called.\n"),
         ({"skills": [*GOOD["skills"], *GOOD["skills"]]}, 0, "! More than one skill has the id a.\n"),
         (
             {"securityRequirements": [{"schemes": {"token": {"list": ["read"]}}}]},
             0,
-            "Security\n  demanded    token (read)\n\nNot in order\n"
-            "! It demands token, and declares no such security scheme.\n",
+            "Security\n  required    token (read)\n\nProblems\n"
+            "! It requires token, and declares no such security scheme.\n",
         ),
         (
             {"supportedInterfaces": [face("http://10.0.0.1/"), face("https://a.example/")]},
@@ -235,7 +235,7 @@ def test_an_interface_is_called_that_the_caller_allows() -> None:
         done = parley("card", url, "--allow-private")
     assert done.exit_code == 0
     assert "\n→ JSONRPC 1.0    http://10.0.0.1/\n" in done.stdout
-    assert done.stdout.endswith("\nThe card is in order.\n")
+    assert done.stdout.endswith("\nThe card has no problems.\n")
 
 
 def test_programs_are_told_what_is_not_in_order_beside_the_card() -> None:
@@ -250,7 +250,7 @@ def test_all_that_a_card_lacks_is_told_with_its_place() -> None:
         done = parley("card", url)
     assert (done.exit_code, done.stdout) == (1, "")
     told = " ".join(done.stderr.split())
-    assert f"The card at {url}/.well-known/agent-card.json is not in order: " in told
+    assert f"The card at {url}/.well-known/agent-card.json is not valid: " in told
     assert told.endswith("; it lacks name, version, skills.")
 
 
@@ -321,7 +321,7 @@ def test_grpc_is_asked_for_only_if_it_is_installed(monkeypatch: pytest.MonkeyPat
     done = parley("card", "https://a.example", "--binding", "grpc")
     assert done.exit_code == 2
     assert "gRPC is not installed. pip install" in done.stderr
-    assert Calling(url="https://a.example").bindings == (c.Binding.JSONRPC, c.Binding.HTTP_JSON)
+    assert ClientOptions(url="https://a.example").bindings == (c.Binding.JSONRPC, c.Binding.HTTP_JSON)
 
 
 def test_sizes_are_for_people() -> None:

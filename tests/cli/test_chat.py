@@ -27,7 +27,7 @@ def talk(url: str, *said: str, options: tuple[str, ...] = ()) -> tuple[int, list
     """The exit code, and everything that is shown after the greeting."""
     done = parley("chat", url, *options, input="".join(f"{line}\n" for line in said))
     greeting, *shown = done.stdout.splitlines()
-    assert greeting == "Talking to Sampler (JSONRPC 1.0). /help helps."
+    assert greeting == "Talking to Sampler (JSONRPC 1.0). Type /help for help."
     return done.exit_code, shown
 
 
@@ -47,18 +47,18 @@ def test_a_form_is_filled_in_field_by_field_and_mistakes_are_asked_again(url: st
         "> form",
         "What did you spend?",
         "Amount in EUR (a number): much",
-        "'much' does not fit: a number.",
+        "Invalid answer: 'much'. Expected a number.",
         "Amount in EUR (a number): 12.5",
-        "days (a whole number, may be left empty): ",
+        "days (a whole number, optional): ",
         "How (train | plane): car",
         "Choose one of: train, plane.",
         "How (train | plane): Train",
         "Refund (yes or no, empty for false): perhaps",
-        "'perhaps' does not fit: yes or no.",
+        "Invalid answer: 'perhaps'. Expected yes or no.",
         "Refund (yes or no, empty for false): yes",
-        "Tags (array, may be left empty): {",
-        "'{' is no JSON.",
-        'Tags (array, may be left empty): ["a"]',
+        "Tags (array, optional): {",
+        "Invalid JSON: '{'.",
+        'Tags (array, optional): ["a"]',
         "{",
         '  "amount": 12.5,',
         '  "kind": "train",',
@@ -144,15 +144,15 @@ def test_commands_begin_with_a_slash(url: str) -> None:
     code, shown = talk(url, "/help", "/ids", "//etc", "/what", "/new", "/ids")
     assert code == 0
     assert "> /help" in shown
-    assert "Ctrl+C       stop what the agent is at" in shown
+    assert "Ctrl+C       cancel the current task" in shown
     assert "context –, task –" in shown
     assert shown[-8:-1] == [
         "> //etc",
         "/etc",
         "> /what",
-        "There is no /what. /help shows what there is.",
+        "Unknown command: /what. Type /help for help.",
         "> /new",
-        "A new conversation.",
+        "New conversation.",
         "> /ids",
     ]
     assert shown[-1].startswith("context –, task ")
@@ -190,7 +190,7 @@ def test_a_question_whose_answer_was_refused_can_be_answered_again(tmp_path: Pat
     with on_a_port(lambda: App(agent)) as url:
         done = parley("chat", url, input=f"hi\n/file {tmp_path / 'photo.png'}\nThis\nThat\n")
     said = [line for line in done.stdout.splitlines() if "photo" not in line]
-    assert said[1:4] == ["> hi", "What?", "It goes with your next message."]
+    assert said[1:4] == ["> hi", "What?", "The file goes with your next message."]
     assert said[4] == "answer> This"
     assert said[5].startswith("Error: ")
     assert said[6:] == ["answer> That", "Read: That"]
@@ -204,7 +204,7 @@ def test_a_file_needs_a_name_and_may_be_at_home(url: str, tmp_path: Path, monkey
         "> /file",
         "Which file? Write it as /file PATH",
         "> /file ~/note.txt",
-        "It goes with your next message.",
+        "The file goes with your next message.",
         "> parts",
         "TextPart, RawPart",
     ]
@@ -263,7 +263,7 @@ def test_ctrl_c_cancels_what_waits_for_an_answer_or_a_form(url: str, tmp_path: P
             chat.until(prompt)
             chat.interrupt("Canceled.\n")
         chat.until("> ")
-        chat.interrupt("Ctrl+D or /quit ends the chat.\n> ")
+        chat.interrupt("Press Ctrl+D or type /quit to end the chat.\n> ")
         chat.type("/quit")
         assert chat.ended() == 0
 

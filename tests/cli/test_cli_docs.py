@@ -38,7 +38,7 @@ def test_every_option_is_on_the_page_and_no_other() -> None:
 
 
 def test_all_commands_have_the_options_that_all_of_them_have() -> None:
-    section = PAGE.split("## Options that all of them have")[1].split("\n## ")[0]
+    section = PAGE.split("## Common options")[1].split("\n## ")[0]
     rows = [row.split("|")[1] for row in section.splitlines() if row.startswith("| `--")]
     shared = set(re.findall(r"`(--[a-z-]+)", " ".join(rows)))
     for words in COMMANDS:

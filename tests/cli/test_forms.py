@@ -87,12 +87,12 @@ def test_what_is_typed_becomes_a_value(kind: str, text: str, value: JsonValue) -
 @pytest.mark.parametrize(
     ("kind", "text", "words"),
     [
-        ("string", " ", "This cannot be left empty."),
-        ("integer", "1.5", "'1.5' does not fit: a whole number."),
-        ("number", "true", "'true' does not fit: a number."),
-        ("number", "abc", "'abc' does not fit: a number."),
-        ("boolean", "maybe", "'maybe' does not fit: yes or no."),
-        ("array", "[", "'[' is no JSON."),
+        ("string", " ", "This field is required."),
+        ("integer", "1.5", "Invalid answer: '1.5'. Expected a whole number."),
+        ("number", "true", "Invalid answer: 'true'. Expected a number."),
+        ("number", "abc", "Invalid answer: 'abc'. Expected a number."),
+        ("boolean", "maybe", "Invalid answer: 'maybe'. Expected yes or no."),
+        ("array", "[", "Invalid JSON: '['."),
     ],
 )
 def test_what_does_not_fit_is_told(kind: str, text: str, words: str) -> None:

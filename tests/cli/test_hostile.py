@@ -173,10 +173,10 @@ def test_an_error_of_an_agent_is_one_line_that_cannot_pass_for_ours(url: str, re
 def test_a_list_of_webhooks_without_an_end_is_ended(
     url: str, results: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(push, "MOST_PAGES", 3)
+    monkeypatch.setattr(push, "MAX_PAGES", 3)
     results["ListTaskPushNotificationConfigs"] = {"configs": [], "nextPageToken": "more"}
     done = run("webhooks", url)
-    assert (done.exit_code, done.stderr) == (1, "Error: The agent's list of webhooks has no end.\n")
+    assert (done.exit_code, done.stderr) == (1, "Error: The agent's list of webhooks does not end.\n")
 
 
 def test_a_chat_is_as_safe(url: str, results: dict[str, Any], tmp_path: Path) -> None:
@@ -191,7 +191,10 @@ def test_who_does_not_keep_to_a2a_is_told_of_as_such(url: str, results: dict[str
     results["GetTask"] = {"id": "t-1", "status": {"state": "DREAMING"}}
     done = run("show", url)
     assert done.exit_code == 1
-    assert done.stderr == "Error: The agent does not keep to A2A: Invalid enum value 'DREAMING' (at $.status.state).\n"
+    assert (
+        done.stderr
+        == "Error: The agent's answer is not valid A2A: Invalid enum value 'DREAMING' (at $.status.state).\n"
+    )
     results["GetTask"] = "a page"
     done = run("show", url)
     assert done.exit_code == 1

@@ -21,7 +21,7 @@ from scripts.terminal import terminal
 from typer.main import get_command
 
 from parley.cli.login import credentials as login_secrets
-from parley.cli.login.choice import Wish, chosen_requirement
+from parley.cli.login.choice import LoginOptions, chosen_requirement
 from parley.cli.main import app
 from parley.client.credentials.oauth_client import Flow, OAuthClient
 from parley.client.credentials.token_store import FileLogins
@@ -103,7 +103,7 @@ def test_a_key_is_asked_for_kept_used_listed_and_forgotten(logins: FileLogins) -
         done = parley("login", url, input="k-hush\n")
         assert (done.exit_code, done.output) == (0, f"Logged in to Sampler at {url}, scheme company.\n")
         assert parley("send", url, "hello").stdout.strip() == "hello"
-        assert parley("login", "--list").stdout == f"{url}  company  apikey, until it is forgotten\n"
+        assert parley("login", "--list").stdout == f"{url}  company  apikey, does not expire\n"
         assert json.loads(parley("login", "--list", "--json").stdout) == {
             "origin": url,
             "scheme": "company",
@@ -111,10 +111,10 @@ def test_a_key_is_asked_for_kept_used_listed_and_forgotten(logins: FileLogins) -
             "expires": None,
             "renews": False,
         }
-        assert parley("login", url, "--forget").stderr.startswith(f"Forgotten: 1 for {url}.")
+        assert parley("login", url, "--forget").stderr.startswith(f"Deleted: 1 for {url}.")
         assert (logins.all(), parley("send", url, "hello").exit_code) == ([], 1)
         again = parley("login", url, "--forget")
-        assert (again.exit_code, f"Nothing is kept for {url}" in again.stderr) == (1, True)
+        assert (again.exit_code, f"There is no stored login for {url}" in again.stderr) == (1, True)
 
 
 def test_what_the_agent_refuses_is_not_kept_and_what_was_kept_stays(logins: FileLogins) -> None:
@@ -122,7 +122,7 @@ def test_what_the_agent_refuses_is_not_kept_and_what_was_kept_stays(logins: File
     with sampler_on_a_port(security=guarded(keys)) as url:
         assert parley("login", url, input="k-hush\n").exit_code == 0
         wrong = parley("login", url, input="k-other\n")
-        assert (wrong.exit_code, wrong.stdout, "nothing is kept" in wrong.stderr) == (1, "", True)
+        assert (wrong.exit_code, wrong.stdout, "which is not stored" in wrong.stderr) == (1, "", True)
         assert [kept.secret for kept in logins.all()] == ["k-hush"]
 
 
@@ -133,8 +133,8 @@ def test_what_cannot_be_tried_is_kept_and_told(logins: FileLogins) -> None:
     both = Security({"company": keys, "more": others}, [{"company": (), "more": ()}])
     with sampler_on_a_port(security=both) as url:
         done = parley("login", url, "--scheme", "company", input="k-hush\n")
-        assert (done.exit_code, done.stdout) == (0, f"Kept for Sampler at {url}, scheme company.\n")
-        assert done.stderr.startswith("It could not be tried: The agent demands ")
+        assert (done.exit_code, done.stdout) == (0, f"Stored for Sampler at {url}, scheme company.\n")
+        assert done.stderr.startswith("The login could not be tested: The agent demands ")
         assert [kept.secret for kept in logins.all()] == ["k-hush"]
 
 
@@ -146,8 +146,8 @@ def test_a_login_that_is_refused_later_is_told_as_one(logins: FileLogins) -> Non
         logins.put(structs.replace(kept, secret="k-old"))
         kept_one = parley("send", url, "hello")
         given = parley("send", url, "hello", "--token", "k-wrong")
-    assert f"The agent has refused the login that is kept; get another: parley login {url}" in kept_one.stderr
-    assert "The agent has refused the credentials that were given." in given.stderr
+    assert f"The agent refused the stored login; log in again: parley login {url}" in kept_one.stderr
+    assert "The agent refused the credentials." in given.stderr
     assert ("--token" in given.stderr, "--trust" in given.stderr) == (False, False)
 
 
@@ -155,7 +155,7 @@ def test_a_name_and_a_password_are_asked_for_together() -> None:
     people = BasicUsers([BasicUser(name="ada", password=hash_password("pw"))])
     with sampler_on_a_port(security=guarded(people)) as url:
         wrong = parley("login", url, input="ada\n")
-        assert (wrong.exit_code, "That is no name:password" in wrong.stderr) == (1, True)
+        assert (wrong.exit_code, "Not a valid name:password" in wrong.stderr) == (1, True)
         assert parley("login", url, input="ada:pw\n").exit_code == 0
         assert parley("send", url, "hello").stdout.strip() == "hello"
 
@@ -166,7 +166,7 @@ def test_a_code_is_shown_for_another_device(issuer: AuthorizationServer, logins:
         assert (done.exit_code, done.stdout) == (0, f"Logged in to Sampler at {url}, scheme company.\n")
         assert done.stderr == (
             f"Tokens come from {issuer.url}.\n"
-            f"Open {issuer.url}/here and type in the code WDJB-MJHT\n"
+            f"Open {issuer.url}/here and enter the code WDJB-MJHT\n"
             f"or open {issuer.url}/here?user_code=WDJB-MJHT and compare the code.\n"
         )
         (kept,) = logins.all()
@@ -175,7 +175,7 @@ def test_a_code_is_shown_for_another_device(issuer: AuthorizationServer, logins:
             ("agent:call", "openid", "offline_access"),
         )
         assert parley("send", url, "hello").stdout.strip() == "hello"
-        assert parley("login", "--list").stdout == f"{url}  company  device-code, renews itself\n"
+        assert parley("login", "--list").stdout == f"{url}  company  device-code, renewed automatically\n"
 
 
 def test_a_card_that_does_not_say_whose_tokens_it_wants_is_helped_by_the_issuer(
@@ -205,12 +205,12 @@ def test_a_browser_is_opened(issuer: AuthorizationServer, monkeypatch: pytest.Mo
         done = parley("login", url, "--client-id", PUBLIC_CLIENT)
         opened[0].join(SECONDS)
         assert (done.exit_code, done.stdout) == (0, f"Logged in to Sampler at {url}, scheme company.\n")
-        assert f"Log in with a browser on this machine at\n{issuer.url}/authorize?response_type=code" in done.stderr
+        assert f"Log in with a browser on this machine:\n{issuer.url}/authorize?response_type=code" in done.stderr
         assert parley("send", url, "hello").stdout.strip() == "hello"
         monkeypatch.setattr(login_secrets, "BROWSER_SECONDS", 0.01)
         monkeypatch.setattr(login_secrets.webbrowser, "open", lambda url: False)
         nobody = parley("login", url, "--client-id", PUBLIC_CLIENT)
-        assert (nobody.exit_code, "Nobody has logged in; try again" in nobody.stderr) == (1, True)
+        assert (nobody.exit_code, "The login was not completed in time; try again" in nobody.stderr) == (1, True)
 
 
 def test_a_machine_logs_in_with_its_secret(issuer: AuthorizationServer, logins: FileLogins) -> None:
@@ -224,7 +224,7 @@ def test_a_machine_logs_in_with_its_secret(issuer: AuthorizationServer, logins: 
         (kept,) = logins.all()
         assert (kept.kind, kept.tokens and kept.tokens.scopes) == ("client-credentials", ("agent:call",))
         assert parley("send", url, "hello").stdout.strip() == "hello"
-        assert parley("login", "--list").stdout.endswith("client-credentials, renews itself\n")
+        assert parley("login", "--list").stdout.endswith("client-credentials, renewed automatically\n")
         # Servers such as Entra know one scope for all, and none of those that a card names.
         chosen = parley("login", url, "--issuer", issuer.url, "--scope", "all", "--scope", "extra", env=env)
         assert (chosen.exit_code, issuer.forms[-1]["scope"]) == (0, "all extra")
@@ -243,14 +243,14 @@ def test_a_machines_secret_is_read_from_standard_input(issuer: AuthorizationServ
 
 
 def test_mistakes_are_told_with_their_cure(issuer: AuthorizationServer) -> None:
-    assert (parley("login").exit_code, "Which agent?" in parley("login").stderr) == (2, True)
+    assert (parley("login").exit_code, "Give the URL of the agent." in parley("login").stderr) == (2, True)
     with sampler_on_a_port() as url:
-        assert parley("login", url).stderr == "Sampler demands no credentials.\n"
+        assert parley("login", url).stderr == "Sampler requires no credentials.\n"
     with sampler_on_a_port(security=guarded(OpenIdConnect(issuer.url, AUDIENCE))) as url:
         unnamed = parley("login", url)
         assert (unnamed.exit_code, unnamed.stderr) == (
             1,
-            "Error: The authorization server wants to know who asks; say it with --client-id.\n",
+            "Error: The authorization server needs the id of a client; give --client-id.\n",
         )
         unknown = parley("login", url, "--scheme", "other")
         assert (unknown.exit_code, "The card has no scheme 'other'; it has 'company'" in unknown.stderr) == (1, True)
@@ -280,9 +280,9 @@ SCHEMES: dict[str, SecurityScheme] = {
 }
 
 
-def wish(**options: Any) -> Wish:
+def login_options(**options: Any) -> LoginOptions:
     usual: dict[str, Any] = {"url": "https://a.example", "scheme": None, "flow": None, "client": None}
-    return Wish(**{**usual, "redirect": None, "opens_browser": True, "allow_private": False, **options})
+    return LoginOptions(**{**usual, "redirect": None, "opens_browser": True, "allow_private": False, **options})
 
 
 def card(*names: str | dict[str, tuple[str, ...]], others: tuple[str, ...] = ()) -> AgentCard:
@@ -299,25 +299,25 @@ MACHINE = OAuthClient("m", "secret")
 @pytest.mark.parametrize(
     ("offered", "wanted", "chosen"),
     [
-        (card("tls", "key"), wish(), {"key": ()}),
-        (card("device", "browser"), wish(), {"browser": ()}),
-        (card("browser", "device"), wish(opens_browser=False), {"device": ()}),
-        (card("browser", "device", "machine"), wish(client=MACHINE), {"machine": ()}),
-        (card("browser", "device", "key"), wish(flow=Flow.DEVICE_CODE), {"device": ()}),
-        (card("implicit", "oidc"), wish(flow=Flow.DEVICE_CODE), {"oidc": ()}),
-        (card({"key": (), "browser": ("read",)}), wish(), {"key": (), "browser": ("read",)}),
-        (card({"key": (), "browser": ("read",)}), wish(scheme="browser"), {"browser": ("read",)}),
-        (card("device", others=("key",)), wish(), {"device": ()}),
-        (card("device", others=("key",)), wish(scheme="key"), {"key": ()}),
-        (card({}, "device", others=("key",)), wish(), {"device": ()}),
-        (card(others=("device", "key")), wish(), {"key": ()}),
-        (card("unexplained", "key"), wish(), {"key": ()}),
-        (card("old-tls", "old-key"), wish(), {"old-key": ()}),
-        (card(), wish(), {}),
+        (card("tls", "key"), login_options(), {"key": ()}),
+        (card("device", "browser"), login_options(), {"browser": ()}),
+        (card("browser", "device"), login_options(opens_browser=False), {"device": ()}),
+        (card("browser", "device", "machine"), login_options(client=MACHINE), {"machine": ()}),
+        (card("browser", "device", "key"), login_options(flow=Flow.DEVICE_CODE), {"device": ()}),
+        (card("implicit", "oidc"), login_options(flow=Flow.DEVICE_CODE), {"oidc": ()}),
+        (card({"key": (), "browser": ("read",)}), login_options(), {"key": (), "browser": ("read",)}),
+        (card({"key": (), "browser": ("read",)}), login_options(scheme="browser"), {"browser": ("read",)}),
+        (card("device", others=("key",)), login_options(), {"device": ()}),
+        (card("device", others=("key",)), login_options(scheme="key"), {"key": ()}),
+        (card({}, "device", others=("key",)), login_options(), {"device": ()}),
+        (card(others=("device", "key")), login_options(), {"key": ()}),
+        (card("unexplained", "key"), login_options(), {"key": ()}),
+        (card("old-tls", "old-key"), login_options(), {"old-key": ()}),
+        (card(), login_options(), {}),
     ],
 )
 def test_the_alternative_that_fits_who_is_there_is_chosen(
-    offered: AgentCard, wanted: Wish, chosen: dict[str, tuple[str, ...]]
+    offered: AgentCard, wanted: LoginOptions, chosen: dict[str, tuple[str, ...]]
 ) -> None:
     assert chosen_requirement(offered, wanted) == chosen
 
@@ -325,14 +325,18 @@ def test_the_alternative_that_fits_who_is_there_is_chosen(
 @pytest.mark.parametrize(
     ("offered", "wanted", "complaint"),
     [
-        (card("tls"), wish(), "demands what cannot be logged in for"),
-        (card("implicit"), wish(), "demands what cannot be logged in for"),
-        (card("key"), wish(flow=Flow.DEVICE_CODE), "offers no device-code flow"),
-        (card("unexplained"), wish(), "demands “unexplained”, which its card does not explain"),
-        (card({"key": (), "unexplained": ()}), wish(), "demands “unexplained”, which its card does not explain"),
+        (card("tls"), login_options(), "requires credentials that parley login cannot get"),
+        (card("implicit"), login_options(), "requires credentials that parley login cannot get"),
+        (card("key"), login_options(flow=Flow.DEVICE_CODE), "offers no device-code flow"),
+        (card("unexplained"), login_options(), "requires “unexplained”, which its card does not declare"),
+        (
+            card({"key": (), "unexplained": ()}),
+            login_options(),
+            "requires “unexplained”, which its card does not declare",
+        ),
     ],
 )
-def test_what_cannot_be_logged_in_for_is_told(offered: AgentCard, wanted: Wish, complaint: str) -> None:
+def test_what_cannot_be_logged_in_for_is_told(offered: AgentCard, wanted: LoginOptions, complaint: str) -> None:
     with pytest.raises(CredentialsError, match=complaint):
         chosen_requirement(offered, wanted)
 
@@ -342,7 +346,7 @@ def test_a_scheme_that_was_asked_for_may_have_no_flow_that_fits(issuer: Authoriz
     scheme = JwtIssuer(issuer.url, AUDIENCE, jwks_url=f"{issuer.url}/keys", flows=only)
     with sampler_on_a_port(security=guarded(scheme)) as url:
         done = parley("login", url, "--scheme", "company", "--client-id", PUBLIC_CLIENT)
-    assert (done.exit_code, "no flow of OAuth 2.0 that fits; see --flow" in done.stderr) == (1, True)
+    assert (done.exit_code, "no suitable flow of OAuth 2.0; see --flow" in done.stderr) == (1, True)
 
 
 # --- a person at a terminal -------------------------------------------------------------------------------------------
@@ -380,7 +384,7 @@ def test_a_person_who_does_not_confirm_a_code_presses_ctrl_c(issuer: Authorizati
             login.press(b"\x03")
             assert (login.ended(), "Traceback" in login.shown) == (130, False)
         with terminal(*words, "--no-browser", "--flow", "authorization-code", cwd=tmp_path) as login:
-            login.until("Log in with a browser on this machine at\n")
+            login.until("Log in with a browser on this machine:\n")
             login.until("code_challenge")
             login.press(b"\x03")
             assert (login.ended(), "Traceback" in login.shown) == (130, False)
@@ -416,7 +420,7 @@ def test_a_browser_comes_back_to_where_the_server_knows(
     with sampler_on_a_port(security=guarded(OpenIdConnect(issuer.url, AUDIENCE), "agent:call")) as url:
         words = ("--client-id", PUBLIC_CLIENT, "--flow", "authorization-code", "--no-browser", "--redirect", redirect)
         with terminal("login", url, *words, cwd=tmp_path) as login:
-            login.until("Log in with a browser on this machine at\n")
+            login.until("Log in with a browser on this machine:\n")
             page = login.until("\n").strip()
             assert httpx2.get(page, follow_redirects=True, timeout=SECONDS).status_code == 200
             assert login.ended() == 0

@@ -6,7 +6,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from parley.cli.options.groups import OptionGroup, unfolded
+from parley.cli.options.groups import OptionGroup, with_option_groups
 
 
 def door(
@@ -27,7 +27,7 @@ def app() -> typer.Typer:
     app = typer.Typer(rich_markup_mode=None)
 
     @app.command("open")
-    @unfolded
+    @with_option_groups
     def open_door(
         through: Door,
         person: Annotated[str, typer.Argument(metavar="PERSON")],

@@ -65,7 +65,7 @@ def test_a_task_is_canceled_or_said_not_to_be(url: str, peer: Peer) -> None:
     asked = parley("send", url, "ask", "--no-stream", "--json")
     done = parley("tasks", "cancel", url, last(asked.stdout)["task"]["id"])
     if peer is FASTA2A:  # which answers before its worker has heard of it
-        assert (done.exit_code, done.stderr) == (1, "It is not canceled, or not yet.\n")
+        assert (done.exit_code, done.stderr) == (1, "The task is not canceled, or not yet.\n")
     else:
         assert (done.exit_code, done.stderr) == (0, "")
 

@@ -6,7 +6,7 @@ import pytest
 from typer.main import get_command
 
 from parley.cli.main import app
-from parley.cli.output.exit_codes import described, sentence
+from parley.cli.output.exit_codes import error_json, error_text
 from parley.client.errors import CredentialsError, DiscoveryError, ForbiddenTargetError
 from parley.client.guard import Guard
 from parley.server.security.requirements import Security
@@ -21,13 +21,13 @@ SOME = ("send", "localhost:1", "hi")
     ("words", "told"),
     [
         ((*SOME, "--binding", "soap"), "--binding: 'soap' is not one of jsonrpc, http+json, grpc."),
-        ((*SOME, "--timeout", "x"), "--timeout: 'x' is no number."),
-        ((*SOME, "--timeout", "0"), "--timeout: 0 is too little: at least 0.001."),
-        (("tasks", "list", "localhost:1", "--limit", "1.5"), "--limit: '1.5' is no whole number."),
-        (("serve", "x", "--port", "70000"), "--port: 70000 is too much: at most 65535."),
-        (("serve", "x", "--retention", "3x"), "--retention: '3x' is no time."),
-        (("token", "ada", "--expires", "3x"), "--expires: '3x' is no time."),
-        (("serve", "x", "--grpc-port", "x"), "--grpc-port: 'x' is no port."),
+        ((*SOME, "--timeout", "x"), "--timeout: Invalid number: 'x'."),
+        ((*SOME, "--timeout", "0"), "--timeout: 0 is too small: the minimum is 0.001."),
+        (("tasks", "list", "localhost:1", "--limit", "1.5"), "--limit: Invalid whole number: '1.5'."),
+        (("serve", "x", "--port", "70000"), "--port: 70000 is too large: the maximum is 65535."),
+        (("serve", "x", "--retention", "3x"), "--retention: Invalid duration: '3x'."),
+        (("token", "ada", "--expires", "3x"), "--expires: Invalid duration: '3x'."),
+        (("serve", "x", "--grpc-port", "x"), "--grpc-port: Invalid port: 'x'."),
         (("tasks", "show", "localhost:1", ""), "TASK: An id cannot be empty."),
         ((*SOME, "--task", ""), "--task: An id cannot be empty."),
     ],
@@ -67,8 +67,8 @@ def test_what_serve_cannot_do_yet_is_no_option_of_its_help() -> None:
 def test_advice_names_options_and_not_python() -> None:
     with pytest.raises(ForbiddenTargetError) as forbidden:
         Guard().check_interface("http://10.0.0.1/", card_url="https://agents.example")
-    assert sentence(forbidden.value).endswith("; if that is right, allow it: --allow-private.")
-    assert "Guard(" not in described(forbidden.value)["message"]
+    assert error_text(forbidden.value).endswith("; if that is right, allow it: --allow-private.")
+    assert "Guard(" not in error_json(forbidden.value)["message"]
 
 
 def test_credentials_that_a_card_would_have_sent_elsewhere_are_let_go_with_an_option() -> None:
@@ -78,7 +78,7 @@ def test_credentials_that_a_card_would_have_sent_elsewhere_are_let_go_with_an_op
         with sampler_on_a_port(security=keys, public_url=elsewhere) as leading:
             done = parley("send", leading, "hi", "--token", "k-hush")
             assert done.exit_code == 1
-            assert done.stderr.endswith(f"sent to {elsewhere}. If that is right: --trust {elsewhere}.\n")
+            assert done.stderr.endswith(f"is at {elsewhere}. If that is right: --trust {elsewhere}.\n")
             assert parley("send", leading, "hi", "--token", "k-hush", "--trust", elsewhere).stdout == "hi\n"
 
 

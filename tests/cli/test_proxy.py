@@ -59,8 +59,8 @@ def test_an_agent_is_put_behind_every_binding_and_what_is_said_is_shown(agent: s
         proxy.until_said("proxy → caller")
         assert proxy.end() == 0
     said = "\n".join(proxy.said)
-    assert f"Parley puts Echo ({agent}, A2A 0.3 over JSONRPC) behind every version and binding:" in said
-    assert "Open: whoever reaches the proxy may use the agent." in said
+    assert f"Parley serves Echo ({agent}, A2A 0.3 over JSONRPC) in every version and binding:" in said
+    assert "Open: anyone who can reach the proxy may call the agent." in said
     assert "  gRPC       127.0.0.1:" in said
     assert "proxy → agent   request  A2A 0.3 JSONRPC  message/send" in said
     lines = [json.loads(line) for line in file.read_text().splitlines()]
@@ -96,7 +96,7 @@ def test_callers_credentials_are_handed_on_to_an_agent_that_asks_for_some(tmp_pa
         proxying(server.until_ready(), "--port", "0", "--grpc-port", "off", cwd=tmp_path) as proxy,
     ):
         proxy.until_ready()
-        assert "Callers' credentials are handed on to the agent: token." in proxy.said
+        assert "The proxy forwards callers' credentials to the agent: token." in proxy.said
         assert proxy.end() == 0
 
 
@@ -116,7 +116,7 @@ def test_an_agent_with_mutual_tls_sees_the_proxys_certificate(tmp_path: Path) ->
     ):
         reply = call(proxy.until_ready(), "SendMessage", message("hello"))
         assert reply["result"]["task"]["artifacts"][0]["parts"] == [{"text": "hello"}]
-        assert "Open: whoever reaches the proxy may use the agent." in proxy.said
+        assert "Open: anyone who can reach the proxy may call the agent." in proxy.said
         assert proxy.end() == 0
 
 
@@ -154,7 +154,7 @@ def test_it_has_what_every_server_has(agent: str, tmp_path: Path) -> None:
     ("arguments", "code", "words"),
     [
         (["ftp://x"], 2, "Invalid URL"),
-        (["localhost:1", "--grpc-port", "many"], 2, "no port"),
+        (["localhost:1", "--grpc-port", "many"], 2, "Invalid port"),
         (["localhost:1", "--tls-cert", "cert.pem"], 2, "TLS needs both files"),
         (["localhost:1", "--grpc-port", "off"], 3, "No connection"),
         (["localhost:1", "--auth", "absent.toml"], 2, "absent.toml"),
@@ -188,7 +188,7 @@ def test_ports_that_are_taken_are_told_at_once(agent: str) -> None:
         http, grpc = (str(taken.getsockname()[1]) for taken in (one, other))
         done = CliRunner().invoke(app, ["proxy", agent, "--port", http, "--grpc-port", grpc])
     assert done.exit_code == 1
-    for words in (f"Port {http} at", "--port 0", f"Port {grpc} at", "--grpc-port 0"):
+    for words in (f"Port {http} on", "--port 0", f"Port {grpc} on", "--grpc-port 0"):
         assert words in done.output
 
 
@@ -227,7 +227,7 @@ def test_a_trace_can_have_one_line_for_each_message(agent: str, tmp_path: Path) 
 
 def test_its_help_tells_how_a_server_ends() -> None:
     help_text = CliRunner().invoke(app, ["proxy", "--help"]).output
-    assert ("0    it was told to end" in help_text, "waits for input" in help_text) == (True, False)
+    assert ("0    stopped by a signal" in help_text, "waits for input" in help_text) == (True, False)
 
 
 def test_grpc_that_is_not_installed_is_told_only_to_who_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:

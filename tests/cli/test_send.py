@@ -120,7 +120,7 @@ def test_a_task_that_does_not_succeed_ends_with_one_and_its_reason(url: str, sai
 def test_a_question_ends_with_four_and_is_answered_by_the_command_that_is_shown(url: str) -> None:
     asked = parley("send", url, "ask")
     assert (asked.exit_code, asked.stdout) == (4, "What?\n")
-    assert asked.stderr.startswith(f"It waits. Answer with: parley send {url} TEXT --task ")
+    assert asked.stderr.startswith(f"The task waits for input. Answer with: parley send {url} TEXT --task ")
     task = asked.stderr.split()[-1]
     answered = parley("send", url, "This", "--task", task)
     assert (answered.exit_code, answered.stdout) == (0, "You said: This\n")
@@ -138,7 +138,7 @@ def test_a_form_is_to_be_answered_with_data(url: str) -> None:
 def test_an_authorisation_ends_with_four_too(url: str) -> None:
     asked = parley("send", url, "auth")
     assert (asked.exit_code, asked.stdout) == (4, "Go to https://login.example\n")
-    assert asked.stderr.startswith("The agent needs an authorisation.\n")
+    assert asked.stderr.startswith("The agent needs authentication.\n")
 
 
 def test_work_that_is_not_waited_for_is_named(url: str) -> None:
@@ -175,14 +175,14 @@ def test_json_is_harmless_in_a_terminal_too_and_says_the_same(url: str) -> None:
     [
         ((), "There is nothing to send"),
         (("hi", "--file", "/nowhere/at.all"), "/nowhere/at.all cannot be read: No such file or directory"),
-        (("hi", "--data", "{"), "That is no JSON"),
+        (("hi", "--data", "{"), "Invalid JSON"),
         (("hi", "--data", "@/nowhere/at.all"), "/nowhere/at.all cannot be read"),
-        (("hi", "--header", "X-Secret 123"), "That is no header"),
+        (("hi", "--header", "X-Secret 123"), "Invalid header"),
         (("hi", "--binding", "soap"), "'soap' is not one of"),
-        (("hi", "--trust", "?"), "'?' is no origin"),
+        (("hi", "--trust", "?"), "Invalid origin: '?'"),
         (("hi", "--task", ""), "An id cannot be empty"),
         (("hi", "--context", " "), "An id cannot be empty"),
-        (("hi", "--save", ".", "--json"), "With --json, files are in the output"),
+        (("hi", "--save", ".", "--json"), "Not with --json"),
         (("hi", "--file", "no\0name"), "cannot be read: embedded null byte"),
     ],
 )
@@ -197,7 +197,7 @@ def test_what_is_asked_wrongly_ends_with_two_and_the_cure(url: str, arguments: t
 def test_a_file_without_an_end_is_not_read_to_it(
     url: str, option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inputs, "LARGEST", 1_000_000)
+    monkeypatch.setattr(inputs, "MAX_FILE", 1_000_000)
     (tmp_path / "as large as can be").write_bytes(b" " * 999_999 + b"1")
     prefix = "@" if option == "--data" else ""
     assert parley("send", url, "parts", option, f"{prefix}{tmp_path / 'as large as can be'}").exit_code == 0
@@ -209,7 +209,7 @@ def test_a_file_without_an_end_is_not_read_to_it(
 def test_standard_input_that_is_no_text_is_refused(url: str) -> None:
     done = parley("send", url, "-", input="café".encode("latin-1"))
     assert done.exit_code == 2
-    assert "Standard input is no text in UTF-8. Send it with --file /dev/stdin." in done.stderr
+    assert "Standard input is not UTF-8 text. Send it with --file /dev/stdin." in done.stderr
 
 
 def test_the_name_of_a_file_elsewhere_is_in_its_urls_path() -> None:

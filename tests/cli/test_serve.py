@@ -94,9 +94,9 @@ def test_it_says_where_everything_is_and_the_line_to_try_works(directory: Path) 
         assert f"  card       {url}/.well-known/agent-card.json\n  JSON-RPC   {url}/  (0.1 to 1.0)\n" in text
         assert f"  HTTP+JSON  {url}/message:send  (1.0), {url}/v1/message:send  (0.3)\n" in text
         assert "\n  gRPC       127.0.0.1:" in text
-        assert text.endswith("\nCtrl+C ends it; unfinished work goes on at the next start.")
+        assert text.endswith("\nPress Ctrl+C to stop; unfinished tasks continue at the next start.")
         assert "  store      sqlite:///parley.db\n" in text
-        assert "Open, to this machine only: no security scheme is configured. See --auth." in text
+        assert "Open to this machine only: no authentication is configured. See --auth." in text
         assert text_of(run_curl(command.curl, directory)) == "Say it's me"
         for page in ("docs", "openapi.json", "metrics"):
             assert fetch(f"{url}/{page}")
@@ -131,15 +131,15 @@ def test_a_token_from_parley_token_opens_a_server_with_that_file(directory: Path
             check=True,
         )
     token = done.stderr.splitlines()[2].strip()
-    assert f"\nWhoever calls sends: Authorization: Bearer {token}\n" in done.stderr
+    assert f"\nCallers send the header Authorization: Bearer {token}\n" in done.stderr
     assert token not in (directory / "auth.toml").read_text()
 
     with served("echo", *FREE, "--host", "0.0.0.0", "--auth", "auth.toml", cwd=directory) as command:
         url = command.until_ready()
         text = "\n".join(command.said)
-        assert "Callers must authenticate: token. Without TLS their credentials travel in the clear" in text
-        assert f"  listens at every address of this machine, port {url.rpartition(':')[2]}\n" in text
-        assert text.endswith("\nCtrl+C ends it; tasks are forgotten (--store memory:).")
+        assert "Callers must authenticate: token. Credentials are not encrypted" in text
+        assert f"  listens on every address of this machine, port {url.rpartition(':')[2]}\n" in text
+        assert text.endswith("\nPress Ctrl+C to stop; tasks are lost (--store memory:).")
         assert not any("metrics" in line for line in command.said)
         with pytest.raises(urllib.error.HTTPError, match="401"):
             call(url, "SendMessage", message("hi"))
@@ -252,13 +252,13 @@ def test_an_open_server_stays_on_this_machine_unless_told_otherwise(directory: P
         [
             "Error: Every machine that can reach 0.0.0.0 could use the agent, because "
             "no security scheme is configured. "
-            "Configure one, listen on 127.0.0.1 only, or allow anonymous callers. The options for that: --auth FILE, "
+            "Configure one, listen on 127.0.0.1 only, or allow anonymous callers. See the options --auth FILE, "
             "--host 127.0.0.1, --allow-anonymous."
         ],
     )
     with served("echo", *FREE, "--host", "0.0.0.0", "--allow-anonymous", cwd=directory) as command:
         assert command.until_ready().startswith("http://localhost:")
-        assert any(line.startswith("Open: EVERYBODY who reaches this machine may call") for line in command.said)
+        assert any(line.startswith("Open: ANYONE who can reach this machine may call") for line in command.said)
 
 
 MISTAKES = {
@@ -274,7 +274,7 @@ MISTAKES = {
     ("echo", "--signing-key", "no.pem"): (2, "Error: no.pem cannot be read: No such file or directory"),
     ("echo", "--tls-cert", "cert.pem", "--tls-key", "other.pem"): (1, "Error: other.pem is not the key of cert.pem"),
     ("echo", "--auth", "mtls.toml"): (2, "mtls.toml: the scheme cert needs client certificates, which --tls-client-ca"),
-    ("echo", "--signing-key", "echo.py"): (2, "echo.py is no key to sign with: "),
+    ("echo", "--signing-key", "echo.py"): (2, "echo.py is not a valid signing key: "),
     ("echo", "--signing-key", "public.json"): (2, "public.json holds a public key; signing needs the private one."),
     ("echo", "--tls-cert", "no.pem", "--tls-key", "no.pem"): (1, "no.pem cannot be read: No such file"),
     ("echo", "--audit-log", "no/such/file"): (1, "no/such/file cannot be used: No such file"),
@@ -302,34 +302,34 @@ def test_mistakes_are_told_in_one_line_each(directory: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["serve", "x", "--workers", "2"], "Several processes need a store that they share."),
-        (["serve", "x", "--grpc-port", "many"], "'many' is no port."),
-        (["serve", "x", "--port", "70000"], "70000 is too much: at most 65535."),
-        (["serve", "x", "--retention", "soon"], "'soon' is no time."),
+        (["serve", "x", "--workers", "2"], "Several processes need a shared store."),
+        (["serve", "x", "--grpc-port", "many"], "Invalid port: 'many'."),
+        (["serve", "x", "--port", "70000"], "70000 is too large: the maximum is 65535."),
+        (["serve", "x", "--retention", "soon"], "Invalid duration: 'soon'."),
         (
             ["serve", "x", "--public-url", "example.com"],
             "Invalid URL: 'example.com'. It must start with http:// or https://.",
         ),
         (["serve", "x", "--tls-cert", "cert.pem"], "TLS needs both files."),
-        (["serve", "x", "--trusted-proxy", "proxy.example"], "'proxy.example' is no address or network."),
+        (["serve", "x", "--trusted-proxy", "proxy.example"], "Invalid address or network: 'proxy.example'."),
         (
             ["serve", "x", "--cors-origin", "foo"],
-            "'foo' is no origin. Write it as https://app.example.com, or * for all.",
+            "Invalid origin: 'foo'. Write it as https://app.example.com, or * for all.",
         ),
-        (["serve", "x", "--cors-origin", "https://a.example/"], "'https://a.example/' is no origin."),
+        (["serve", "x", "--cors-origin", "https://a.example/"], "Invalid origin: 'https://a.example/'."),
         (["serve", "x", "--allowed-host", "a.example:80"], "Invalid host name: 'a.example:80'."),
-        (["serve", "x", "--public-grpc-url", "a.example:1"], "gRPC is not served. Say where with --grpc-port."),
-        (["serve", "x", "--grpc-port", "0", "--public-grpc-url", "a.example"], "'a.example' is not a host and port."),
+        (["serve", "x", "--public-grpc-url", "a.example:1"], "gRPC is not served. Choose a port with --grpc-port."),
+        (["serve", "x", "--grpc-port", "0", "--public-grpc-url", "a.example"], "Invalid host and port: 'a.example'."),
         (
             ["serve", "x", "--grpc-port", "0", "--public-grpc-url", "a.example:0"],
-            "'a.example:0' is not a host and port.",
+            "Invalid host and port: 'a.example:0'.",
         ),
         (["serve"], "Missing argument"),
-        (["token", ""], "Its holder needs a name."),
-        (["token", "ci", "--scope", "a b"], "'a b' is no scope: it must be one word."),
-        (["token", "ci", "--tenant", ""], "A tenant needs a name."),
-        (["token", "ci", "--expires", "soon"], "'soon' is no time."),
-        (["password", "a:b"], "Basic cannot carry a name with a colon."),
+        (["token", ""], "The name must not be empty."),
+        (["token", "ci", "--scope", "a b"], "Invalid scope: 'a b'. It must be one word."),
+        (["token", "ci", "--tenant", ""], "The tenant must not be empty."),
+        (["token", "ci", "--expires", "soon"], "Invalid duration: 'soon'."),
+        (["password", "a:b"], "A name for Basic authentication must not contain a colon."),
         (["password", "ada"], "A password has 1 to 1,024 characters."),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -344,7 +344,7 @@ def test_the_version_and_help_with_examples() -> None:
     shown = CliRunner().invoke(app, ["serve", "--help"], env={"COLUMNS": "80"}).output
     assert "\n    parley serve currency:agent\n" in shown
     assert "--reloader" not in shown
-    assert "  --retention TIME             Forget finished tasks after this time, such as\n" in shown
+    assert "  --retention TIME             Delete finished tasks after this time, such as\n" in shown
 
 
 @pytest.mark.parametrize("is_interactive", [False, True], ids=["piped", "asked"])
@@ -395,7 +395,7 @@ def test_reload_starts_again_when_a_file_changes_and_survives_a_mistake(director
         assert text_of(call(url, "SendMessage", message("one"))) == "one"
 
         rewrite(file, "syntax error")
-        command.until_logged("It ended with an error. It is started again when a file changes.")
+        command.until_logged("The server ended with an error. It restarts when a file changes.")
         rewrite(file, ECHO.replace("return turn.text\n", "return turn.text[::-1]\n", 1))
         command.until_said(f"Serving again at {url}")
         assert text_of(call(url, "SendMessage", message("abc", "m-2"))) == "cba"
@@ -456,20 +456,20 @@ def test_ctrl_c_says_what_it_waits_for_and_a_second_one_does_not_wait(directory:
     with served("slow", *options, cwd=directory) as command:
         call(command.until_ready(), "SendMessage", at_once)
         command.process.send_signal(signal.SIGINT)
-        command.until_logged("Finishing 1 run, up to 10 s; Ctrl+C again ends it now.")
+        command.until_logged("Finishing 1 run, up to 10 s; press Ctrl+C again to stop now.")
         command.process.send_signal(signal.SIGINT)
         assert command.ended() == -signal.SIGINT
     with served("slow", *options, "--drain-seconds", "0", cwd=directory) as command:
         url = command.until_ready()  # and the first run is under way again
         call(url, "SendMessage", {**at_once, "message": {**at_once["message"], "messageId": "m-2"}})
         command.process.send_signal(signal.SIGINT)
-        command.until_logged("Cutting 2 runs off; unfinished work goes on at the next start.")
+        command.until_logged("Interrupting 2 runs; unfinished tasks continue at the next start.")
         assert command.ended() == 0
     with served("slow", *FREE, "--drain-seconds", "0", "--log-format", "json", cwd=directory) as command:
         call(command.ready_line()["url"], "SendMessage", at_once)
         command.process.send_signal(signal.SIGTERM)
-        line = json.loads(command.until_logged("Cutting"))
-        assert line["message"] == "Cutting 1 run off; tasks are forgotten (--store memory:)."
+        line = json.loads(command.until_logged("Interrupting"))
+        assert line["message"] == "Interrupting 1 run; tasks are lost (--store memory:)."
         assert command.ended() == 0
 
 

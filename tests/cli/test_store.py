@@ -63,7 +63,7 @@ def test_a_store_is_checked_and_copied_while_it_is_served_and_found_damaged_late
         sender.join(SECONDS)
         assert server.end() == 0
     assert (checked.returncode, checked.stderr) == (0, "")
-    assert checked.stdout.endswith("Nothing is wrong with it.\n")
+    assert checked.stdout.endswith("No damage found.\n")
     assert (copied.returncode, copied.stderr) == (0, "")
     assert copied.stdout.startswith("copy.db holds ")
 
@@ -75,7 +75,7 @@ def test_a_store_is_checked_and_copied_while_it_is_served_and_found_damaged_late
         file.write(bytes(4096))
     damaged = run(folder, "store", "check")
     assert damaged.returncode == 1
-    assert "go back to it; parley store backup --help says how" in damaged.stdout
+    assert "restore it; parley store backup --help says how" in damaged.stdout
     refused = run(folder, "serve", "echo:agent", "--port", "0", "--grpc-port", "off")
     assert refused.returncode == 1
     assert "the file is damaged" in refused.stderr
@@ -102,7 +102,7 @@ def test_a_server_whose_file_is_deleted_acknowledges_nothing_more(folder: Path) 
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
-        (("check", "memory:"), 2, "memory: keeps nothing."),
+        (("check", "memory:"), 2, "memory: has no file."),
         (("check", "tasks.db"), 2, "Invalid store: 'tasks.db'. Write"),
         (("check", "sqlite:///none.db"), 2, "none.db: No such file or directory."),
         (("check", "sqlite:///other.db"), 1, "this database belongs to another program"),
@@ -141,7 +141,7 @@ async def test_ctrl_c_interrupts_the_work(tmp_path: Path) -> None:
             ended.wait(0.001)
         ended.set()
 
-    working = asyncio.create_task(store._working(tmp_path / "tasks.db", wait_for_interrupt))
+    working = asyncio.create_task(store._in_thread(tmp_path / "tasks.db", wait_for_interrupt))
     await asyncio.to_thread(begun.wait, SECONDS)
     working.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -161,5 +161,5 @@ def test_an_empty_file_is_no_backup(tmp_path: Path) -> None:
     done = parley("store", "check", f"sqlite:///{tmp_path}/empty.db")
     assert (done.exit_code, done.stdout.splitlines()) == (
         0,
-        ["Only the pages were looked at. The file is empty: no server has used it yet.", "Nothing is wrong with it."],
+        ["Only the pages were checked. The file is empty: no server has used it yet.", "No damage found."],
     )

@@ -64,14 +64,14 @@ def test_a_name_below_a_name(directory: Path) -> None:
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        (":agent", "':agent' is no target. Write module:agent or path/to/file.py:agent."),
-        ("echo_target:", "'echo_target:' is no target. Write module:agent or path/to/file.py:agent."),
+        (":agent", "Invalid target: ':agent'. Write module:agent or path/to/file.py:agent."),
+        ("echo_target:", "Invalid target: 'echo_target:'. Write module:agent or path/to/file.py:agent."),
         ("no_such.py:agent", "There is no file no_such.py. Is this the right directory? It is {cwd}."),
-        ("no_such:agent", "There is no module no_such in {cwd} or among the installed ones."),
-        ("no_such.deeper:agent", "There is no module no_such.deeper in {cwd} or among the installed ones."),
+        ("no_such:agent", "There is no module no_such in {cwd} or among the installed packages."),
+        ("no_such.deeper:agent", "There is no module no_such.deeper in {cwd} or among the installed packages."),
         (
             "dir/echo_target:agent",
-            "There is no module dir/echo_target in {cwd} or among the installed ones. "
+            "There is no module dir/echo_target in {cwd} or among the installed packages. "
             "Did you mean dir/echo_target.py:agent?",
         ),
         (
@@ -79,10 +79,10 @@ def test_a_name_below_a_name(directory: Path) -> None:
             "echo_target has nothing called agnt. Did you mean echo_target:agent or echo_target:other?",
         ),
         ("empty_target", "empty_target has nothing called agent. It has no agents."),
-        ("echo_target:number", "echo_target:number is no Agent, but of the type int."),
+        ("echo_target:number", "echo_target:number is not an Agent but a int."),
         ("imports_target", "imports_target cannot be imported. ModuleNotFoundError: No module named 'no_such_library' "
          "({cwd}/imports_target.py, line 1)"),
-        ("echo_target.agent", "There is no module echo_target.agent in {cwd} or among the installed ones. "
+        ("echo_target.agent", "There is no module echo_target.agent in {cwd} or among the installed packages. "
          "Did you mean echo_target:agent?"),
         ("dir", "dir is a directory. Name a file in it, such as dir/echo_target.py."),
         ("dir/", "dir is a directory. Name a file in it, such as dir/echo_target.py."),

@@ -5,7 +5,7 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import Generator
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import pytest
 from parley import Agent
 from parley.client.calls import Calls
 from parley.client.streams import task_reader
-from parley.engine.engine import Engine
+from parley.engine.operations import AgentOperations
 from parley.protocol import operations as ops
 from parley.protocol.errors import (
     A2AError,
@@ -75,8 +75,8 @@ def test_a_task_is_shown_with_what_was_said_and_produced(url: str, tmp_path: Pat
         f"  context     {task['contextId']}",
         "  state       completed",
     ]
-    assert shown[4:9] == ["", "Said", "you:", "work", "agent:"]
-    assert "Produced" in shown
+    assert shown[4:9] == ["", "Messages", "you:", "work", "agent:"]
+    assert "Artifacts" in shown
     assert "— report.md" in shown
     assert (tmp_path / "data.csv").read_bytes() == b"1,2"
 
@@ -84,7 +84,7 @@ def test_a_task_is_shown_with_what_was_said_and_produced(url: str, tmp_path: Pat
 def test_the_last_word_of_a_task_is_shown_and_its_state_is_the_exit_code(url: str) -> None:
     task = lines(parley("send", url, "fail", "--no-stream", "--json").stdout)[0]["task"]["id"]
     done = parley("tasks", "show", url, task)
-    assert (done.exit_code, done.stdout.splitlines()[-2:]) == (1, ["Last word", "The vault is empty"])
+    assert (done.exit_code, done.stdout.splitlines()[-2:]) == (1, ["Status message", "The vault is empty"])
     assert parley("tasks", "show", url, task, "--history", "0", "--json").exit_code == 1
 
 
@@ -142,7 +142,9 @@ def test_a_task_that_asks_ends_the_watch_with_four(url: str) -> None:
     task = parley("send", url, "ask").stderr.split()[-1]
     done = parley("tasks", "watch", url, task)
     assert (done.exit_code, done.stdout) == (4, "What?\n")
-    assert done.stderr.splitlines()[-1] == f"It waits. Answer with: parley send {url} TEXT --task {task}"
+    assert (
+        done.stderr.splitlines()[-1] == f"The task waits for input. Answer with: parley send {url} TEXT --task {task}"
+    )
 
 
 def test_a_form_that_is_watched_is_to_be_answered_with_data(url: str) -> None:
@@ -207,11 +209,10 @@ def test_a_task_that_nobody_may_subscribe_to_is_read_again_and_again(
     """Agents that say they stream, and refuse, each in its way: our own server cannot be made to."""
     agent = slow_agent(is_read_twice(monkeypatch))
 
-    async def refused(engine: Engine, *arguments: Any, **options: Any) -> AsyncGenerator[Any]:
+    async def refused(operations: AgentOperations, *arguments: Any) -> None:
         raise refusal
-        yield
 
-    monkeypatch.setattr(Engine, "subscribe_to_task", refused)
+    monkeypatch.setattr(AgentOperations, "_start_subscription", refused)
     with on_a_port(lambda: App(agent)) as url:
         done = parley("tasks", "watch", url, start(url, "go"))
     assert (done.exit_code, done.stdout) == (0, "one, two\n")

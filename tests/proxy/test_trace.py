@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from anyio import fail_after
 
-from parley.cli.output.trace_text import TraceText, rendered
+from parley.cli.output.trace_text import TraceText, render
 from parley.protocol import operations as ops
 from parley.protocol import requests as r
 from parley.protocol.cards import ApiKeyLocation, ApiKeyScheme, Binding
@@ -161,7 +161,7 @@ def test_people_get_indented_text_that_cannot_steer_their_terminal() -> None:
 
 
 def test_people_get_no_more_than_they_can_read() -> None:
-    long = rendered(line(body={"raw": "A" * 5_000_000, "rows": list(range(5_000))}))
+    long = render(line(body={"raw": "A" * 5_000_000, "rows": list(range(5_000))}))
     assert "A… 4,999,000 more characters" in long
     assert long.splitlines()[-1].strip().endswith("more rows")
     assert len(long) < 20_000

@@ -1,1 +1,1 @@
-"""What people type: the `parley` command."""
+"""The `parley` command."""

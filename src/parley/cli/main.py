@@ -1,7 +1,7 @@
-"""The `parley` command: what it can do, and how it ends.
+"""The `parley` command: registers all commands.
 
-Exit codes: 0 it did what was asked, 1 it could not, 2 it was asked wrongly; those of commands that call agents are in
-`ending`. Mistakes are told in a sentence with the cure, never with a traceback; a traceback is a mistake of ours.
+Exit codes: 0 for success, 1 for failure, 2 for invalid arguments; `exit_codes` has those of commands that call agents.
+An error is a sentence that says what to do about it, never a traceback; a traceback is a bug in Parley.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ import typer
 from parley import __version__
 from parley.cli.commands import card, chat, check, login, proxy, push, send, serve, store, tasks, token
 from parley.cli.output.exit_codes import EXIT_CODES
-from parley.cli.output.help_text import PlainCommand, PlainGroup
+from parley.cli.output.help_text import ParleyCommand, ParleyGroup
 
 app = typer.Typer(
     name="parley",
-    cls=PlainGroup,
+    cls=ParleyGroup,
     help="Agents that every A2A peer can call.",
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # its tables leave a third of 80 columns for what the options do
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("serve", cls=PlainCommand)(serve.serve)
-app.command("proxy", cls=PlainCommand, epilog=proxy.EXIT_CODES)(proxy.proxy)
-app.command("token", cls=PlainCommand)(token.token)
-app.command("password", cls=PlainCommand)(token.password)
-app.command("login", cls=PlainCommand, epilog=EXIT_CODES)(login.login)
-app.command("card", cls=PlainCommand, epilog=EXIT_CODES)(card.card)
-app.command("send", cls=PlainCommand, epilog=EXIT_CODES)(send.send)
-app.command("chat", cls=PlainCommand, epilog=EXIT_CODES)(chat.chat)
-app.command("check", cls=PlainCommand)(check.check)
+app.command("serve", cls=ParleyCommand)(serve.serve)
+app.command("proxy", cls=ParleyCommand, epilog=proxy.EXIT_CODES)(proxy.proxy)
+app.command("token", cls=ParleyCommand)(token.token)
+app.command("password", cls=ParleyCommand)(token.password)
+app.command("login", cls=ParleyCommand, epilog=EXIT_CODES)(login.login)
+app.command("card", cls=ParleyCommand, epilog=EXIT_CODES)(card.card)
+app.command("send", cls=ParleyCommand, epilog=EXIT_CODES)(send.send)
+app.command("chat", cls=ParleyCommand, epilog=EXIT_CODES)(chat.chat)
+app.command("check", cls=ParleyCommand)(check.check)
 app.add_typer(tasks.app, name="tasks")
 app.add_typer(push.app, name="push")
 app.add_typer(store.app, name="store")
@@ -56,9 +56,9 @@ def root(
 
 def main() -> None:
     """Run the command line of this process."""
-    # A shell can close it, with <&-; to Python it is None then, to a command it is empty.
+    # A shell can close standard input, with <&-: Python has None then, and commands read it as empty.
     sys.stdin = sys.stdin or io.TextIOWrapper(io.BytesIO())
-    # What a terminal cannot show, or nobody can read, is no reason to fail in the middle of an answer.
+    # Characters that cannot be encoded or decoded must not end a command in the middle of an answer.
     for stream, errors in ((sys.stdin, "replace"), (sys.stdout, "backslashreplace")):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors=errors)

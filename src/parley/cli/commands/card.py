@@ -1,4 +1,4 @@
-"""`parley card`: who an agent is, where it listens, what it can do and demands, and whether its card is in order."""
+"""`parley card`: shows an agent's card and what is wrong with it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from rich.console import Console
 from rich.text import Text
 
 from parley.check.card_faults import intended_version, missing_members, repeated_skills, undeclared_schemes
-from parley.cli.options.client import AsJson, Calling, HowToCall
-from parley.cli.options.groups import unfolded
-from parley.cli.output.exit_codes import DONE, REFUSED, run
-from parley.cli.output.transcript import console, say_json, show_rows
+from parley.cli.options.client import AsJson, ClientOptions, WithClientOptions
+from parley.cli.options.groups import with_option_groups
+from parley.cli.output.exit_codes import DONE, FAILED, run
+from parley.cli.output.transcript import console, print_json, show_rows
 from parley.client.errors import DiscoveryError, ForbiddenTargetError
 from parley.dialects.v1_0 import DIALECT
 from parley.protocol.cards import (
@@ -39,16 +39,16 @@ if TYPE_CHECKING:
     from parley.client.transports.connections import Connections
 
 
-@unfolded
+@with_option_groups
 def card(
-    how: HowToCall,
+    options: WithClientOptions,
     extended: Annotated[bool, typer.Option("--extended", help="The card for authenticated callers.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show an agent's card: what it can do, where it listens, what it demands.
+    """Show an agent's card: its interfaces, skills and security requirements.
 
-    The arrow is at the interface that a call goes to. What is not in order in the card stands below it, with --json on
-    standard error. A card that nobody can call the agent by ends with 1.
+    The arrow marks the interface that the other commands call. Problems of the card are listed below it, with --json on
+    standard error. The exit code is 1 if the card has no interface that can be called.
 
     \b
     Examples:
@@ -56,42 +56,42 @@ def card(
       parley card https://agents.example.com --extended --token "$TOKEN"
       parley card https://agents.example.com --json
     """
-    run(_show(how, extended=extended, as_json=as_json), as_json=as_json, how=how)
+    run(_show(options, extended=extended, as_json=as_json), as_json=as_json, options=options)
 
 
-async def _show(how: Calling, *, extended: bool, as_json: bool) -> int:
-    found = await (_extended_card(how) if extended else _card(how))
+async def _show(options: ClientOptions, *, extended: bool, as_json: bool) -> int:
+    found = await (_extended_card(options) if extended else _card(options))
     if as_json:
-        say_json(DIALECT.encode_card(found))
-        for problem in problems(found, how):
+        print_json(DIALECT.encode_card(found))
+        for problem in problems(found, options):
             typer.echo(printable_json(msgspec.json.encode({"problem": problem})).encode(), err=True)
     else:
-        show_card(found, how, console())
-    return DONE if _used(found, how) is not None else REFUSED
+        show_card(found, options, console())
+    return DONE if _called_interface(found, options) is not None else FAILED
 
 
-async def _card(how: Calling) -> AgentCard:
-    """The card, also of an agent that this client could not talk to."""
+async def _card(options: ClientOptions) -> AgentCard:
+    """The card, even if this client could not call the agent."""
     from parley.client.discovery.discovery import Discovery
     from parley.client.discovery.selection import newest_of
     from parley.client.transports.connections import Connections
 
-    connections = Connections(timeouts=how.timeouts(), guard=how.guard(), tls=how.tls)
+    connections = Connections(timeouts=options.timeouts(), guard=options.guard(), tls=options.tls)
     try:
-        return await Discovery(connections, version=newest_of(how.versions)).card(how.url)
+        return await Discovery(connections, version=newest_of(options.versions)).card(options.url)
     except SignatureInvalidError:
         raise
     except PeerProtocolError as error:
-        raise await _explained(error, how.url, connections) from error
+        raise await _with_missing_members(error, options.url, connections) from error
     except DiscoveryError:
-        pass  # perhaps it is there for those only who say who they are
+        pass  # it may require credentials
     finally:
         await connections.close()
-    async with how.client() as client:
+    async with options.client() as client:
         return client.card
 
 
-async def _explained(error: PeerProtocolError, target: str, connections: Connections) -> PeerProtocolError:
+async def _with_missing_members(error: PeerProtocolError, target: str, connections: Connections) -> PeerProtocolError:
     """The same error with the URL of the card and all members that it lacks: a decoder stops at the first fault."""
     from parley.client.discovery.discovery import card_urls
     from parley.client.transports.transport import CallOptions
@@ -105,24 +105,24 @@ async def _explained(error: PeerProtocolError, target: str, connections: Connect
                 members = cast(dict[str, Any], value)
                 missing = ", ".join(missing_members(members, intended_version(members, reply.body)))
                 also = f"; it lacks {missing}" if missing else ""
-                return PeerProtocolError(f"The card at {url.partition('?')[0]} is not in order: {error}{also}")
+                return PeerProtocolError(f"The card at {url.partition('?')[0]} is not valid: {error}{also}")
     return error
 
 
-async def _extended_card(how: Calling) -> AgentCard:
-    async with how.client() as client:
+async def _extended_card(options: ClientOptions) -> AgentCard:
+    async with options.client() as client:
         return await client.get_extended_card()
 
 
-def show_card(found: AgentCard, how: Calling, to: Console) -> None:
-    """Show a card to people."""
+def show_card(found: AgentCard, options: ClientOptions, to: Console) -> None:
+    """Print a card for people."""
     to.print(Text.assemble((printable_line(found.name), "bold"), f" {printable_line(found.version)}"))
     if found.description:
         to.print(Text(printable_line(found.description)))
     to.print()
     show_rows(to, _facts(found))
     to.print(Text("\nInterfaces", "bold"))
-    used = _used(found, how)
+    used = _called_interface(found, options)
     for face in found.interfaces:
         mark = "→" if face is used else " "
         tenant = f"  tenant {printable_line(face.tenant)}" if face.tenant else ""
@@ -136,64 +136,64 @@ def show_card(found: AgentCard, how: Calling, to: Console) -> None:
     if found.security_schemes or found.security:
         to.print(Text("\nSecurity", "bold"))
         show_rows(to, [(printable_line(name), describe(scheme)) for name, scheme in found.security_schemes.items()])
-        show_rows(to, [("demanded", _demanded(found))])
-    wrong = list(problems(found, how))
-    to.print(Text("\nNot in order" if wrong else "\nThe card is in order.", "bold" if wrong else ""))
+        show_rows(to, [("required", _requirements(found))])
+    wrong = list(problems(found, options))
+    to.print(Text("\nProblems" if wrong else "\nThe card has no problems.", "bold" if wrong else ""))
     for problem in wrong:
         to.print(Text.assemble(("! ", "yellow"), printable_line(problem)))
 
 
-# --- whether it is in order -------------------------------------------------------------------------------------------
+# --- problems of a card -------------------------------------------------------------------------------------------
 
 
-def problems(found: AgentCard, how: Calling) -> Iterator[str]:
-    """What is not in order in a card, in sentences."""
+def problems(found: AgentCard, options: ClientOptions) -> Iterator[str]:
+    """The problems of a card, in sentences."""
     facts = {"name": found.name, "description": found.description, "version": found.version}
     if empty := [name for name, fact in facts.items() if not fact]:
         yield f"It lacks {', '.join(empty)}."
     if not found.interfaces:
-        yield "It lists no interfaces: nobody can call the agent."
-    elif not _spoken(found, how):
-        yield "It lists no interface that this client speaks, or that you asked for."
+        yield "It lists no interfaces, so the agent cannot be called."
+    elif not _supported_interfaces(found, options):
+        yield "It lists no interface that this client supports or that you asked for."
     for face in found.interfaces:
-        if face.binding in list(Binding) and (reason := _refusal(face, how)):
+        if face.binding in list(Binding) and (reason := _guard_refusal(face, options)):
             yield f"{face.url} is not called: {reason}"
     if repeated := repeated_skills(found):
         yield f"More than one skill has the id {', '.join(repeated)}."
     if undeclared := undeclared_schemes(found):
-        yield f"It demands {', '.join(undeclared)}, and declares no such security scheme."
+        yield f"It requires {', '.join(undeclared)}, and declares no such security scheme."
     if not found.skills:
         yield "It lists no skills."
 
 
-def _spoken(found: AgentCard, how: Calling) -> list[AgentInterface]:
-    """The interfaces that this client speaks, in the order in which they are tried."""
+def _supported_interfaces(found: AgentCard, options: ClientOptions) -> list[AgentInterface]:
+    """The interfaces that this client supports, in the order in which they are tried."""
     from parley.client.discovery.selection import interfaces_in_order
 
     try:
-        order = interfaces_in_order(found, bindings=how.bindings, versions=how.versions)
+        order = interfaces_in_order(found, bindings=options.bindings, versions=options.versions)
     except PeerProtocolError:
         return []
     return [face for face, _ in order]
 
 
-def _used(found: AgentCard, how: Calling) -> AgentInterface | None:
-    """The interface that a call would go to."""
-    return next((face for face in _spoken(found, how) if not _refusal(face, how)), None)
+def _called_interface(found: AgentCard, options: ClientOptions) -> AgentInterface | None:
+    """The interface that would be called."""
+    return next((face for face in _supported_interfaces(found, options) if not _guard_refusal(face, options)), None)
 
 
-def _refusal(face: AgentInterface, how: Calling) -> str:
-    """Why the guard does not let a call go to an interface, and what would; empty if it does."""
+def _guard_refusal(face: AgentInterface, options: ClientOptions) -> str:
+    """Why the guard forbids an interface, and which option allows it; empty if it is allowed."""
     from parley.client.guard import Guard
 
     try:
-        how.guard().check_interface(face.url, card_url=how.url)
+        options.guard().check_interface(face.url, card_url=options.url)
     except ForbiddenTargetError as error:
         reason = error.message.partition(";")[0]
     else:
         return ""
     try:
-        Guard(allow_private=True).check_interface(face.url, card_url=how.url)
+        Guard(allow_private=True).check_interface(face.url, card_url=options.url)
     except ForbiddenTargetError:
         return f"{reason}."
     return f"{reason}. --allow-private allows it."
@@ -204,9 +204,9 @@ def _facts(found: AgentCard) -> Iterator[tuple[str, str]]:
         yield "provider", f"{found.provider.organization} {found.provider.url}"
     if found.documentation_url:
         yield "docs", found.documentation_url
-    yield "can", ", ".join(_capabilities(found.capabilities)) or "answer"
-    yield "takes", ", ".join(found.default_input_modes)
-    yield "gives", ", ".join(found.default_output_modes)
+    yield "features", ", ".join(_capabilities(found.capabilities)) or "–"
+    yield "input", ", ".join(found.default_input_modes)
+    yield "output", ", ".join(found.default_output_modes)
     for extension in found.capabilities.extensions:
         yield "extension", f"{extension.uri}{' (required)' if extension.required else ''}"
     if found.signatures:
@@ -215,24 +215,24 @@ def _facts(found: AgentCard) -> Iterator[tuple[str, str]]:
 
 def _capabilities(capabilities: AgentCapabilities) -> Iterator[str]:
     if capabilities.streaming:
-        yield "stream"
+        yield "streaming"
     if capabilities.push_notifications:
         yield "push notifications"
     if capabilities.extended_card:
-        yield "an extended card for authenticated callers"
+        yield "extended card"
 
 
 def _skill_facts(skill: AgentSkill) -> Iterator[tuple[str, str]]:
     if skill.description and skill.description != skill.name:
         yield "  ", skill.description
     for example in skill.examples:
-        yield "  such as", example
+        yield "  example", example
     if skill.tags:
         yield "  tags", ", ".join(skill.tags)
 
 
 def describe(scheme: SecurityScheme) -> str:
-    """A security scheme in words."""
+    """A security scheme, for people."""
     match scheme:
         case ApiKeyScheme():
             return f"API key in the {scheme.location} {scheme.name}"
@@ -252,7 +252,7 @@ def _flows(flows: OAuthFlows) -> Iterator[str]:
             yield name.replace("_", " ")
 
 
-def _demanded(found: AgentCard) -> str:
+def _requirements(found: AgentCard) -> str:
     ways = [
         " and ".join(f"{name} ({', '.join(scopes)})" if scopes else name for name, scopes in way.items()) or "nothing"
         for way in found.security

@@ -1,8 +1,7 @@
 """`parley chat`: a conversation with an agent in a terminal.
 
-Questions and forms are answered where they are asked. Ctrl+C stops what the agent is at, and the chat goes on. The
-terminal is read between the calls, in the main thread, so that Ctrl+C always means what is in front of the user: while
-a line is typed it interrupts the typing, while the agent works it interrupts the work.
+Ctrl+C cancels the current task, and the chat goes on. The terminal is read between calls, in the main thread, so that
+Ctrl+C always applies to what the user sees: the line being typed, or the task being run.
 """
 
 from __future__ import annotations
@@ -23,21 +22,21 @@ from rich.console import Console
 
 from parley.cli.input.forms import AnswerError, Field, form_of
 from parley.cli.input.message import read_file
-from parley.cli.options.client import Calling, HowToCall, named
-from parley.cli.options.groups import unfolded
+from parley.cli.options.client import ClientOptions, WithClientOptions, non_empty_id
+from parley.cli.options.groups import with_option_groups
 from parley.cli.options.skill import SkillChoice, UnknownSkillError, check_skill
 from parley.cli.output.downloads import Downloads
 from parley.cli.output.exit_codes import (
     DONE,
     INTERRUPTED,
+    abandon_output,
     code_of,
     code_of_state,
-    finish_writing,
-    sentence,
-    stop_writing,
-    tell,
+    error_text,
+    flush_output,
+    report_error,
 )
-from parley.cli.output.transcript import Transcript, console, last_word
+from parley.cli.output.transcript import Transcript, console, final_status
 from parley.client.errors import UnreachableError
 from parley.protocol.errors import ParleyError
 from parley.protocol.jsonvalue import JsonObject
@@ -52,37 +51,34 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 FILES = Path("parley-files")
-"""Where files go unless something else is said: not among what is in the current directory."""
+"""The default directory for files, which keeps them apart from those of the current directory."""
 
 HELP = """\
-/file PATH   send a file along with the next message
-/new         begin a new conversation
+/file PATH   send a file with the next message
+/new         start a new conversation
 /ids         show the ids of the conversation and of the last task
-/quit        end the chat; so does Ctrl+D
-//…          say something that begins with a slash
-Ctrl+C       stop what the agent is at"""
+/quit        end the chat, like Ctrl+D
+//…          send a text that starts with a slash
+Ctrl+C       cancel the current task"""
 
 
-@unfolded
+@with_option_groups
 def chat(
-    how: HowToCall,
+    options: WithClientOptions,
     context: Annotated[
-        str | None, typer.Option(metavar="ID", callback=named, help="A conversation to go on with.")
+        str | None, typer.Option(metavar="ID", callback=non_empty_id, help="The conversation to continue.")
     ] = None,
-    task: Annotated[
-        str | None, typer.Option(metavar="ID", callback=named, help="A task that waits for an answer.")
-    ] = None,
+    task: Annotated[str | None, typer.Option(metavar="ID", callback=non_empty_id, help="The task to answer.")] = None,
     skill: SkillChoice = None,
     save: Annotated[
         Path,
-        typer.Option(metavar="DIR", help="Where files go that the agent sends; it is made when the first one comes."),
+        typer.Option(metavar="DIR", help="Save files from the agent in this directory, created when needed."),
     ] = FILES,
 ) -> None:
     """Talk to an agent.
 
-    Replies come as they are made, questions and forms are answered in place, and files are saved. Ctrl+C cancels what
-    the agent is at; /help shows what else can be typed. Lines can also be piped in; the exit code is then that of the
-    last reply.
+    Replies are shown as they arrive, questions and forms are answered in place, and files are saved. Ctrl+C cancels the
+    current task; /help lists the commands. Lines can also be piped in; the exit code is then that of the last reply.
 
     \b
     Examples:
@@ -92,20 +88,20 @@ def chat(
     """
     with asyncio.Runner() as runner:
         try:
-            client = how.client()
+            client = options.client()
             runner.run(client.__aenter__())
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
         except (ParleyError, OSError) as error:
-            raise typer.Exit(tell(error, as_json=False, how=how)) from None
+            raise typer.Exit(report_error(error, as_json=False, options=options)) from None
         try:
             check_skill(client.card, skill)
-            code = _Chat(how, client, runner, Downloads(save), context=context, task=task, skill=skill).talk()
-            finish_writing()
+            code = _Chat(options, client, runner, Downloads(save), context=context, task=task, skill=skill).run()
+            flush_output()
         except BrokenPipeError:
-            code = stop_writing()
-        except (UnknownSkillError, OSError) as error:  # such as a screen that is a file, and its disk is full
-            code = tell(error, as_json=False)
+            code = abandon_output()
+        except (UnknownSkillError, OSError) as error:  # such as output to a file on a full disk
+            code = report_error(error, as_json=False)
         finally:
             runner.run(client.__aexit__(None, None, None))
     raise typer.Exit(code)
@@ -116,7 +112,7 @@ class _Chat:
 
     def __init__(
         self,
-        how: Calling,
+        options: ClientOptions,
         client: Client,
         runner: asyncio.Runner,
         downloads: Downloads,
@@ -125,37 +121,38 @@ class _Chat:
         task: str | None,
         skill: str | None,
     ) -> None:
-        self._how = how
+        self._how = options
         self._client = client
         self._runner = runner
         self._downloads = downloads
         self._context = context
         self._skill = skill
         self._task = task
-        """The task that waits for an answer, or is at work."""
+        """The task that runs or waits for an answer."""
         self._last_task = task
         self._files: list[Any] = []
         self._screen = console()
         self._code = DONE
 
-    def talk(self) -> int:
-        """Talk until the user has enough; gives the exit code."""
+    def run(self) -> int:
+        """Talk until the user quits; return the exit code."""
         face = self._client.interface
         name = printable_line(self._client.card.name)
-        self._say(
-            f"Talking to {name} ({printable_line(face.binding)} {printable_line(face.version)}). /help helps.", "dim"
+        self._print(
+            f"Talking to {name} ({printable_line(face.binding)} {printable_line(face.version)}). Type /help for help.",
+            "dim",
         )
         try:
-            self._look_at_given_task()
+            self._show_given_task()
             while True:
                 line = self._next_line()
                 if line.strip() == "/quit":
                     return DONE
-                self._take(line)
+                self._handle_line(line)
         except EOFError:
             if not sys.stdin.isatty():
                 return self._code
-            self._screen.print()  # what comes next begins a line
+            self._screen.print()  # the shell's prompt starts on a new line
             return DONE
 
     def _next_line(self) -> str:
@@ -164,9 +161,9 @@ class _Chat:
                 return read_line("answer> " if self._task else "> ", self._screen)
             except KeyboardInterrupt:
                 self._screen.print()
-                self._interrupted_while_typing()
+                self._handle_interrupt()
 
-    def _look_at_given_task(self) -> None:
+    def _show_given_task(self) -> None:
         if self._task is None:
             return
         reply = self._run(self._client.get(self._task))
@@ -174,58 +171,58 @@ class _Chat:
             self._task = None
             return
         self._context = reply.task.context_id or self._context
-        self._transcript().show_status(last_word(reply.task))
-        self._exchange(self._after(reply.task))
+        self._transcript().show_status(final_status(reply.task))
+        self._exchange(self._form_answer(reply.task))
 
-    def _interrupted_while_typing(self) -> None:
+    def _handle_interrupt(self) -> None:
         if self._task is None:
-            self._say("Ctrl+D or /quit ends the chat.", "dim")
+            self._print("Press Ctrl+D or type /quit to end the chat.", "dim")
         else:
             self._cancel()
 
     # --- what is typed ------------------------------------------------------------------------------------------------
 
-    def _take(self, line: str) -> None:
+    def _handle_line(self, line: str) -> None:
         text = line.strip()
         command, _, rest = text.partition(" ")
         match command:
             case "":
                 return
             case "/help":
-                self._say(HELP)
+                self._print(HELP)
             case "/new":
                 self._context = self._task = None
-                self._say("A new conversation.", "dim")
+                self._print("New conversation.", "dim")
             case "/ids":
-                self._say(printable_line(f"context {self._context or '–'}, task {self._last_task or '–'}"))
+                self._print(printable_line(f"context {self._context or '–'}, task {self._last_task or '–'}"))
             case "/file":
                 self._attach(rest.strip())
             case _ if text.startswith("/") and not text.startswith("//"):
-                self._say(f"There is no {printable_line(command)}. /help shows what there is.", "red")
+                self._print(f"Unknown command: {printable_line(command)}. Type /help for help.", "red")
             case _:
                 self._exchange([text[1:] if text.startswith("//") else line])
 
     def _attach(self, name: str) -> None:
         if not name:
-            self._say("Which file? Write it as /file PATH", "red")
+            self._print("Which file? Write it as /file PATH", "red")
             return
         try:
             self._files.append(read_file(os.path.expanduser(" ".join(shlex.split(name)))))
         except (typer.BadParameter, ValueError) as error:
-            self._say(str(error), "red")
+            self._print(str(error), "red")
         else:
-            self._say("It goes with your next message.", "dim")
+            self._print("The file goes with your next message.", "dim")
 
-    # --- what comes of it ---------------------------------------------------------------------------------------------
+    # --- calls to the agent -------------------------------------------------------------------------------------------
 
     def _exchange(self, contents: list[Any]) -> None:
-        """Say something, show what comes, and answer forms until none is asked any more."""
+        """Send a message, show the answer, and fill in forms as long as the agent sends them."""
         while contents:
             contents, self._files = [*contents, *self._files], []
             task = self._run(self._stream(contents))
-            contents = self._after(task) if task is not None else []
+            contents = self._form_answer(task) if task is not None else []
 
-    def _after(self, task: Task) -> list[Any]:
+    def _form_answer(self, task: Task) -> list[Any]:
         """The filled form, if the task asks for one."""
         self._task = task.id if is_interrupted(task.status.state) else None
         fields = form_of(task.status.message) if self._task else None
@@ -247,7 +244,7 @@ class _Chat:
                     value = field.parse(text)
                     break
                 except AnswerError as error:
-                    self._say(printable_line(str(error)), "red")
+                    self._print(printable_line(str(error)), "red")
             if value is not None:
                 filled[field.name] = value
         return filled
@@ -255,13 +252,13 @@ class _Chat:
     async def _stream(self, contents: list[Any]) -> Task | None:
         transcript, seen = self._transcript(), None
         try:
-            # What goes on with a task stays with the skill that it was begun for.
+            # A task that goes on keeps its skill.
             skill = None if self._task else self._skill
             stream = self._client.stream(*contents, task=self._task, context=self._context, skill=skill)
             async with aclosing(stream) as updates:
                 async for update in updates:
                     seen = update.seen
-                    self._remember(seen)
+                    self._track(seen)
                     transcript.show(update.event)
         finally:
             transcript.end_line()
@@ -272,14 +269,14 @@ class _Chat:
         self._code = code_of_state(task.status.state)
         return task
 
-    def _remember(self, seen: StreamedTask) -> None:
+    def _track(self, seen: StreamedTask) -> None:
         reply_context = seen.reply.context_id if seen.reply else None
         self._context = seen.context_id or reply_context or self._context
         if seen.task_id:
             self._task = self._last_task = seen.task_id
 
     def _run(self, work: Coroutine[Any, Any, R]) -> R | None:
-        """What the work gives; None, and a word about it, if it was interrupted or went wrong."""
+        """The result of the work; if it fails or is interrupted, print why and return None."""
         answered = self._task
         try:
             return self._runner.run(work)
@@ -292,14 +289,14 @@ class _Chat:
             self._cancel()
         except (ParleyError, OSError) as error:
             self._code = code_of(error)
-            self._say(f"Error: {sentence(error, self._how)}", "red")
-            self._task = answered if answered and self._still_waits(answered, error) else None
+            self._print(f"Error: {error_text(error, self._how)}", "red")
+            self._task = answered if answered and self._still_needs_input(answered, error) else None
         return None
 
-    def _still_waits(self, task: str, error: Exception) -> bool:
-        """Whether a question can be answered again, after an answer that went wrong."""
+    def _still_needs_input(self, task: str, error: Exception) -> bool:
+        """Whether a question can be answered again after an answer failed."""
         if isinstance(error, UnreachableError):
-            return True  # the agent has not heard it
+            return True  # the agent did not get it
         try:
             return self._runner.run(self._client.get(task)).needs_input
         except (ParleyError, KeyboardInterrupt):
@@ -308,38 +305,38 @@ class _Chat:
     def _cancel(self) -> None:
         task, self._task = self._task, None
         if task is None:
-            self._say("Interrupted, before the agent named a task.", "yellow")
+            self._print("Interrupted before the agent created a task.", "yellow")
             return
         try:
             reply = self._runner.run(self._client.cancel(task))
         except (ParleyError, KeyboardInterrupt, asyncio.CancelledError) as error:
-            why = f": {sentence(error, self._how)}" if isinstance(error, ParleyError) else "."
-            self._say(f"The task could not be canceled{why}", "red")
+            why = f": {error_text(error, self._how)}" if isinstance(error, ParleyError) else "."
+            self._print(f"The task could not be canceled{why}", "red")
         else:
-            self._say(f"{reply.state.capitalize()}.", "yellow")
+            self._print(f"{reply.state.capitalize()}.", "yellow")
 
     # --- the screen ---------------------------------------------------------------------------------------------------
 
     def _transcript(self) -> Transcript:
         return Transcript(self._screen, self._screen, downloads=self._downloads)
 
-    def _say(self, text: str, style: str = "") -> None:
+    def _print(self, text: str, style: str = "") -> None:
         self._transcript().note(text, style)
 
 
 def read_line(prompt: str, screen: Console) -> str:
-    """A line that was typed, with editing and history where the terminal has them.
+    """Read a line, with editing and history where the terminal supports them.
 
     Raises:
-        EOFError: there is none any more.
+        EOFError: the input has ended.
     """
     if sys.stdin.isatty():
         if importlib.util.find_spec("readline"):
-            importlib.import_module("readline")  # which changes what `input` does
+            importlib.import_module("readline")  # `input` uses it
         return input(prompt)
     line = sys.stdin.readline()
     if not line:
         raise EOFError
-    # What is piped in is shown, so that what comes out reads as a conversation.
+    # Show piped lines, so that the output reads as a conversation.
     screen.print(f"{prompt}{printable_line(line)}")
     return line.rstrip("\r\n")

@@ -13,7 +13,7 @@ import typer
 
 from parley import __version__
 from parley.cli.options import client as c
-from parley.cli.output.exit_codes import DONE, REFUSED, UNREACHABLE, run
+from parley.cli.output.exit_codes import DONE, FAILED, UNREACHABLE, run
 from parley.protocol.cards import Binding
 from parley.protocol.errors import ParleyError
 from parley.protocol.versions import Version
@@ -37,7 +37,7 @@ STANDARD_OUTPUT = Path("-")
 
 def _named(ids: list[str] | None) -> list[str] | None:
     for id in ids or ():
-        c.named(id)
+        c.non_empty_id(id)
     return ids
 
 
@@ -129,24 +129,26 @@ def check(
     from parley.check.rules import RULES
     from parley.check.run import check as run_check
 
-    how = c.calling(url, token, header, trust, ca, cert, key, allow_private=allow_private)
+    options = c.client_options(url, token, header, trust, ca, cert, key, allow_private=allow_private)
     unknown = [rule for rule in only or () if rule not in RULES]
     if unknown:
         raise typer.BadParameter(f"There is no rule {', '.join(unknown)}.", param_hint="--only")
     wanted = ((json, as_json), (junit, as_junit), (html, as_html))
     reports = {path: encode for path, encode in wanted if path is not None}
-    options = CheckOptions(
+    check_options = CheckOptions(
         timeout=timeout,
-        credentials=how.credentials(),
-        tls=how.tls,
-        guard=how.guard(),
+        credentials=options.credentials(),
+        tls=options.tls,
+        guard=options.guard(),
         signatures=_signatures(card_keys, keys_from or ()),
         text=message,
         made_by=f"Parley {__version__}",
         skills=tuple(dict.fromkeys(skill or ())),
         webhook=webhook,
     )
-    checking = partial(run_check, how.url, options, only=only or (), bindings=binding or (), versions=dialect or ())
+    checking = partial(
+        run_check, options.url, check_options, only=only or (), bindings=binding or (), versions=dialect or ()
+    )
     run(_reported(checking, reports, everything=everything), as_json=False)
 
 
@@ -204,5 +206,5 @@ async def _reported(
     if STANDARD_OUTPUT not in reports:
         print_text(report, Console(), everything=everything)
     if report.count(Verdict.FAILED):
-        return REFUSED
+        return FAILED
     return UNREACHABLE if report.incomplete or report.blocked else DONE

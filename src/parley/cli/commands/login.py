@@ -1,8 +1,8 @@
-"""`parley login`: gets what a card demands, by the flow that it asks for, and keeps it for the other commands.
+"""`parley login`: gets the credentials that a card requires, and stores them for the other commands.
 
-Keys, tokens and passwords are asked for, without showing them, or read from standard input, and so is a client's secret
-unless it is in the environment: what stands on a command line, everybody on the machine can read. Tokens of OAuth 2.0
-and OpenID Connect come from the authorization server that the card names, which is always shown first.
+Secrets are entered at a prompt that does not show them, or read from standard input or the environment, never from the
+command line, which every user of the machine can read. Tokens of OAuth 2.0 and OpenID Connect come from the
+authorization server that the card names, which is always shown first.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Annotated, Any
 
 import typer
 
-from parley.cli.login.choice import Wish, chosen_requirement, schemes_for
-from parley.cli.login.credentials import ask_secret, get_tokens
-from parley.cli.login.verification import why_untried
+from parley.cli.login.choice import LoginOptions, chosen_requirement, schemes_for
+from parley.cli.login.credentials import get_tokens, prompt_for_secret
+from parley.cli.login.verification import verify_logins
 from parley.cli.options.client import AllowPrivate, AsJson, Authorities, Certificate, CertificateKey, agent_url, tls_of
 from parley.cli.options.login_store import login_store
-from parley.cli.output.exit_codes import DONE, run, sentence
+from parley.cli.output.exit_codes import DONE, error_text, run
 from parley.client.credentials.oauth_client import Flow, OAuthClient
 from parley.client.credentials.origins import origin_of
 from parley.client.credentials.token_store import Login
@@ -32,36 +32,38 @@ SECRET_VARIABLE = "PARLEY_CLIENT_SECRET"
 
 def login(
     url: Annotated[str | None, typer.Argument(metavar="URL", help="The agent's URL, or the URL of its card.")] = None,
-    scheme: Annotated[str | None, typer.Option(metavar="NAME", help="Log in for this scheme of the card only.")] = None,
+    scheme: Annotated[str | None, typer.Option(metavar="NAME", help="Only log in for this scheme of the card.")] = None,
     flow: Annotated[
         Flow | None,
-        typer.Option(metavar="|".join(Flow), help="Get the token this way.", show_default="as the card says"),
+        typer.Option(metavar="|".join(Flow), help="The OAuth flow to use.", show_default="as the card says"),
     ] = None,
     client_id: Annotated[
         str | None,
-        typer.Option(metavar="ID", envvar="PARLEY_CLIENT_ID", help="Who asks for the token, as it is registered."),
+        typer.Option(metavar="ID", envvar="PARLEY_CLIENT_ID", help="The id of the OAuth client."),
     ] = None,
     issuer: Annotated[
-        str | None, typer.Option(metavar="URL", help="The authorization server that the client's secret is for.")
+        str | None, typer.Option(metavar="URL", help="The authorization server to which the client secret may be sent.")
     ] = None,
     scope: Annotated[
         list[str] | None,
-        typer.Option(metavar="SCOPE", help="Ask for this; repeatable.", show_default="what the card demands"),
+        typer.Option(
+            metavar="SCOPE", help="Request this scope; repeatable.", show_default="those that the card requires"
+        ),
     ] = None,
     resource: Annotated[
-        str | None, typer.Option(metavar="URL", help="What the token is to be good for (RFC 8707).")
+        str | None, typer.Option(metavar="URL", help="The resource that the token is for (RFC 8707).")
     ] = None,
     redirect: Annotated[
         str | None,
         typer.Option(
             metavar="URL",
-            help="Where the browser comes back to, as it is registered; without a port, at any that is free.",
+            help="The redirect URL of the OAuth client; without a port, any free port is used.",
             show_default="http://127.0.0.1/callback",
         ),
     ] = None,
-    browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
-    show: Annotated[bool, typer.Option("--list", help="Show what is logged in, and do nothing.")] = False,
-    forget: Annotated[bool, typer.Option("--forget", help="Remove what is kept for the agent.")] = False,
+    browser: Annotated[bool, typer.Option(help="Open the login page in a browser.")] = True,
+    show: Annotated[bool, typer.Option("--list", help="List the stored logins.")] = False,
+    forget: Annotated[bool, typer.Option("--forget", help="Delete the stored login for the agent.")] = False,
     ca: Authorities = None,
     cert: Certificate = None,
     key: CertificateKey = None,
@@ -70,10 +72,10 @@ def login(
 ) -> None:
     """Log in to an agent, so that the other commands can call it.
 
-    What it demands stands in its card: a key or a password is asked for; for OAuth 2.0 and OpenID Connect a browser is
-    opened, or a code is shown to be typed in elsewhere. A client's secret is taken from PARLEY_CLIENT_SECRET, or asked
-    for. It is tried once, by asking for a task that does not exist. All of it is kept in files that only you can read,
-    and sent to this agent's origin alone.
+    The card says which credentials are required. A key or a password is entered at a prompt; for OAuth 2.0 and OpenID
+    Connect, a browser is opened, or a code is shown to enter elsewhere. The client secret is taken from
+    PARLEY_CLIENT_SECRET, or entered at a prompt. The command tests the login with a request for a task that does not
+    exist. Logins are stored in files that only you can read, and sent only to this agent's origin.
 
     \b
     Examples:
@@ -84,17 +86,17 @@ def login(
       parley login https://agents.example.com --forget
     """
     if show:
-        run(_plainly(_list(as_json=as_json)), as_json=as_json)
+        run(_as_login_error(_list(as_json=as_json)), as_json=as_json)
     if url is None:
-        raise typer.BadParameter("Which agent? Give its URL.", param_hint="URL")
+        raise typer.BadParameter("Give the URL of the agent.", param_hint="URL")
     target = agent_url(url)
     if forget:
-        run(_plainly(_forget(target, scheme)), as_json=as_json)
+        run(_as_login_error(_forget(target, scheme)), as_json=as_json)
     client = None
     if client_id:
         secret = os.environ.get(SECRET_VARIABLE)
         client = OAuthClient(client_id, secret or None, issuer, tuple(scope) if scope else None, resource)
-    wish = Wish(
+    options = LoginOptions(
         url=target,
         scheme=scheme,
         flow=flow,
@@ -104,14 +106,14 @@ def login(
         allow_private=allow_private,
         tls=tls_of(ca, cert, key),
     )
-    run(_plainly(_login(wish, as_json=as_json)), as_json=as_json)
+    run(_as_login_error(_login(options, as_json=as_json)), as_json=as_json)
 
 
 class LoginFailedError(ClientError):
-    """Nobody is logged in. Not a CredentialsError, whose cure would be to log in."""
+    """The login failed. Not a CredentialsError, for which the advice would be to log in."""
 
 
-async def _plainly(work: Coroutine[Any, Any, int]) -> int:
+async def _as_login_error(work: Coroutine[Any, Any, int]) -> int:
     try:
         return await work
     except CredentialsError as error:
@@ -121,17 +123,17 @@ async def _plainly(work: Coroutine[Any, Any, int]) -> int:
 async def _list(*, as_json: bool) -> int:
     for entry in login_store().all():
         if as_json:
-            _tell_json(entry)
+            _print_json(entry)
         else:
             facts = _facts(entry)
             until = facts["expires"]
-            life = "renews itself" if facts["renews"] else f"until {until}" if until else "until it is forgotten"
+            life = "renewed automatically" if facts["renews"] else f"until {until}" if until else "does not expire"
             typer.echo(f"{entry.origin}  {printable_line(entry.scheme)}  {entry.kind}, {life}")
     return DONE
 
 
 def _facts(entry: Login) -> dict[str, Any]:
-    """What may be shown of a login."""
+    """What is shown of a login, without its secrets."""
     expires_at = entry.tokens.expires_at if entry.tokens else None
     is_machine = entry.kind == Flow.CLIENT_CREDENTIALS
     return {
@@ -143,7 +145,7 @@ def _facts(entry: Login) -> dict[str, Any]:
     }
 
 
-def _tell_json(entry: Login) -> None:
+def _print_json(entry: Login) -> None:
     import msgspec
 
     typer.echo(printable_json(msgspec.json.encode(_facts(entry))))
@@ -152,41 +154,41 @@ def _tell_json(entry: Login) -> None:
 async def _forget(url: str, scheme: str | None) -> int:
     count = login_store().forget(origin_of(url), scheme)
     if not count:
-        raise CredentialsError(f"Nothing is kept for {origin_of(url)}")
-    told = f"Forgotten: {count} for {origin_of(url)}. Servers are not told; tokens end when their time is over."
-    typer.echo(told, err=True)
+        raise CredentialsError(f"There is no stored login for {origin_of(url)}")
+    message = f"Deleted: {count} for {origin_of(url)}. Tokens stay valid until they expire."
+    typer.echo(message, err=True)
     return DONE
 
 
-async def _login(wish: Wish, *, as_json: bool) -> int:
+async def _login(options: LoginOptions, *, as_json: bool) -> int:
     from parley.client.discovery.discovery import Discovery
     from parley.client.guard import Guard
     from parley.client.transports.connections import Connections
 
-    connections = Connections(guard=Guard(allow_private=wish.allow_private), tls=wish.tls)
+    connections = Connections(guard=Guard(allow_private=options.allow_private), tls=options.tls)
     try:
-        card = await Discovery(connections).card(wish.url)
-        chosen = chosen_requirement(card, wish)
+        card = await Discovery(connections).card(options.url)
+        chosen = chosen_requirement(card, options)
         if not chosen:
-            typer.echo(f"{printable_line(card.name)} demands no credentials.", err=True)
+            typer.echo(f"{printable_line(card.name)} requires no credentials.", err=True)
             return DONE
         entries: list[Login] = []
         for name, scopes in chosen.items():
-            scheme = schemes_for(card, wish)[name]
+            scheme = schemes_for(card, options)[name]
             if isinstance(scheme, OAuth2Scheme | OpenIdConnectScheme):
-                entries.append(await get_tokens(wish, name, scheme, scopes, connections))
+                entries.append(await get_tokens(options, name, scheme, scopes, connections))
             else:
-                entries.append(ask_secret(wish, name, scheme))
+                entries.append(prompt_for_secret(options, name, scheme))
     finally:
         await connections.close()
-    doubt = await why_untried(wish, entries)
+    doubt = await verify_logins(options, entries)
     for entry in entries:
         login_store().put(entry)
         if as_json:
-            _tell_json(entry)
+            _print_json(entry)
         else:
-            done = "Logged in to" if doubt is None else "Kept for"
+            done = "Logged in to" if doubt is None else "Stored for"
             typer.echo(f"{done} {printable_line(card.name)} at {entry.origin}, scheme {printable_line(entry.scheme)}.")
     if doubt is not None:
-        typer.echo(f"It could not be tried: {sentence(doubt)}", err=True)
+        typer.echo(f"The login could not be tested: {error_text(doubt)}", err=True)
     return DONE

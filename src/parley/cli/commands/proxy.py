@@ -1,4 +1,4 @@
-"""`parley proxy`: any A2A agent behind every version and binding, and the conversation for everybody to see."""
+"""`parley proxy`: serves another A2A agent in every version and binding, and can trace the conversation."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from parley.cli.options.client import Calling, HowToCall
-from parley.cli.options.groups import unfolded
-from parley.cli.options.server import HowToServe, LogFormat, ServerOptions, UsageError, check_url
-from parley.cli.output.trace_text import Detail, TraceText
+from parley.cli.options.client import ClientOptions, WithClientOptions
+from parley.cli.options.groups import with_option_groups
+from parley.cli.options.server import LogFormat, ServerOptions, UsageError, WithServerOptions, check_url
+from parley.cli.output.trace_text import TraceDetail, TraceText
 from parley.cli.serving.running import fail, run_server
 from parley.protocol.cards import AgentCard
 from parley.safe_text import printable_line
@@ -30,52 +30,50 @@ if TYPE_CHECKING:
 
 EXIT_CODES = """\b
 Exit codes:
-  0    it was told to end
+  0    stopped by a signal
   1    it cannot serve: a port, a file, or an agent that does not speak A2A
-  2    the command was asked wrongly
+  2    invalid arguments
   3    the agent is unreachable, has no card, or its address is forbidden
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """What is put before which agent, who hears of it, and what is remembered."""
+class ProxyOptions:
+    """The options of `parley proxy`."""
 
-    calling: Calling
+    client: ClientOptions
     server: ServerOptions
     webhook_url: str | None
     ledger: Path | None
-    trace: Detail | None
+    trace: TraceDetail | None
     trace_file: Path | None
 
 
-@unfolded
+@with_option_groups
 def proxy(
-    how: HowToCall,
-    server: HowToServe,
-    trace: Annotated[bool, typer.Option("--trace", help="Show what is said on both sides, as it happens.")] = False,
-    trace_lines: Annotated[
-        bool, typer.Option("--trace-lines", help="The same in brief: one line for each message.")
-    ] = False,
+    client: WithClientOptions,
+    server: WithServerOptions,
+    trace: Annotated[bool, typer.Option("--trace", help="Print the requests and replies of both sides.")] = False,
+    trace_lines: Annotated[bool, typer.Option("--trace-lines", help="Print one line for each message.")] = False,
     trace_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the same to a file, in lines of JSON.")
+        Path | None, typer.Option(metavar="FILE", help="Write the trace to a file, in lines of JSON.")
     ] = None,
     webhook_url: Annotated[
         str | None,
         typer.Option(
             metavar="URL",
-            help="Where the agent reaches the proxy, to pass its notifications on.",
+            help="The URL at which the agent can send notifications to the proxy.",
             show_default="--public-url, if there is one",
         ),
     ] = None,
     ledger: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Remember in this file, over restarts, whose tasks are whose.")
+        Path | None, typer.Option(metavar="FILE", help="Keep the owners of tasks in this file, across restarts.")
     ] = None,
 ) -> None:
-    """Put any A2A agent behind every version of A2A, over JSON-RPC, HTTP+JSON and gRPC.
+    """Serve another A2A agent in every version of A2A, over JSON-RPC, HTTP+JSON and gRPC.
 
-    Callers' credentials are handed on to the agent. With --auth they are for the
-    proxy, and with --token, --header or --cert the proxy has its own for the agent.
+    The proxy forwards callers' credentials to the agent. With --auth, callers authenticate
+    at the proxy; with --token, --header or --cert, the proxy has its own credentials.
 
     \b
     Examples:
@@ -83,12 +81,12 @@ def proxy(
       parley proxy https://agents.example.com/old --port 9000 --trace
       parley proxy https://agents.example.com/old --auth auth.toml --token $TOKEN
     """
-    options = Options(
-        calling=how,
+    options = ProxyOptions(
+        client=client,
         server=server,
         webhook_url=check_url(webhook_url, "--webhook-url") or server.public_url,
         ledger=ledger,
-        trace=Detail.LINES if trace_lines else Detail.BODIES if trace else None,
+        trace=TraceDetail.LINES if trace_lines else TraceDetail.BODIES if trace else None,
         trace_file=trace_file,
     )
     from parley.server.telemetry.logs import configure_logging
@@ -101,23 +99,23 @@ def proxy(
     run_server(_serve(options, security, signer), server.serving)
 
 
-async def _serve(options: Options, security: Security | None, signer: Signer | None) -> None:
+async def _serve(options: ProxyOptions, security: Security | None, signer: Signer | None) -> None:
     from parley.proxy.proxied import proxied
     from parley.proxy.remote_agent import RemoteAgent
     from parley.server.run import serve
 
-    calling, server = options.calling, options.server
+    client, server = options.client, options.server
     with _trace(options) as trace, _ledger(options.ledger) as ledger:
         async with proxied(
-            calling.url,
-            bindings=calling.bindings,
-            versions=calling.versions,
-            credentials=_credentials(calling, has_door=security is not None),
-            trusted=calling.trusted,
+            client.url,
+            bindings=client.bindings,
+            versions=client.versions,
+            credentials=_credentials(client, authenticates=security is not None),
+            trusted=client.trusted,
             security=security,
-            guard=calling.guard(),
-            tls=calling.tls,
-            timeouts=calling.timeouts(),
+            guard=client.guard(),
+            tls=client.tls,
+            timeouts=client.timeouts(),
             limits=server.limits(),
             public_url=server.public_url,
             webhook_url=options.webhook_url,
@@ -130,24 +128,26 @@ async def _serve(options: Options, security: Security | None, signer: Signer | N
         ) as app:
             (agent,) = app.agents
             assert isinstance(agent, RemoteAgent)
-            who = _who(agent.card(), is_unauthenticated=app.is_unauthenticated, has_door=security is not None)
+            who = _access_note(
+                agent.card(), is_unauthenticated=app.is_unauthenticated, authenticates=security is not None
+            )
 
-            def say(bound: Bound) -> None:
+            def announce(bound: Bound) -> None:
                 if server.log_format is LogFormat.TEXT:
-                    _announce(f"{agent.name} ({calling.url}, {agent.spoken})", bound, who)
+                    _announce(f"{agent.name} ({client.url}, {agent.spoken})", bound, who)
 
-            fields = {"agent": calling.url} if server.log_format is LogFormat.JSON else None
-            await serve(app, server.serving, on_ready=say, log_fields=fields)
+            fields = {"agent": client.url} if server.log_format is LogFormat.JSON else None
+            await serve(app, server.serving, on_ready=announce, log_fields=fields)
 
 
-def _credentials(calling: Calling, *, has_door: bool) -> Credentials | None:
-    """The proxy's own for the agent, if it has any; what was logged in with is not for strangers to use."""
-    return calling.credentials(with_logins=has_door) if has_door or calling.has_credentials else None
+def _credentials(client: ClientOptions, *, authenticates: bool) -> Credentials | None:
+    """The proxy's own credentials, if any; stored logins are used only if callers authenticate at the proxy."""
+    return client.credentials(with_logins=authenticates) if authenticates or client.has_credentials else None
 
 
 @contextmanager
-def _trace(options: Options) -> Generator[Trace | None]:
-    """What hears the conversation, if anybody is to."""
+def _trace(options: ProxyOptions) -> Generator[Trace | None]:
+    """The trace, if there is one."""
     from parley.proxy.trace import Trace, Write, json_writer
 
     writers: list[Write] = []
@@ -155,7 +155,7 @@ def _trace(options: Options) -> Generator[Trace | None]:
         if options.trace is not None:
             writers.append(stack.enter_context(TraceText(typer.get_text_stream("stdout"), options.trace)))
         if options.trace_file is not None:
-            # It holds whole conversations, and is for nobody else from its first byte on.
+            # It contains whole conversations, so only the owner may ever read it.
             file = os.open(options.trace_file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
             writers.append(json_writer(stack.enter_context(open(file, "a", encoding="utf-8"))))
             os.fchmod(file, 0o600)
@@ -164,7 +164,7 @@ def _trace(options: Options) -> Generator[Trace | None]:
 
 @contextmanager
 def _ledger(file: Path | None) -> Generator[Ledger | None]:
-    """What is remembered over restarts, if anything is."""
+    """The ledger in the file, if there is one."""
     from parley.proxy.ledger_file import ledger_in
 
     if file is None:
@@ -174,22 +174,22 @@ def _ledger(file: Path | None) -> Generator[Ledger | None]:
         yield ledger
 
 
-def _who(card: AgentCard, *, is_unauthenticated: bool, has_door: bool) -> str:
-    if has_door:
+def _access_note(card: AgentCard, *, is_unauthenticated: bool, authenticates: bool) -> str:
+    if authenticates:
         return "Callers must authenticate at the proxy (--auth)."
     if is_unauthenticated:
-        return "Open: whoever reaches the proxy may use the agent."
-    return f"Callers' credentials are handed on to the agent: {', '.join(card.security_schemes)}."
+        return "Open: anyone who can reach the proxy may call the agent."
+    return f"The proxy forwards callers' credentials to the agent: {', '.join(card.security_schemes)}."
 
 
 def _announce(agent: str, bound: Bound, who: str) -> None:
     lines: Sequence[str] = [
-        f"\nParley puts {printable_line(agent)} behind every version and binding:\n",
+        f"\nParley serves {printable_line(agent)} in every version and binding:\n",
         f"  card       {bound.url}/.well-known/agent-card.json",
         f"  JSON-RPC   {bound.url}/  (0.1 to 1.0)",
         f"  HTTP+JSON  {bound.url}/message:send  (1.0), {bound.url}/v1/message:send  (0.3)",
         *([f"  gRPC       {bound.grpc_target}  (0.3 and 1.0)"] if bound.grpc_target else []),
         f"\n{printable_line(who)}\n",
-        "Ctrl+C ends it; tasks stay where they are, at the agent.",
+        "Press Ctrl+C to stop; tasks stay at the agent.",
     ]
     typer.echo("\n".join(lines))

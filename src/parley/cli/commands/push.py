@@ -1,4 +1,4 @@
-"""`parley push`: the webhooks by which an agent tells of a task, to set, list and delete."""
+"""`parley push`: sets, lists and deletes the webhooks of a task."""
 
 from __future__ import annotations
 
@@ -7,46 +7,46 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from parley.cli.options.client import AsJson, Calling, HowToCall, TaskId, named
-from parley.cli.options.groups import unfolded
+from parley.cli.options.client import AsJson, ClientOptions, TaskId, WithClientOptions, non_empty_id
+from parley.cli.options.groups import with_option_groups
 from parley.cli.output.exit_codes import DONE, EXIT_CODES, run
-from parley.cli.output.help_text import PlainCommand, PlainGroup
-from parley.cli.output.transcript import console, say_json, show_rows
+from parley.cli.output.help_text import ParleyCommand, ParleyGroup
+from parley.cli.output.transcript import console, print_json, show_rows
 from parley.dialects.v1_0 import DIALECT
 from parley.protocol import operations as ops
 from parley.protocol.errors import PeerProtocolError
 from parley.protocol.push import PushAuthentication, PushConfig
 from parley.protocol.requests import CreatePushConfigRequest, DeletePushConfigRequest, ListPushConfigsRequest
 
-MOST_PAGES = 1_000
-"""Of a task's webhooks. An agent that means harm has them for ever."""
+MAX_PAGES = 1_000
+"""Of a task's webhooks: a malicious agent could send pages for ever."""
 
 app = typer.Typer(
-    cls=PlainGroup,
-    help="The webhooks by which an agent tells of a task: set, list, delete.",
+    cls=ParleyGroup,
+    help="Set, list and delete the webhooks of a task.",
     rich_markup_mode=None,
 )
 
 
-@app.command("set", cls=PlainCommand, epilog=EXIT_CODES)
-@unfolded
+@app.command("set", cls=ParleyCommand, epilog=EXIT_CODES)
+@with_option_groups
 def set_webhook(
-    how: HowToCall,
+    options: WithClientOptions,
     task: TaskId,
     webhook: Annotated[str, typer.Argument(metavar="WEBHOOK", help="The URL that the agent calls.")],
     config_id: Annotated[
         str | None,
-        typer.Option("--id", metavar="ID", callback=named, help="The webhook's id; the same id replaces it."),
+        typer.Option("--id", metavar="ID", callback=non_empty_id, help="The webhook's id; the same id replaces it."),
     ] = None,
     webhook_token: Annotated[
-        str | None, typer.Option(metavar="TOKEN", help="What the agent sends along, so that the webhook knows it.")
+        str | None, typer.Option(metavar="TOKEN", help="A token that the agent sends to the webhook.")
     ] = None,
     webhook_auth: Annotated[
         str | None, typer.Option(metavar="'SCHEME CREDENTIALS'", help="How the agent authenticates at the webhook.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Let an agent call a webhook whenever a task changes.
+    """Make the agent call a webhook whenever a task changes.
 
     \b
     Examples:
@@ -55,7 +55,7 @@ def set_webhook(
         --id ci --webhook-auth "Bearer $HOOK_TOKEN"
     """
     config = PushConfig(webhook, task, config_id, webhook_token, _authentication(webhook_auth))
-    run(_set(how, task, config, as_json=as_json), as_json=as_json, how=how)
+    run(_set(options, task, config, as_json=as_json), as_json=as_json, options=options)
 
 
 def _authentication(text: str | None) -> PushAuthentication | None:
@@ -67,8 +67,8 @@ def _authentication(text: str | None) -> PushAuthentication | None:
     return PushAuthentication((scheme,), credentials.strip() or None)
 
 
-async def _set(how: Calling, task: str, config: PushConfig, *, as_json: bool) -> int:
-    async with how.client() as client:
+async def _set(options: ClientOptions, task: str, config: PushConfig, *, as_json: bool) -> int:
+    async with options.client() as client:
         made = await client.create_push_config(CreatePushConfigRequest(task, config))
     _show(made, console(), as_json=as_json)
     return DONE
@@ -76,7 +76,7 @@ async def _set(how: Calling, task: str, config: PushConfig, *, as_json: bool) ->
 
 def _show(config: PushConfig, to: Console, *, as_json: bool) -> None:
     if as_json:
-        say_json(DIALECT.encode_result(ops.GET_PUSH_CONFIG, config))
+        print_json(DIALECT.encode_result(ops.GET_PUSH_CONFIG, config))
         return
     rows = [("id", config.id or "–"), ("calls", config.url)]
     if config.token:
@@ -86,27 +86,27 @@ def _show(config: PushConfig, to: Console, *, as_json: bool) -> None:
     show_rows(to, rows)
 
 
-@app.command("list", cls=PlainCommand, epilog=EXIT_CODES)
-@unfolded
+@app.command("list", cls=ParleyCommand, epilog=EXIT_CODES)
+@with_option_groups
 def list_webhooks(
-    how: HowToCall,
+    options: WithClientOptions,
     task: TaskId,
     as_json: AsJson = False,
 ) -> None:
-    """List a task's webhooks. Their secrets are not shown, except with --json, if the agent tells them.
+    """List a task's webhooks. Their secrets are not shown, except with --json, if the agent returns them.
 
     \b
     Example:
       parley push list http://127.0.0.1:8080 $TASK
     """
-    run(_list(how, task, as_json=as_json), as_json=as_json, how=how)
+    run(_list(options, task, as_json=as_json), as_json=as_json, options=options)
 
 
-async def _list(how: Calling, task: str, *, as_json: bool) -> int:
+async def _list(options: ClientOptions, task: str, *, as_json: bool) -> int:
     to, count = console(), 0
-    async with how.client() as client:
+    async with options.client() as client:
         page_token: str | None = None
-        for _ in range(MOST_PAGES):
+        for _ in range(MAX_PAGES):
             page = await client.list_push_configs(ListPushConfigsRequest(task, page_token=page_token))
             for config in page.configs:
                 if count and not as_json:
@@ -117,18 +117,18 @@ async def _list(how: Calling, task: str, *, as_json: bool) -> int:
             if not page_token:
                 break
         else:
-            raise PeerProtocolError("The agent's list of webhooks has no end")
+            raise PeerProtocolError("The agent's list of webhooks does not end")
     if not count and not as_json:
         console(stderr=True).print("The task has no webhooks.")
     return DONE
 
 
-@app.command("delete", cls=PlainCommand, epilog=EXIT_CODES)
-@unfolded
+@app.command("delete", cls=ParleyCommand, epilog=EXIT_CODES)
+@with_option_groups
 def delete(
-    how: HowToCall,
+    options: WithClientOptions,
     task: TaskId,
-    config_id: Annotated[str, typer.Argument(metavar="ID", callback=named, help="The webhook's id.")],
+    config_id: Annotated[str, typer.Argument(metavar="ID", callback=non_empty_id, help="The webhook's id.")],
     as_json: AsJson = False,
 ) -> None:
     """Delete a webhook of a task.
@@ -137,14 +137,14 @@ def delete(
     Example:
       parley push delete http://127.0.0.1:8080 $TASK ci
     """
-    run(_delete(how, task, config_id, as_json=as_json), as_json=as_json, how=how)
+    run(_delete(options, task, config_id, as_json=as_json), as_json=as_json, options=options)
 
 
-async def _delete(how: Calling, task: str, config_id: str, *, as_json: bool) -> int:
-    async with how.client() as client:
+async def _delete(options: ClientOptions, task: str, config_id: str, *, as_json: bool) -> int:
+    async with options.client() as client:
         await client.delete_push_config(DeletePushConfigRequest(task, config_id))
     if as_json:
-        say_json(b"{}")
+        print_json(b"{}")
     else:
         console(stderr=True).print("Deleted.")
     return DONE

@@ -1,7 +1,7 @@
-"""`parley serve`: agents on ports, from one command.
+"""`parley serve`: serves agents.
 
-This module reads the options, builds the app they describe and says where everything is. What runs it is in
-`parley.server.run`; that and everything heavy is imported when it is needed, so that `--help` is quick.
+This module reads the options, builds the app and announces its URLs. `parley.server.run` runs it. Large modules are
+imported when they are needed, so that `--help` is quick.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ import typer
 from rich.console import Console
 
 from parley import Agent
-from parley.cli.options.groups import unfolded
-from parley.cli.options.server import HowToServe, LogFormat, ServerOptions, UsageError
+from parley.cli.options.groups import with_option_groups
+from parley.cli.options.server import LogFormat, ServerOptions, UsageError, WithServerOptions
 from parley.cli.serving.agent_loading import TargetError, load_agent, source_of
-from parley.cli.serving.reload import end_with_reloader, free_port, run_reloading
+from parley.cli.serving.reload import exit_with_reloader, free_port, run_reloading
 from parley.cli.serving.running import fail, run_server
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from parley.server.telemetry.telemetry import Telemetry
 
 RELOAD_DRAIN_SECONDS = "1"
-"""Who edits does not want to wait; what is cut off goes on in the next process."""
+"""Short, because an author waits for the restart; interrupted runs go on in the next process."""
 
 logger = logging.getLogger(__name__)
 
@@ -49,44 +49,44 @@ def parse_duration(text: str, option: str) -> timedelta:
     """The time that `30d`, `12h`, `90m`, `45s` or `2w` means.
 
     Raises:
-        BadParameter: it means none.
+        BadParameter: it is not valid.
     """
     found = re.fullmatch(r"(\d{1,6}) *([smhdw])", text.strip())
     if found is None or not int(found[1]):
         raise typer.BadParameter(
-            f"{text!r} is no time. Write a number and s, m, h, d or w, such as 30d.", param_hint=option
+            f"Invalid duration: {text!r}. Write a number and s, m, h, d or w, such as 30d.", param_hint=option
         )
     return timedelta(**{UNITS[found[2]]: int(found[1])})
 
 
-@unfolded
+@with_option_groups
 def serve(
     targets: Annotated[list[str], typer.Argument(metavar="TARGET", help="module:agent or path/to/file.py:agent.")],
-    server: HowToServe,
+    server: WithServerOptions,
     store: Annotated[
-        str, typer.Option(metavar="URL", help="Where tasks are kept: sqlite:///file.db, or memory: for nowhere.")
+        str, typer.Option(metavar="URL", help="Where to store tasks: sqlite:///file.db, or memory: without a file.")
     ] = "sqlite:///parley.db",
     retention: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Forget finished tasks after this time, such as 30d.")
+        str | None, typer.Option(metavar="TIME", help="Delete finished tasks after this time, such as 30d.")
     ] = None,
     drain_seconds: Annotated[
-        float, typer.Option(metavar="N", min=0, help="How long runs may finish when the server is told to end.")
+        float, typer.Option(metavar="N", min=0, help="Seconds that runs have to finish at shutdown.")
     ] = 10,
     run_attempts: Annotated[
         int | None,
         typer.Option(
             metavar="N",
             min=1,
-            help="Fail a task whose run has crashed so often without progress; by default as its agent says, or 3.",
+            help="Fail a task after so many crashes without progress; by default as its agent says, or 3.",
         ),
     ] = None,
     audit_log: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write down who did what, in lines of JSON.")
+        Path | None, typer.Option(metavar="FILE", help="Write an audit log, in lines of JSON.")
     ] = None,
     workers: Annotated[int, typer.Option(metavar="N", min=1, hidden=True, help="Processes.")] = 1,
-    reload: Annotated[bool, typer.Option("--reload", help="Start again when a Python file changes.")] = False,
+    reload: Annotated[bool, typer.Option("--reload", help="Restart when a Python file changes.")] = False,
     reloader: Annotated[int | None, typer.Option(hidden=True, help="The pipe to the reloader above.")] = None,
-    again: Annotated[bool, typer.Option("--again", hidden=True, help="The reloader has said it all before.")] = False,
+    again: Annotated[bool, typer.Option("--again", hidden=True, help="A restart, announced before.")] = False,
 ) -> None:
     """Serve agents: every version of A2A, over JSON-RPC, HTTP+JSON and gRPC.
 
@@ -101,14 +101,14 @@ def serve(
     """
     if workers > 1:
         raise typer.BadParameter(
-            "One process owns a SQLite file or a memory store. Several processes need a store that they share.",
+            "A SQLite file or a memory store belongs to one process. Several processes need a shared store.",
             param_hint="--workers",
         )
     if reload:
         raise typer.Exit(_reload(targets, server))
     if reloader is not None:
-        end_with_reloader(reloader)
-    options = Options(
+        exit_with_reloader(reloader)
+    options = ServeOptions(
         targets=targets,
         server=server,
         store=store,
@@ -116,14 +116,14 @@ def serve(
         drain_seconds=drain_seconds,
         run_attempts=run_attempts,
         audit_log=audit_log,
-        is_again=again,
+        is_restart=again,
     )
     _serve(options)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """What the app is made of."""
+class ServeOptions:
+    """The options of `parley serve`."""
 
     targets: Sequence[str]
     server: ServerOptions
@@ -132,7 +132,7 @@ class Options:
     drain_seconds: float
     run_attempts: int | None
     audit_log: Path | None
-    is_again: bool
+    is_restart: bool
 
 
 def _reload(targets: Sequence[str], server: ServerOptions) -> int:
@@ -140,28 +140,28 @@ def _reload(targets: Sequence[str], server: ServerOptions) -> int:
     arguments = [argument for argument in sys.argv[1:] if argument != "--reload"]
     if not any(argument.startswith("--drain-seconds") for argument in arguments):
         arguments += ["--drain-seconds", RELOAD_DRAIN_SECONDS]
-    # A port that is picked once stays: who tries the agent out has its URL in a window already.
+    # Keep a port once it is picked, so that the agent's URL stays the same.
     if serving.port == 0:
         arguments += ["--port", str(free_port(serving.host))]
     if serving.grpc_port == 0:
         arguments += ["--grpc-port", str(free_port(serving.host))]
 
     def command(pipe: int | None, was_up: bool) -> list[str]:
-        held = [] if pipe is None else ["--reloader", str(pipe)]
-        return [sys.executable, "-m", "parley.cli.main", *arguments, *held, *(["--again"] if was_up else [])]
+        pipe_option = [] if pipe is None else ["--reloader", str(pipe)]
+        return [sys.executable, "-m", "parley.cli.main", *arguments, *pipe_option, *(["--again"] if was_up else [])]
 
     if log_format is LogFormat.JSON:
         from parley.server.telemetry.logs import configure_logging
 
         configure_logging(log_format.value)
-    say = partial(typer.echo, err=True) if log_format is LogFormat.TEXT else logger.info
-    return run_reloading(command, {Path.cwd(), *map(source_of, targets)}, say)
+    log = partial(typer.echo, err=True) if log_format is LogFormat.TEXT else logger.info
+    return run_reloading(command, {Path.cwd(), *map(source_of, targets)}, log)
 
 
 # --- the app ----------------------------------------------------------------------------------------------------------
 
 
-def _serve(options: Options) -> None:
+def _serve(options: ServeOptions) -> None:
     from parley.server.run import serve
     from parley.server.telemetry.audit import AuditTrail
     from parley.server.telemetry.logs import configure_logging
@@ -180,10 +180,10 @@ def _serve(options: Options) -> None:
     is_for_machines = server.log_format is LogFormat.JSON
     has_metrics = telemetry.metrics is not None
 
-    def say(bound: Bound) -> None:
-        if is_for_machines:  # they read along, and the log says where it is
+    def announce(bound: Bound) -> None:
+        if is_for_machines:  # the log has the URLs
             return
-        if options.is_again:
+        if options.is_restart:
             typer.echo(f"Serving again at {bound.url}")
         else:
             _announcement(options, app, security, bound, has_metrics).show(Console(highlight=False))
@@ -191,22 +191,22 @@ def _serve(options: Options) -> None:
     running = serve(
         app,
         server.serving,
-        on_ready=say,
-        on_drain=lambda runs: _say_what_is_left(runs, options),
+        on_ready=announce,
+        on_drain=lambda runs: _report_drain(runs, options),
         on_hangup=audit.reopen if audit else None,
         log_fields=_log_fields(options, app, security, has_metrics) if is_for_machines else None,
     )
     run_server(running, server.serving)
 
 
-def _say_what_is_left(runs: int, options: Options) -> None:
+def _report_drain(runs: int, options: ServeOptions) -> None:
     if not runs:
         return
     what = "1 run" if runs == 1 else f"{runs} runs"
     if options.drain_seconds:
-        line = f"Finishing {what}, up to {options.drain_seconds:g} s; Ctrl+C again ends it now."
+        line = f"Finishing {what}, up to {options.drain_seconds:g} s; press Ctrl+C again to stop now."
     else:
-        line = f"Cutting {what} off; {_what_remains(options.store)}."
+        line = f"Interrupting {what}; {_shutdown_note(options.store)}."
     if options.server.log_format is LogFormat.JSON:
         logger.info(line)
     else:
@@ -214,13 +214,11 @@ def _say_what_is_left(runs: int, options: Options) -> None:
             typer.echo(line, err=True)
 
 
-def _what_remains(store: str) -> str:
-    return (
-        "tasks are forgotten (--store memory:)" if store == "memory:" else "unfinished work goes on at the next start"
-    )
+def _shutdown_note(store: str) -> str:
+    return "tasks are lost (--store memory:)" if store == "memory:" else "unfinished tasks continue at the next start"
 
 
-def _log_fields(options: Options, app: App, security: Security | None, has_metrics: bool) -> dict[str, object]:
+def _log_fields(options: ServeOptions, app: App, security: Security | None, has_metrics: bool) -> dict[str, object]:
     return {
         "agents": [agent.id for agent in app.agents],
         "public_url": options.server.public_url,
@@ -230,7 +228,7 @@ def _log_fields(options: Options, app: App, security: Security | None, has_metri
     }
 
 
-def _app(options: Options, agents: Sequence[Agent], security: Security | None, telemetry: Telemetry) -> App:
+def _app(options: ServeOptions, agents: Sequence[Agent], security: Security | None, telemetry: Telemetry) -> App:
     from parley.engine.limits import Limits
     from parley.server.app import App
 
@@ -252,7 +250,7 @@ def _app(options: Options, agents: Sequence[Agent], security: Security | None, t
 
 
 def _announcement(
-    options: Options, app: App, security: Security | None, bound: Bound, has_metrics: bool
+    options: ServeOptions, app: App, security: Security | None, bound: Bound, has_metrics: bool
 ) -> Announcement:
     from parley.cli.serving.announcement import Announcement
     from parley.server.run import is_loopback
@@ -267,7 +265,7 @@ def _announcement(
         grpc_hint=server.grpc_hint,
         listens_everywhere=serving.host in ("", "0.0.0.0", "::"),
         store=options.store,
-        what_remains=_what_remains(options.store),
+        shutdown_note=_shutdown_note(options.store),
         security=security,
         certificate=serving.tls.certificate if serving.tls else None,
         is_exposed=not is_loopback(serving.host),

@@ -1,4 +1,4 @@
-"""`parley tasks`: the tasks that an agent has for its caller, to list, show, watch and cancel."""
+"""`parley tasks`: lists, shows, watches and cancels the caller's tasks."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from rich.console import Console
 from rich.text import Text
 
 from parley.cli.commands.send import how_to_answer
-from parley.cli.options.client import AsJson, Calling, HowToCall, TaskId, named
-from parley.cli.options.groups import unfolded
+from parley.cli.options.client import AsJson, ClientOptions, TaskId, WithClientOptions, non_empty_id
+from parley.cli.options.groups import with_option_groups
 from parley.cli.output.downloads import Downloads, SaveDirectory, downloads_in
-from parley.cli.output.exit_codes import DONE, EXIT_CODES, REFUSED, code_of_state, run
-from parley.cli.output.help_text import PlainCommand, PlainGroup
+from parley.cli.output.exit_codes import DONE, EXIT_CODES, FAILED, code_of_state, run
+from parley.cli.output.help_text import ParleyCommand, ParleyGroup
 from parley.cli.output.transcript import (
     Transcript,
     console,
     consoles,
-    say_event,
-    say_json,
+    print_event,
+    print_json,
     show_rows,
     state_text,
     time_text,
@@ -38,11 +38,11 @@ from parley.safe_text import printable_line
 if TYPE_CHECKING:
     from parley.client.client import Client
 
-LONGEST_STATE = max(map(len, TaskState))
+STATE_WIDTH = max(map(len, TaskState))
 
 app = typer.Typer(
-    cls=PlainGroup,
-    help="The tasks that an agent has for you: list, show, watch, cancel.",
+    cls=ParleyGroup,
+    help="List, show, watch and cancel your tasks.",
     rich_markup_mode=None,
 )
 
@@ -50,23 +50,23 @@ app = typer.Typer(
 # --- list -------------------------------------------------------------------------------------------------------------
 
 
-@app.command("list", cls=PlainCommand, epilog=EXIT_CODES)
-@unfolded
+@app.command("list", cls=ParleyCommand, epilog=EXIT_CODES)
+@with_option_groups
 def list_tasks(
-    how: HowToCall,
+    options: WithClientOptions,
     context: Annotated[
-        str | None, typer.Option(metavar="ID", callback=named, help="Those of this conversation only.")
+        str | None, typer.Option(metavar="ID", callback=non_empty_id, help="Only tasks of this conversation.")
     ] = None,
     state: Annotated[
         TaskState | None,
         typer.Option(
-            metavar="STATE", help="Those in this state only: submitted, working, completed, input-required, …"
+            metavar="STATE", help="Only tasks in this state: submitted, working, completed, input-required, …"
         ),
     ] = None,
-    limit: Annotated[int, typer.Option(metavar="N", min=1, help="How many at most.")] = 50,
+    limit: Annotated[int, typer.Option(metavar="N", min=1, help="The maximum number of tasks.")] = 50,
     as_json: AsJson = False,
 ) -> None:
-    """List your tasks, those that changed last first.
+    """List your tasks, the last changed first.
 
     \b
     Examples:
@@ -74,18 +74,20 @@ def list_tasks(
       parley tasks list localhost:8080 --state input-required
       parley tasks list localhost:8080 --json | jq -r .id
     """
-    run(_list(how, context, state, limit, as_json=as_json), as_json=as_json, how=how)
+    run(_list(options, context, state, limit, as_json=as_json), as_json=as_json, options=options)
 
 
-async def _list(how: Calling, context: str | None, state: TaskState | None, limit: int, *, as_json: bool) -> int:
+async def _list(
+    options: ClientOptions, context: str | None, state: TaskState | None, limit: int, *, as_json: bool
+) -> int:
     to, count = console(), 0
-    async with how.client() as client:
+    async with options.client() as client:
         # Artifacts are for programs: people see them with `show`.
         pages = client.list(context=context, state=state, artifacts=as_json, page_size=min(limit, 100))
         async with aclosing(pages) as found:
             async for task in found:
                 if as_json:
-                    say_json(DIALECT.encode_result(ops.GET_TASK, task))
+                    print_json(DIALECT.encode_result(ops.GET_TASK, task))
                 else:
                     to.print(_row(task))
                 count += 1
@@ -101,7 +103,7 @@ def _row(task: Task) -> Text:
     row = Text.assemble((printable_line(task.id), "cyan"), f"  {time_text(task.status)}  ")
     row.append_text(state_text(task.status.state))
     if said:
-        row.append(f"{' ' * (LONGEST_STATE - len(task.status.state))}  {_short(said)}")
+        row.append(f"{' ' * (STATE_WIDTH - len(task.status.state))}  {_short(said)}")
     return row
 
 
@@ -113,20 +115,20 @@ def _short(text: str, length: int = 60) -> str:
 # --- show -------------------------------------------------------------------------------------------------------------
 
 
-@app.command("show", cls=PlainCommand, epilog=EXIT_CODES)
-@unfolded
+@app.command("show", cls=ParleyCommand, epilog=EXIT_CODES)
+@with_option_groups
 def show(
-    how: HowToCall,
+    options: WithClientOptions,
     task: TaskId,
     history: Annotated[
-        int | None, typer.Option(metavar="N", min=0, help="How many messages, the last ones.", show_default="all")
+        int | None, typer.Option(metavar="N", min=0, help="Show the last N messages.", show_default="all")
     ] = None,
     save: SaveDirectory = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show a task: its state, what was said, and what it has produced.
+    """Show a task: its state, messages and artifacts.
 
-    The exit code is that of the task's state: 0 while it works and when it is completed.
+    The exit code depends on the state: 0 while the task runs and when it is completed.
 
     \b
     Examples:
@@ -134,14 +136,14 @@ def show(
       parley tasks show localhost:8080 $TASK --save downloads
     """
     downloads = downloads_in(save, as_json=as_json)
-    run(_show(how, GetTaskRequest(task, history), downloads, as_json=as_json), as_json=as_json, how=how)
+    run(_show(options, GetTaskRequest(task, history), downloads, as_json=as_json), as_json=as_json, options=options)
 
 
-async def _show(how: Calling, request: GetTaskRequest, downloads: Downloads | None, *, as_json: bool) -> int:
-    async with how.client() as client:
+async def _show(options: ClientOptions, request: GetTaskRequest, downloads: Downloads | None, *, as_json: bool) -> int:
+    async with options.client() as client:
         task = await client.get_task(request)
     if as_json:
-        say_json(DIALECT.encode_result(ops.GET_TASK, task))
+        print_json(DIALECT.encode_result(ops.GET_TASK, task))
     else:
         _show_task(task, downloads)
     return code_of_state(task.status.state)
@@ -152,18 +154,18 @@ def _show_task(task: Task, downloads: Downloads | None) -> None:
     _show_facts(task, to)
     transcript = Transcript(to, to, downloads=downloads)
     if task.history:
-        to.print(Text("\nSaid", "bold"))
+        to.print(Text("\nMessages", "bold"))
     for message in task.history:
         transcript.note("you:" if message.role is Role.USER else "agent:", "cyan")
         transcript.show_parts(message.parts)
         transcript.end_line()
     if task.artifacts:
-        to.print(Text("\nProduced", "bold"))
+        to.print(Text("\nArtifacts", "bold"))
     for artifact in task.artifacts:
         transcript.show_artifact(artifact)
         transcript.end_line()
     if task.status.message:
-        to.print(Text("\nLast word", "bold"))
+        to.print(Text("\nStatus message", "bold"))
         transcript.show_parts(task.status.message.parts)
         transcript.end_line()
 
@@ -176,17 +178,17 @@ def _show_facts(task: Task, to: Console) -> None:
 # --- watch ------------------------------------------------------------------------------------------------------------
 
 
-@app.command("watch", cls=PlainCommand, epilog=EXIT_CODES)
-@unfolded
+@app.command("watch", cls=ParleyCommand, epilog=EXIT_CODES)
+@with_option_groups
 def watch(
-    how: HowToCall,
+    options: WithClientOptions,
     task: TaskId,
     save: SaveDirectory = None,
     as_json: AsJson = False,
 ) -> None:
-    """Watch a task until it ends or asks something: what it has produced, and then what is new.
+    """Watch a task until it ends or asks a question: first its artifacts, then its updates.
 
-    A connection that breaks is taken up again, and nothing is shown twice. The exit code is that of the task's state.
+    If the connection breaks, the command reconnects and prints nothing twice. The exit code depends on the state.
 
     \b
     Examples:
@@ -194,18 +196,18 @@ def watch(
       parley tasks watch localhost:8080 $TASK --json | jq -c .statusUpdate.status
     """
     downloads = downloads_in(save, as_json=as_json)
-    run(_watch(how, task, downloads, as_json=as_json), as_json=as_json, how=how)
+    run(_watch(options, task, downloads, as_json=as_json), as_json=as_json, options=options)
 
 
-async def _watch(how: Calling, task_id: str, downloads: Downloads | None, *, as_json: bool) -> int:
+async def _watch(options: ClientOptions, task_id: str, downloads: Downloads | None, *, as_json: bool) -> int:
     transcript = Transcript(*consoles(), downloads=downloads)
     status = TaskStatus(TaskState.UNKNOWN)
-    async with how.client() as client, aclosing(_events(client, task_id)) as events:
+    async with options.client() as client, aclosing(_events(client, task_id)) as events:
         try:
             async for event in events:
                 before, status = status, event.status if isinstance(event, Task | StatusUpdate) else status
                 if as_json:
-                    say_event(event)
+                    print_event(event)
                     continue
                 if status.state is not before.state:
                     transcript.note(f"{_clock(status)}{status.state}", "bold")
@@ -213,12 +215,12 @@ async def _watch(how: Calling, task_id: str, downloads: Downloads | None, *, as_
         finally:
             transcript.end_line()
     if not as_json and is_interrupted(status.state):
-        transcript.note(how_to_answer(how.url, task_id, status))
+        transcript.note(how_to_answer(options.url, task_id, status))
     return code_of_state(status.state)
 
 
 async def _events(client: Client, task_id: str) -> AsyncGenerator[StreamEvent]:
-    """The task as it is, and what happens to it, up to its end or a question: a subscription would wait for more."""
+    """The task and its updates, until it ends or asks a question, where a subscription would go on waiting."""
     task = await client.get_task(GetTaskRequest(task_id))
     if ends_stream(task.status.state):
         yield task
@@ -237,10 +239,10 @@ def _clock(status: TaskStatus) -> str:
 # --- cancel -----------------------------------------------------------------------------------------------------------
 
 
-@app.command("cancel", cls=PlainCommand, epilog=EXIT_CODES)
-@unfolded
+@app.command("cancel", cls=ParleyCommand, epilog=EXIT_CODES)
+@with_option_groups
 def cancel(
-    how: HowToCall,
+    options: WithClientOptions,
     task: TaskId,
     as_json: AsJson = False,
 ) -> None:
@@ -250,17 +252,17 @@ def cancel(
     Example:
       parley tasks cancel http://127.0.0.1:8080 $TASK
     """
-    run(_cancel(how, task, as_json=as_json), as_json=as_json, how=how)
+    run(_cancel(options, task, as_json=as_json), as_json=as_json, options=options)
 
 
-async def _cancel(how: Calling, task_id: str, *, as_json: bool) -> int:
-    async with how.client() as client:
+async def _cancel(options: ClientOptions, task_id: str, *, as_json: bool) -> int:
+    async with options.client() as client:
         task = await client.cancel_task(CancelTaskRequest(task_id))
     is_canceled = task.status.state is TaskState.CANCELED
     if as_json:
-        say_json(DIALECT.encode_result(ops.GET_TASK, task))
+        print_json(DIALECT.encode_result(ops.GET_TASK, task))
     else:
         _show_facts(task, console())
     if not is_canceled and not as_json:
-        console(stderr=True).print("It is not canceled, or not yet.")
-    return DONE if is_canceled else REFUSED
+        console(stderr=True).print("The task is not canceled, or not yet.")
+    return DONE if is_canceled else FAILED

@@ -1,7 +1,7 @@
-"""`parley token` and `parley password`: new credentials, and the file that lets their holder in.
+"""`parley token` and `parley password`: create credentials, and the file that makes a server accept them.
 
-The file goes to standard output, so that it can be piped; what is for people goes to standard error. Neither command
-stores anything, and the file holds hashes only.
+The file goes to standard output, so that it can be piped; notes go to standard error. Neither command stores anything,
+and the file contains only hashes.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ import typer
 
 from parley.cli.commands.serve import parse_duration
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Who it is: the caller's name in tasks, logs and audit.")]
-Scopes = Annotated[list[str] | None, typer.Option("--scope", metavar="SCOPE", help="A scope it has; repeatable.")]
-Tenant = Annotated[str | None, typer.Option(metavar="TENANT", help="The tenant it belongs to.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The caller's name in tasks, logs and the audit log.")]
+Scopes = Annotated[
+    list[str] | None, typer.Option("--scope", metavar="SCOPE", help="A scope of the caller; repeatable.")
+]
+Tenant = Annotated[str | None, typer.Option(metavar="TENANT", help="The tenant of the caller.")]
 
 
 def token(
@@ -24,12 +26,13 @@ def token(
     scope: Scopes = None,
     tenant: Tenant = None,
     expires: Annotated[
-        str | None, typer.Option(metavar="TIME", help="How long it is good, such as 90d. For ever if left out.")
+        str | None,
+        typer.Option(metavar="TIME", help="How long the token is valid, such as 90d.", show_default="for ever"),
     ] = None,
 ) -> None:
-    """Make a bearer token, and the file for parley serve --auth.
+    """Create a bearer token, and the file for parley serve --auth.
 
-    The token is shown once, on standard error. The file goes to standard output and holds the token's hash only.
+    The token is shown once, on standard error. The file goes to standard output and contains only a hash of the token.
 
     \b
     Example:
@@ -44,13 +47,13 @@ def token(
 
     secret, entry = new_token(name, scopes=tuple(scope or ()), tenant=tenant, expires=until)
     typer.echo(
-        f"""The token, for its holder. It is not stored anywhere:
+        f"""The token, which is not stored anywhere:
 
   {secret}
 
-Whoever calls sends: Authorization: Bearer {secret}
+Callers send the header Authorization: Bearer {secret}
 
-Standard output has the file for parley serve --auth. For a further token, run this again and add its line in braces to
+Standard output has the file for parley serve --auth. For another token, run this again and add its line in braces to
 the list in that file.""",
         err=True,
     )
@@ -58,9 +61,9 @@ the list in that file.""",
 
 
 def password(name: Name, scope: Scopes = None, tenant: Tenant = None) -> None:
-    """Hash a password, and make the file for parley serve --auth.
+    """Hash a password, and create the file for parley serve --auth.
 
-    It is for Basic authentication. It is asked for, or read from standard input if that is no terminal.
+    The password is for Basic authentication. It is entered at a prompt, or read from standard input.
 
     \b
     Example:
@@ -68,7 +71,7 @@ def password(name: Name, scope: Scopes = None, tenant: Tenant = None) -> None:
     """
     _check(name, scope, tenant)
     if ":" in name:
-        raise typer.BadParameter("Basic cannot carry a name with a colon.", param_hint="NAME")
+        raise typer.BadParameter("A name for Basic authentication must not contain a colon.", param_hint="NAME")
     if _is_interactive():
         secret: str = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
     else:
@@ -80,7 +83,7 @@ def password(name: Name, scope: Scopes = None, tenant: Tenant = None) -> None:
         raise typer.BadParameter(f"A password has 1 to {MAX_PASSWORD:,} characters.", param_hint="The password")
     entry = new_user(name, secret, scopes=tuple(scope or ()), tenant=tenant)
     typer.echo(
-        "Standard output has the file for parley serve --auth. For a further user, run this again and add its line in "
+        "Standard output has the file for parley serve --auth. For another user, run this again and add its line in "
         "braces to the list in that file.",
         err=True,
     )
@@ -93,9 +96,9 @@ def _is_interactive() -> bool:
 
 def _check(name: str, scopes: list[str] | None, tenant: str | None) -> None:
     if not name.strip():
-        raise typer.BadParameter("Its holder needs a name.", param_hint="NAME")
+        raise typer.BadParameter("The name must not be empty.", param_hint="NAME")
     for scope in scopes or ():
         if not scope or scope.split() != [scope]:
-            raise typer.BadParameter(f"{scope!r} is no scope: it must be one word.", param_hint="--scope")
+            raise typer.BadParameter(f"Invalid scope: {scope!r}. It must be one word.", param_hint="--scope")
     if tenant is not None and not tenant.strip():
-        raise typer.BadParameter("A tenant needs a name.", param_hint="--tenant")
+        raise typer.BadParameter("The tenant must not be empty.", param_hint="--tenant")

@@ -1,7 +1,7 @@
-"""Forms: questions that come with a JSON Schema, as fields that a person can fill in line by line.
+"""Forms: questions with a JSON Schema, as fields that a person fills in line by line.
 
-Only what a line of text can say is understood: text, numbers, yes or no, a choice; anything else is typed as JSON. The
-agent has the last word on what it takes, so no more of the schema is checked here.
+Text, numbers, yes or no, and choices are typed as they are; anything else is typed as JSON. The agent validates the
+answer, so no more of the schema is checked here.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ NO = frozenset({"n", "no", "false", "0"})
 
 SCHEMA_TYPE = "application/schema+json"
 
-DETOURS = frozenset({"$ref", "anyOf", "oneOf", "allOf"})
-MOST_DETOURS = 8
-"""One of them may lead in a circle."""
+INDIRECTIONS = frozenset({"$ref", "anyOf", "oneOf", "allOf"})
+MAX_INDIRECTIONS = 8
+"""References may be circular."""
 
 
 class AnswerError(ValueError):
-    """What was typed does not fit the field; the text says what would."""
+    """The answer is not valid for the field; the message says what is expected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """One thing that a form asks for."""
+    """One field of a form."""
 
     name: str
     title: str
@@ -42,24 +42,24 @@ class Field:
 
     @property
     def hint(self) -> str:
-        """What may be typed."""
+        """What can be entered."""
         words = [" | ".join(map(_shown, self.choices)) if self.choices else _KINDS.get(self.kind, self.kind)]
         if self.default is not None:
             words.append(f"empty for {_shown(self.default)}")
         elif not self.is_required:
-            words.append("may be left empty")
+            words.append("optional")
         return ", ".join(words)
 
     def parse(self, text: str) -> JsonValue:
-        """What the text means in this field; None where it may be left empty and is.
+        """The value of the text in this field; None if an optional field is empty.
 
         Raises:
-            AnswerError: it means nothing there.
+            AnswerError: it is not valid.
         """
         text = text.strip()
         if not text:
             if self.is_required and self.default is None:
-                raise AnswerError("This cannot be left empty.")
+                raise AnswerError("This field is required.")
             return self.default
         if self.choices:
             return self._choice(text)
@@ -83,14 +83,14 @@ class Field:
                     return number
             case _:
                 return _json(text)
-        raise AnswerError(f"{text!r} does not fit: {_KINDS[self.kind]}.")
+        raise AnswerError(f"Invalid answer: {text!r}. Expected {_KINDS[self.kind]}.")
 
 
 _KINDS = {"string": "text", "boolean": "yes or no", "integer": "a whole number", "number": "a number"}
 
 
 def form_of(message: Message | None) -> list[Field] | None:
-    """The fields that a question asks for, if it is a form."""
+    """The fields of a question, if it is a form."""
     for part in message.parts if message else ():
         if isinstance(part, DataPart) and isinstance(part.data, dict):
             found = _fields(part.data)
@@ -104,40 +104,40 @@ def _fields(schema: JsonObject) -> list[Field]:
     names = required if isinstance(required, list) else []
     if not isinstance(properties, dict):
         return []
-    return [_field(name, _plain(about, schema), name in names) for name, about in properties.items()]
+    return [_field(name, _resolved(about, schema), name in names) for name, about in properties.items()]
 
 
-def _plain(about: JsonValue, schema: JsonObject) -> JsonObject:
-    """A property without detours: what a reference leads to, or the first of several kinds that is not null.
+def _resolved(about: JsonValue, schema: JsonObject) -> JsonObject:
+    """A property after resolving references, and alternatives to the first that is not null.
 
-    So pydantic writes enumerations and what may be None.
+    Pydantic writes enumerations and optional values this way.
     """
     about = about if isinstance(about, dict) else {}
-    for _ in range(MOST_DETOURS):
+    for _ in range(MAX_INDIRECTIONS):
         kinds = about.get("anyOf") or about.get("oneOf") or about.get("allOf")
         of_kinds = [kind for kind in kinds if isinstance(kind, dict)] if isinstance(kinds, list) else []
         if of_kinds and all("const" in kind for kind in of_kinds):
             return {**about, "enum": [kind["const"] for kind in of_kinds]}
-        there = next((kind for kind in of_kinds if kind.get("type") != "null"), None)
+        resolved = next((kind for kind in of_kinds if kind.get("type") != "null"), None)
         if isinstance(reference := about.get("$ref"), str):
-            there = _referred(reference, schema)
-        if there is None:
+            resolved = _referenced(reference, schema)
+        if resolved is None:
             break
-        about = {**there, **{name: value for name, value in about.items() if name not in DETOURS}}
+        about = {**resolved, **{name: value for name, value in about.items() if name not in INDIRECTIONS}}
     return about
 
 
-def _referred(reference: str, schema: JsonObject) -> JsonObject | None:
-    """What a reference into the same schema leads to: `#/$defs/Color`."""
-    there: JsonValue = schema
+def _referenced(reference: str, schema: JsonObject) -> JsonObject | None:
+    """The target of a reference into the same schema, such as `#/$defs/Color`."""
+    resolved: JsonValue = schema
     for name in reference.removeprefix("#/").split("/"):
-        there = there.get(name) if isinstance(there, dict) else None
-    return there if isinstance(there, dict) else None
+        resolved = resolved.get(name) if isinstance(resolved, dict) else None
+    return resolved if isinstance(resolved, dict) else None
 
 
 def _field(name: str, about: JsonObject, is_required: bool) -> Field:
     kind: Any = about.get("type", "string")
-    if isinstance(kind, list):  # ["string", "null"]: may be left out
+    if isinstance(kind, list):  # ["string", "null"]: optional
         kind = next((one for one in cast("list[Any]", kind) if one != "null"), "string")
     choices: Any = about.get("enum")
     title = about.get("title") or about.get("description") or name
@@ -163,7 +163,7 @@ def _json(text: str) -> JsonValue:
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError:
-        raise AnswerError(f"{text!r} is no JSON.") from None
+        raise AnswerError(f"Invalid JSON: {text!r}.") from None
 
 
 def _shown(value: JsonValue) -> str:

@@ -1,4 +1,4 @@
-"""What a person gives to be sent: words, standard input, files and data, read before anybody is called."""
+"""Reads what is to be sent: text, standard input, files and data, before the agent is called."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ import typer
 from parley.contents import File
 from parley.protocol.messages import DataPart, RawPart, UrlPart
 
-LARGEST = 100_000_000
-"""Bytes of one file. A message is held in memory whole, several times over, and few agents take as much."""
+MAX_FILE = 100_000_000
+"""Bytes of one file. A message is held in memory several times over, and few agents accept as much."""
 
 
 def read_contents(words: list[str], files: list[str], data: list[str]) -> list[Any]:
-    """What the arguments stand for, in their order: text, then files, then data.
+    """The contents of a message: text, then files, then data.
 
     Raises:
-        BadParameter: a file cannot be read, data is no JSON, or there is nothing.
+        BadParameter: a file cannot be read, data is not JSON, or there is nothing to send.
     """
     text = _read_stdin() if words == ["-"] else " ".join(words)
     contents: list[Any] = [text] if text else []
@@ -33,7 +33,7 @@ def read_contents(words: list[str], files: list[str], data: list[str]) -> list[A
 
 
 def read_file(name: str) -> RawPart | UrlPart:
-    """The part that carries a file, or that tells where it is.
+    """The part for a file, or for the URL of one.
 
     Raises:
         BadParameter: it cannot be read.
@@ -49,7 +49,7 @@ def _read_data(text: str) -> DataPart:
     try:
         return DataPart(msgspec.json.decode(raw))
     except (msgspec.DecodeError, UnicodeError) as error:
-        raise typer.BadParameter(f"That is no JSON: {error}", param_hint="--data") from error
+        raise typer.BadParameter(f"Invalid JSON: {error}", param_hint="--data") from error
 
 
 def _read_stdin() -> str:
@@ -57,7 +57,7 @@ def _read_stdin() -> str:
         return _read(sys.stdin.buffer, "Standard input", "TEXT").decode()
     except UnicodeDecodeError as error:
         raise typer.BadParameter(
-            "Standard input is no text in UTF-8. Send it with --file /dev/stdin.", param_hint="TEXT"
+            "Standard input is not UTF-8 text. Send it with --file /dev/stdin.", param_hint="TEXT"
         ) from error
 
 
@@ -65,18 +65,18 @@ def _read_path(name: str, option: str) -> bytes:
     try:
         with Path(name).open("rb") as file:
             return _read(file, name, option)
-    except (OSError, ValueError) as error:  # a name can be none that a system knows
+    except (OSError, ValueError) as error:  # some names are not valid for the system
         raise typer.BadParameter(
             f"{name} cannot be read: {getattr(error, 'strerror', error)}", param_hint=option
         ) from error
 
 
 def _read(file: BinaryIO, name: str, option: str) -> bytes:
-    """All of a file. It may be a device or a pipe, of which nobody knows how long it is."""
-    content = file.read(LARGEST + 1)
-    if len(content) > LARGEST:
+    """The whole file, which may be a device or a pipe of unknown length."""
+    content = file.read(MAX_FILE + 1)
+    if len(content) > MAX_FILE:
         raise typer.BadParameter(
-            f"{name} has more than {LARGEST // 1_000_000} MB. Put it where the agent can fetch it, and send its URL.",
+            f"{name} has more than {MAX_FILE // 1_000_000} MB. Put it where the agent can fetch it, and send its URL.",
             param_hint=option,
         )
     return content

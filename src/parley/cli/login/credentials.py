@@ -1,6 +1,6 @@
-"""Getting what a login is made of: from who is at the keyboard, or as tokens from an authorization server.
+"""Gets the credentials of a login: from a prompt, or as tokens from an authorization server.
 
-Heavy things are imported when they are needed, so that `--help` is quick.
+Large modules are imported when they are needed, so that `--help` is quick.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from parley.cli.login.choice import Wish, flows_for
+from parley.cli.login.choice import LoginOptions, flows_for
 from parley.client.credentials.oauth_client import Flow
 from parley.client.credentials.origins import origin_of
 from parley.client.credentials.token_store import Login, Tokens
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
     from parley.client.transports.connections import Connections
 
 BROWSER_SECONDS = 600.0
-"""How long a browser is waited for; codes live as long at most servers."""
+"""How long to wait for the browser; most servers let codes expire by then."""
 
 
-def ask_secret(wish: Wish, name: str, scheme: SecurityScheme) -> Login:
-    """A key, token or password from whoever is at the keyboard, or from standard input.
+def prompt_for_secret(options: LoginOptions, name: str, scheme: SecurityScheme) -> Login:
+    """A key, token or password from the terminal or from standard input.
 
     Raises:
-        CredentialsError: what was given cannot be one.
+        CredentialsError: it is not valid.
     """
     from parley.client.credentials.schemes import describe_scheme, fields_for, kinds_of
 
@@ -53,16 +53,16 @@ def ask_secret(wish: Wish, name: str, scheme: SecurityScheme) -> Login:
     wanted = "name:password" if is_basic else "secret"
     secret = _read_secret(f"{printable_line(describe_scheme(name, scheme))}; the {wanted}")
     if not secret or (is_basic and ":" not in secret):
-        raise CredentialsError(f"That is no {wanted} for {describe_scheme(name, scheme)}")
-    fields_for(name, scheme, secret, AgentInterface(wish.url, Binding.JSONRPC, ""))  # what cannot be sent is not kept
-    return Login(origin=origin_of(wish.url), scheme=name, kind=kind, secret=secret)
+        raise CredentialsError(f"Not a valid {wanted} for {describe_scheme(name, scheme)}")
+    fields_for(name, scheme, secret, AgentInterface(options.url, Binding.JSONRPC, ""))  # raises if it cannot be sent
+    return Login(origin=origin_of(options.url), scheme=name, kind=kind, secret=secret)
 
 
 def _read_secret(question: str) -> str:
-    """What is typed without being shown, or a line of standard input; nothing if it has ended."""
+    """A line from the terminal, without echo, or from standard input; empty if it has ended."""
     if not sys.stdin.isatty():
         return sys.stdin.buffer.readline().decode(errors="replace").rstrip("\r\n")
-    # asyncio would take Ctrl+C for later, when the prompt has been answered.
+    # asyncio would handle Ctrl+C only after the prompt has been answered.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         return getpass(f"{question}: ", sys.stderr)
@@ -77,28 +77,28 @@ def _read_secret(question: str) -> str:
 
 
 async def get_tokens(
-    wish: Wish,
+    options: LoginOptions,
     name: str,
     scheme: OAuth2Scheme | OpenIdConnectScheme,
     scopes: Sequence[str],
     connections: Connections,
 ) -> Login:
-    """Tokens from the authorization server, which is told first, by the flow that fits best.
+    """Tokens from the authorization server, which is printed first, by the best flow.
 
     Raises:
-        CredentialsError: there is no such flow, or the server gives none.
+        CredentialsError: there is no such flow, or the server issues none.
     """
     from parley.client.credentials.oauth import AuthorizationServer, find_endpoints
     from parley.client.guard import read_target
 
-    client = wish.client
+    client = options.client
     if client is None:
-        raise CredentialsError("The authorization server wants to know who asks; say it with --client-id")
+        raise CredentialsError("The authorization server needs the id of a client; give --client-id")
     if client.issuer:
         connections.trust_address(read_target(client.issuer).host)
-    flows = flows_for(scheme, wish)
+    flows = flows_for(scheme, options)
     if not flows:
-        raise CredentialsError("The card offers no flow of OAuth 2.0 that fits; see --flow")
+        raise CredentialsError("The card offers no suitable flow of OAuth 2.0; see --flow")
     flow = flows[0]
     if flow is Flow.CLIENT_CREDENTIALS and client.client_secret is None:
         client = replace(client, client_secret=_read_secret(f"The secret of {client.client_id}") or None)
@@ -107,8 +107,8 @@ async def get_tokens(
         scheme,
         flow,
         client=client,
-        trusted=frozenset({origin_of(wish.url)}),
-        check=lambda url: connections.guard.check_interface(url, card_url=wish.url),
+        trusted=frozenset({origin_of(options.url)}),
+        check=lambda url: connections.guard.check_interface(url, card_url=options.url),
     )
     wanted = _scopes(scheme, endpoints, scopes if client.scopes is None else client.scopes, flow)
     typer.echo(f"Tokens come from {origin_of(endpoints.token_url)}.", err=True)
@@ -119,9 +119,9 @@ async def get_tokens(
         case Flow.DEVICE_CODE:
             tokens = await _by_device(server, wanted)
         case Flow.AUTHORIZATION_CODE:
-            tokens = await _by_browser(server, wanted, wish)
+            tokens = await _by_browser(server, wanted, options)
     return Login(
-        origin=origin_of(wish.url),
+        origin=origin_of(options.url),
         scheme=name,
         kind=flow.value,
         tokens=tokens,
@@ -136,7 +136,7 @@ async def get_tokens(
 def _scopes(
     scheme: OAuth2Scheme | OpenIdConnectScheme, endpoints: Endpoints, wanted: Sequence[str], flow: Flow
 ) -> tuple[str, ...]:
-    """What to ask for: what is wanted, and, for people, that the login lasts, where the server knows how."""
+    """The scopes to request: those wanted, and for a person a refresh token, where the server supports it."""
     extra: list[str] = []
     if flow is not Flow.CLIENT_CREDENTIALS:
         extra += ["openid"] if isinstance(scheme, OpenIdConnectScheme) else []
@@ -146,25 +146,25 @@ def _scopes(
 
 async def _by_device(server: AuthorizationServer, scopes: Sequence[str]) -> Tokens:
     code = await server.start_device(scopes)
-    typer.echo(f"Open {code.verification_url} and type in the code {code.user_code}", err=True)
+    typer.echo(f"Open {code.verification_url} and enter the code {code.user_code}", err=True)
     if code.complete_url:
         typer.echo(f"or open {code.complete_url} and compare the code.", err=True)
     return await server.finish_device(code, scopes)
 
 
-async def _by_browser(server: AuthorizationServer, scopes: Sequence[str], wish: Wish) -> Tokens:
+async def _by_browser(server: AuthorizationServer, scopes: Sequence[str], options: LoginOptions) -> Tokens:
     from parley.client.credentials.loopback_listener import REDIRECT, LoopbackListener
 
-    async with LoopbackListener(wish.redirect or REDIRECT) as listener:
+    async with LoopbackListener(options.redirect or REDIRECT) as listener:
         request = server.start_authorization(listener.redirect_uri, scopes)
         listener.expect(request.state)
-        typer.echo(f"Log in with a browser on this machine at\n{request.url}", err=True)
-        if wish.opens_browser:
-            # In a thread that nobody waits for: some browsers come back only when they are closed.
+        typer.echo(f"Log in with a browser on this machine:\n{request.url}", err=True)
+        if options.opens_browser:
+            # In a thread of its own: for some browsers the call returns only when they are closed.
             threading.Thread(target=webbrowser.open, args=(request.url,), daemon=True).start()
         try:
             async with asyncio.timeout(BROWSER_SECONDS):
                 answer = await listener.answer()
         except TimeoutError:
-            raise CredentialsError("Nobody has logged in; try again") from None
+            raise CredentialsError("The login was not completed in time; try again") from None
     return await server.finish_authorization(request, answer, scopes)

@@ -1,4 +1,4 @@
-"""Whether an agent takes what somebody wants to log in with, found out by a call that changes nothing."""
+"""Tests whether an agent accepts a login, with a call that changes nothing."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from parley.cli.login.choice import Wish
-from parley.cli.options.client import Calling
+from parley.cli.login.choice import LoginOptions
+from parley.cli.options.client import ClientOptions
 from parley.client.credentials.token_store import Login, MemoryLogins
 from parley.client.errors import CredentialsError
 from parley.protocol.errors import ParleyError, PermissionDeniedError, TaskNotFoundError, UnauthenticatedError
@@ -17,44 +17,46 @@ if TYPE_CHECKING:
     from parley.client.client import Client
 
 SECONDS = 15.0
-"""How long the agent is waited for: somebody sits there."""
+"""How long to wait for the agent, while a person waits."""
 
 
-async def why_untried(wish: Wish, logins: Sequence[Login]) -> ParleyError | None:
-    """None if the agent takes these logins; otherwise the reason why nobody can tell.
+async def verify_logins(options: LoginOptions, logins: Sequence[Login]) -> ParleyError | None:
+    """None if the agent accepts these logins; otherwise the error because of which it is unknown.
 
     Raises:
-        CredentialsError: it refuses them.
+        CredentialsError: the agent refuses them.
     """
     from parley.client.client import Client
     from parley.client.credentials.credentials import Credentials
 
-    how = Calling(url=wish.url, tls=wish.tls, allow_private=wish.allow_private, timeout=SECONDS)
+    client_options = ClientOptions(
+        url=options.url, tls=options.tls, allow_private=options.allow_private, timeout=SECONDS
+    )
     store = MemoryLogins()
     for login in logins:
         store.put(login)
     client = Client(
-        wish.url,
+        options.url,
         credentials=Credentials(store=store),
-        bindings=how.bindings,
-        timeouts=how.timeouts(),
-        guard=how.guard(),
-        tls=wish.tls,
+        bindings=client_options.bindings,
+        timeouts=client_options.timeouts(),
+        guard=client_options.guard(),
+        tls=options.tls,
     )
     try:
         async with client:
             await _ask(client)
     except UnauthenticatedError as error:
-        raise CredentialsError(f"The agent refuses it, and nothing is kept: {error}") from error
+        raise CredentialsError(f"The agent refused the login, which is not stored: {error}") from error
     except (PermissionDeniedError, TaskNotFoundError):
-        return None  # it knows who asks
+        return None  # the caller is authenticated
     except ParleyError as error:
         return error
     return None
 
 
 async def _ask(client: Client) -> None:
-    """Ask what only whoever is let in gets an answer to."""
+    """Send a request that needs authentication."""
     if client.card.capabilities.extended_card:
         await client.get_extended_card()
     else:

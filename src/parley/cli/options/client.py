@@ -1,4 +1,4 @@
-"""How to call an agent: the options that say it, declared once for all commands, and the client that they make."""
+"""The options for calling an agent, declared once for all commands, and the client that they build."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ INSTALL_GRPC = "pip install 'parley-a2a[grpc]'"
 # --- options ----------------------------------------------------------------------------------------------------------
 
 
-def named(text: str | None) -> str | None:
-    """An id that was given: not an empty one, as of a shell's variable that is not set.
+def non_empty_id(text: str | None) -> str | None:
+    """The id, unless it is empty, as when a variable of the shell is not set.
 
     Raises:
         BadParameter: it is empty.
@@ -42,24 +42,26 @@ def named(text: str | None) -> str | None:
 
 
 Url = Annotated[str, typer.Argument(metavar="URL", help="The agent's URL, or the URL of its card.")]
-TaskId = Annotated[str, typer.Argument(metavar="TASK", callback=named, help="The task's id.")]
+TaskId = Annotated[str, typer.Argument(metavar="TASK", callback=non_empty_id, help="The task's id.")]
 Token = Annotated[
     str | None,
     typer.Option(
-        "--token", metavar="TOKEN", envvar="PARLEY_TOKEN", help="A bearer token or an API key, as the card demands."
+        "--token", metavar="TOKEN", envvar="PARLEY_TOKEN", help="A bearer token or an API key, as the card requires."
     ),
 ]
 Headers = Annotated[
     list[str] | None,
-    typer.Option("--header", "-H", metavar="'NAME: VALUE'", help="A header to send along; repeatable."),
+    typer.Option("--header", "-H", metavar="'NAME: VALUE'", help="A header to send; repeatable."),
 ]
 TrustedOrigins = Annotated[
     list[str] | None,
-    typer.Option("--trust", metavar="ORIGIN", help="Another origin that may see the credentials; repeatable."),
+    typer.Option("--trust", metavar="ORIGIN", help="Also send the credentials to this origin; repeatable."),
 ]
 Authorities = Annotated[
     Path | None,
-    typer.Option("--ca", metavar="FILE", help="Trust these authorities, in PEM.", show_default="the machine's"),
+    typer.Option(
+        "--ca", metavar="FILE", help="Trust these certificate authorities, in PEM.", show_default="the system's"
+    ),
 ]
 Certificate = Annotated[
     Path | None, typer.Option("--cert", metavar="FILE", help="Your certificate, in PEM, for mutual TLS.")
@@ -80,8 +82,8 @@ DialectChoice = Annotated[
     typer.Option(
         "--dialect",
         metavar="|".join(Version),
-        help="Speak this version of A2A only.",
-        show_default="the newest that both know",
+        help="Use this version of A2A only.",
+        show_default="the newest that both support",
     ),
 ]
 AllowPrivate = Annotated[
@@ -95,14 +97,14 @@ AsJson = Annotated[bool, typer.Option("--json", help="For programs: one JSON obj
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Calling:
-    """Whom to call, and how."""
+class ClientOptions:
+    """Which agent to call, and how."""
 
     url: str
     token: str | None = None
     headers: Sequence[tuple[str, str]] = ()
     trusted: Sequence[str] = ()
-    """Origins that may see the credentials, beside the one of the URL."""
+    """Further origins that get the credentials, besides that of the URL."""
     tls: Tls | None = None
     binding: Binding | None = None
     dialect: Version | None = None
@@ -111,14 +113,14 @@ class Calling:
 
     @property
     def bindings(self) -> tuple[Binding, ...]:
-        """The bindings that may be used, the preferred first; empty for all, in the card's order."""
+        """The allowed bindings, the preferred first; empty for all, in the card's order."""
         if self.binding is not None:
             return (self.binding,)
         return () if _has_grpc() else (Binding.JSONRPC, Binding.HTTP_JSON)
 
     @property
     def versions(self) -> tuple[Version, ...]:
-        """The versions that may be spoken; empty for all."""
+        """The allowed versions; empty for all."""
         return (self.dialect,) if self.dialect else ()
 
     def client(self) -> Client:
@@ -137,7 +139,7 @@ class Calling:
         )
 
     def guard(self) -> Guard:
-        """Where the card may lead."""
+        """Which addresses the card may point to."""
         from parley.client.guard import Guard
 
         return Guard(allow_private=self.allow_private)
@@ -149,7 +151,7 @@ class Calling:
         return Timeouts() if self.timeout is None else Timeouts(reply=self.timeout, card=min(self.timeout, 15.0))
 
     def retries(self) -> Retries:
-        """How long a lost connection is taken up again: not longer than somebody wants to wait for a reply."""
+        """How long to reconnect after a connection is lost: at most as long as to wait for a reply."""
         from parley.client.options import Retries
 
         usual = Retries()
@@ -163,7 +165,7 @@ class Calling:
 
     @property
     def has_login(self) -> bool:
-        """Whether `parley login` keeps something for the agent."""
+        """Whether there is a stored login for the agent."""
         from parley.client.credentials.origins import origin_of
 
         try:
@@ -172,7 +174,7 @@ class Calling:
             return False
 
     def credentials(self, *, with_logins: bool = True) -> Credentials:
-        """What was given on the command line, else what was logged in with: for the agent's own origin only."""
+        """Those of the command line, else those of `parley login`: for the agent's own origin only."""
         from parley.client.credentials.credentials import Credentials
 
         secrets: dict[str, Secret] = {"bearer": self.token, "api-key": self.token} if self.token else {}
@@ -182,7 +184,7 @@ class Calling:
         return Credentials(secrets, headers=dict(self.headers), store=store, origins=self.trusted)
 
 
-def calling(
+def client_options(
     url: Url,
     token: Token = None,
     header: Headers = None,
@@ -194,15 +196,15 @@ def calling(
     dialect: DialectChoice = None,
     allow_private: AllowPrivate = False,
     timeout: TimeoutSeconds = None,
-) -> Calling:
-    """What the options say.
+) -> ClientOptions:
+    """Build the value from the options.
 
     Raises:
-        BadParameter: one of them says nothing.
+        BadParameter: one of them is not valid.
     """
     if binding is Binding.GRPC and not _has_grpc():
         raise typer.BadParameter(f"gRPC is not installed. {INSTALL_GRPC}", param_hint="--binding")
-    return Calling(
+    return ClientOptions(
         url=agent_url(url),
         token=token,
         headers=tuple(map(parse_header, header or ())),
@@ -215,12 +217,12 @@ def calling(
     )
 
 
-HowToCall = Annotated[Calling, OptionGroup(calling)]
+WithClientOptions = Annotated[ClientOptions, OptionGroup(client_options)]
 """The options of every command that calls an agent."""
 
 
 def tls_of(authorities: Path | None, certificate: Path | None, key: Path | None) -> Tls | None:
-    """Whom to trust and who the caller is, or None for the machine's settings and nobody.
+    """The TLS settings, or None for those of the system without a client certificate.
 
     Raises:
         BadParameter: a file cannot be used, or a key has no certificate.
@@ -235,7 +237,7 @@ def tls_of(authorities: Path | None, certificate: Path | None, key: Path | None)
     try:
         tls.context()
     except OSError as error:  # so is SSLError
-        raise typer.BadParameter(f"They cannot be used: {error}", param_hint="--ca, --cert and --key") from error
+        raise typer.BadParameter(f"The files cannot be used: {error}", param_hint="--ca, --cert and --key") from error
     return tls
 
 
@@ -244,7 +246,7 @@ def _has_grpc() -> bool:
 
 
 def agent_url(text: str) -> str:
-    """The URL that was meant: without a scheme, https, or http on this machine.
+    """The URL of an agent; without a scheme it is https, or http on this machine.
 
     >>> agent_url("localhost:8080")
     'http://localhost:8080'
@@ -262,10 +264,10 @@ def agent_url(text: str) -> str:
 
 
 def parse_origin(text: str) -> str:
-    """An origin that `--trust` names: a URL, or host and port for gRPC.
+    """An origin for `--trust`: a URL, or host and port for gRPC.
 
     Raises:
-        BadParameter: it is none.
+        BadParameter: it is not valid.
     """
     from parley.client.credentials.origins import origin_of
 
@@ -273,7 +275,7 @@ def parse_origin(text: str) -> str:
         return origin_of(text)
     except CredentialsError as error:
         raise typer.BadParameter(
-            f"{text!r} is no origin, such as https://a.example:8443", param_hint="--trust"
+            f"Invalid origin: {text!r}. Write it as https://a.example:8443", param_hint="--trust"
         ) from error
 
 
@@ -281,10 +283,10 @@ def parse_header(text: str) -> tuple[str, str]:
     """The name and the value of `Name: value`.
 
     Raises:
-        BadParameter: it is no header.
+        BadParameter: it is not valid.
     """
     found = re.fullmatch(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\x20-\x7e\x80-\xff]*)", text)
     if found is None:
-        # What was typed may be a secret, and is not repeated.
-        raise typer.BadParameter("That is no header. Write it as 'X-API-Key: …'", param_hint="--header")
+        # It may contain a secret, so it is not repeated.
+        raise typer.BadParameter("Invalid header. Write it as 'X-API-Key: …'", param_hint="--header")
     return found[1].lower(), found[2].strip()

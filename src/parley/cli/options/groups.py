@@ -1,11 +1,11 @@
 """Options that several commands share, declared once.
 
-A group is a function whose parameters are options, and which makes one value of them. A command asks for that value by
-`Annotated[Value, OptionGroup(function)]`; `unfolded` gives the command the options of the function instead, and calls
+A group is a function whose parameters are options, and which builds one value from them. A command has a parameter
+`Annotated[Value, OptionGroup(function)]`; `with_option_groups` replaces it by the options of the function, and calls
 the function with what was typed.
 
-Typer sees single options only, so help, completion and error messages are as if the command had listed them. In the
-help a command's own options come first.
+Typer sees separate options, so help, completion and error messages are as if the command had declared them. In the
+help, a command's own options come first.
 """
 
 from __future__ import annotations
@@ -21,37 +21,37 @@ from typer.models import ArgumentInfo
 
 @dataclass(frozen=True, slots=True)
 class OptionGroup:
-    """Says of a parameter that it is made of the options that a function takes."""
+    """Marks a parameter whose value a function builds from options."""
 
     make: Callable[..., Any]
 
 
-def unfolded(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with single options in the place of its groups."""
+def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with separate options instead of its groups."""
     groups = {
         name: group for name, parameter in _parameters(command).items() if (group := _group_of(parameter)) is not None
     }
 
     @functools.wraps(command)
-    def with_single_options(**given: Any) -> None:
+    def with_separate_options(**given: Any) -> None:
         for name, group in groups.items():
             given[name] = group.make(**{option: given.pop(option) for option in _parameters(group.make)})
         command(**given)
 
     parameters = [parameter for _, parameter in sorted(_ranked(command, groups), key=lambda ranked: ranked[0])]
-    # Typer looks at both, and `wraps` has copied what the command has.
-    with_single_options.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    with_single_options.__dict__["__signature__"] = inspect.Signature(parameters)
-    return with_single_options
+    # Typer reads both, and `wraps` has copied those of the command.
+    with_separate_options.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    with_separate_options.__dict__["__signature__"] = inspect.Signature(parameters)
+    return with_separate_options
 
 
 def _ranked(command: Callable[..., None], groups: Mapping[str, OptionGroup]) -> Iterator[tuple[int, inspect.Parameter]]:
-    """All single parameters, each with its rank: arguments, then the command's own options, then those of groups."""
+    """All parameters with their rank: arguments, then the command's own options, then those of groups."""
     for name, parameter in _parameters(command).items():
         is_shared = name in groups
         for single in _parameters(groups[name].make).values() if is_shared else (parameter,):
             rank = 0 if _is_argument(single) else 2 if is_shared else 1
-            # By name only, because what has a default may now stand before what has none.
+            # Keyword-only, because a parameter with a default may now precede one without.
             yield rank, single.replace(kind=inspect.Parameter.KEYWORD_ONLY)
 
 

@@ -1,4 +1,4 @@
-"""Where `parley login` keeps what it gets, for the other commands to call agents with."""
+"""Where `parley login` stores credentials, for the other commands to use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def login_store() -> FileLogins:
-    """The logins of whoever runs the command, in the directory that the system has for settings."""
+    """The logins of the current user, in the system's directory for settings."""
     from parley.client.credentials.token_store import FileLogins
 
     return FileLogins(Path(typer.get_app_dir("parley")) / "logins")

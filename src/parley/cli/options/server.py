@@ -1,6 +1,6 @@
-"""What `parley serve` and `parley proxy` share: the options of a server, and what they make.
+"""The options of a server, which `parley serve` and `parley proxy` share, and what they build.
 
-Everything heavy is imported when it is needed, so that `--help` is quick.
+Large modules are imported when they are needed, so that `--help` is quick.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ class WebhookTargets(StrEnum):
 
 
 class LogFormat(StrEnum):
-    """What log lines look like."""
+    """The format of log lines."""
 
     TEXT = "text"
     JSON = "json"
 
 
 class LogLevel(StrEnum):
-    """What is logged."""
+    """The level from which lines are logged."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -60,23 +60,23 @@ class LogLevel(StrEnum):
 
 
 class ClientAuth(StrEnum):
-    """Whether callers must show a certificate."""
+    """Whether callers must present a certificate."""
 
     REQUIRED = "required"
     OPTIONAL = "optional"
 
 
 class UsageError(ParleyError):
-    """An option does not fit the others, or its file is wrong."""
+    """An option conflicts with another, or its file is not valid."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerOptions:
-    """What a server is told, whatever it serves."""
+    """The options of a server."""
 
     serving: Serving
     grpc_hint: str | None
-    """How to have gRPC, if nothing was said about it."""
+    """How to serve gRPC, if no option mentions it."""
     public_url: str | None
     auth: Path | None
     signing_key: Path | None
@@ -88,10 +88,10 @@ class ServerOptions:
     log_level: LogLevel
 
     def security(self) -> Security | None:
-        """Who may call, if anybody asks.
+        """Who may call; None if everyone may.
 
         Raises:
-            UsageError, ValueError: the file is wrong, or does not fit the other options.
+            UsageError, ValueError: the file is not valid, or conflicts with other options.
         """
         if self.auth is None:
             return None
@@ -109,7 +109,7 @@ class ServerOptions:
         return security
 
     def telemetry(self, audit: AuditTrail | None = None) -> Telemetry:
-        """What watches the server."""
+        """Metrics, audit trail and tracing."""
         from parley.server.run import is_loopback
         from parley.server.telemetry.metrics import Metrics
         from parley.server.telemetry.telemetry import Telemetry
@@ -122,7 +122,7 @@ class ServerOptions:
         )
 
     def limits(self) -> ServerLimits:
-        """How much callers may ask for."""
+        """Limits for callers."""
         from parley.server.limits import ServerLimits
         from parley.server.security.throttle import RateLimits
 
@@ -140,7 +140,7 @@ class ServerOptions:
         """What signs the cards.
 
         Raises:
-            UsageError: the file holds no key to sign with.
+            UsageError: the file has no valid key.
         """
         file = self.signing_key
         if file is None:
@@ -157,14 +157,14 @@ class ServerOptions:
         except OSError as error:
             raise UsageError(f"{file} cannot be read: {error.strerror}") from error
         except (ValueError, LocalProtocolError) as error:
-            raise UsageError(f"{file} is no key to sign with: {error}") from error
+            raise UsageError(f"{file} is not a valid signing key: {error}") from error
         if not key.is_private:
             raise UsageError(f"{file} holds a public key; signing needs the private one.")
         return Signer(key, key.kid or key.thumbprint())
 
 
 def _tracing() -> Any:
-    """Spans, if whoever started this process has installed something that takes them."""
+    """Tracing, if a tracer provider is installed in this process."""
     from opentelemetry import trace
 
     if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
@@ -178,7 +178,7 @@ def _tracing() -> Any:
 
 
 def server_options(
-    host: Annotated[str, typer.Option(metavar="HOST", help="The address to listen at.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(metavar="HOST", help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[
         int, typer.Option(metavar="PORT", min=0, max=65_535, help="The HTTP port; 0 picks a free one.")
     ] = 8080,
@@ -186,53 +186,52 @@ def server_options(
         str | None,
         typer.Option(
             metavar="PORT|off",
-            help=f"Serve gRPC too, at this port, usually {GRPC_PORT}; 0 picks a free one.",
+            help=f"Also serve gRPC, on this port, usually {GRPC_PORT}; 0 picks a free one.",
             show_default="off",
         ),
     ] = None,
     public_url: Annotated[
-        str | None, typer.Option(metavar="URL", help="Where callers reach this server, for the URLs in its cards.")
+        str | None, typer.Option(metavar="URL", help="The public URL of this server, for its cards.")
     ] = None,
     public_grpc_url: Annotated[
         str | None,
         typer.Option(
             metavar="HOST:PORT",
-            help="Where callers reach gRPC, if that is somewhere else; the card has it as given.",
+            help="The public address of gRPC, if it differs; the card has it as given.",
         ),
     ] = None,
     auth: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Who may call: a TOML file. See parley token.")
     ] = None,
     allow_anonymous: Annotated[
-        bool, typer.Option("--allow-anonymous", help="Let other machines call even if no credentials are required.")
+        bool, typer.Option("--allow-anonymous", help="Accept calls from other machines without credentials.")
     ] = False,
     tls_cert: Annotated[Path | None, typer.Option(metavar="FILE", help="The certificate chain, in PEM.")] = None,
     tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="The certificate's key, in PEM.")] = None,
     tls_client_ca: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Accept client certificates of this authority (mutual TLS).")
+        Path | None, typer.Option(metavar="FILE", help="Accept client certificates from this authority (mutual TLS).")
     ] = None,
     tls_client_auth: Annotated[
         ClientAuth,
-        typer.Option(metavar="HOW", help="Whether callers must show a certificate: required or optional."),
+        typer.Option(metavar="HOW", help="Whether callers must present a certificate: required or optional."),
     ] = ClientAuth.REQUIRED,
     trusted_proxy: Annotated[
-        list[str] | None, typer.Option(metavar="ADDRESS", help="Believe X-Forwarded-… of this address or network.")
+        list[str] | None,
+        typer.Option(metavar="ADDRESS", help="Trust X-Forwarded-… headers from this address or network."),
     ] = None,
     allowed_host: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Answer under this host name too; .example.com for all below it."),
+        typer.Option(metavar="NAME", help="Also answer under this host name; .example.com for all subdomains."),
     ] = None,
     signing_key: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Sign the cards with this key, PEM or JWK.")
     ] = None,
     cors_origin: Annotated[
-        list[str] | None, typer.Option(metavar="ORIGIN", help="Let web pages of this origin call; * for all.")
+        list[str] | None, typer.Option(metavar="ORIGIN", help="Allow calls from web pages of this origin; * for all.")
     ] = None,
     rate: Annotated[
         float | None,
-        typer.Option(
-            metavar="N", min=0.001, help="Requests a second that each caller may make; twice as many may come at once."
-        ),
+        typer.Option(metavar="N", min=0.001, help="Requests per second for each caller, with bursts of twice as many."),
     ] = None,
     webhooks: Annotated[
         WebhookTargets, typer.Option(metavar="WHICH", help="Which webhooks may be called: public (https), any, or off.")
@@ -243,22 +242,22 @@ def server_options(
     ] = None,
     access_log: Annotated[bool, typer.Option("--access-log", help="Log every HTTP request.")] = False,
     log_format: Annotated[
-        LogFormat, typer.Option(metavar="FORMAT", help="What log lines look like: text or json.")
+        LogFormat, typer.Option(metavar="FORMAT", help="The format of log lines: text or json.")
     ] = LogFormat.TEXT,
     log_level: Annotated[
-        LogLevel, typer.Option(metavar="LEVEL", help="What is logged: debug, info, warning or error.")
+        LogLevel, typer.Option(metavar="LEVEL", help="The log level: debug, info, warning or error.")
     ] = LogLevel.INFO,
 ) -> ServerOptions:
-    """What the options say.
+    """Build the value from the options.
 
     Raises:
-        BadParameter: one of them says nothing.
+        BadParameter: one of them is not valid.
     """
     from parley.server.run import Serving
 
     grpc = _grpc_port(grpc_port)
     if public_grpc_url is not None and grpc is None:
-        raise typer.BadParameter("gRPC is not served. Say where with --grpc-port.", param_hint="--public-grpc-url")
+        raise typer.BadParameter("gRPC is not served. Choose a port with --grpc-port.", param_hint="--public-grpc-url")
     serving = Serving(
         host=host,
         port=port,
@@ -285,11 +284,11 @@ def server_options(
     )
 
 
-HowToServe = Annotated[ServerOptions, OptionGroup(server_options)]
+WithServerOptions = Annotated[ServerOptions, OptionGroup(server_options)]
 
 
 def _grpc_port(text: str | None) -> int | None:
-    """The port for gRPC, which is served only where it is asked for.
+    """The port for gRPC, which is served only on request.
 
     google-adk refuses a card with an interface that is not an http URL of the card's own origin.
     """
@@ -300,7 +299,7 @@ def _grpc_port(text: str | None) -> int | None:
 
 
 def parse_grpc_port(text: str) -> int | None:
-    """The port that `--grpc-port` names; None for `off`.
+    """The port in `--grpc-port`; None for `off`.
 
     Raises:
         BadParameter: it is neither a port nor `off`.
@@ -310,12 +309,12 @@ def parse_grpc_port(text: str) -> int | None:
     if text.isascii() and text.isdigit() and int(text) <= 65_535:
         return int(text)
     raise typer.BadParameter(
-        f"{text!r} is no port. Write a number up to 65535, 0 for a free one, or off.", param_hint="--grpc-port"
+        f"Invalid port: {text!r}. Give a number up to 65535, 0 for a free port, or off.", param_hint="--grpc-port"
     )
 
 
 def check_url(url: str | None, option: str) -> str | None:
-    """The URL of a server, if it is one. Raises BadParameter."""
+    """The URL of a server. Raises BadParameter if it is invalid."""
     try:
         parsed = parse_url(url) if url is not None else None
     except InvalidUrlError as error:
@@ -331,7 +330,7 @@ def _check_target(text: str | None) -> str | None:
     found = re.fullmatch(r"(?:\[[0-9A-Fa-f:.]+\]|[^:/?#@\s\[\]]+):(\d{1,5})", text)
     if found is None or not 0 < int(found[1]) <= 65_535:
         raise typer.BadParameter(
-            f"{text!r} is not a host and port. Write it as agents.example.com:443, or with a scheme before it.",
+            f"Invalid host and port: {text!r}. Write it as agents.example.com:443, or with a scheme before it.",
             param_hint="--public-grpc-url",
         )
     return text
@@ -340,7 +339,7 @@ def _check_target(text: str | None) -> str | None:
 def _check_origin(text: str) -> str:
     if text != "*" and not re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/?#@\s]+", text):
         raise typer.BadParameter(
-            f"{text!r} is no origin. Write it as https://app.example.com, or * for all.", param_hint="--cors-origin"
+            f"Invalid origin: {text!r}. Write it as https://app.example.com, or * for all.", param_hint="--cors-origin"
         )
     return text
 
@@ -359,7 +358,7 @@ def _check_network(text: str) -> str:
     try:
         ip_network(text)
     except ValueError as error:
-        raise typer.BadParameter(f"{text!r} is no address or network.", param_hint="--trusted-proxy") from error
+        raise typer.BadParameter(f"Invalid address or network: {text!r}.", param_hint="--trusted-proxy") from error
     return text
 
 

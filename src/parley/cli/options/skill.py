@@ -1,4 +1,4 @@
-"""The skill that a message is for: the option that names it, and a look at the card before anything is sent."""
+"""The option `--skill`, and a check against the card before anything is sent."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from parley.protocol.cards import AgentCard
 from parley.protocol.errors import LocalProtocolError
 
 SkillChoice = Annotated[
-    str | None, typer.Option("--skill", metavar="ID", help="The skill to use, with agents of Parley.")
+    str | None, typer.Option("--skill", metavar="ID", help="The skill to use, for agents made with Parley.")
 ]
 
 
@@ -19,13 +19,13 @@ class UnknownSkillError(LocalProtocolError):
 
 
 def check_skill(card: AgentCard, skill: str | None) -> None:
-    """Make sure that an agent has a skill, as far as its card tells.
+    """Make sure that an agent has a skill, according to its card.
 
     Raises:
-        UnknownSkillError: the card lists its skills, and this is none of them.
+        UnknownSkillError: the card lists skills, but not this one.
     """
     known = [one.id for one in card.skills]
-    # With an extended card, authenticated callers may have skills that this one does not tell.
+    # An extended card may list more skills for authenticated callers.
     if skill is None or not known or skill in known or card.capabilities.extended_card:
         return
     raise UnknownSkillError(f"The agent has no skill {skill!r}; it has {', '.join(known)}")

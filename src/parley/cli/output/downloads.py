@@ -1,4 +1,4 @@
-"""Where files of agents are saved: in one directory, under a name that cannot lead out of it, over no other file."""
+"""Saves files that agents send: in one directory, under a safe name, and never over another file."""
 
 from __future__ import annotations
 
@@ -13,23 +13,22 @@ import typer
 
 from parley.protocol.messages import RawPart
 
-LONGEST_NAME = 120
-"""Bytes of a name that every file system takes, with room for a number."""
-
+MAX_NAME = 120
+"""Bytes of a name that every file system accepts, with room for a number."""
 
 SaveDirectory = Annotated[
-    Path | None, typer.Option("--save", metavar="DIR", help="Where files go that the agent sends.")
+    Path | None, typer.Option("--save", metavar="DIR", help="Save files that the agent sends in this directory.")
 ]
 
 
 def downloads_in(save: Path | None, *, as_json: bool) -> Downloads | None:
-    """Where files go, if anywhere.
+    """The directory for files, if any.
 
     Raises:
-        BadParameter: they go to a program already.
+        BadParameter: with `--json`, files are in the output.
     """
     if save is not None and as_json:
-        raise typer.BadParameter("With --json, files are in the output.", param_hint="--save")
+        raise typer.BadParameter("Not with --json, which has files in the output.", param_hint="--save")
     return None if save is None else Downloads(save)
 
 
@@ -40,7 +39,7 @@ class Downloads:
     directory: Path
 
     def save(self, part: RawPart) -> Path:
-        """Write the file and give its path; a name that is taken gets a number.
+        """Write the file and return its path; a number is added to a name that is taken.
 
         Raises:
             OSError: it cannot be written.
@@ -50,7 +49,7 @@ class Downloads:
         for number in count(1):
             path = self.directory / (name if number == 1 else f"{name.stem}-{number}{name.suffix}")
             try:
-                with path.open("xb") as file:  # x: never over a file that is there, nor through a link
+                with path.open("xb") as file:  # x: neither overwrites a file nor follows a link
                     file.write(part.raw)
             except FileExistsError:
                 continue
@@ -66,5 +65,5 @@ def safe_name(part: RawPart) -> str:
     """
     name = re.split(r"[/\\]", part.filename or "")[-1]
     name = re.sub(r"[^\w .()+,=@-]", "_", name).rstrip(". ")
-    name = name.encode()[-LONGEST_NAME:].decode(errors="ignore").lstrip(". -")
+    name = name.encode()[-MAX_NAME:].decode(errors="ignore").lstrip(". -")
     return name or f"file{mimetypes.guess_extension(part.media_type or '') or '.bin'}"

@@ -1,7 +1,7 @@
-"""How a command that calls an agent ends: with an exit code, and if something went wrong with a sentence about it.
+"""Exit codes and error messages of commands that call an agent.
 
-The sentence goes to standard error, with `--json` as an object of one line. `EXIT_CODES` is the part of each command's
-help that says what the codes mean.
+An error message goes to standard error, with `--json` as a JSON object on one line. `EXIT_CODES` is the part of each
+command's help that explains the codes.
 """
 
 from __future__ import annotations
@@ -41,104 +41,102 @@ from parley.protocol.tasks import TaskState
 from parley.safe_text import printable_json, printable_line
 
 if TYPE_CHECKING:
-    from parley.cli.options.client import Calling
+    from parley.cli.options.client import ClientOptions
 
 DONE = 0
-REFUSED = 1
+FAILED = 1
 USAGE = 2
 UNREACHABLE = 3
-ASKED = 4
+INPUT_NEEDED = 4
 INTERRUPTED = 130
-UNREAD = 141
-"""What shells have for a command that wrote into a closed pipe."""
+BROKEN_PIPE = 141
+"""The code that shells use for a command that wrote into a closed pipe."""
 
 EXIT_CODES = """\b
 Exit codes:
-  0    it is done
-  1    the agent failed, refused, was canceled, or does not speak A2A
-  2    the command was asked wrongly
+  0    success
+  1    the task failed, was refused or canceled, or the answer is not A2A
+  2    invalid arguments
   3    no answer: unreachable, no card, connection lost, address forbidden
-  4    the agent waits for input or for an authorisation
+  4    the agent waits for input or authentication
   130  interrupted by Ctrl+C
-  141  nobody reads the output any more
+  141  the output was closed
 """
 
-CREDENTIALS_HINT = (
-    "Give credentials with --token or --header, a certificate with --cert, or get what it demands with parley login."
-)
+CREDENTIALS_HINT = "Give credentials with --token or --header, a certificate with --cert, or log in with parley login."
 
-_CURES = (
-    (r"(sent to (\S+))\. If that is right, add it to origins", r"\1. If that is right: --trust \2"),
+_OPTION_HINTS = (
+    (r"(is at (\S+))\. If that is right, add it to origins", r"\1. If that is right: --trust \2"),
     (r"allow it: Guard\(allowed_hosts=…\)", "allow it: --allow-private"),
     (r"say so with issuer='(.+)'", r"say so with --issuer \1"),
     (r"need a client_secret", "need the client's secret, in PARLEY_CLIENT_SECRET or on standard input"),
-    (r"(is not a public name|has an address that is not public)$", r"\1; if that is right, allow it: --allow-private"),
+    (r"(is not a public host|has an address that is not public)$", r"\1; if that is right, allow it: --allow-private"),
 )
-"""What the client advises who writes Python, and what that is on a command line."""
+"""Advice for Python programs in the client's errors, and the same for the command line."""
 
 
-def run(work: Coroutine[Any, Any, int], *, as_json: bool, how: Calling | None = None) -> NoReturn:
-    """Do the work and end the command with the code that it gives, or that its error means; see `sentence`."""
+def run(work: Coroutine[Any, Any, int], *, as_json: bool, options: ClientOptions | None = None) -> NoReturn:
+    """Do the work, and end the command with the exit code that it returns or that its error means."""
     try:
         code = asyncio.run(work)
-        finish_writing()
+        flush_output()
     except KeyboardInterrupt:
         code = INTERRUPTED
     except BrokenPipeError:
-        code = stop_writing()
+        code = abandon_output()
     except (ParleyError, OSError) as error:
-        code = tell(error, as_json=as_json, how=how)
+        code = report_error(error, as_json=as_json, options=options)
     raise typer.Exit(code)
 
 
-def finish_writing() -> None:
-    """Write what Python still keeps, while an error can be told; what cannot be written is dropped. Raises OSError."""
+def flush_output() -> None:
+    """Flush standard output, so that a failure can still be reported. Raises OSError, after dropping the rest."""
     try:
-        print(end="", flush=True)  # which also knows a closed output
+        print(end="", flush=True)  # handles a closed output too
     except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python tries again when it ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # otherwise Python tries again at exit
         raise
 
 
-def stop_writing() -> int:
-    """End without a word, because whoever read the output has gone, as in `parley … | head -1`; gives the exit code."""
+def abandon_output() -> int:
+    """Drop the rest of the output, because its reader has closed it (`parley … | head -1`); return the exit code."""
     with suppress(OSError):
-        finish_writing()
-    return UNREAD
+        flush_output()
+    return BROKEN_PIPE
 
 
-def tell(error: Exception, *, as_json: bool, how: Calling | None = None) -> int:
-    """Say what went wrong, and give the exit code that it means; see `sentence`."""
-    with suppress(OSError):  # if this is what went wrong
-        finish_writing()
+def report_error(error: Exception, *, as_json: bool, options: ClientOptions | None = None) -> int:
+    """Print what went wrong, and return the exit code; see `error_text`."""
+    with suppress(OSError):  # it may be the error itself
+        flush_output()
     if as_json:
-        line = printable_json(msgspec.json.encode({"error": described(error)}))
-        typer.echo(line.encode(), err=True)  # in UTF-8, whatever the terminal speaks
+        line = printable_json(msgspec.json.encode({"error": error_json(error)}))
+        typer.echo(line.encode(), err=True)  # in UTF-8, whatever the terminal's encoding
     else:
-        console(stderr=True).print(f"Error: {sentence(error, how)}", style="red")
+        console(stderr=True).print(f"Error: {error_text(error, options)}", style="red")
     return code_of(error)
 
 
-def sentence(error: Exception, how: Calling | None = None) -> str:
-    """What went wrong, and the cure where there is one: one line, with nothing in it that a terminal would obey.
+def error_text(error: Exception, options: ClientOptions | None = None) -> str:
+    """What went wrong and what to do about it, on one line without control characters.
 
-    `how` is how the agent was called: what was given and refused is not advised again.
+    `options` is how the agent was called: credentials that were refused are not suggested again.
     """
     text = printable_line(_text(error)).rstrip(".")
     facts = ", ".join(f"{name} {fact}" for name, fact in getattr(error, "details", {}).items())
     text = f"{text} ({printable_line(facts)})." if facts else f"{text}."
-    return f"{text} {_credentials_hint(error, how)}".rstrip()
+    return f"{text} {_credentials_hint(error, options)}".rstrip()
 
 
-def _credentials_hint(error: Exception, how: Calling | None) -> str:
+def _credentials_hint(error: Exception, options: ClientOptions | None) -> str:
     match error:
-        case UnauthenticatedError() if how is not None and how.has_credentials:
-            return "The agent has refused the credentials that were given."
-        case UnauthenticatedError() if how is not None and how.has_login:
-            return f"The agent has refused the login that is kept; get another: parley login {shlex.quote(how.url)}"
+        case UnauthenticatedError() if options is not None and options.has_credentials:
+            return "The agent refused the credentials."
+        case UnauthenticatedError() if options is not None and options.has_login:
+            return f"The agent refused the stored login; log in again: parley login {shlex.quote(options.url)}"
         case UnauthenticatedError():
             return CREDENTIALS_HINT
-        case CredentialsError() if str(error).startswith("The agent demands"):
+        case CredentialsError() if str(error).startswith(("The agent demands", "The agent requires")):
             return CREDENTIALS_HINT
         case _:
             return ""
@@ -147,20 +145,20 @@ def _credentials_hint(error: Exception, how: Calling | None) -> str:
 def _text(error: Exception) -> str:
     match error:
         case PeerProtocolError(path=str()):
-            return f"The agent does not keep to A2A: {error}"
+            return f"The agent's answer is not valid A2A: {error}"
         case OSError(strerror=str() as why):
             return f"{error.filename}: {why}" if error.filename else why
         case ClientError():
             text = str(error)
-            for advice, option in _CURES:
+            for advice, option in _OPTION_HINTS:
                 text = re.sub(advice, option, text)
             return text
         case _:
             return str(error)
 
 
-def described(error: Exception) -> dict[str, Any]:
-    """The error as members of a JSON object: its code and reason as A2A 1.0 has them, or a reason of our own."""
+def error_json(error: Exception) -> dict[str, Any]:
+    """The error as a JSON object: its code and reason from A2A 1.0, or a reason of our own."""
     if isinstance(error, A2AError):
         code = error.code if isinstance(error, UnknownRemoteError) else error.row.code
         return {"code": code, "message": str(error), "reason": error.row.reason, "details": error.details}
@@ -176,9 +174,9 @@ def code_of(error: Exception) -> int:
         case UnreachableError() | DiscoveryError() | StreamTruncatedError() | ForbiddenTargetError():
             return UNREACHABLE
         case LocalProtocolError():
-            return USAGE  # what was asked cannot be said in A2A, or not in this version of it
+            return USAGE  # the request cannot be expressed in this version of A2A
         case ClientError() | ParleyError():
-            return REFUSED
+            return FAILED
         case _:
             return USAGE  # a file that cannot be read or written
 
@@ -186,5 +184,5 @@ def code_of(error: Exception) -> int:
 def code_of_state(state: TaskState) -> int:
     """The exit code of a command that leaves its task in this state."""
     if is_interrupted(state):
-        return ASKED
-    return REFUSED if state in (TaskState.FAILED, TaskState.REJECTED, TaskState.CANCELED) else DONE
+        return INPUT_NEEDED
+    return FAILED if state in (TaskState.FAILED, TaskState.REJECTED, TaskState.CANCELED) else DONE

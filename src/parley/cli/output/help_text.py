@@ -1,7 +1,7 @@
-"""How the commands show their options, and tell what was typed wrongly: plainly, and in one style.
+"""The style of help texts and of messages about invalid arguments.
 
-Typer writes types and what its validator says as Python has them: `<list[str]>`, `Input should be a valid number`. Here
-arguments have their names only, and a mistake is a sentence about what was typed, with the option that it is for.
+Typer shows Python types and the words of its validator: `<list[str]>`, `Input should be a valid number`. Here an
+argument is shown by its name, and a message says which value is invalid and what is expected.
 """
 
 from __future__ import annotations
@@ -13,23 +13,22 @@ from typing import Any
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup
 
-_SENTENCES: Mapping[str, str] = {
-    "float_parsing": "{input!r} is no number.",
-    "int_parsing": "{input!r} is no whole number.",
-    "int_from_float": "{input!r} is no whole number.",
-    "finite_number": "{input!r} is no number.",
-    "greater_than_equal": "{input} is too little: at least {ge}.",
-    "less_than_equal": "{input} is too much: at most {le}.",
+_MESSAGES: Mapping[str, str] = {
+    "float_parsing": "Invalid number: {input!r}.",
+    "int_parsing": "Invalid whole number: {input!r}.",
+    "int_from_float": "Invalid whole number: {input!r}.",
+    "finite_number": "Invalid number: {input!r}.",
+    "greater_than_equal": "{input} is too small: the minimum is {ge}.",
+    "less_than_equal": "{input} is too large: the maximum is {le}.",
 }
-"""What to say for the kinds of mistakes that the validator knows."""
-
+"""By the validator's kind of error, the message."""
 
 _TYPE = re.compile(r"<(?:list\[)?([^\]>]+)\]?>$")
 """The type of an option without a metavar: `<list[a|b]>` is a|b."""
 
 
-class PlainCommand(TyperCommand):
-    """A command whose help shows its arguments by their names."""
+class ParleyCommand(TyperCommand):
+    """A command whose help shows arguments by their names."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """The words after the command's name."""
@@ -52,41 +51,41 @@ class PlainCommand(TyperCommand):
                     formatter.write_dl(rows)
 
 
-class PlainGroup(TyperGroup):
-    """A group of commands that tells mistakes in one style. Without a word it shows its help, which is no mistake."""
+class ParleyGroup(TyperGroup):
+    """A group of commands with messages in one style. Without arguments it shows its help and succeeds."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Take what was typed."""
+        """Parse the arguments."""
         if not args and not ctx.resilient_parsing:
             typer.echo(ctx.get_help())
             raise typer.Exit
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command that was named."""
+        """Run the command."""
         try:
             return super().invoke(ctx)
         except typer.BadParameter as error:
-            if error.message:  # what is missing has none, and is told well
-                error.message = _sentence(error)
+            if error.message:  # a missing argument has none, and Typer describes it well
+                error.message = _message_of(error)
                 error.param_hint = _name_of(error.param) or error.param_hint
             raise
 
 
-def _sentence(error: typer.BadParameter) -> str:
-    """What is wrong with what was typed."""
-    told: Callable[[], list[dict[str, Any]]] | None = getattr(error.__cause__, "errors", None)
-    mistake = told()[0] if callable(told) else {}
-    sentence = _SENTENCES.get(mistake.get("type", ""))
-    if sentence is not None:
-        return sentence.format(input=mistake["input"], **mistake.get("ctx", {}))
+def _message_of(error: typer.BadParameter) -> str:
+    """What is wrong with an argument."""
+    list_errors: Callable[[], list[dict[str, Any]]] | None = getattr(error.__cause__, "errors", None)
+    details = list_errors()[0] if callable(list_errors) else {}
+    template = _MESSAGES.get(details.get("type", ""))
+    if template is not None:
+        return template.format(input=details["input"], **details.get("ctx", {}))
     text = error.message.removeprefix("Value error, ")
     found = re.fullmatch(r"(.+ is not one of )('.+')\.?", text)
     return f"{found[1]}{found[2].replace(chr(39), '')}." if found else text
 
 
 def _name_of(parameter: Any) -> str | None:
-    """The option as it is typed, or the argument as the help has it."""
+    """The option as it is typed, or the argument as the help shows it."""
     if parameter is None:
         return None
     return next((name for name in parameter.opts if name.startswith("--")), parameter.metavar or parameter.name)

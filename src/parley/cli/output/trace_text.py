@@ -1,7 +1,7 @@
-"""A proxy's trace for people to read along: with bodies, or a line each; cut, and nothing that a terminal would obey.
+"""Prints a proxy's trace as text, with bodies or one line per message, truncated and without control characters.
 
-A terminal may stand still, and a pipe may be full. The conversation does not wait for either: lines are written by a
-thread of their own, and what finds no room is counted and left out.
+The conversation does not wait for a terminal that is paused or a pipe that is full: a thread writes the lines, and
+lines that do not fit in its queue are counted and dropped.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from parley.safe_text import printable
 if TYPE_CHECKING:
     from parley.proxy.trace import Line
 
-LONGEST_TEXT = 1_000
-"""Characters of one text that are shown: a screen or two. Files in base64 have millions."""
+MAX_TEXT = 1_000
+"""Characters of one text that are shown, about a screen: files in base64 have millions."""
 
-MOST_ROWS = 200
+MAX_ROWS = 200
 """Rows of one body."""
 
-LONGEST_LINE = 200
-"""Characters of a line that stands for a whole message."""
+MAX_LINE = 200
+"""Characters of a line for a whole message."""
 
-GIST = frozenset({"text", "state", "message"})
-"""Members that say in a line what a body is about; an error has its sentence in `message`."""
+SUMMARY_MEMBERS = frozenset({"text", "state", "message"})
+"""Members that summarize a body; an error has its text in `message`."""
 
-MOST_WAITING = 1_000
+MAX_WAITING = 1_000
 """Lines that wait to be written."""
 
-LAST_SECONDS = 1.0
-"""For what is not written yet when the proxy ends."""
+FLUSH_SECONDS = 1.0
+"""How long the proxy waits at its end for lines to be written."""
 
 
-class Detail(Enum):
-    """How much is shown."""
+class TraceDetail(Enum):
+    """How much of each message is shown."""
 
     LINES = auto()
     BODIES = auto()
@@ -49,10 +49,10 @@ class Detail(Enum):
 class TraceText:
     """Writes lines of a trace as text. Use it as `with TraceText(out) as write: …`."""
 
-    def __init__(self, out: TextIO, detail: Detail = Detail.BODIES) -> None:
+    def __init__(self, out: TextIO, detail: TraceDetail = TraceDetail.BODIES) -> None:
         self._out = out
-        self._render = rendered if detail is Detail.BODIES else in_one_line
-        self._lines: queue.Queue[str | None] = queue.Queue(MOST_WAITING)
+        self._render = render if detail is TraceDetail.BODIES else render_line
+        self._commands: queue.Queue[str | None] = queue.Queue(MAX_WAITING)
         self._left_out = 0
         self._thread = threading.Thread(target=self._write, daemon=True)
 
@@ -62,34 +62,34 @@ class TraceText:
 
     def __exit__(self, *_: object) -> None:
         try:
-            self._lines.put(None, timeout=LAST_SECONDS)
+            self._commands.put(None, timeout=FLUSH_SECONDS)
         except queue.Full:
             return
-        self._thread.join(LAST_SECONDS)
+        self._thread.join(FLUSH_SECONDS)
 
     def __call__(self, line: Line) -> None:
-        """Show a line, if there is room for it."""
+        """Print a line, if the queue has room."""
         text = self._render(line)
         if self._left_out:
-            text = f"… {self._left_out} lines are left out: this is not read fast enough\n{text}"
+            text = f"… {self._left_out} lines were dropped: this output is not read fast enough\n{text}"
         try:
-            self._lines.put_nowait(text)
+            self._commands.put_nowait(text)
         except queue.Full:
             self._left_out += 1
         else:
             self._left_out = 0
 
     def _write(self) -> None:
-        while (text := self._lines.get()) is not None:
+        while (text := self._commands.get()) is not None:
             try:
                 self._out.write(text)
                 self._out.flush()
-            except (OSError, ValueError):  # nobody is there any more
+            except (OSError, ValueError):  # the output was closed
                 return
 
 
-def rendered(line: Line) -> str:
-    """A line with what was said below it."""
+def render(line: Line) -> str:
+    """A line of the trace with its body below."""
     rows = [_head(line)]
     rows += [f"    {name}: {value}" for name, value in line.headers.items()]
     if line.body is not None:
@@ -97,10 +97,10 @@ def rendered(line: Line) -> str:
     return "".join(f"{_one_row(row)}\n" for row in rows)
 
 
-def in_one_line(line: Line) -> str:
-    """A line with the words and states in what was said behind it."""
-    text = _one_row(f"{_head(line)}  {' '.join(_gist(line.body))}".rstrip())
-    return f"{text if len(text) <= LONGEST_LINE else text[: LONGEST_LINE - 1] + '…'}\n"
+def render_line(line: Line) -> str:
+    """A line of the trace with the texts and states of its body."""
+    text = _one_row(f"{_head(line)}  {' '.join(_summary(line.body))}".rstrip())
+    return f"{text if len(text) <= MAX_LINE else text[: MAX_LINE - 1] + '…'}\n"
 
 
 def _head(line: Line) -> str:
@@ -108,16 +108,16 @@ def _head(line: Line) -> str:
     return f"{head}  {line.what}"
 
 
-def _gist(body: JsonValue) -> Iterator[str]:
-    """What people look for in a body, in its order: texts, states, and what an error says."""
+def _summary(body: JsonValue) -> Iterator[str]:
+    """Texts, states and error messages of a body, in its order."""
     match body:
         case list():
             for item in body:
-                yield from _gist(item)
+                yield from _summary(item)
         case dict():
             for name, item in body.items():
-                if name not in GIST or not isinstance(item, str):
-                    yield from _gist(item)
+                if name not in SUMMARY_MEMBERS or not isinstance(item, str):
+                    yield from _summary(item)
                 elif name == "state":
                     yield item
                 else:
@@ -130,13 +130,13 @@ def _body(body: JsonValue) -> list[str]:
     body = _cut(body)
     text = body if isinstance(body, str) else msgspec.json.format(msgspec.json.encode(body), indent=2).decode()
     rows = text.split("\n")
-    return rows if len(rows) <= MOST_ROWS else [*rows[:MOST_ROWS], f"… {len(rows) - MOST_ROWS} more rows"]
+    return rows if len(rows) <= MAX_ROWS else [*rows[:MAX_ROWS], f"… {len(rows) - MAX_ROWS} more rows"]
 
 
 def _cut(value: JsonValue) -> JsonValue:
     match value:
-        case str() if len(value) > LONGEST_TEXT:
-            return f"{value[:LONGEST_TEXT]}… {len(value) - LONGEST_TEXT:,} more characters"
+        case str() if len(value) > MAX_TEXT:
+            return f"{value[:MAX_TEXT]}… {len(value) - MAX_TEXT:,} more characters"
         case list():
             return [_cut(item) for item in value]
         case dict():
@@ -146,5 +146,5 @@ def _cut(value: JsonValue) -> JsonValue:
 
 
 def _one_row(text: str) -> str:
-    """One row, whatever is in it."""
+    """The text on one line."""
     return printable(text).replace("\n", "␊")

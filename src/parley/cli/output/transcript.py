@@ -1,7 +1,7 @@
-"""What an agent says and makes, as lines for people or as lines of JSON for programs.
+"""Prints what an agent sends, as text for people or as lines of JSON for programs.
 
-What the agent gives goes to standard output, so that it can be piped; how the work goes is a note on standard error. No
-text of an agent reaches the terminal but through `printable`.
+Answers go to standard output, so that they can be piped; notes about the progress go to standard error. Every text of
+an agent passes through `printable` before it is printed.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from parley.protocol.messages import DataPart, Message, Part, RawPart, Role, Tex
 from parley.protocol.tasks import Artifact, Task, TaskState, TaskStatus
 from parley.safe_text import printable, printable_json, printable_line
 
-OWN_ARTIFACT = "response"
-"""The artifact into which Parley's agents put their answers; its name says nothing to people."""
+DEFAULT_ARTIFACT = "response"
+"""The artifact in which Parley's agents put their answers; its name is not shown."""
 
 COLORS = {
     TaskState.COMPLETED: "green",
@@ -37,35 +37,35 @@ COLORS = {
 }
 
 
-def say_json(raw: bytes) -> None:
-    """One line for a program: in UTF-8, whatever the terminal speaks."""
+def print_json(raw: bytes) -> None:
+    """Print a line of JSON, in UTF-8 whatever the terminal's encoding."""
     typer.echo(printable_json(raw).encode())
 
 
-def say_event(event: StreamEvent) -> None:
-    """An event in one line, as a stream of 1.0 has it."""
+def print_event(event: StreamEvent) -> None:
+    """Print an event on one line, as a stream of 1.0 has it."""
     for frame in DIALECT.encode_event(event):
-        say_json(frame)
+        print_json(frame)
 
 
 class _Console(Console):
     def on_broken_pipe(self) -> None:
-        """Let the command end as `ending` says. Rich would end it here, with the code of a failure."""
+        """Let `exit_codes` end the command. Rich would exit here, with the code of a failure."""
         raise BrokenPipeError
 
 
 def consoles() -> tuple[Console, Console]:
-    """Where answers go, and where notes go."""
+    """The consoles for answers and for notes."""
     return console(), console(stderr=True)
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console that adds nothing of its own: it neither guesses at numbers and markup, nor cuts lines."""
+    """A console that prints text as it is, without highlighting, markup and wrapping."""
     return _Console(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
 def size_of(count: int) -> str:
-    """A number of bytes for people.
+    """A number of bytes, for people.
 
     >>> size_of(2_500)
     '2.5 kB'
@@ -77,7 +77,7 @@ def size_of(count: int) -> str:
 
 
 class Transcript:
-    """Shows what happens as it happens: text flows, and everything else has lines of its own."""
+    """Prints events as they arrive: text is appended, and everything else is on lines of its own."""
 
     def __init__(self, answers: Console, notes: Console, *, downloads: Downloads | None = None) -> None:
         self._answers = answers
@@ -98,14 +98,14 @@ class Transcript:
             case Task():
                 for artifact in event.artifacts:
                     self.show_artifact(artifact)
-                self.show_status(last_word(event))
+                self.show_status(final_status(event))
             case StatusUpdate():
                 self.show_status(event.status)
             case ArtifactUpdate():
                 self.show_artifact(event.artifact, is_more=event.append)
 
     def show_status(self, status: TaskStatus) -> None:
-        """Show how the work goes, or how it has ended and with which words."""
+        """Show the progress, or how the task ended and the message of its status."""
         said = status.message.parts if status.message else ()
         if not ends_stream(status.state):
             data = [printable_json(msgspec.json.encode(part.data)) for part in said if isinstance(part, DataPart)]
@@ -119,10 +119,10 @@ class Transcript:
             case TaskState.COMPLETED:
                 self.show_parts(said)
             case TaskState.INPUT_REQUIRED:
-                # A form is asked field by field; its schema is for programs.
+                # A form is filled in field by field; its schema is for programs.
                 self.show_parts(part for part in said if getattr(part, "media_type", None) != SCHEMA_TYPE)
             case TaskState.AUTH_REQUIRED:
-                self.note("The agent needs an authorisation.", "magenta")
+                self.note("The agent needs authentication.", "magenta")
                 self.show_parts(said)
             case _:
                 words = f"{status.state}: {_indented(_text(said))}" if _text(said) else f"{status.state}."
@@ -136,10 +136,10 @@ class Transcript:
         if name != self._artifact or (name in self._seen and not is_more):
             self.end_line()
             title = printable_line(artifact.name or "")
-            if title and title != OWN_ARTIFACT and name not in self._seen:
+            if title and title != DEFAULT_ARTIFACT and name not in self._seen:
                 self.note(f"— {title}", "bold")
             elif name in self._seen and not is_more:
-                self.note(f"— {title or 'again'}, written anew", "bold")
+                self.note(f"— {title or 'again'}, replaced", "bold")
         self._artifact = name
         self._seen.add(name)
         self.show_parts(artifact.parts)
@@ -151,16 +151,16 @@ class Transcript:
         for part in parts:
             match part:
                 case TextPart():
-                    self._flow(printable(part.text))
+                    self._write(printable(part.text))
                 case DataPart():
                     self.end_line()
-                    self._flow(printable_json(msgspec.json.format(msgspec.json.encode(part.data), indent=2)) + "\n")
+                    self._write(printable_json(msgspec.json.format(msgspec.json.encode(part.data), indent=2)) + "\n")
                 case RawPart():
                     self._show_file(part)
                 case UrlPart():
                     self.end_line()
                     name = f"{printable_line(part.filename)}: " if part.filename else ""
-                    self._flow(f"{name}{printable_line(part.url)}\n")
+                    self._write(f"{name}{printable_line(part.url)}\n")
 
     def _show_file(self, part: RawPart) -> None:
         kind = printable_line(part.media_type or "application/octet-stream")
@@ -177,26 +177,26 @@ class Transcript:
         self.note(f"Saved {printable_line(str(path))} ({about})")
 
     def note(self, text: str, style: str = "") -> None:
-        """A line that is about the answer and no part of it."""
+        """Print a line that is not part of the answer."""
         if self._answers.file is self._notes.file or self._answers.is_terminal:
             self.end_line()
         self._notes.print(Text(printable(text), style))
 
-    def _flow(self, text: str) -> None:
+    def _write(self, text: str) -> None:
         if text:
-            self._answers.file.write(text)  # not printed: rich would turn tabs into spaces
+            self._answers.file.write(text)  # not with rich, which turns tabs into spaces
             self._answers.file.flush()
             self._is_line_open = not text.endswith("\n")
 
     def end_line(self) -> None:
-        """End the line of text that flows, if one does."""
+        """End the current line of text, if there is one."""
         if self._is_line_open:
             self._answers.print()
             self._is_line_open = False
 
 
-def last_word(task: Task) -> TaskStatus:
-    """A task's status, with what the agent said last if only the history has it. It is not why a task was canceled."""
+def final_status(task: Task) -> TaskStatus:
+    """A task's status, with the agent's last message from the history if it has none. A canceled task gets none."""
     said = task.history[-1] if task.history else None
     if task.status.message or task.artifacts or said is None or said.role is not Role.AGENT:
         return task.status
@@ -206,7 +206,7 @@ def last_word(task: Task) -> TaskStatus:
 
 
 def _indented(text: str) -> str:
-    """Lines after the first begin with spaces, so that none of them passes for one of ours."""
+    """Indent all lines but the first, so that none looks like a line of this command."""
     return text.replace("\n", "\n  ")
 
 
@@ -216,7 +216,7 @@ def state_text(state: TaskState) -> Text:
 
 
 def time_text(status: TaskStatus) -> str:
-    """When a status came, or a dash."""
+    """The time of a status, or a dash."""
     return f"{status.timestamp:%Y-%m-%d %H:%M:%S} UTC" if status.timestamp else "–"
 
 
@@ -225,7 +225,7 @@ def _text(parts: Iterable[Part]) -> str:
 
 
 def show_rows(to: Console, rows: Iterable[tuple[str, Any]], *, width: int = 12) -> None:
-    """Labels and what they stand for, under each other."""
+    """Print labels and values, one pair per line."""
     for label, value in rows:
         shown = value if isinstance(value, Text) else Text(printable_line(str(value)))
         to.print(Text.assemble("  ", (f"{label:<{width}}", "dim"), shown))

@@ -1,7 +1,7 @@
-"""Finds the agent that somebody names on the command line: `module:agent` or `path/to/file.py:agent`.
+"""Loads the agents of `parley serve`: `module:agent` or `path/to/file.py:agent`.
 
-The name after the colon may be left out if it is `agent`. Modules are looked for in the current directory first, as
-`python -m` does; a file finds its neighbours, as `python file.py` does.
+The name after the colon is optional if it is `agent`. Modules are searched for in the current directory first, as with
+`python -m`; a file can import modules in its directory, as with `python file.py`.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ DEFAULT_NAME = "agent"
 
 
 class TargetError(ParleyError):
-    """There is no agent under this name."""
+    """The agent cannot be loaded."""
 
 
 def load_agent(target: str) -> Agent:
-    """The agent that a target names; its module is imported.
+    """Import the module of a target and return its agent.
 
     Raises:
         TargetError: there is no such module or name, the module fails, or it is not an agent. The message says which.
     """
-    place, colon, name = target.rpartition(":")
+    source, colon, name = target.rpartition(":")
     if not colon or name.endswith(".py"):  # the second is a drive letter of Windows
-        place, name = target, DEFAULT_NAME
-    if not place or not name:
-        raise TargetError(f"{target!r} is no target. Write module:agent or path/to/file.py:agent.")
+        source, name = target, DEFAULT_NAME
+    if not source or not name:
+        raise TargetError(f"Invalid target: {target!r}. Write module:agent or path/to/file.py:agent.")
     _search_first(Path.cwd())
-    module = _load_file(Path(place)) if place.endswith(".py") else _load_module(place)
-    return _find(module, place, name)
+    module = _load_file(Path(source)) if source.endswith(".py") else _load_module(source)
+    return _agent_in(module, source, name)
 
 
 def source_of(target: str) -> Path:
-    """The directory whose files a target is made of."""
-    place = target.rpartition(":")[0] or target
-    return Path(place).resolve().parent if place.endswith(".py") else Path.cwd()
+    """The directory with the files of a target."""
+    source = target.rpartition(":")[0] or target
+    return Path(source).resolve().parent if source.endswith(".py") else Path.cwd()
 
 
 def _search_first(directory: Path) -> None:
@@ -58,7 +58,7 @@ def _load_file(file: Path) -> ModuleType:
         raise TargetError(f"There is no file {file}. Is this the right directory? It is {Path.cwd()}.")
     file = file.resolve()
     _search_first(file.parent)
-    # Its own name, so that a neighbour that imports it gets the same module, unless that would hide another one.
+    # Its own name, so that other files import the same module, unless that would hide another module.
     name = file.stem if file.stem not in sys.modules else f"parley_target_{len(sys.modules)}"
     spec = importlib.util.spec_from_file_location(name, file)
     assert spec is not None
@@ -80,54 +80,58 @@ def _load_module(name: str) -> ModuleType:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):  # something that it imports
             raise TargetError(_failure(name, error)) from error
         if Path(name).is_dir():
-            raise TargetError(_name_a_file(Path(name))) from error
-        hint = _other_spelling(name)
-        raise TargetError(f"There is no module {name} in {Path.cwd()} or among the installed ones.{hint}") from error
+            raise TargetError(_directory_hint(Path(name))) from error
+        hint = _spelling_hint(name)
+        raise TargetError(
+            f"There is no module {name} in {Path.cwd()} or among the installed packages.{hint}"
+        ) from error
     except (Exception, SystemExit) as error:
         raise TargetError(_failure(name, error)) from error
-    if module.__file__ is None and Path(name).is_dir():  # Python takes any directory for a package
-        raise TargetError(_name_a_file(Path(name)))
+    if module.__file__ is None and Path(name).is_dir():  # Python accepts any directory as a package
+        raise TargetError(_directory_hint(Path(name)))
     return module
 
 
-def _other_spelling(name: str) -> str:
+def _spelling_hint(name: str) -> str:
     if Path(f"{name}.py").is_file():
         return f" Did you mean {name}.py:{DEFAULT_NAME}?"
     module, _, attribute = name.rpartition(".")
-    if hasattr(sys.modules.get(module), attribute):  # Python imports what is left of the dot first
+    if hasattr(sys.modules.get(module), attribute):  # Python has imported the part before the dot
         return f" Did you mean {module}:{attribute}?"
     return ""
 
 
-def _name_a_file(directory: Path) -> str:
+def _directory_hint(directory: Path) -> str:
     files = sorted(file for file in directory.glob("*.py") if not file.name.startswith("_"))
     return f"{directory} is a directory. Name a file in it, such as {files[0] if files else directory / 'agent.py'}."
 
 
 def _failure(what: str, error: BaseException, *, file: str | None = None) -> str:
-    """Why it cannot be imported, and the last line of the author's that was reached; `file` is named already."""
+    """Why a module cannot be imported, with the last line of the author's code; `file` is in `what` already."""
     reason = traceback.format_exception_only(error)[-1].strip()
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_ours(frame.filename)]
     last = error if isinstance(error, SyntaxError) else frames[-1] if frames else None
     if last is None:
         return f"{what} cannot be imported. {reason}"
-    place = "" if last.filename == file else f"{last.filename}, "
-    return f"{what} cannot be imported. {reason} ({place}line {last.lineno})"
+    where = "" if last.filename == file else f"{last.filename}, "
+    return f"{what} cannot be imported. {reason} ({where}line {last.lineno})"
 
 
 def _is_ours(filename: str) -> bool:
     return filename == __file__ or filename.startswith("<frozen importlib") or "importlib" in Path(filename).parts
 
 
-def _find(module: ModuleType, place: str, name: str) -> Agent:
+def _agent_in(module: ModuleType, source: str, name: str) -> Agent:
     found: Any = module
     for attribute in name.split("."):
         try:
             found = getattr(found, attribute)
         except AttributeError as error:
             known = [key for key, value in vars(module).items() if isinstance(value, Agent)]
-            hint = f" Did you mean {' or '.join(f'{place}:{key}' for key in known)}?" if known else " It has no agents."
-            raise TargetError(f"{place} has nothing called {name}.{hint}") from error
+            hint = (
+                f" Did you mean {' or '.join(f'{source}:{key}' for key in known)}?" if known else " It has no agents."
+            )
+            raise TargetError(f"{source} has nothing called {name}.{hint}") from error
     if not isinstance(found, Agent):
-        raise TargetError(f"{place}:{name} is no Agent, but of the type {type(found).__name__}.")
+        raise TargetError(f"{source}:{name} is not an Agent but a {type(found).__name__}.")
     return found

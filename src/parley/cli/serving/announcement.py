@@ -1,7 +1,7 @@
-"""What `parley serve` says when it is ready: where everything is, who may call, and lines to try it with.
+"""What `parley serve` prints when it is ready: its URLs, who may call, and commands to try.
 
-The lines are complete: what they need beyond themselves, such as a token, is a shell variable named after it, which the
-words above them tell to set.
+The commands can be pasted into a shell. Secrets in them are shell variables, such as `$TOKEN`, which the text above
+tells the reader to set.
 """
 
 from __future__ import annotations
@@ -34,29 +34,29 @@ from parley.server.security.requirements import Security
 
 CARD_PATH = "/.well-known/agent-card.json"
 
-IN_THE_CLEAR = "Without TLS their credentials travel in the clear: see --tls-cert, or put a proxy in front."
+UNENCRYPTED_WARNING = "Credentials are not encrypted: use --tls-cert, or a proxy that terminates TLS."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Announcement:
-    """What there is to say."""
+    """The facts about a server that is ready."""
 
     app: App
     local_url: str
-    """Where it is for callers on this machine."""
+    """The URL for callers on this machine."""
     public_url: str | None
-    """Where it is for everybody else, if somebody said so."""
+    """The URL for other callers, if it was given."""
     local_grpc: str | None
     public_grpc: str | None
     grpc_hint: str | None
-    """How to have gRPC, where nothing was said about it."""
+    """How to serve gRPC, if no option mentions it."""
     listens_everywhere: bool
     store: str
-    what_remains: str
-    """What becomes of tasks when it ends."""
+    shutdown_note: str
+    """What happens to tasks when the server ends."""
     security: Security | None
     certificate: Path | None
-    """What a caller on this machine must trust to believe it is talking to us; None without TLS."""
+    """The certificate that a caller on this machine must trust; None without TLS."""
     is_exposed: bool
     has_metrics: bool
 
@@ -69,17 +69,17 @@ class Announcement:
         return self.public_url or self.local_url
 
     def show(self, console: Console) -> None:
-        """Say it."""
+        """Print it."""
         names = ", ".join(agent.name for agent in self._agents)
         console.print(Text.assemble("\n", (f"Parley {__version__}", "bold"), f" serves {names}\n"), soft_wrap=True)
-        for label, value in self._places():
+        for label, value in self._rows():
             console.print(Text.assemble("  ", (f"{label:<11}", "dim"), value), soft_wrap=True)
-        console.print(Text(f"\n{self._who_may_call()}\n"), soft_wrap=True)
-        for title, line in self._lines():
+        console.print(Text(f"\n{self._access()}\n"), soft_wrap=True)
+        for title, line in self._commands():
             console.print(Text.assemble(f"{title}:\n\n  ", (line, "cyan"), "\n"), soft_wrap=True)
-        console.print(Text(f"Ctrl+C ends it; {self.what_remains}.", "dim"), soft_wrap=True)
+        console.print(Text(f"Press Ctrl+C to stop; {self.shutdown_note}.", "dim"), soft_wrap=True)
 
-    def _places(self) -> Iterator[tuple[str, str]]:
+    def _rows(self) -> Iterator[tuple[str, str]]:
         for agent in self._agents:
             base = self._base(agent, self._url)
             yield "card", f"{base}{CARD_PATH}"
@@ -98,30 +98,30 @@ class Announcement:
             yield "metrics", f"{self._url}/metrics"
         yield "store", self.store
         if self.listens_everywhere:
-            yield "listens at", f"every address of this machine, port {parse_url(self.local_url).port}"
+            yield "listens on", f"every address of this machine, port {parse_url(self.local_url).port}"
         if self.public_url:
             grpc = f", gRPC {self.local_grpc}" if self.local_grpc else ""
-            yield "from here", f"{self.local_url}{grpc}"
+            yield "local", f"{self.local_url}{grpc}"
 
     def _base(self, agent: Agent, url: str) -> str:
         return url if len(self._agents) == 1 else f"{url}/agents/{agent.id}"
 
-    def _who_may_call(self) -> str:
+    def _access(self) -> str:
         if self.security is not None:
             who = f"Callers must authenticate: {', '.join(self.security.schemes)}."
-            return f"{who} {IN_THE_CLEAR}" if self._is_in_the_clear else who
+            return f"{who} {UNENCRYPTED_WARNING}" if self._is_unencrypted else who
         if self.is_exposed:
-            return "Open: EVERYBODY who reaches this machine may call, without credentials (--allow-anonymous)."
-        return "Open, to this machine only: no security scheme is configured. See --auth."
+            return "Open: ANYONE who can reach this machine may call, without credentials (--allow-anonymous)."
+        return "Open to this machine only: no authentication is configured. See --auth."
 
     @property
-    def _is_in_the_clear(self) -> bool:
+    def _is_unencrypted(self) -> bool:
         is_behind_tls = self.public_url is not None and self.public_url.startswith("https:")
         return self.is_exposed and self.certificate is None and not is_behind_tls
 
-    # --- the lines to try ---------------------------------------------------------------------------------------------
+    # --- commands to try ---------------------------------------------------------------------------------------------
 
-    def _lines(self) -> Iterator[tuple[str, str]]:
+    def _commands(self) -> Iterator[tuple[str, str]]:
         names = dict.fromkeys(re.findall(r"\$(\w+)", " ".join(self._credentials())))
         first = f", after export {' '.join(f'{name}=…' for name in names)}" if names else ""
         if self.public_url:
@@ -129,12 +129,12 @@ class Announcement:
             yield "Or from this machine", self.curl_line()
         else:
             yield f"Try it{first}", self.curl_line()
-        yield "Watch it work", self.curl_line(is_stream=True)
+        yield "Stream the answer", self.curl_line(is_stream=True)
         login = ", after parley login with the same URL" if self.security is not None else ""
         yield f"Talk to it{login}", self._chat_line()
 
     def curl_line(self, *, is_stream: bool = False, is_local: bool = True) -> str:
-        """A command that sends the first agent its first example and shows the outcome, or everything as it comes."""
+        """A command that sends the first example of the first agent, and shows the result or the stream."""
         agent = self._agents[0]
         method = "SendStreamingMessage" if is_stream else "SendMessage"
         request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"message": _message(agent)}}
@@ -151,7 +151,7 @@ class Announcement:
         return shlex.join([*words, *(["--ca", str(self.certificate)] if self.certificate is not None else [])])
 
     def _credentials(self) -> list[str]:
-        """In double quotes, for the shell to fill in."""
+        """Arguments for curl, with shell variables in double quotes."""
         if self.security is None or not self.security.requirements:
             return []
         schemes = self.security.schemes

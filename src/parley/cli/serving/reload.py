@@ -1,9 +1,8 @@
-"""`--reload`: runs a command in a process of its own and starts it again when a Python file changes.
+"""`--reload`: runs a command in a child process and restarts it when a Python file changes.
 
-The command is the real thing, with its own ports, store and drain, so what works with `--reload` works without. One
-that ends with an error stays down until the next change. The files' times are looked at a few times a second. The
-process holds one end of a pipe, and ends when the other end closes: even a reloader that was killed leaves nobody
-behind. Windows cannot hand such a pipe on.
+The child is the same command without `--reload`, with its own ports, store and drain. If it ends with an error, it is
+restarted at the next change. The modification times of files are polled a few times a second. The child has one end of
+a pipe and ends when the other end closes, so it also ends when the reloader is killed. Windows cannot pass such a pipe.
 """
 
 from __future__ import annotations
@@ -18,16 +17,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 POLL_SECONDS = 0.3
-"""Soon enough for somebody who changes windows; some thousand files are looked at in a few milliseconds."""
+"""Quick enough for an author; thousands of files take a few milliseconds."""
 
 SKIPPED = {"__pycache__", "node_modules", "site-packages"}
 
 Command = Callable[[int | None, bool], Sequence[str]]
-"""The command line for a process that holds this end of the pipe, and whether one before it was up already."""
+"""The command line for a child, given its end of the pipe and whether an earlier child was running."""
 
 
-def run_reloading(command: Command, directories: Iterable[Path], say: Callable[[str], None]) -> int:
-    """Run a command until SIGTERM or SIGINT, again after every change; the exit code is that of its last run."""
+def run_reloading(command: Command, directories: Iterable[Path], log: Callable[[str], None]) -> int:
+    """Run a command until SIGTERM or SIGINT, and restart it after every change; return its last exit code."""
     watched = sorted(set(directories))
     stop = threading.Event()
 
@@ -36,59 +35,59 @@ def run_reloading(command: Command, directories: Iterable[Path], say: Callable[[
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, end)
-    held = None if sys.platform == "win32" else os.pipe()[0]  # the other end is open for as long as this process lives
+    pipe = None if sys.platform == "win32" else os.pipe()[0]  # the other end stays open while this process lives
     times = watched_times(watched)
-    process = _start(command, held, was_up=False)
+    process = _start(command, pipe, was_up=False)
     is_down, was_up = False, False
     while not stop.wait(POLL_SECONDS):
         if not is_down and process.poll() is not None:
             if process.returncode == 0:
                 return 0
             is_down = True
-            say("It ended with an error. It is started again when a file changes.")
+            log("The server ended with an error. It restarts when a file changes.")
         now = watched_times(watched)
         if now == times:
             continue
         changed = sorted({path for path, _ in now.items() ^ times.items()})
         times = now
-        say(f"{changed[0]} has changed. Starting again.")
+        log(f"{changed[0]} has changed. Restarting.")
         was_up = was_up or not is_down
         _end(process)
-        process = _start(command, held, was_up=was_up)
+        process = _start(command, pipe, was_up=was_up)
         is_down = False
     _end(process)
     return process.returncode
 
 
-def _start(command: Command, held: int | None, *, was_up: bool) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(command(held, was_up), pass_fds=() if held is None else (held,))
+def _start(command: Command, pipe: int | None, *, was_up: bool) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(command(pipe, was_up), pass_fds=() if pipe is None else (pipe,))
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Let it drain; a second Ctrl+C reaches it from the terminal too."""
+    """Let the child drain; a second Ctrl+C also reaches it from the terminal."""
     if process.poll() is None:
         process.terminate()
     process.wait()
 
 
-def end_with_reloader(held: int) -> None:
-    """End this process, as SIGTERM would, when the reloader that holds the other end of this pipe is gone."""
+def exit_with_reloader(pipe: int) -> None:
+    """End this process with SIGTERM when the reloader closes its end of the pipe, which it does when it ends."""
 
     def wait() -> None:
-        os.read(held, 1)
+        os.read(pipe, 1)
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=wait, daemon=True, name="end with the reloader").start()
 
 
 def free_port(host: str) -> int:
-    """A port that nobody uses at this host; 0 if it has none."""
+    """A free port at this host; 0 if there is none."""
     try:
         (family, *_, address), *_ = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         with socket.socket(family, socket.SOCK_STREAM) as trial:
             trial.bind(address)
             return trial.getsockname()[1]
-    except OSError:  # the server itself says best what is wrong
+    except OSError:  # the server reports what is wrong
         return 0
 
 
@@ -98,15 +97,15 @@ def watched_times(directories: Iterable[Path]) -> dict[str, int]:
 
 
 def _python_files(directory: Path) -> Iterator[tuple[str, int]]:
-    for place, folders, files in os.walk(directory):
-        if "pyvenv.cfg" in files:  # an environment, thousands of files that nobody edits
+    for folder, folders, files in os.walk(directory):
+        if "pyvenv.cfg" in files:  # a virtual environment
             folders.clear()
             continue
         folders[:] = [name for name in folders if name not in SKIPPED and not name.startswith(".")]
         for name in files:
             if name.endswith(".py"):
-                path = os.path.join(place, name)
+                path = os.path.join(folder, name)
                 try:
                     yield path, os.stat(path).st_mtime_ns
-                except OSError:  # an editor has just replaced it; the next look sees the new one
+                except OSError:  # it has just been replaced; the next poll sees the new one
                     continue

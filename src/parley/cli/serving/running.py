@@ -1,4 +1,4 @@
-"""Runs a server to its end, and says in a sentence why it cannot run."""
+"""Runs a server, and explains why it cannot run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
-from parley.cli.output.exit_codes import tell
+from parley.cli.output.exit_codes import report_error
 from parley.protocol.errors import ParleyError
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def run_server(running: Coroutine[Any, Any, None], serving: Serving) -> None:
-    """Run a server to its end, or end the command with the reason why it cannot run."""
+    """Run a server until it stops, or end the command with the reason why it cannot run."""
     from parley.server.listener.tls import TlsError
     from parley.server.run import CannotServeError, HostError, OpenToNetworkError, PortError, run
     from parley.stores.interface import StoreError
@@ -25,25 +25,25 @@ def run_server(running: Coroutine[Any, Any, None], serving: Serving) -> None:
     except HostError as error:
         fail(str(error), code=2)
     except OpenToNetworkError as error:
-        fail(f"{error} The options for that: --auth FILE, --host 127.0.0.1, --allow-anonymous.", code=2)
+        fail(f"{error} See the options --auth FILE, --host 127.0.0.1, --allow-anonymous.", code=2)
     except PortError as error:
-        fail(" ".join(f"{one} {_port_hint(one.port, serving)}" for one in (error, *_other_problem(error, serving))))
+        fail(" ".join(f"{one} {_port_hint(one.port, serving)}" for one in (error, *_grpc_port_problem(error, serving))))
     except (CannotServeError, TlsError, StoreError) as error:
         fail(str(error))
     except OSError as error:
         fail(f"{error.filename or 'A file'} cannot be used: {error.strerror or error}")
-    except ParleyError as error:  # such as an agent behind a proxy that is not there
-        raise typer.Exit(tell(error, as_json=False)) from error
+    except ParleyError as error:  # such as a proxy's agent that is not reachable
+        raise typer.Exit(report_error(error, as_json=False)) from error
 
 
 def fail(message: str, *, code: int = 1) -> NoReturn:
-    """End the command with a sentence."""
+    """End the command with an error message."""
     typer.secho(f"Error: {message}", err=True, fg=typer.colors.RED)
     raise typer.Exit(code)
 
 
-def _other_problem(error: PortError, serving: Serving) -> Iterator[PortError]:
-    """What is wrong with the port for gRPC, too: who has mended one does not want to hear of the other then."""
+def _grpc_port_problem(error: PortError, serving: Serving) -> Iterator[PortError]:
+    """The problem with the port for gRPC, if any, so that both ports are reported at once."""
     from parley.server.run import CannotServeError, PortError, bind
 
     if not serving.grpc_port or error.port == serving.grpc_port:
