@@ -117,10 +117,10 @@ class _Rows:
 
     def execute(self, connection: sqlite3.Connection, rows: Sequence[tuple[Value, ...]]) -> list[sqlite3.Cursor]:
         cursors: list[sqlite3.Cursor] = []
-        for size in self._SIZES:
-            while len(rows) >= size:
-                cursors.append(connection.execute(self._texts[size], list(chain.from_iterable(rows[:size]))))
-                rows = rows[size:]
+        while rows:
+            size = next(size for size in self._SIZES if size <= len(rows))
+            cursors.append(connection.execute(self._texts[size], list(chain.from_iterable(rows[:size]))))
+            rows = rows[size:]
         return cursors
 
 
