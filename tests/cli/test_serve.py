@@ -322,7 +322,7 @@ def test_mistakes_are_told_in_one_line_each(directory: Path) -> None:
         (["serve", "x", "--grpc-port", "0", "--public-grpc-url", "a.example"], "Invalid host and port: 'a.example'."),
         (
             ["serve", "x", "--grpc-port", "0", "--public-grpc-url", "a.example:0"],
-            "Invalid host and port: 'a.example:0'.",
+            "Invalid URL: its host or its port is invalid.",
         ),
         (["serve"], "Missing argument"),
         (["token", ""], "The name must not be empty."),

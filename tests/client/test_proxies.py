@@ -31,8 +31,8 @@ from parley.protocol.versions import Version
 from parley.server.app import App
 from parley.server.listener.tls import TlsFiles
 from parley.server.run import Bound, Serving, serve
-from tests.network.door import OK, answering, opened
 from tests.network.forward_proxy import ForwardProxy, forward_proxy
+from tests.network.scripted_server import OK, answering, opened
 from tests.server.serving import echo_agent, running
 
 pytestmark = pytest.mark.anyio

@@ -13,8 +13,8 @@ from parley.network.errors import ConnectError, ConnectTimeoutError, NetworkErro
 from parley.network.pinned import PinnedNetwork
 from parley.network.pool import ConnectionPool
 from parley.network.proxies import Proxies
-from tests.network.door import HELLO, Door, answering, asked, contexts, exchange, opened, resolve
 from tests.network.forward_proxy import ForwardProxy, forward_proxy
+from tests.network.scripted_server import HELLO, ScriptedServer, answering, asked, contexts, exchange, opened, resolve
 from tests.network.wire import Anywhere
 
 pytestmark = pytest.mark.anyio
@@ -96,12 +96,12 @@ async def proxied(
 
 
 async def test_a_plain_request_is_forwarded_with_the_whole_url_and_the_credentials_stay_at_the_proxy() -> None:
-    async with opened(answering(HELLO)) as (door, _), forward_proxy() as proxy:
+    async with opened(answering(HELLO)) as (peer, _), forward_proxy() as proxy:
         async with proxied(proxy, user="ada:p%40ss@") as pool:
-            assert await exchange(pool, asked(door, "POST", "/x?y", b"body")) == (200, b"hello")
-        assert proxy.lines == [f"POST http://agent.example:{door.port}/x?y"]
+            assert await exchange(pool, asked(peer, "POST", "/x?y", b"body")) == (200, b"hello")
+        assert proxy.lines == [f"POST http://agent.example:{peer.port}/x?y"]
         assert proxy.authorizations == ["Basic YWRhOnBAc3M="]
-        (request,) = door.requests
+        (request,) = peer.requests
         assert request.startswith(b"POST /x?y HTTP/1.1\r\n")
         assert request.endswith(b"\r\n\r\nbody")
         assert b"authorization" not in request
@@ -115,28 +115,28 @@ async def test_https_goes_through_a_tunnel_that_is_used_again_and_the_proxy_sees
     own, trusting = contexts("127.0.0.1")
     monkeypatch.setattr(pinned, "machine_tls", lambda: trusting)
     async with (
-        opened(answering(HELLO), tls=served) as (door, _),
+        opened(answering(HELLO), tls=served) as (peer, _),
         forward_proxy(tls=own if is_encrypted else None) as proxy,
         proxied(proxy, user="ada:pw@", scheme="https" if is_encrypted else "http", trust=trust) as pool,
     ):
         for _ in range(2):
-            assert await exchange(pool, asked(door, "POST", "/secret", scheme="https")) == (200, b"hello")
-        assert proxy.lines == [f"CONNECT agent.example:{door.port}"]
+            assert await exchange(pool, asked(peer, "POST", "/secret", scheme="https")) == (200, b"hello")
+        assert proxy.lines == [f"CONNECT agent.example:{peer.port}"]
         assert proxy.authorizations == ["Basic YWRhOnB3"]
-        assert (door.connections, len(door.requests)) == (1, 2)
-        assert all(b"proxy" not in request and b"POST /secret " in request for request in door.requests)
+        assert (peer.connections, len(peer.requests)) == (1, 2)
+        assert all(b"proxy" not in request and b"POST /secret " in request for request in peer.requests)
 
 
 async def test_a_tunnel_to_another_server_than_the_named_one_is_not_used() -> None:
     served, trust = contexts("other.example")
     async with (
-        opened(answering(HELLO), tls=served) as (door, _),
+        opened(answering(HELLO), tls=served) as (peer, _),
         forward_proxy() as proxy,
         proxied(proxy, trust=trust) as pool,
     ):
         with pytest.raises(ConnectError, match="its certificate cannot be trusted"):
-            await pool.send(asked(door, scheme="https"), float("inf"))
-        assert door.requests == []
+            await pool.send(asked(peer, scheme="https"), float("inf"))
+        assert peer.requests == []
 
 
 @pytest.mark.parametrize(
@@ -149,26 +149,26 @@ async def test_a_tunnel_to_another_server_than_the_named_one_is_not_used() -> No
     ],
 )
 async def test_a_proxy_that_opens_no_tunnel_gets_no_request(refusal: bytes, reason: str) -> None:
-    async with opened(answering(HELLO)) as (door, _), forward_proxy() as proxy, proxied(proxy, user="ada:pw@") as pool:
+    async with opened(answering(HELLO)) as (peer, _), forward_proxy() as proxy, proxied(proxy, user="ada:pw@") as pool:
         proxy.refusal = refusal
         with pytest.raises(ConnectError, match=reason) as refused:
-            await pool.send(asked(door, scheme="https"), float("inf"))
+            await pool.send(asked(peer, scheme="https"), float("inf"))
         assert "pw" not in str(refused.value)
 
 
 async def test_a_proxy_that_is_silent_or_gone_is_given_up() -> None:
-    async def silence(door: Door, reader: object, writer: object) -> None:
-        await door.is_over.wait()
+    async def silence(peer: ScriptedServer, reader: object, writer: object) -> None:
+        await peer.is_over.wait()
 
-    async with opened(silence) as (door, _), forward_proxy() as proxy:
-        proxy.port = door.port
+    async with opened(silence) as (peer, _), forward_proxy() as proxy:
+        proxy.port = peer.port
         async with proxied(proxy) as pool:
             pool._connect_seconds = 0.05  # pyright: ignore[reportPrivateUsage]
             with pytest.raises(ConnectTimeoutError, match="through the proxy"):
-                await pool.send(asked(door, scheme="https"), float("inf"))
+                await pool.send(asked(peer, scheme="https"), float("inf"))
     async with proxied(proxy) as pool:
-        with pytest.raises(ConnectError, match=rf"^the proxy 127\.0\.0\.1:{door.port} cannot be reached: "):
-            await pool.send(asked(door, scheme="https"), float("inf"))
+        with pytest.raises(ConnectError, match=rf"^the proxy 127\.0\.0\.1:{peer.port} cannot be reached: "):
+            await pool.send(asked(peer, scheme="https"), float("inf"))
 
 
 class Forbidding(Anywhere):
@@ -179,11 +179,11 @@ class Forbidding(Anywhere):
 
 
 async def test_a_host_is_checked_before_the_proxy_is_asked_unless_only_the_proxy_knows_its_name() -> None:
-    async with opened(answering(HELLO)) as (door, _), forward_proxy() as proxy:
+    async with opened(answering(HELLO)) as (peer, _), forward_proxy() as proxy:
         proxies = Proxies({"http": proxy.url})
         pool = ConnectionPool(PinnedNetwork(Forbidding(), resolve, proxies), ssl.create_default_context())
         with pytest.raises(PermissionError):
-            await exchange(pool, asked(door))
+            await exchange(pool, asked(peer))
         assert proxy.lines == []
 
         async def unknown(host: str, port: int) -> list[str]:
@@ -192,17 +192,17 @@ async def test_a_host_is_checked_before_the_proxy_is_asked_unless_only_the_proxy
             return [host]
 
         pool = ConnectionPool(PinnedNetwork(Forbidding(), unknown, proxies), ssl.create_default_context())
-        assert await exchange(pool, asked(door)) == (200, b"hello")
+        assert await exchange(pool, asked(peer)) == (200, b"hello")
         await pool.close()
 
 
 async def test_a_tunnel_that_breaks_is_an_error_of_the_request_in_it() -> None:
     served, trust = contexts("agent.example")
 
-    async def cut(door: Door, reader: object, writer: object) -> None:
-        await door.request(reader)  # type: ignore[arg-type]
+    async def cut(peer: ScriptedServer, reader: object, writer: object) -> None:
+        await peer.request(reader)  # type: ignore[arg-type]
         proxy.cut()
 
-    async with opened(cut, tls=served) as (door, _), forward_proxy() as proxy, proxied(proxy, trust=trust) as pool:
+    async with opened(cut, tls=served) as (peer, _), forward_proxy() as proxy, proxied(proxy, trust=trust) as pool:
         with pytest.raises(NetworkError, match="without a response"):
-            await exchange(pool, asked(door, scheme="https"))
+            await exchange(pool, asked(peer, scheme="https"))

@@ -18,7 +18,7 @@ import typer
 from parley.cli.options.client import INSTALL_GRPC
 from parley.cli.options.groups import OptionGroup
 from parley.cli.serving.running import fail
-from parley.network.urls import InvalidUrlError, parse_url
+from parley.network.urls import AGENT, InvalidUrlError, parse_url
 from parley.protocol.errors import ParleyError
 
 if TYPE_CHECKING:
@@ -325,10 +325,11 @@ def check_url(url: str | None, option: str) -> str | None:
 
 
 def _check_target(text: str | None) -> str | None:
-    if text is None or re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/?#@\s]+/?", text):
-        return text
-    found = re.fullmatch(r"(?:\[[0-9A-Fa-f:.]+\]|[^:/?#@\s\[\]]+):(\d{1,5})", text)
-    if found is None or not 0 < int(found[1]) <= 65_535:
+    try:
+        parsed = parse_url(text, AGENT) if text is not None else None
+    except InvalidUrlError as error:
+        raise typer.BadParameter(error.message, param_hint="--public-grpc-url") from None
+    if parsed is not None and (parsed.target != "/" or parsed.fragment or not (parsed.scheme or parsed.has_port)):
         raise typer.BadParameter(
             f"Invalid host and port: {text!r}. Write it as agents.example.com:443, or with a scheme before it.",
             param_hint="--public-grpc-url",

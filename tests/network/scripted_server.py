@@ -19,10 +19,10 @@ from tests.network.wire import Anywhere
 OK = b"HTTP/1.1 200 OK\r\n"
 HELLO = OK + b"content-length: 5\r\n\r\nhello"
 
-Talk = Callable[["Door", asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+Talk = Callable[["ScriptedServer", asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
-class Door:
+class ScriptedServer:
     """A server that talks as it is told to whoever comes."""
 
     def __init__(self, talk: Talk) -> None:
@@ -57,17 +57,17 @@ async def resolve(host: str, port: int) -> Sequence[str]:
 @asynccontextmanager
 async def opened(
     talk: Talk, *, idle_seconds: float = 4.0, tls: ssl.SSLContext | None = None, trust: ssl.SSLContext | None = None
-) -> AsyncGenerator[tuple[Door, ConnectionPool]]:
-    door = Door(talk)
-    server = await asyncio.start_server(door.serve, "127.0.0.1", 0, ssl=tls)
-    door.port = server.sockets[0].getsockname()[1]
+) -> AsyncGenerator[tuple[ScriptedServer, ConnectionPool]]:
+    peer = ScriptedServer(talk)
+    server = await asyncio.start_server(peer.serve, "127.0.0.1", 0, ssl=tls)
+    peer.port = server.sockets[0].getsockname()[1]
     network = PinnedNetwork(Anywhere(), resolve)
     pool = ConnectionPool(network, trust or ssl.create_default_context(), connect_seconds=2, idle_seconds=idle_seconds)
     try:
         with fail_after(10):
-            yield door, pool
+            yield peer, pool
     finally:
-        door.is_over.set()
+        peer.is_over.set()
         await pool.close()
         server.close()
         await server.wait_closed()
@@ -76,9 +76,9 @@ async def opened(
 def answering(*replies: bytes, closes: bool = False) -> Talk:
     """Send one reply after the other; the last again and again, unless the connection closes then."""
 
-    async def talk(door: Door, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def talk(peer: ScriptedServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         for number in range(100):
-            await door.request(reader)
+            await peer.request(reader)
             writer.write(replies[min(number, len(replies) - 1)])
             await writer.drain()
             if closes and number == len(replies) - 1:
@@ -92,8 +92,10 @@ def soon(seconds: float = 5.0) -> float:
     return asyncio.get_running_loop().time() + seconds
 
 
-def asked(door: Door, verb: str = "POST", path: str = "/", body: bytes = b"", scheme: str = "http") -> HttpRequest:
-    return HttpRequest(verb, parse_url(f"{scheme}://agent.example:{door.port}{path}"), {"accept": "*/*"}, body)
+def asked(
+    peer: ScriptedServer, verb: str = "POST", path: str = "/", body: bytes = b"", scheme: str = "http"
+) -> HttpRequest:
+    return HttpRequest(verb, parse_url(f"{scheme}://agent.example:{peer.port}{path}"), {"accept": "*/*"}, body)
 
 
 async def all_of(reply: HttpResponse) -> bytes:
