@@ -6,6 +6,7 @@ without a word. What a worker could not store of its own runs is ended here as w
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from contextlib import suppress
 from datetime import datetime
@@ -34,14 +35,17 @@ class Claims:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._after: tuple[datetime, str] | None = None
+        self._is_started = False
+        self._looking: asyncio.Task[None] | None = None
+        self._full: set[str] = set()
+        """Agents for which there were tasks, but no room."""
         self._unstored: dict[TaskKey, None] = {}
 
     async def keep_claiming(self) -> None:
         """Claim tasks now and from time to time, and more seldom their webhooks."""
-        engine = self._engine
+        engine, self._is_started = self._engine, True
         for number in count(1):
-            while await self.claim_some():
-                pass
+            await self._claim_more()
             if number % RENEWALS == 0:
                 engine.webhooks.sweep()
             await engine.clock.sleep(engine.limits.lease_seconds / RENEWALS)
@@ -63,13 +67,30 @@ class Claims:
         for head in heads:
             program = engine.find_program(head.agent)
             if program is not None and engine.runs.find(head.key) is None:
-                if not engine.runs.has_room(head.agent):
+                if not engine.runs.room(head.agent):
+                    self._full.add(head.agent)
                     continue
                 await self.claim(head, program)
                 has_claimed = True
         is_end = len(heads) < CLAIMED_AT_ONCE
         self._after = None if is_end else (heads[-1].created_at, heads[-1].key.task_id)
         return has_claimed and not is_end
+
+    def run_ended(self, agent: str) -> None:
+        """Claim more for an agent if there was no room before, and is now for some: not for each, which is one look."""
+        if agent in self._full and 8 * self._engine.runs.room(agent) >= self._engine.limits.runs_at_once:
+            self._full.discard(agent)
+            self.look_again()
+
+    def look_again(self) -> None:
+        """Claim now, from the oldest task on, if this worker claims at all."""
+        self._after = None
+        if self._is_started and (self._looking is None or self._looking.done()):
+            self._looking = self._engine.in_background(self._claim_more())
+
+    async def _claim_more(self) -> None:
+        while await self.claim_some():
+            pass
 
     async def claim(self, head: TaskHead, program: Program) -> Run | None:
         """Begin another run of a task whose worker has died; or end it, if its agent wants that."""

@@ -98,10 +98,11 @@ class Engine:
     # --- agents -------------------------------------------------------------------------------------------------------
 
     def add(self, program: Program) -> None:
-        """Take an agent in; what dead workers left of its work goes on soon. Raises ValueError if its id is taken."""
+        """Take an agent in; what dead workers left of its work goes on. Raises ValueError if its id is taken."""
         if program.id in self._programs:
             raise ValueError(f"Two agents have the id {program.id!r}; give one of them another with Agent(…, id=…)")
         self._programs[program.id] = program
+        self.claims.look_again()
 
     def replace(self, program: Program) -> None:
         """Let messages go to another program from now on. Raises ValueError if there is no agent with its id."""
@@ -216,6 +217,7 @@ class Engine:
         self.feeds.release(run.key, run.feed)
         if run.is_cut_off:
             return
+        self.claims.run_ended(run.program.id)
         if run.is_abandoned:
             self.in_background(self._look(self.feeds.look(run.key)))
         elif run.failure is not None:

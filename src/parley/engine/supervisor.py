@@ -97,10 +97,10 @@ class Supervisor:
         if runs is not None and len(runs.queue) >= self._limits.sends_waiting:
             raise RateLimitedError(f"{len(runs.queue)} messages wait already; try again later")
 
-    def has_room(self, agent: str) -> bool:
-        """Whether a run of an agent would begin at once."""
+    def room(self, agent: str) -> int:
+        """How many more runs of an agent would begin at once."""
         runs = self._of_agent.get(agent)
-        return not self._is_stopping and (runs is None or runs.working < self._limits.runs_at_once)
+        return 0 if self._is_stopping else self._limits.runs_at_once - (0 if runs is None else runs.working)
 
     def start(self, run: Run) -> None:
         """Begin a run now, or when one of the others has ended."""
