@@ -3,7 +3,7 @@ PYTHON ?= python3
 PEERS := 1.3.0 0.3.26 0.2.16
 BIN := .venv/bin
 
-.PHONY: help run test check format bench soak soak-short mutations test-pythons lock proto docs clean
+.PHONY: help run test check format bench soak soak-short chaos mutations test-pythons lock proto docs clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -53,6 +53,11 @@ soak: .venv/.installed peers ## Attack a served agent for some minutes, and prin
 	for seed in $$(shuf -i 1-1000000 -n 10); do \
 		PARLEY_STORE_SEED=$$seed $(BIN)/pytest -q -k suspending tests/engine tests/agents || exit 1; done
 	PARLEY_FUZZ_EXAMPLES=20000 PARLEY_TEST_SECONDS=3600 $(BIN)/pytest -o faulthandler_timeout=3700 tests/server/test_fuzzing.py tests/server/test_schemathesis.py
+
+chaos: SEEDS ?= 5000
+chaos: .venv/.installed ## Several workers on one store that pause, wake and die, for SEEDS=5000 random orders of events.
+	PARLEY_CLAIM_SEEDS=$(SEEDS) PARLEY_SIMULATION_SEEDS=$(SEEDS) PARLEY_TEST_SECONDS=7200 \
+		$(BIN)/pytest -q -n 2 -o faulthandler_timeout=7300 tests/ownership
 
 mutations: .venv/.installed ## Put mistakes into a copy of the sources, one by one: do the tests notice? Also ONLY="engine: client:".
 	$(BIN)/python scripts/mutations.py $(ONLY)

@@ -314,7 +314,7 @@ class Supervisor:
     def _cut_off(self, run: Run) -> None:
         """End a run without ending its task: the next engine goes on with it, and who waits is told to come back."""
         run.is_cut_off = True
-        if not run.is_closed:
+        if not (run.is_closed and run.is_settled):  # also one whose end is still being written: it may not be kept
             run.abort(self._cut_off_error(run))
         self._close(run)
 

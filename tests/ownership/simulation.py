@@ -1,0 +1,517 @@
+"""Several real engines over one store in memory: they are paused, woken, killed and misled, and a seed decides when.
+
+A paused engine is one whose process does not run: its clock stands still, and no call of its store begins or returns.
+When it wakes, all that it had under way goes on with what it knew before. A killed engine writes nothing more. The
+leases of a worker with a wrong clock look expired, or seem to last for ever. Hints get lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import count
+from random import Random
+from typing import Any, cast
+
+from parley import Agent, Turn
+from parley.engine.deliveries import Deliveries
+from parley.engine.engine import Engine
+from parley.engine.hints import Hint, LocalHints
+from parley.engine.limits import Limits
+from parley.engine.notifications import Notification
+from parley.protocol.errors import ParleyError
+from parley.protocol.events import ArtifactUpdate, MessageAdded, StatusUpdate, TaskClaimed, TaskEvent
+from parley.protocol.lifecycle import fold, is_interrupted, is_terminal
+from parley.protocol.messages import Message, Role, TextPart
+from parley.protocol.push import PushConfig
+from parley.protocol.requests import (
+    CancelTaskRequest,
+    SendConfiguration,
+    SendMessageRequest,
+    SubscribeToTaskRequest,
+)
+from parley.protocol.tasks import Task, TaskState
+from parley.stores.interface import Owner, Store, StoreUnavailableError, TaskKey, Write
+from parley.stores.memory import MemoryDatabase, MemoryStore
+from parley.testing.clock import FakeClock
+
+OWNER = Owner("", "")
+LIMITS = Limits(lease_seconds=10.0, run_seconds=None, run_attempts=10_000, cancel_seconds=0.0)
+WORDS = 4
+"""What a run says before it asks, and again after the answer."""
+PARTS = ("tasks", "sends", "outbox", "contexts", "leases", "inbox")
+
+
+class Violation(AssertionError):
+    """What engines may never do."""
+
+
+class PausableStore:
+    """A handle whose calls neither begin nor return while its worker is paused; none works once the worker died."""
+
+    def __init__(self, store: Store, misjudge: Callable[[frozenset[str]], frozenset[str]]) -> None:
+        self.is_paused = self.is_dead = False
+        self._woken = asyncio.Event()
+        self._store = store
+        self._misjudge = misjudge
+        self._last: asyncio.Task[Any] | None = None
+        for part in PARTS:
+            setattr(self, part, _PausablePart(self, getattr(store, part)))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def pause(self) -> None:
+        self.is_paused = True
+        self._woken.clear()
+
+    def wake(self) -> None:
+        self.is_paused = False
+        self._woken.set()
+
+    async def passed(self) -> None:
+        while self.is_paused:
+            await self._woken.wait()
+        if self.is_dead:
+            raise StoreUnavailableError("The process is dead")
+
+    async def call(self, name: str, method: Callable[..., Any], *values: Any, **named: Any) -> Any:
+        await self.passed()
+        result = await method(*values, **named)
+        await self.passed()
+        return self._misjudge(result) if name == "live" else result
+
+    def write(self, tasks: Any, write: Write) -> asyncio.Future[None]:
+        """Write behind all writes before; a worker that died never hears of the outcome."""
+        before = self._last
+        outcome: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        async def do() -> None:
+            try:
+                if before is not None:
+                    await asyncio.wait({before})
+                await self.passed()
+                await tasks.write(write)
+                await self.passed()
+            except Exception as error:
+                if outcome.done():
+                    return
+                if self.is_dead:
+                    outcome.cancel()
+                else:
+                    outcome.set_exception(error)
+            else:
+                if not outcome.done():
+                    outcome.set_result(None)
+
+        self._last = asyncio.get_running_loop().create_task(do())
+        return outcome
+
+
+class _PausablePart:
+    def __init__(self, handle: PausableStore, part: Any) -> None:
+        self._handle = handle
+        self._part = part
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._part, name)
+        if name == "write":
+            return lambda write: self._handle.write(self._part, write)
+        if not inspect.iscoroutinefunction(method):
+            return method
+        return lambda *values, **named: self._handle.call(name, method, *values, **named)
+
+
+class LossyHints(LocalHints):
+    """Hints that get lost."""
+
+    def __init__(self, random: Random, lost: float) -> None:
+        super().__init__()
+        self._random = random
+        self._lost = lost
+
+    def publish(self, hint: Hint) -> None:
+        if self._random.random() >= self._lost:
+            super().publish(hint)
+
+
+class Calls:
+    """The webhook calls of all workers."""
+
+    def __init__(self) -> None:
+        self.made: list[tuple[str, int]] = []
+
+    async def send(self, notification: Notification) -> None:
+        await asyncio.sleep(0)
+        self.made.append((notification.key.task_id, notification.seq))
+
+
+@dataclass
+class Reader:
+    """A subscriber that comes back with its cursor, to any worker, until the stream has ended."""
+
+    task_id: str
+    cursor: int = 0
+    seen: list[tuple[int, object]] = field(default_factory=list[tuple[int, object]])
+    reading: asyncio.Task[None] | None = None
+
+    def go_on(self, worker: SimulatedWorker) -> None:
+        if self.reading is None or self.reading.done():
+            self.reading = asyncio.get_running_loop().create_task(self._read(worker))
+
+    async def _read(self, worker: SimulatedWorker) -> None:
+        with suppress(ParleyError):
+            request = SubscribeToTaskRequest(self.task_id)
+            async for batch in worker.operations.subscribe_to_task(request, after=self.cursor):
+                for seq, event in batch:
+                    self.seen.append((seq, event))
+                    self.cursor = seq
+
+    async def stop(self) -> None:
+        if self.reading is not None:
+            self.reading.cancel()
+            await asyncio.gather(self.reading, return_exceptions=True)
+            self.reading = None
+
+
+class SimulatedWorker:
+    """One engine in one process that does not exist."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self.name = name
+        self.world = world
+        self.clock = FakeClock(datetime(2026, 1, 1, tzinfo=UTC))
+        self.clock.jump(world.random.choice([0, 0, -3_600, 3_600]))
+        self.store = PausableStore(MemoryStore(world.database), self._misjudge)
+        store = cast("Store", self.store)
+        self.deliveries = Deliveries(store, world.calls, clock=self.clock, worker=name, chance=world.random.random)
+        self.engine = Engine(
+            store,
+            world.agent(name),
+            limits=LIMITS,
+            clock=self.clock,
+            new_id=world.new_id,
+            drain_seconds=0,
+            deliveries=self.deliveries,
+            hints=world.hints,
+        )
+        self.operations = self.engine.agent("talker")
+
+    def _misjudge(self, live: frozenset[str]) -> frozenset[str]:
+        """A worker with a wrong clock believes live ones to be dead."""
+        if self.world.is_calm or self.world.random.random() < 0.9:
+            return live
+        return frozenset([name for name in sorted(live) if self.world.random.random() < 0.5])
+
+    async def start(self) -> None:
+        await self.deliveries.start()
+        await self.engine.__aenter__()
+
+    async def die(self) -> None:
+        self.store.is_dead = True
+        self.store.wake()
+        await self.engine.__aexit__()
+        await self.deliveries.stop(grace=0)
+
+    async def stop(self) -> None:
+        self.store.wake()
+        await self.engine.__aexit__()
+        await self.deliveries.stop(grace=0)
+
+
+class World:
+    """Workers, callers and what they see of each other."""
+
+    def __init__(self, seed: int, *, change_store: Callable[[MemoryStore], None] | None = None) -> None:
+        self.random = Random(seed)
+        self.seconds = 0.0
+        self.is_calm = False
+        self.database = MemoryDatabase(now=lambda: self.seconds)
+        self.hints = LossyHints(self.random, self.random.choice([0.0, 0.5, 1.0]))
+        self.calls = Calls()
+        self.workers: list[SimulatedWorker] = []
+        self.begun: Counter[str] = Counter()
+        """How many runs began, by the text of the message that began their task."""
+        self.sent: dict[str, set[str]] = {}
+        """The tasks that each message got."""
+        self.requests: list[SendMessageRequest] = []
+        self.readers: list[Reader] = []
+        self.under_way: set[asyncio.Task[None]] = set()
+        self._ids = count(1)
+        self._names = count(1)
+
+    def new_id(self) -> str:
+        return f"id-{next(self._ids)}"
+
+    def agent(self, worker: str) -> Agent:
+        agent = Agent("Talker", id="talker", run_attempts=10_000)
+
+        @agent.on_message
+        async def talk(turn: Turn) -> Any:
+            self.begun[turn.text] += 1
+            for number in range(WORDS):
+                yield f"{number} "
+                await asyncio.sleep(0)
+            if "ask" in turn.text:
+                answer = await turn.ask("And?")
+                yield f"{answer.text} "
+            await turn.step("effect", lambda: 1)
+            for number in range(WORDS):
+                yield f"{number} "
+                await asyncio.sleep(0)
+
+        return agent
+
+    # --- what happens -------------------------------------------------------------------------------------------------
+
+    async def start_worker(self) -> None:
+        worker = SimulatedWorker(self, f"w{next(self._names)}")
+        self.workers.append(worker)
+        await worker.start()
+
+    async def pass_time(self, seconds: float) -> None:
+        self.seconds += seconds
+        for worker in self.workers:
+            if not worker.store.is_paused:
+                await worker.clock.advance(self.seconds - worker.clock.monotonic() + START)
+        await self.breathe()
+
+    async def breathe(self) -> None:
+        for _ in range(self.random.randint(1, 30)):
+            await asyncio.sleep(0)
+
+    async def step(self) -> None:
+        does = self.random.choice(
+            [
+                self._send,
+                self._send,
+                self._send,
+                self._repeat,
+                self._answer,
+                self._answer,
+                self._cancel,
+                self._subscribe,
+                self._pause,
+                self._wake,
+                self._wake,
+                self._kill,
+                self._leave,
+                self._wait,
+                self._wait,
+            ]
+        )
+        await does()
+        await self.pass_time(self.random.choice([0, 0.1, 1, 4]))
+
+    def _any(self) -> SimulatedWorker:
+        return self.random.choice(self.workers)
+
+    async def _send(self) -> None:
+        if len(self.requests) < 5:
+            number = len(self.requests) + 1
+            text = f"{'ask' if self.random.random() < 0.5 else 'say'} {number}"
+            config = PushConfig("https://hook.example") if self.random.random() < 0.5 else None
+            configuration = SendConfiguration(return_immediately=self.random.random() < 0.5, push_config=config)
+            request = SendMessageRequest(Message(f"m-{number}", Role.USER, (TextPart(text),)), configuration)
+            self.requests.append(request)
+            for _ in range(self.random.choice([1, 1, 2, 3])):  # to several workers at once
+                self._do(self._deliver(self._any(), request))
+
+    async def _repeat(self) -> None:
+        if self.requests:
+            self._do(self._deliver(self._any(), self.random.choice(self.requests)))
+
+    async def _deliver(self, worker: SimulatedWorker, request: SendMessageRequest) -> None:
+        task = await worker.operations.send_message(request)
+        assert isinstance(task, Task)
+        self.sent.setdefault(request.message.message_id, set()).add(task.id)
+        if not request.configuration.return_immediately and not self._has_paused(task.id):
+            raise Violation(f"{worker.name}: a blocking send returned while {task.id} is {task.status.state}")
+
+    def _has_paused(self, task_id: str) -> bool:
+        """Whether a task ended or waited at some time; an answer may have let it go on since."""
+        events = self.database.tasks[OWNER.tenant, task_id].events
+        return any(isinstance(event, StatusUpdate) and ends(event.status.state) for event in events)
+
+    async def _answer(self) -> None:
+        for record in self._heads():
+            if record.state is TaskState.INPUT_REQUIRED and self.random.random() < 0.7:
+                message = Message(f"a-{record.key.task_id}", Role.USER, (TextPart("yes"),), None, record.key.task_id)
+                request = SendMessageRequest(message, SendConfiguration(return_immediately=True))
+                for _ in range(self.random.choice([1, 2])):
+                    self._do(self._deliver(self._any(), request))
+
+    async def _cancel(self) -> None:
+        heads = self._heads()
+        if heads and self.random.random() < 0.3:
+            task_id = self.random.choice(heads).key.task_id
+            self._do(self._cancel_at(self._any(), task_id))
+
+    async def _cancel_at(self, worker: SimulatedWorker, task_id: str) -> None:
+        task = await worker.operations.cancel_task(CancelTaskRequest(task_id))
+        if task.status.state is not TaskState.CANCELED:
+            raise Violation(f"{task_id}: canceled, and {task.status.state}")
+
+    async def _subscribe(self) -> None:
+        if heads := self._heads():
+            self.readers.append(Reader(self.random.choice(heads).key.task_id))
+        for reader in self.readers:
+            if self.random.random() < 0.5:
+                await reader.stop()
+            reader.go_on(self._any())
+
+    async def _pause(self) -> None:
+        self._any().store.pause()
+
+    async def _wake(self) -> None:
+        for worker in self.workers:
+            if worker.store.is_paused and self.random.random() < 0.5:
+                worker.store.wake()
+
+    async def _kill(self) -> None:
+        if self.random.random() < 0.5:
+            await self._replace(SimulatedWorker.die)
+
+    async def _leave(self) -> None:
+        if self.random.random() < 0.3:
+            await self._replace(SimulatedWorker.stop)
+
+    async def _replace(self, end: Callable[[SimulatedWorker], Awaitable[None]]) -> None:
+        worker = self._any()
+        self.workers.remove(worker)
+        await end(worker)
+        await self.start_worker()
+
+    async def _wait(self) -> None:
+        await self.pass_time(self.random.choice([3, 12]))
+
+    def _do(self, call: Awaitable[None]) -> None:
+        """Let a caller call. Errors that say to come back are not violations: its process may have died."""
+
+        async def attempt() -> None:
+            with suppress(ParleyError):
+                await call
+
+        task = asyncio.get_running_loop().create_task(attempt())
+        self.under_way.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self.under_way.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.failures.append(error)
+
+    failures: list[BaseException]
+
+    def _heads(self) -> list[Any]:
+        return [record.head() for record in self.database.tasks.values() if record.key.owner == OWNER]
+
+    # --- from the beginning to the end --------------------------------------------------------------------------------
+
+    async def play(self, steps: int) -> None:
+        """Some steps of disorder, then calm; the log must then be in order."""
+        self.failures = []
+        for _ in range(3):
+            await self.start_worker()
+        try:
+            for _ in range(steps):
+                await self.step()
+                if self.failures:
+                    raise self.failures[0]
+            await self._calm_down()
+            await self.check()
+        finally:
+            for reader in self.readers:
+                await reader.stop()
+            for task in tuple(self.under_way):
+                task.cancel()
+            await asyncio.gather(*self.under_way, return_exceptions=True)
+            for worker in self.workers:
+                await worker.stop()
+
+    async def _calm_down(self) -> None:
+        """Let everybody wake up and finish."""
+        self.is_calm = True
+        for worker in self.workers:
+            worker.store.wake()
+        for request in self.requests:  # every message arrives in the end
+            self._do(self._deliver(self.workers[0], request))
+        for _ in range(60):
+            await self.pass_time(2)
+            for reader in self.readers:
+                reader.go_on(self._any())
+            if self.failures:
+                raise self.failures[0]
+            if not self.under_way and all(ends(head.state) for head in self._heads()):
+                break
+        for _ in range(20):
+            await self.pass_time(2)
+
+    # --- what must hold -----------------------------------------------------------------------------------------------
+
+    async def check(self) -> None:
+        store = MemoryStore(self.database)
+        for message_id, task_ids in self.sent.items():
+            if len(task_ids) > 1:
+                raise Violation(f"{message_id} got the tasks {sorted(task_ids)}")
+        texts = Counter[str]()
+        for head in self._heads():
+            events = await store.tasks.events(head.key, after=0, limit=10_000)
+            task = fold(None, [event for _, event in events])
+            texts[task.history[0].text] += 1
+            self._check_task(head, task, [event for _, event in events])
+            await self._check_webhooks(store, head.key, events)
+            for reader in self.readers:
+                if reader.task_id == head.key.task_id:
+                    self._check_reader(reader, events)
+        if doubled := [text for text, number in texts.items() if number > 1]:
+            raise Violation(f"two tasks for {doubled}")
+
+    def _check_task(self, head: Any, task: Task, events: list[TaskEvent]) -> None:
+        task_id, opening = head.key.task_id, task.history[0].text
+        if not ends(task.status.state):
+            raise Violation(f"{task_id} is {task.status.state}, and no worker works on it")
+        if head.holder:
+            raise Violation(f"{task_id} is {task.status.state}, and {head.holder} holds it")
+        if task.status.state is TaskState.FAILED:
+            raise Violation(f"{task_id} failed: {task.status.message}")
+        ids = [message.message_id for message in task.history]
+        if len(set(ids)) < len(ids):
+            raise Violation(f"{task_id} has a message twice: {ids}")
+        said = "".join(
+            [part.text for artifact in task.artifacts for part in artifact.parts if isinstance(part, TextPart)]
+        )
+        half = "".join([f"{number} " for number in range(WORDS)])
+        whole = f"{half}yes {half}" if opening.startswith("ask") else half + half
+        if not whole.startswith(said) or (task.status.state is TaskState.COMPLETED and said != whole):
+            raise Violation(f"{task_id} says {said!r}")
+        claims = len([event for event in events if isinstance(event, TaskClaimed)])
+        messages = len([event for event in events if isinstance(event, MessageAdded)])
+        if self.begun[opening] > claims + messages:
+            raise Violation(f"{task_id}: {self.begun[opening]} runs, {messages} messages, {claims} claims")
+
+    def _check_reader(self, reader: Reader, events: Any) -> None:
+        shown = [(seq, event) for seq, event in events if isinstance(event, StatusUpdate | ArtifactUpdate)]
+        if reader.seen != [(seq, event) for seq, event in shown if seq <= reader.cursor]:
+            raise Violation(f"{reader.task_id}: a reader saw {[seq for seq, _ in reader.seen]}")
+
+    async def _check_webhooks(self, store: Store, key: TaskKey, events: Any) -> None:
+        called = [seq for task_id, seq in self.calls.made if task_id == key.task_id]
+        for webhook in await store.outbox.webhooks(key):
+            if webhook.delivered_seq < webhook.last_seq:
+                raise Violation(f"{key.task_id}: its webhook was told up to {webhook.delivered_seq} of {len(events)}")
+        if any(seq > len(events) for seq in called):
+            raise Violation(f"{key.task_id}: a webhook was told of an event that is not there")
+
+
+def ends(state: TaskState) -> bool:
+    """Whether nothing more comes by itself."""
+    return is_terminal(state) or is_interrupted(state)
+
+
+START = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
