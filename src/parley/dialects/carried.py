@@ -79,6 +79,8 @@ def carry_references(message: Message) -> Message:
 
 def unload_references(message: Message) -> Message:
     """The message that `carry_references` changed."""
+    if REFERENCE_TASK_IDS not in message.metadata:
+        return message
     references, metadata = unload_texts(message.metadata, REFERENCE_TASK_IDS)
     return structs.replace(message, metadata=metadata, reference_task_ids=references) if references else message
 

@@ -43,12 +43,12 @@ class Converter(Generic[C]):
     def _functions(self) -> tuple[Callable[[Any], C], Callable[[C], Any]]:
         return self._make()
 
-    @property
+    @cached_property
     def decode(self) -> Callable[[Any], C]:
         """Reads what protobuf holds; raises `Fault`."""
         return self._functions[0]
 
-    @property
+    @cached_property
     def encode(self) -> Callable[[C], Any]:
         """Returns what protobuf's constructors take."""
         return self._functions[1]
