@@ -15,6 +15,8 @@ from datetime import datetime
 from itertools import islice
 from typing import TypeAlias
 
+from msgspec import Struct
+
 from parley.protocol.events import TaskEvent
 from parley.protocol.jsonvalue import JsonValue
 from parley.protocol.lifecycle import TERMINAL
@@ -49,39 +51,23 @@ _TaskId: TypeAlias = tuple[str, str]
 _SendId: TypeAlias = tuple[Owner, SendKey]
 
 
-class _Record:
+class _Record(Struct):
     """One task: its events, and what the latest write said of it."""
 
-    __slots__ = (
-        "attempts",
-        "events",
-        "holder",
-        "key",
-        "new",
-        "outbox_holder",
-        "sends",
-        "snapshot",
-        "snapshot_seq",
-        "state",
-        "status_at",
-        "webhooks",
-    )
-
-    def __init__(self, key: TaskKey, new: NewTask) -> None:
-        self.key = key
-        self.new = new
-        self.state = TaskState.SUBMITTED
-        self.status_at = new.created_at
-        self.attempts = 0
-        self.holder = ""
-        self.events: list[TaskEvent] = []
-        self.snapshot: Task | None = None
-        self.snapshot_seq = 0
-        self.webhooks: dict[str, tuple[PushConfig, Version, int]] = {}
-        """Each with the number of the last event that was delivered to it."""
-        self.outbox_holder = ""
-        self.sends: list[_SendId] = []
-        """The messages that came to it, also some that are deleted by now."""
+    key: TaskKey
+    new: NewTask
+    state: TaskState
+    status_at: datetime
+    attempts: int = 0
+    holder: str = ""
+    events: list[TaskEvent] = []
+    snapshot: Task | None = None
+    snapshot_seq: int = 0
+    webhooks: dict[str, tuple[PushConfig, Version, int]] = {}
+    """Each with the number of the last event that was delivered to it."""
+    outbox_holder: str = ""
+    sends: list[_SendId] = []
+    """The messages that came to it, also some that are deleted by now."""
 
     def head(self) -> TaskHead:
         return TaskHead(
@@ -191,12 +177,12 @@ class MemoryTasks:
                 data.require_new(key.owner, send, write.sends_since)
         if record is None:
             assert write.new is not None  # as expected
-            record = data.tasks[task_id] = _Record(key, write.new)
+            record = data.tasks[task_id] = _Record(key, write.new, write.state, write.status_at)
             data.owned.setdefault(key.owner, {})[key.task_id] = record
         record.events.extend(write.events)
         if write.state in _RUNNING:
             data.running.setdefault(task_id, record)
-        elif record.state in _RUNNING:
+        else:
             data.running.pop(task_id, None)
         record.state = write.state
         record.status_at = write.status_at

@@ -49,6 +49,7 @@ from parley.testing.stores import (
     addition,
     chunk,
     creation,
+    head_of,
     minute,
 )
 
@@ -113,8 +114,7 @@ class SharedStoreSuite:
         """Who else tries has lost a lease, or a race; nothing of it is kept."""
         one, two = handles
         await one.tasks.write(held(creation(), "", W1))
-        head = await two.tasks.head(KEY)
-        assert head is not None
+        head = await head_of(two)
         assert head.holder == W1
         with pytest.raises(ConflictError) as conflict:
             await two.tasks.write(held(addition(1), "", W2))
@@ -151,8 +151,7 @@ class SharedStoreSuite:
                 one.tasks.write(claim(seq, before, W1)), two.tasks.write(claim(seq, before, W2)), return_exceptions=True
             )
             assert sum([outcome is None for outcome in outcomes]) == 1
-            head = await one.tasks.head(KEY)
-            assert head is not None
+            head = await head_of(one)
             assert (head.holder, head.last_seq, head.attempts) == ((W1, W2)[outcomes.index(None)], seq + 1, 1)
             await one.tasks.write(settling(seq + 1, head.holder, TaskState.INPUT_REQUIRED))
 

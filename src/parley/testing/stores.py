@@ -89,6 +89,20 @@ def addition(number: int, key: Key = KEY) -> Write:
     return Write(key, number, (chunk(number + 1, key.task_id),), TaskState.WORKING, NOON)
 
 
+async def head_of(store: Store, key: Key = KEY) -> TaskHead:
+    """The head of a task that is there."""
+    head = await store.tasks.head(key)
+    assert head is not None
+    return head
+
+
+async def read(store: Store, key: Key = KEY) -> StoredTask:
+    """A task that is there."""
+    stored = await store.tasks.read(key)
+    assert stored is not None
+    return stored
+
+
 async def undelivered(
     store: Store, *, after: Key | Owner | None = None, limit: int = 9, owner: Owner | None = None
 ) -> list[Key]:
@@ -142,8 +156,7 @@ class StoreSuite:
     async def test_a_task_is_read_as_it_was_written(self, store: Store) -> None:
         """Every kind of event, part and value comes back the same."""
         await store.tasks.write(Write(KEY, 0, EVERYTHING, TaskState.WORKING, minute(1), NEW, attempts=2))
-        head = await store.tasks.head(KEY)
-        assert head is not None
+        head = await head_of(store)
         written = TaskHead(KEY, "cook", "c-1", TaskState.WORKING, minute(1), NOON, 5, Version.V0_3, 2, size=head.size)
         assert head == written
         assert await store.tasks.read(KEY) == StoredTask(head, None, 0, EVERYTHING)
@@ -168,8 +181,7 @@ class StoreSuite:
             await store.contexts.put(ContextKey(key.owner, name, name), name, name, at=NOON)
         for name in names:
             owner = Owner(name, name)
-            head = await store.tasks.head(Key(owner, name))
-            assert head is not None
+            head = await head_of(store, Key(owner, name))
             assert (head.key, head.agent, head.context_id) == (Key(owner, name), name, name)
             assert [seq for seq, _ in await store.tasks.events(head.key, after=0, limit=9)] == [1, 2]
             assert (await store.tasks.list(owner, TaskFilter(agent=name, context_id=name))).heads == (head,)
@@ -217,8 +229,7 @@ class StoreSuite:
         events = tuple(ArtifactUpdate("t-1", "c-1", Artifact("a-1", (TextPart(text),))) for text in texts)
         await store.tasks.write(creation())
         await store.tasks.write(Write(KEY, 1, events, TaskState.WORKING, NOON))
-        stored = await store.tasks.read(KEY)
-        assert stored is not None
+        stored = await read(store)
         assert stored.events[1:] == events
 
     # --- compare and set ----------------------------------------------------------------------------------------------
@@ -229,8 +240,7 @@ class StoreSuite:
         with pytest.raises(ConflictError):
             await store.tasks.write(creation(at=minute(5)))
         assert [seq for seq, _ in await store.tasks.events(KEY, after=0, limit=9)] == [1]
-        head = await store.tasks.head(KEY)
-        assert head is not None
+        head = await head_of(store)
         assert head.status_at == NOON
 
     @pytest.mark.parametrize("expected", [0, 1, 3, -1])
@@ -271,8 +281,7 @@ class StoreSuite:
         """Such as a run that begins again."""
         await store.tasks.write(creation())
         await store.tasks.write(Write(KEY, 1, (), TaskState.WORKING, minute(2), attempts=3))
-        head = await store.tasks.head(KEY)
-        assert head is not None
+        head = await head_of(store)
         assert (head.state, head.status_at, head.last_seq, head.attempts) == (TaskState.WORKING, minute(2), 1, 3)
 
     # --- order --------------------------------------------------------------------------------------------------------
@@ -296,8 +305,7 @@ class StoreSuite:
         ahead = asyncio.ensure_future(store.tasks.write(creation()))
         await store.tasks.write(addition(1))
         assert ahead.done()
-        head = await store.tasks.head(KEY)
-        assert head is not None
+        head = await head_of(store)
         assert head.last_seq == 2
 
     async def test_what_follows_a_failed_write_fails_too(self, store: Store) -> None:
@@ -336,14 +344,12 @@ class StoreSuite:
         """Those after it come with it; all of them can still be read; a write without one keeps it."""
         snapshot = fold(None, EVERYTHING)
         await store.tasks.write(Write(KEY, 0, EVERYTHING, TaskState.WORKING, minute(1), NEW, snapshot))
-        stored = await store.tasks.read(KEY)
-        assert stored is not None
+        stored = await read(store)
         assert (stored.snapshot, stored.snapshot_seq, stored.events) == (snapshot, 5, ())
 
         await store.tasks.write(addition(5))
         await store.tasks.write(addition(6))
-        stored = await store.tasks.read(KEY)
-        assert stored is not None
+        stored = await read(store)
         assert (stored.snapshot, stored.snapshot_seq, stored.events) == (snapshot, 5, (chunk(6), chunk(7)))
         assert stored.head.last_seq == 7
         assert len(await store.tasks.events(KEY, after=0, limit=99)) == 7
@@ -356,8 +362,7 @@ class StoreSuite:
         await asyncio.gather(
             store.tasks.write(store_first), store.tasks.write(store_second), store.tasks.write(addition(2))
         )
-        stored = await store.tasks.read(KEY)
-        assert stored is not None
+        stored = await read(store)
         assert (stored.snapshot, stored.snapshot_seq, stored.events) == (second, 2, (chunk(3),))
 
     # --- ownership ----------------------------------------------------------------------------------------------------
@@ -716,8 +721,7 @@ class StoreSuite:
             await store.tasks.write(addition(5))
 
         await store.tasks.write(creation())
-        stored = await store.tasks.read(KEY)
-        assert stored is not None
+        stored = await read(store)
         assert (stored.snapshot, stored.snapshot_seq, stored.events) == (None, 0, (created("t-1"),))
         assert list(await store.outbox.configs(KEY)) == []
 
@@ -784,8 +788,7 @@ class StoreSuite:
 
         store = make_store()
         await store.open()
-        stored = await store.tasks.read(KEY)
-        assert stored is not None
+        stored = await read(store)
         assert stored.head.last_seq == 50
         assert (stored.snapshot, stored.snapshot_seq) == (fold(None, EVERYTHING), 2)
         assert stored.events == tuple(chunk(number) for number in range(3, 51))
