@@ -56,8 +56,7 @@ def operations_page() -> str:
     return f"""# Operations
 
 {MADE.format(source="parley/protocol/operations.py")}
-Everything that can be asked of an agent, under the name that each release and binding gives it; a dash where it is
-lacking.
+The operations of A2A, with their names in each release and binding. A dash means that a release lacks the operation.
 
 {methods}
 Paths are below the interface's URL; those of 1.0 also exist under `/{{tenant}}`. gRPC services are `a2a.v1.A2AService`

@@ -50,9 +50,9 @@ def test_the_numbers_are_those_of_the_limits() -> None:
         f"more than {limits.header_seconds:g} s for a request's headers",
         f"less than {limits.body_bytes_per_second:g} bytes a second, over {limits.body_seconds:g} s",
         f"more than {limits.headers} headers, or {limits.head_bytes // 1024} KiB",
-        f"at {limits.write_bytes_per_second:g} bytes a second over {limits.write_seconds:g} s",
+        f"less than {limits.write_bytes_per_second:g} bytes a second, over {limits.write_seconds:g} s",
         f"idle for {limits.idle_seconds:g} s",
-        f"has {limits.connections_per_address:,} connections open, or is one more than {limits.connections:,}",
+        f"more than {limits.connections_per_address:,} connections, or exceeds {limits.connections:,} in total",
     ):
         assert words in PAGE
 
