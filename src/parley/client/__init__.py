@@ -7,74 +7,45 @@ one of its names is first used, so that commands start fast.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from parley.client.calls import Attempt, Interceptor
-    from parley.client.client import Client, ask
-    from parley.client.credentials.credentials import Credentials, Secret, SecretRequest
-    from parley.client.credentials.oauth_client import OAuthClient
-    from parley.client.credentials.token_store import FileLogins, Login, LoginStore, Tokens
-    from parley.client.discovery.card_cache import CardCache
-    from parley.client.discovery.signatures import SignaturePolicy
-    from parley.client.errors import (
-        ClientError,
-        CredentialsError,
-        DiscoveryError,
-        ForbiddenTargetError,
-        StreamTruncatedError,
-        TaskFailedError,
-        TimedOutError,
-        UnreachableError,
-    )
-    from parley.client.guard import Guard
-    from parley.client.options import Bounds, Retries, Timeouts
-    from parley.client.reply import Reply, Update
-    from parley.client.transports.connections import Tls
-    from parley.client.webhooks import PushNotification, WebhookReceiver
-    from parley.protocol.cards import AgentCard, Binding
-    from parley.protocol.push import PushAuthentication, PushConfig
-    from parley.protocol.tasks import Task, TaskState
-    from parley.protocol.versions import Version
-
-__all__ = [
-    "AgentCard",
-    "Attempt",
-    "Binding",
-    "Bounds",
-    "CardCache",
-    "Client",
-    "ClientError",
-    "Credentials",
-    "CredentialsError",
-    "DiscoveryError",
-    "FileLogins",
-    "ForbiddenTargetError",
-    "Guard",
-    "Interceptor",
-    "Login",
-    "LoginStore",
-    "OAuthClient",
-    "PushAuthentication",
-    "PushConfig",
-    "PushNotification",
-    "Reply",
-    "Retries",
-    "Secret",
-    "SecretRequest",
-    "SignaturePolicy",
-    "StreamTruncatedError",
-    "Task",
-    "TaskFailedError",
-    "TaskState",
-    "TimedOutError",
-    "Timeouts",
-    "Tls",
-    "Tokens",
-    "UnreachableError",
-    "Update",
-    "Version",
-    "WebhookReceiver",
-    "ask",
-]
+if TYPE_CHECKING:  # `as` exports a name
+    from parley.client.calls import Attempt as Attempt
+    from parley.client.calls import Interceptor as Interceptor
+    from parley.client.client import Client as Client
+    from parley.client.client import ask as ask
+    from parley.client.credentials.credentials import Credentials as Credentials
+    from parley.client.credentials.credentials import Secret as Secret
+    from parley.client.credentials.credentials import SecretRequest as SecretRequest
+    from parley.client.credentials.oauth_client import OAuthClient as OAuthClient
+    from parley.client.credentials.token_store import FileLogins as FileLogins
+    from parley.client.credentials.token_store import Login as Login
+    from parley.client.credentials.token_store import LoginStore as LoginStore
+    from parley.client.credentials.token_store import Tokens as Tokens
+    from parley.client.discovery.card_cache import CardCache as CardCache
+    from parley.client.discovery.signatures import SignaturePolicy as SignaturePolicy
+    from parley.client.errors import ClientError as ClientError
+    from parley.client.errors import CredentialsError as CredentialsError
+    from parley.client.errors import DiscoveryError as DiscoveryError
+    from parley.client.errors import ForbiddenTargetError as ForbiddenTargetError
+    from parley.client.errors import StreamTruncatedError as StreamTruncatedError
+    from parley.client.errors import TaskFailedError as TaskFailedError
+    from parley.client.errors import TimedOutError as TimedOutError
+    from parley.client.errors import UnreachableError as UnreachableError
+    from parley.client.guard import Guard as Guard
+    from parley.client.options import Bounds as Bounds
+    from parley.client.options import Retries as Retries
+    from parley.client.options import Timeouts as Timeouts
+    from parley.client.reply import Reply as Reply
+    from parley.client.reply import Update as Update
+    from parley.client.transports.connections import Tls as Tls
+    from parley.client.webhooks import PushNotification as PushNotification
+    from parley.client.webhooks import WebhookReceiver as WebhookReceiver
+    from parley.protocol.cards import AgentCard as AgentCard
+    from parley.protocol.cards import Binding as Binding
+    from parley.protocol.push import PushAuthentication as PushAuthentication
+    from parley.protocol.push import PushConfig as PushConfig
+    from parley.protocol.tasks import Task as Task
+    from parley.protocol.tasks import TaskState as TaskState
+    from parley.protocol.versions import Version as Version
 
 _EXPORTS = {
     "parley.client.calls": ("Attempt", "Interceptor"),
@@ -107,6 +78,7 @@ _EXPORTS = {
 _MODULE_OF = {name: module for module, names in _EXPORTS.items() for name in names}
 
 if not TYPE_CHECKING:  # type checkers read the imports above
+    __all__ = sorted(_MODULE_OF)
 
     def __getattr__(name: str) -> object:
         if name not in _MODULE_OF:
@@ -115,4 +87,4 @@ if not TYPE_CHECKING:  # type checkers read the imports above
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return sorted(_MODULE_OF)
