@@ -231,6 +231,10 @@ async def test_a_lock_of_another_program_refuses_writes_until_it_goes(store: Sql
     await store.tasks.write(addition(1))
     assert store.trouble() is None
     assert await read_seqs(store) == [1, 2]
+    await store.close()
+    with locked(path):
+        await store.open()  # which writes nothing
+        assert await read_seqs(store) == [1, 2]
 
 
 async def test_a_value_that_sqlite_refuses_spoils_one_batch_only(store: SqliteStore) -> None:

@@ -102,7 +102,8 @@ def open_writer(path: Path, stack: ExitStack, *, is_shared: bool, busy_timeout: 
         migrate(writer, path, migrations(), is_alone=is_alone)
         writer.execute("PRAGMA foreign_keys = ON")
         if is_alone:
-            writer.execute("DELETE FROM leases")  # their workers are gone
+            if writer.execute("SELECT 1 FROM leases").fetchone():  # another program may lock the file
+                writer.execute("DELETE FROM leases")  # their workers are gone
             if is_shared and not lock.share():
                 raise lock.refusal()
         return writer
