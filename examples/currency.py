@@ -30,5 +30,5 @@ async def convert(turn):
 
 
 def fetch_rate(source, target):
-    """What one unit is worth; imagine a slow, paid service here, which nobody wants to call twice."""
+    """What one unit is worth; imagine a slow, paid service here, which must not be called twice."""
     return PER_DOLLAR[target] / PER_DOLLAR[source]

@@ -1,4 +1,4 @@
-"""The smallest agent: it greets whoever writes to it."""
+"""The smallest agent: it greets its caller."""
 
 from parley import Agent
 

@@ -45,7 +45,7 @@ async def plan_trip(turn):
 
 
 async def look_up(place, day):
-    """What there is to do; imagine a search and a model here, which nobody wants to pay for twice."""
+    """What there is to do; imagine a search and a model here, which must not be paid for twice."""
     await asyncio.sleep(PAUSE)
     return IDEAS[day % len(IDEAS)]
 

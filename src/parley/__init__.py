@@ -25,7 +25,7 @@ if not TYPE_CHECKING:  # type checkers know the name from above, and that there 
     def __getattr__(name: str) -> object:
         if name != "Client":
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from parley.client.client import Client  # not above: agents that call nobody need no HTTP client
+        from parley.client.client import Client  # not above: an agent that calls no other needs no HTTP client
 
         return Client
 

@@ -176,7 +176,7 @@ class Agent:
         return add if handler is None else add(handler)
 
     def check(self) -> None:
-        """Make sure that there is somebody to take a message, before the agent is served.
+        """Check that the agent has a handler, before it is served.
 
         Raises:
             ValueError: the agent has no handler.

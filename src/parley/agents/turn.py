@@ -99,7 +99,7 @@ class Turn(Answer):
 
     @property
     def caller(self) -> Caller:
-        """Who asks."""
+        """The caller that sent the message."""
         return self._run.caller
 
     @property

@@ -1,4 +1,4 @@
-"""Who asks: the engine's idea of an authenticated caller. How it was authenticated is the server's business."""
+"""The caller as the engine knows it. Authentication is the server's concern."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from parley.stores.interface import Owner
 class Caller(Struct, frozen=True):
     """A caller within a tenant, and the dialect it speaks.
 
-    `name` owns the tasks it creates. The empty name is everybody on a server without authentication.
+    `name` owns the tasks it creates. The empty name stands for all callers of a server without authentication.
     """
 
     name: str = ""

@@ -129,7 +129,7 @@ def _id_prefix(milliseconds: int) -> str:
 
 
 def random_id() -> str:
-    """An id that nobody can guess: a UUID of version 7, whose 74 random bits follow the time in milliseconds.
+    """An id that cannot be guessed: a UUID of version 7, whose 74 random bits follow the time in milliseconds.
 
     What is created together is then kept together: an index takes ids in order with far fewer pages than at random.
     """

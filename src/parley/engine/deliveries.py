@@ -1,4 +1,4 @@
-"""The push outbox: webhooks are told what happens to their tasks, in order, at least once, and in nobody's way.
+"""The push outbox: webhooks are told what happens to their tasks, in order and at least once, and no run waits for it.
 
 A delivery is one more reader of the log. Each webhook has a durable position, the number of the last event it was told
 of, and what lies beyond it is still to be told; so a restart forgets nothing, and neither writers nor readers of a task
@@ -61,7 +61,7 @@ class Sender(Protocol):
 
         Raises:
             DeliveryError: it has not, and may later. The text holds no secret of the config.
-            NoAnswerError: the same, and nothing says that its host answers anybody.
+            NoAnswerError: the same, and the host has not answered at all.
             DeliveryRefusedError: it has not, and never will.
         """
         ...

@@ -1,4 +1,4 @@
-"""Which webhooks are behind: those in memory, owners of whom more are in the store, and tasks that have news.
+"""Which webhooks are behind: those in memory, owners with more in the store, and tasks that have news.
 
 Each of these is bounded and shared between owners, so that one with many webhooks takes neither the memory nor the
 reads of the others. What finds no room stays in the store: its owner is remembered, and the store is read again when
@@ -128,7 +128,7 @@ class Backlog:
             unread.has_missed = True
 
     def next_to_read(self) -> tuple[Owner, TaskKey | None] | None:
-        """An owner of whom more is in the store and may come into memory, and after which webhook; each in its turn."""
+        """An owner with more in the store that fits into memory now, and where to read on; owners take turns."""
         free = self._most - len(self._held)
         for owner, unread in self._unread.items():
             if 2 * self._held_of[owner] < free:  # and not as soon as one fits, because pages are read

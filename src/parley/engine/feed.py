@@ -145,7 +145,7 @@ class Feed:
 
     @property
     def has_failed(self) -> bool:
-        """Whether its readers were cut off; whoever comes now needs another one."""
+        """Whether its readers were cut off; a new reader needs another feed."""
         return self._failure is not None
 
     def _wake(self) -> None:
@@ -179,7 +179,7 @@ class Feeds:
             del self._feeds[key]
 
     def get(self, key: TaskKey) -> Feed | None:
-        """The feed of a task, if somebody uses it."""
+        """The feed of a task, if it is in use."""
         return self._feeds.get(key)
 
     async def poll(self, is_written_here: Callable[[TaskKey], bool]) -> None:

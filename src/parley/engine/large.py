@@ -1,4 +1,4 @@
-"""Large values: what takes long to fold or to encode is done in a thread, so that everybody else gets their turn.
+"""Large values: what takes long to fold or to encode is done in a thread, so that the event loop stays free.
 
 A value counts as large from about a millisecond of work on. To find that out costs little: counting stops at the bound.
 """

@@ -1,4 +1,4 @@
-"""What an engine tells whoever measures, traces or audits it.
+"""What an engine reports for metrics, traces and audit.
 
 An engine without an observer pays one comparison per place. Every method is called on the event loop and must be quick;
 what it raises is a bug of the observer and is not caught.
@@ -22,7 +22,7 @@ DeliveryOutcome: TypeAlias = Literal["delivered", "retried", "failed"]
 
 
 class Observer(Protocol):
-    """Somebody who is told what happens in an engine."""
+    """Receives what happens in an engine."""
 
     def run(self, run: Run) -> AbstractContextManager[None]:
         """A block around a program's work, in the run's own asyncio task, which begins in its sender's context.
@@ -32,17 +32,17 @@ class Observer(Protocol):
         ...
 
     def committed(self, key: TaskKey, agent: str, events: Sequence[TaskEvent], seconds: float) -> None:
-        """Events of a task are durable; so long took it from handing them to the store. Nobody has seen them yet."""
+        """Events of a task are durable, and no reader has seen them yet; `seconds` is the commit latency."""
         ...
 
     def canceled(self, key: TaskKey, agent: str, caller: Caller) -> None:
-        """Somebody asked for a task of theirs to be canceled, and it was."""
+        """A caller has canceled a task."""
         ...
 
     def push_config_changed(
         self, key: TaskKey, agent: str, caller: Caller, action: PushConfigAction, config_id: str
     ) -> None:
-        """Somebody registered or deleted a webhook of a task of theirs."""
+        """A caller has registered or deleted a webhook of a task."""
         ...
 
     def blocked(self, agent: str | None, seconds: float) -> None:

@@ -17,7 +17,7 @@ at the start of a machine has been set."""
 
 
 class Retention:
-    """How long something is kept, as a question to be asked now and then."""
+    """How long something is kept; to be asked regularly."""
 
     def __init__(self, kept: timedelta, clock: Clock) -> None:
         """Something is `kept` for so long, and then for as long again, but not more than `PATIENCE`, to make sure."""

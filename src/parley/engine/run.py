@@ -1,10 +1,10 @@
 """A run: one program at work on one task, and the task's only writer while it lasts.
 
-What a run emits is written in order and shown to readers once it is durable. Emissions are collected until the event
-loop comes round, the write before them has finished or the run ends, and then written together; so a quick answer is
-one write, and a long stream is as many as the disk takes. Steps and other effects, in contrast, begin only after what
-began the run is durable. A run ends its task in exactly one final state. When it pauses for its caller, it ends, too:
-the answer begins another run, which finds in the journal what this one did.
+What a run emits is written in order and shown to readers once it is durable. Emissions are collected until the next
+iteration of the event loop, the end of the write before them or the end of the run, and then written together; so a
+quick answer is one write, and a long stream is as many as the disk takes. Steps and other effects, in contrast, begin
+only after what began the run is durable. A run ends its task in exactly one final state. When it pauses for its caller,
+it ends, too: the answer begins another run, which finds in the journal what this one did.
 
 While it lasts, its worker holds the task. When the store refuses a write because another worker holds the task now, the
 run is abandoned: it writes nothing more, and readers and waiting senders go on from the log.
@@ -355,7 +355,7 @@ class Run:
             await self._engine.store.tasks.write(write)
 
     def abort(self, error: ParleyError) -> None:
-        """Give up without an end: nothing more is written, and whoever waits gets the error."""
+        """Give up without an end: nothing more is written, and all waiters get the error."""
         self.close()
         self.failure = self.failure or error
         self._wake()
@@ -577,7 +577,7 @@ class Run:
             self.abandon()
             return
         if isinstance(error, ConflictError):
-            # Only callers of 0.1 choose ids, so only theirs can be taken: by somebody whose tasks they cannot see.
+            # Only callers of 0.1 choose ids, so only theirs can be in use already, by a task that they cannot see.
             self.failure = InvalidParamsError("This task id cannot be used; choose another", path="$.id")
         else:
             logger.error("Task %s: the store refused a write: %s", self.key.task_id, error, extra=self.log_fields)
@@ -615,7 +615,7 @@ class Run:
     # --- its end ------------------------------------------------------------------------------------------------------
 
     def when_settled(self, call: Callable[[Run], None]) -> None:
-        """Call somebody when everything said so far is durable, or never will be: now, if that is so."""
+        """Call back when everything emitted so far is durable, or never will be: now, if that is so."""
         if self.is_settled:
             call(self)
         else:

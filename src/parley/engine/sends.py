@@ -128,7 +128,7 @@ class Sends:
             self.resolve(owner, send)
 
     async def forget(self) -> None:
-        """Forget what nobody may repeat any more."""
+        """Delete the sends that are older than the window."""
         before = self._retention.forgotten_before()
         if before is not None:
             await self._store.sends.delete_before(before)

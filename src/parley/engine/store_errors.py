@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 
 
 class _Translation:
-    """A block out of which no StoreError comes. It holds nothing, so that one serves everybody."""
+    """A block out of which no StoreError comes. It holds no state, so that one instance serves all."""
 
     def __enter__(self) -> None: ...
 

@@ -35,7 +35,7 @@ _KEY = TaskKey(Owner("", "parley:readiness"), "readiness")
 
 
 class StoreTrouble(Struct, frozen=True):
-    """Why nothing can be written, for anybody to read, and since when that is known."""
+    """Why nothing can be written, in words that may be public, and since when."""
 
     text: str
     since: datetime

@@ -1,4 +1,4 @@
-"""The supervisor of runs: begins them, bounds how many there are, cancels them for real, and lets none end in the air.
+"""The supervisor of runs: starts and cancels them, limits their number, and ends every task in a state that says why.
 
 A run's coroutine is its own asyncio task: a caller that goes away takes nothing with it. However a program ends (done,
 paused, raising, cancelled, too late, or with a store that refuses), its task ends in a state that says so, and every
@@ -233,7 +233,7 @@ class Supervisor:
         self._close(run)
 
     def _close(self, run: Run) -> None:
-        """Let go of a run and begin the next; whoever waits for its end hears of it."""
+        """Forget a run, wake those who wait for its end, and start the next one."""
         if run.is_over:
             return
         run.close()

@@ -1,4 +1,4 @@
-"""A watchdog for the event loop: a handler that blocks it stops everybody, health checks too, and must be named.
+"""A watchdog for the event loop: a handler that blocks it stops all tasks and health checks, and must be named.
 
 Python cannot interrupt a function that does not let go. So a thread tells which run it is, with the line that it is
 stuck in, while it lasts, and how long it took when it is over. The cure is to make the handler a plain function, which
@@ -31,7 +31,7 @@ RUN_NAME = "run "
 
 
 class Watchdog:
-    """A thread that asks the loop for a sign now and then, and complains when none comes for `seconds`.
+    """A thread that pings the loop regularly, and logs an error when no answer comes for `seconds`.
 
     `find_run` gives the run that an asyncio task does the work of, if it is one of this engine. `on_end` is called on
     the loop when it goes on, with that run and the seconds that it took.

@@ -70,7 +70,7 @@ class FakeClock:
         return alarm
 
     async def advance(self, seconds: float) -> None:
-        """Let time pass, waking whoever waits for it, in order."""
+        """Let time pass, and wake all sleepers in order."""
         target = self._now + timedelta(seconds=seconds)
         while self._alarms and self._alarms[0][0] <= target:
             moment, _, alarm = heapq.heappop(self._alarms)

@@ -246,7 +246,7 @@ class SharedStoreSuite:
     # --- the inbox ----------------------------------------------------------------------------------------------------
 
     async def test_an_item_waits_for_the_holder_of_its_task(self, handles: Handles) -> None:
-        """Whoever holds it: the former one does not see it any more. It can be withdrawn, once."""
+        """The present holder gets it; the former one does not see it any more. It can be withdrawn, once."""
         one, two = handles
         first, second = (InboxItem(number, KEY, Version.V1_0) for number in "12")
         full = EVERYTHING[1]

@@ -287,7 +287,7 @@ class StoreSuite:
     # --- order --------------------------------------------------------------------------------------------------------
 
     async def test_writes_take_effect_in_the_order_of_the_calls(self, store: Store) -> None:
-        """Although nobody waited in between, also where other tasks are written to."""
+        """Without waiting in between, also where other tasks are written to."""
         other = Key(ADA, "t-2")
         waiting = [store.tasks.write(creation()), store.tasks.write(creation(other))]
         for number in range(1, 500):
@@ -448,7 +448,7 @@ class StoreSuite:
         ("query", "expected"),
         [
             (TaskFilter(agent="cook"), ["t-3", "t-1"]),
-            (TaskFilter(agent="nobody"), []),
+            (TaskFilter(agent="absent"), []),
             (TaskFilter(context_id="c-2"), ["t-3", "t-2"]),
             (TaskFilter(state=TaskState.COMPLETED), ["t-3", "t-2"]),
             (TaskFilter(status_at_or_after=minute(2)), ["t-3", "t-2"]),
