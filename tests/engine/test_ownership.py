@@ -14,16 +14,20 @@ import pytest
 from anyio import create_task_group, fail_after, lowlevel
 
 from parley import Agent, Turn
+from parley.engine.deliveries import Deliveries
 from parley.engine.engine import Engine
 from parley.engine.feed import Feeds
 from parley.engine.following import Follower
 from parley.engine.hints import Hint, HintKind, LocalHints
 from parley.engine.limits import Limits
+from parley.engine.notifications import Notification
 from parley.protocol.errors import InternalError, TaskNotCancelableError, TaskNotFoundError
 from parley.protocol.events import StatusUpdate, TaskClaimed, TaskCreated, TaskEvent
 from parley.protocol.messages import Message, Role, TextPart
+from parley.protocol.push import PushConfig
 from parley.protocol.requests import (
     CancelTaskRequest,
+    CreatePushConfigRequest,
     GetTaskRequest,
     SendConfiguration,
     SendMessageRequest,
@@ -140,6 +144,17 @@ class Gone:
         return refuse
 
 
+class Teller:
+    """Tells webhooks, for one worker."""
+
+    def __init__(self, worker: str, told: list[tuple[str, int]]) -> None:
+        self._worker = worker
+        self._told = told
+
+    async def send(self, notification: Notification) -> None:
+        self._told.append((self._worker, notification.seq))
+
+
 class Worker:
     """One engine with its own handle on the database."""
 
@@ -188,6 +203,8 @@ class Workers:
         self._limits = limits
         self._exits = AsyncExitStack()
         self.store = MemoryStore(self._database)
+        self.told = list[tuple[str, int]]()
+        """Which worker told a webhook of which event."""
 
     async def __aenter__(self) -> Workers:
         self._exits.enter_context(fail_after(5))
@@ -198,10 +215,12 @@ class Workers:
 
     async def join(self, name: str) -> Worker:
         store = MemoryStore(self._database)
+        deliveries = Deliveries(store, Teller(name, self.told), clock=self.clock, worker=name)
+        await self._exits.enter_async_context(deliveries)
         engine = Engine(
             store,
             self.agent,
-            worker=name,
+            deliveries=deliveries,
             clock=self.clock,
             hints=self._hints,
             limits=self._limits,
@@ -430,3 +449,34 @@ async def test_workers_answer_a_message_directly_once_and_another_answers_if_one
         assert (await workers.result(again)).text == "answer 5"
         gates[3].set()
         assert (await workers.result(slow)).text == "answer 5"
+
+
+@pytest.mark.parametrize("hints", [False, True])
+async def test_webhooks_are_told_by_the_worker_that_holds_the_task_and_then_by_its_successor(hints: bool) -> None:
+    middle, gates, begun = asyncio.Event(), [asyncio.Event(), asyncio.Event()], list[str]()
+
+    async def handler(turn: Turn) -> Any:
+        number = len(begun)
+        begun.append(turn.text)
+        yield "one"
+        await middle.wait()
+        yield "two"
+        await gates[number].wait()
+        yield "three"
+
+    async with Workers(handler, hints=hints) as workers:
+        old, new = await workers.join("old"), await workers.join("new")
+        task = await workers.result(old.send("go", "m-1", return_immediately=True))
+        await workers.until(lambda: begun)
+        request = CreatePushConfigRequest(task.id, PushConfig("https://hook.example"))
+        await workers.result(asyncio.create_task(new.agent.create_push_config(request)))
+        middle.set()
+        await workers.until(lambda: workers.told)
+        old.seem_dead()
+        await workers.until(lambda: len(begun) == 2)
+        gates[0].set()
+        await workers.until(lambda: old.engine.runs.working == 0)
+        gates[1].set()
+        await workers.until(lambda: len(workers.told) == 3)
+        await workers.clock.advance(30)
+    assert workers.told == [("old", 5), ("new", 7), ("new", 8)]

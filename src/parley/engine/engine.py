@@ -74,12 +74,12 @@ class Engine:
         self.feeds = Feeds(store, self.limits)
         self.views = Views(store, self.feeds, self.limits)
         self.sends = Sends(store, self.clock, seconds=self.limits.idempotency_seconds)
-        self.webhooks = Webhooks(store, self.feeds, self.limits, deliveries=deliveries, observer=observer)
+        self.hints = hints
+        self.webhooks = Webhooks(store, self.feeds, self.limits, deliveries=deliveries, hints=hints, observer=observer)
         self.runs = Supervisor(
             limits=self.limits, clock=self.clock, new_id=new_id, on_end=self._run_ended, observer=observer
         )
         self.intake = Intake(self)
-        self.hints = hints
         if worker is None:
             worker = random_id() if deliveries is None else deliveries.worker
         self.lease = Lease(store, worker, clock=self.clock, seconds=self.limits.lease_seconds)

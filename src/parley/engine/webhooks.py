@@ -12,6 +12,7 @@ from functools import partial
 from parley.engine.caller import Caller
 from parley.engine.deliveries import Deliveries
 from parley.engine.feed import Feeds
+from parley.engine.hints import Hint, HintKind, Hints
 from parley.engine.limits import Limits
 from parley.engine.observer import Observer
 from parley.engine.store_errors import translated
@@ -41,12 +42,14 @@ class Webhooks:
         limits: Limits,
         *,
         deliveries: Deliveries | None = None,
+        hints: Hints | None = None,
         observer: Observer | None = None,
     ) -> None:
         self._store = store
         self._feeds = feeds
         self._limits = limits
         self._deliveries = deliveries
+        self._hints = hints
         self._observer = observer
         self._background: set[asyncio.Task[None]] = set()
 
@@ -75,8 +78,11 @@ class Webhooks:
         return config
 
     async def _keep(self, key: TaskKey, config: PushConfig, caller: Caller, agent: str, after: int | None) -> None:
-        await self._store.outbox.put(key, config, version=caller.version, after=after)
+        worker = "" if self._deliveries is None else self._deliveries.worker
+        await self._store.outbox.put(key, config, version=caller.version, after=after, holder=worker)
         self.kept(key, config, caller, agent)
+        if self._hints is not None:
+            self._hints.publish(Hint(HintKind.OUTBOX, key))
 
     def kept(self, key: TaskKey, config: PushConfig, caller: Caller, agent: str) -> None:
         """Begin to call a webhook that was just stored."""
