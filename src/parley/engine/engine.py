@@ -218,10 +218,11 @@ class Engine:
         if run.is_cut_off:
             return
         self.claims.run_ended(run.program.id)
-        if run.is_abandoned:
-            self.in_background(self._look(self.feeds.look(run.key)))
-        elif run.failure is not None:
-            self.claims.fail_later(run.key)
+        if run.failure is not None:
+            if run.is_abandoned:
+                self.in_background(self._look(self.feeds.look(run.key)))
+            else:
+                self.claims.fail_later(run.key)
         elif run.seq // self.limits.snapshot_events != run.first_seq // self.limits.snapshot_events:
             self.in_background(self._write_snapshot(run.key))
 

@@ -60,13 +60,17 @@ class Intake:
                 return await self._accept_repeat(program, TaskKey(owner, record.task_id), request, caller)
             try:
                 accepted = await self._accept_new(program, request, caller, send)
-                if accepted.run is not None and not accepted.run.starts_at_once:
-                    await accepted.run.settle()  # the store may refuse the message
+                run = accepted.run
+                if run is None:  # another worker has it
+                    engine.sends.abandon(owner, send)
+                elif not run.starts_at_once:
+                    await run.settle()  # the store may refuse the message
                 return accepted
             except AbandonedError:
                 continue  # another worker was faster
-            finally:
+            except BaseException:
                 engine.sends.abandon(owner, send)
+                raise
 
     async def _accept_repeat(
         self, program: Program, key: TaskKey, request: SendMessageRequest, caller: Caller

@@ -33,7 +33,9 @@ class Lease:
     @property
     def number(self) -> int:
         """Another number after every time at which others could believe that this worker had died."""
-        return self._number if self._clock.monotonic() - self._renewed_at < self._seconds else self._number + 1
+        if not self._store.is_shared or self._clock.monotonic() - self._renewed_at < self._seconds:
+            return self._number
+        return self._number + 1
 
     async def renew(self) -> None:
         """Count as alive for the duration of the lease, from now on. Raises StoreError."""

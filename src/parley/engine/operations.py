@@ -7,6 +7,7 @@ nothing. Spec: 1.0 section 3.1, and the invariants in the design.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
@@ -70,25 +71,17 @@ class AgentOperations:
             accepted = await engine.intake.accept(program, request, caller)
             run, task = accepted.run or engine.runs.find(accepted.key), None
             if not request.configuration.return_immediately:
-                await self._wait(accepted.key, run)
+                seconds, waiting = engine.limits.wait_seconds, self._wait(accepted.key, run)
+                await (waiting if seconds is None else _at_most(seconds, waiting))
             elif run is not None:
                 await run.wait_until_kept()
-            if run is not None and not run.is_abandoned:
+            if run is not None and run.failure is None:
                 task = run.feed.whole_task()
             task = task or await engine.views.task(accepted.key, self.agent_id)
             return cut_history(task, request.configuration.history_length)
 
     async def _wait(self, key: TaskKey, run: Run | None) -> None:
-        """Return when a task has ended or waits, or when the wait has a cap and that is reached."""
-        seconds = self._engine.limits.wait_seconds
-        if seconds is None:
-            await self._wait_for_end(key, run)
-        else:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(seconds):
-                    await self._wait_for_end(key, run)
-
-    async def _wait_for_end(self, key: TaskKey, run: Run | None) -> None:
+        """Return when a task has ended or waits, whichever worker is at work on it."""
         if run is not None:
             await run.wait_for_end()
             if run.failure is None:
@@ -253,3 +246,10 @@ class AgentOperations:
     async def delete_push_config(self, request: DeletePushConfigRequest, caller: Caller = ANONYMOUS_CALLER) -> None:
         """Delete a webhook, if there is one. Raises TaskNotFoundError."""
         await self._engine.webhooks.delete(request, caller, self.agent_id)
+
+
+async def _at_most(seconds: float, waiting: Coroutine[None, None, None]) -> None:
+    """Wait for something, but no longer than this."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await waiting

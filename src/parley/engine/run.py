@@ -120,6 +120,7 @@ class Run:
         "message",
         "program",
         "seq",
+        "starts_at_once",
         "state",
     )
 
@@ -155,6 +156,9 @@ class Run:
         self.state = state
         self.seq = seq
         self.first_seq = seq
+        self.starts_at_once = seq == 0 and not engine.store.is_shared
+        """Whether the program need not wait for what began the run to be durable, because no other worker can have
+        begun the same."""
         self.attempts = attempts
         """Which attempt this is since the program last made progress."""
         self.is_recovered = is_recovered
@@ -413,11 +417,6 @@ class Run:
                 self._sends_since = self._engine.sends.since()
         self._buffer.extend(events)
         self._begun_seq = self.seq + len(self._buffer)
-
-    @property
-    def starts_at_once(self) -> bool:
-        """Whether the program need not wait for what began the run to be durable: it is the only one to have it."""
-        return self.first_seq == 0 and not self._engine.store.is_shared
 
     def write_beginning(self) -> None:
         """Write what began the run: at once if its program waits for that, otherwise with what the program says first.
