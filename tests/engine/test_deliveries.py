@@ -489,7 +489,7 @@ async def test_webhooks_that_know_everything_cost_nothing() -> None:
         await settled(deliveries)
         await asyncio.sleep(0)
         assert asyncio.all_tasks() == before
-        assert (deliveries.pending, deliveries._turns.is_empty) == (0, True)
+        assert (deliveries.pending, deliveries._schedule.is_empty) == (0, True)
     assert await place(store) == [4]
 
 

@@ -3,7 +3,7 @@
 A delivery is one more reader of the log. Each webhook has a durable position, the number of the last event it was told
 of, and what lies beyond it is still to be told; so a restart forgets nothing, and neither writers nor readers of a task
 wait. A webhook gets one event at a time. One that fails is tried again after longer and longer pauses, and given up in
-the end. A webhook that knows everything costs nothing. Whose turn it is, `delivery_turns` says; which webhooks are
+the end. A webhook that knows everything costs nothing. Whose turn it is, `delivery_schedule` says; which webhooks are
 behind, `delivery_backlog` knows; what they are told, `notifications` says. How a webhook is called is the business of a
 `Sender`; nothing here knows HTTP. Spec: 1.0 sections 3.5.3 and 4.3.3.
 """
@@ -21,7 +21,7 @@ from typing import Protocol
 from parley.engine.clock import Clock, SystemClock, random_id
 from parley.engine.delivery_backlog import Backlog, News, PendingWebhook, digest_of
 from parley.engine.delivery_limits import DeliveryLimits
-from parley.engine.delivery_turns import Outcome, Turn, Turns
+from parley.engine.delivery_schedule import DeliverySchedule, DeliveryTurn, HostOutcome
 from parley.engine.notifications import Notification, notification_of
 from parley.engine.observer import DeliveryOutcome, Observer
 from parley.network.urls import host_of
@@ -102,7 +102,7 @@ class Deliveries:
     def _forget(self) -> None:
         self._news = News()
         self._backlog = Backlog(self._limits.in_memory)
-        self._turns = Turns(self._limits, self._chance)
+        self._schedule = DeliverySchedule(self._limits, self._chance)
         self._is_sweeping = self._has_swept = False
         self._swept_to: Owner | None = None
         self._wakes_at: float | None = None
@@ -143,12 +143,12 @@ class Deliveries:
     @property
     def under_way(self) -> int:
         """Webhooks that are being called."""
-        return self._turns.under_way
+        return self._schedule.under_way
 
     @property
     def unanswered(self) -> int:
         """Hosts that did not answer their last call, counted for each owner that has webhooks there."""
-        return self._turns.unanswered_routes
+        return self._schedule.unanswered_routes
 
     # --- what is behind -----------------------------------------------------------------------------------------------
 
@@ -249,7 +249,7 @@ class Deliveries:
         if pending is None:
             pending = self._backlog.hold(webhook)
             if pending is not None:
-                self._turns.add(pending)
+                self._schedule.add(pending)
         else:
             pending.has_news = True
             self._correct(pending, webhook)
@@ -263,18 +263,18 @@ class Deliveries:
         pending.attempts = 0
         pending.has_given_up = False
         pending.was_corrected = True
-        self._turns.correct(pending, host_of(webhook.config.url))
+        self._schedule.correct(pending, host_of(webhook.config.url))
         return True
 
     # --- turns --------------------------------------------------------------------------------------------------------
 
     def _dispatch(self) -> None:
         """Begin as many turns as may be under way, and look again when a pause ends."""
-        while self._is_running and (turn := self._turns.take(self._clock.monotonic())) is not None:
+        while self._is_running and (turn := self._schedule.take(self._clock.monotonic())) is not None:
             task = asyncio.create_task(self._take_turn(turn))
             self._working.add(task)
             task.add_done_callback(self._working.discard)
-        wakes_at = self._turns.next_pause_end() if self._is_running else None
+        wakes_at = self._schedule.next_pause_end() if self._is_running else None
         if wakes_at is not None and (self._wakes_at is None or wakes_at < self._wakes_at):
             if self._timing is not None:
                 self._timing.cancel()
@@ -286,7 +286,7 @@ class Deliveries:
         self._wakes_at = self._timing = None
         self._dispatch()
 
-    async def _take_turn(self, turn: Turn) -> None:
+    async def _take_turn(self, turn: DeliveryTurn) -> None:
         """Tell a webhook what it does not know yet, and put it where it belongs then."""
         pending = turn.pending
         fields = {"task": pending.key.task_id, "webhook": pending.config_id}
@@ -301,17 +301,17 @@ class Deliveries:
             logger.exception(text, pending.key.task_id, pending.config_id, extra=fields)
             pause = None
         now = self._clock.monotonic()
-        self._turns.end(turn, now)
+        self._schedule.end(turn, now)
         if pause is None and not pending.has_news:
             self._backlog.release(pending)
             self._read_more()
         elif pause:
-            self._turns.pause(pending, now + pause)
+            self._schedule.pause(pending, now + pause)
         else:
-            self._turns.add(pending)
+            self._schedule.add(pending)
         self._dispatch()
 
-    async def _tell_all(self, turn: Turn) -> float | None:
+    async def _tell_all(self, turn: DeliveryTurn) -> float | None:
         """Tell a webhook the next page of events; the seconds until its next turn, or None if it knows everything."""
         pending = turn.pending
         key, config_id = pending.key, pending.config_id
@@ -350,14 +350,14 @@ class Deliveries:
             await self._store.outbox.mark_delivered(key, config_id, seq, holder=self.worker)
         return 0.0 if len(events) == self._limits.turn_events else None
 
-    def _is_long_enough(self, turn: Turn) -> bool:
+    def _is_long_enough(self, turn: DeliveryTurn) -> bool:
         """Whether a turn has told enough: it took its time, or how to go on is known now better than at its begin."""
-        if turn.outcome is Outcome.NOT_CALLED:
+        if turn.outcome is HostOutcome.NOT_CALLED:
             return False
         is_long = self._clock.monotonic() - turn.begun >= self._limits.turn_seconds
         return is_long or turn.is_probe or turn.pending.was_corrected
 
-    async def _tell(self, turn: Turn, notification: Notification) -> float | None:
+    async def _tell(self, turn: DeliveryTurn, notification: Notification) -> float | None:
         """Tell a webhook one thing; the seconds until its next turn, or None if that is done with."""
         pending, begun = turn.pending, perf_counter()
         try:
@@ -368,12 +368,12 @@ class Deliveries:
             logger.exception("Task %s: the sender failed", notification.key.task_id, extra=_log_fields(notification))
             failure = DeliveryError("The sender failed")
         else:
-            turn.outcome = Outcome.ANSWERED
+            turn.outcome = HostOutcome.ANSWERED
             pending.attempts = 0
             pending.has_given_up = False
             self._observe(notification, "delivered", begun)
             return None
-        turn.outcome = Outcome.UNANSWERED if isinstance(failure, NoAnswerError) else Outcome.ANSWERED
+        turn.outcome = HostOutcome.UNANSWERED if isinstance(failure, NoAnswerError) else HostOutcome.ANSWERED
         if pending.was_corrected:  # meanwhile: this says nothing about its present config
             self._observe(notification, "retried", begun)
             return 0.0
@@ -411,7 +411,7 @@ class Deliveries:
         )
         return 0.0
 
-    async def _give_up_waiting(self, turn: Turn, webhook: Webhook) -> None:
+    async def _give_up_waiting(self, turn: DeliveryTurn, webhook: Webhook) -> None:
         """Drop what a webhook should have been told while its host gave no answer to all attempts of others."""
         key, config_id = turn.pending.key, turn.pending.config_id
         await self._store.outbox.mark_delivered(key, config_id, webhook.last_seq, holder=self.worker)

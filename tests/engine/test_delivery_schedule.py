@@ -5,40 +5,40 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parley.engine import delivery_turns
+from parley.engine import delivery_schedule
 from parley.engine.delivery_backlog import PendingWebhook
 from parley.engine.delivery_limits import DeliveryLimits
-from parley.engine.delivery_turns import Outcome, Turn, Turns
+from parley.engine.delivery_schedule import DeliverySchedule, DeliveryTurn, HostOutcome
 from parley.stores.interface import Owner, TaskKey
 
 LIMITS = DeliveryLimits(at_once=8, at_once_per_host=4, attempts=3, longest_pause=60.0)
-ANSWERED, UNANSWERED, NOT_CALLED = Outcome.ANSWERED, Outcome.UNANSWERED, Outcome.NOT_CALLED
+ANSWERED, UNANSWERED, NOT_CALLED = HostOutcome.ANSWERED, HostOutcome.UNANSWERED, HostOutcome.NOT_CALLED
 
 
 def pending(owner: str, host: str, number: int = 0) -> PendingWebhook:
     return PendingWebhook(TaskKey(Owner("", owner), f"t-{number}"), "hook", host, 0)
 
 
-def turns_of(*webhooks: PendingWebhook, limits: DeliveryLimits = LIMITS) -> Turns:
-    turns = Turns(limits, lambda: 1.0)
+def turns_of(*webhooks: PendingWebhook, limits: DeliveryLimits = LIMITS) -> DeliverySchedule:
+    turns = DeliverySchedule(limits, lambda: 1.0)
     for webhook in webhooks:
         turns.add(webhook)
     return turns
 
 
-def take_all(turns: Turns, now: float = 0.0) -> list[Turn]:
-    taken: list[Turn] = []
+def take_all(turns: DeliverySchedule, now: float = 0.0) -> list[DeliveryTurn]:
+    taken: list[DeliveryTurn] = []
     while (turn := turns.take(now)) is not None:
         taken.append(turn)
     return taken
 
 
-def end(turns: Turns, turn: Turn, outcome: Outcome, now: float = 0.0) -> None:
+def end(turns: DeliverySchedule, turn: DeliveryTurn, outcome: HostOutcome, now: float = 0.0) -> None:
     turn.outcome = outcome
     turns.end(turn, now)
 
 
-def owner_of(turn: Turn) -> str:
+def owner_of(turn: DeliveryTurn) -> str:
     return turn.pending.key.owner.name
 
 
@@ -58,7 +58,7 @@ def test_one_owner_takes_half_of_all_calls_and_the_next_half_of_the_rest() -> No
 
 def test_owners_that_want_everything_end_with_equal_shares() -> None:
     turns = turns_of(limits=DeliveryLimits(at_once=40))
-    taken: list[Turn] = []
+    taken: list[DeliveryTurn] = []
     for number in range(1_000):
         turns.add(pending("ada", f"ada-{number}", number))
     taken += take_all(turns)
@@ -169,10 +169,10 @@ def test_a_host_without_answers_is_remembered_for_its_next_webhook_within_a_boun
     (probe,) = take_all(turns, 20.0)
     assert probe.is_probe
     end(turns, probe, UNANSWERED, 20.0)
-    for number in range(delivery_turns.FAILING_ROUTES_REMEMBERED + 5):
+    for number in range(delivery_schedule.FAILING_ROUTES_REMEMBERED + 5):
         turns.add(pending("grace", f"dead-{number}"))
         end(turns, take_all(turns, 20.0)[0], UNANSWERED, 20.0)
-    assert turns.unanswered_routes == delivery_turns.FAILING_ROUTES_REMEMBERED + 1  # one has something to tell
+    assert turns.unanswered_routes == delivery_schedule.FAILING_ROUTES_REMEMBERED + 1  # one has something to tell
 
 
 # --- corrections ------------------------------------------------------------------------------------------------------
@@ -208,7 +208,7 @@ def test_pauses_that_were_ended_early_do_not_pile_up() -> None:
 EVENTS = st.lists(
     st.one_of(
         st.tuples(st.just("add"), st.integers(0, 4), st.integers(0, 3)),
-        st.tuples(st.just("end"), st.integers(0, 9), st.sampled_from(list(Outcome))),
+        st.tuples(st.just("end"), st.integers(0, 9), st.sampled_from(list(HostOutcome))),
         st.tuples(st.just("wait"), st.integers(0, 40), st.none()),
     ),
     max_size=120,
@@ -219,7 +219,7 @@ EVENTS = st.lists(
 @given(EVENTS)
 def test_bounds_hold_and_each_owner_gets_its_turn_whatever_happens(events: list[tuple[str, int, object]]) -> None:
     """No owner begins twice while another that has nothing under way waits for a host that is free."""
-    turns, now, under_way = turns_of(), 0.0, list[Turn]()
+    turns, now, under_way = turns_of(), 0.0, list[DeliveryTurn]()
     waiting: Counter[str] = Counter()
     begun_since: dict[str, Counter[str]] = {}
 
@@ -253,8 +253,8 @@ def test_bounds_hold_and_each_owner_gets_its_turn_whatever_happens(events: list[
                 begun_since.setdefault(name, Counter())
         elif kind == "end" and under_way:
             turn = under_way.pop(value % len(under_way))
-            fails = isinstance(other, Outcome) and owner_of(turn) in ("owner-0", "owner-1")
-            end(turns, turn, other if fails and isinstance(other, Outcome) else ANSWERED, now)
+            fails = isinstance(other, HostOutcome) and owner_of(turn) in ("owner-0", "owner-1")
+            end(turns, turn, other if fails and isinstance(other, HostOutcome) else ANSWERED, now)
         elif kind == "wait":
             now += value
         take()

@@ -33,7 +33,7 @@ FAILING_ROUTES_REMEMBERED = 1_000
 """Routes without webhooks that are known to hang; the next webhook begins with a probe. Some 300 KB."""
 
 
-class Outcome(Enum):
+class HostOutcome(Enum):
     """What a turn says about its host."""
 
     ANSWERED = "answered"
@@ -41,7 +41,7 @@ class Outcome(Enum):
     NOT_CALLED = "not called"
 
 
-class Route:
+class DeliveryRoute:
     """What one owner has to tell at one host, and how its calls went."""
 
     __slots__ = (
@@ -56,7 +56,7 @@ class Route:
         "waiting",
     )
 
-    def __init__(self, owner: OwnerTurns, host: str) -> None:
+    def __init__(self, owner: OwnerRoutes, host: str) -> None:
         self.owner = owner
         self.host = host
         self.waiting: dict[PendingWebhook, None] = {}
@@ -73,47 +73,47 @@ class Route:
         return min(self.failures, self.all_failures - pending.known_failures) >= attempts
 
 
-class OwnerTurns:
+class OwnerRoutes:
     """One owner's routes, those that can be taken in their order, and how many of its calls are under way."""
 
     __slots__ = ("busy", "name", "probes_first", "probing", "ready", "routes", "to_probe")
 
     def __init__(self, name: Owner) -> None:
         self.name = name
-        self.routes: dict[str, Route] = {}
-        self.ready: dict[Route, None] = {}
-        self.to_probe: dict[Route, None] = {}
+        self.routes: dict[str, DeliveryRoute] = {}
+        self.ready: dict[DeliveryRoute, None] = {}
+        self.to_probe: dict[DeliveryRoute, None] = {}
         self.probes_first = False
         self.busy = 0
         self.probing = 0
 
 
-Pause: TypeAlias = tuple[float, int, Route | PendingWebhook]
+Pause: TypeAlias = tuple[float, int, DeliveryRoute | PendingWebhook]
 """When it ends, a number that keeps the order of those that end together, and what pauses."""
 
 
 @dataclass(slots=True, eq=False)
-class Turn:
+class DeliveryTurn:
     """A webhook whose turn it is. One that `is_over` is not called: its host outlasted all attempts."""
 
     pending: PendingWebhook
-    route: Route
+    route: DeliveryRoute
     begun: float
     is_probe: bool
     is_over: bool
-    outcome: Outcome = Outcome.NOT_CALLED
+    outcome: HostOutcome = HostOutcome.NOT_CALLED
 
 
-class Turns:
+class DeliverySchedule:
     """The order in which webhooks are called."""
 
     def __init__(self, limits: DeliveryLimits, chance: Callable[[], float]) -> None:
         self._limits = limits
         self._chance = chance
-        self._owners: dict[Owner, OwnerTurns] = {}
-        self._rings: dict[int, dict[OwnerTurns, None]] = {}
+        self._owners: dict[Owner, OwnerRoutes] = {}
+        self._rings: dict[int, dict[OwnerRoutes, None]] = {}
         """Owners with something to take, next first, by how many of their calls are under way."""
-        self._idle_failing: OrderedDict[Route, None] = OrderedDict()  # the one that was used last at the end
+        self._idle_failing: OrderedDict[DeliveryRoute, None] = OrderedDict()  # the one that was used last at the end
         self._calls_of_host: Counter[str] = Counter()
         self._busy = 0
         self._probing = 0
@@ -167,7 +167,7 @@ class Turns:
 
     # --- turns --------------------------------------------------------------------------------------------------------
 
-    def take(self, now: float) -> Turn | None:
+    def take(self, now: float) -> DeliveryTurn | None:
         """Begin the next turn, if one may begin now. Call it until it returns None, and `end` each turn."""
         self._end_pauses(now)
         free = self._limits.at_once - self._busy
@@ -180,7 +180,7 @@ class Turns:
                     return self._begin(route, now)
         return None
 
-    def end(self, turn: Turn, now: float) -> None:
+    def end(self, turn: DeliveryTurn, now: float) -> None:
         """End a turn; its webhook is forgotten here until it is added again."""
         route, owner = turn.route, turn.route.owner
         self._leave_ring(owner)
@@ -194,10 +194,12 @@ class Turns:
             owner.probing -= 1
             self._probing -= 1
             route.is_probed = False
-        if turn.outcome is Outcome.ANSWERED:
+        if turn.outcome is HostOutcome.ANSWERED:
             route.failures = 0
             route.paused_until = None
-        elif turn.outcome is Outcome.UNANSWERED and turn.begun > route.failed_at:  # calls that began together fail once
+        elif (
+            turn.outcome is HostOutcome.UNANSWERED and turn.begun > route.failed_at
+        ):  # calls that began together fail once
             route.failures += 1
             route.all_failures += 1
             route.failed_at = now
@@ -205,7 +207,7 @@ class Turns:
             self._push_pause(route.paused_until, route)
         self._settle(route)
 
-    def _next_route(self, owner: OwnerTurns) -> Route | None:
+    def _next_route(self, owner: OwnerRoutes) -> DeliveryRoute | None:
         may_probe = has_share(owner.probing, self._limits.probes - self._probing)
         rings = [owner.ready, owner.to_probe] if may_probe else [owner.ready]
         if owner.probes_first:
@@ -216,7 +218,7 @@ class Turns:
                     return route
         return None
 
-    def _begin(self, route: Route, now: float) -> Turn:
+    def _begin(self, route: DeliveryRoute, now: float) -> DeliveryTurn:
         owner, is_probe = route.owner, route.failures > 0
         pending = next(iter(route.waiting))
         del route.waiting[pending]
@@ -233,22 +235,22 @@ class Turns:
         (owner.to_probe if is_probe else owner.ready).pop(route)
         self._settle(route)
         is_over = not pending.has_given_up and route.has_outlasted(pending, self._limits.attempts)
-        return Turn(pending, route, now, is_probe, is_over)
+        return DeliveryTurn(pending, route, now, is_probe, is_over)
 
     # --- routes -------------------------------------------------------------------------------------------------------
 
-    def _route(self, pending: PendingWebhook) -> Route:
+    def _route(self, pending: PendingWebhook) -> DeliveryRoute:
         name = pending.key.owner
         owner = self._owners.get(name)
         if owner is None:
-            owner = self._owners[name] = OwnerTurns(name)
+            owner = self._owners[name] = OwnerRoutes(name)
         route = owner.routes.get(pending.host)
         if route is None:
-            route = owner.routes[pending.host] = Route(owner, pending.host)
+            route = owner.routes[pending.host] = DeliveryRoute(owner, pending.host)
         self._idle_failing.pop(route, None)
         return route
 
-    def _settle(self, route: Route) -> None:
+    def _settle(self, route: DeliveryRoute) -> None:
         """Put a route where it is found when its turn comes, or forget it."""
         owner = route.owner
         wanted = None
@@ -269,13 +271,13 @@ class Turns:
         if not route.waiting and not route.busy:
             self._let_go(route)
 
-    def _leave_ring(self, owner: OwnerTurns) -> None:
+    def _leave_ring(self, owner: OwnerRoutes) -> None:
         ring = self._rings.get(owner.busy, {})
         ring.pop(owner, None)
         if not ring:
             self._rings.pop(owner.busy, None)
 
-    def _let_go(self, route: Route) -> None:
+    def _let_go(self, route: DeliveryRoute) -> None:
         """Forget a route with nothing to tell; but remember for a while that its calls got no answer."""
         if route.failures:
             self._idle_failing[route] = None
@@ -296,7 +298,7 @@ class Turns:
             heapq.heappop(self._pauses)
         return self._pauses[0][0] if self._pauses else None
 
-    def _push_pause(self, until: float, paused: Route | PendingWebhook) -> None:
+    def _push_pause(self, until: float, paused: DeliveryRoute | PendingWebhook) -> None:
         heapq.heappush(self._pauses, (until, next(self._order), paused))
         if len(self._pauses) > self._most_pauses:  # of which many may have been ended before their time
             self._pauses = [entry for entry in self._pauses if _is_paused(entry)]
@@ -310,7 +312,7 @@ class Turns:
                 continue
             paused = entry[2]
             paused.paused_until = None
-            if isinstance(paused, Route):
+            if isinstance(paused, DeliveryRoute):
                 self._settle(paused)
             else:
                 self.add(paused)
