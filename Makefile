@@ -41,6 +41,7 @@ format: .venv/.installed ## Format and fix what can be fixed.
 bench: .venv/.installed peers ## Measure, against peers in the same run; writes bench/RESULTS.md.
 	$(BIN)/python bench/codecs.py
 	$(BIN)/python bench/engine.py
+	$(BIN)/python bench/agents.py
 	$(BIN)/python bench/server.py
 	$(BIN)/python bench/client.py
 

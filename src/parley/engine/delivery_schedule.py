@@ -1,4 +1,4 @@
-"""Whose webhook is called next: fair between owners, bounded per host, and a host that hangs costs less and less.
+"""Which webhook is called next: fair between owners, limited per host, and a host that hangs is called ever less.
 
 A route is what one owner has to tell at one host. Owners take turns, those with the fewest calls under way first;
 within an owner its hosts do, within a route its webhooks. Whatever is limited is shared by one rule (`has_share`): an
@@ -9,7 +9,7 @@ A route whose calls get no answer pauses, each time for longer, and is then prob
 together have a quarter of the calls. Any answer ends that. This is kept per owner and host: an owner that lets a shared
 host hang slows down its own webhooks only.
 
-Nothing here waits, reads a clock or draws a random number: moments and chance are given.
+Nothing here waits, reads a clock or draws a random number: the caller passes moments and random numbers.
 """
 
 from __future__ import annotations
@@ -197,9 +197,8 @@ class DeliverySchedule:
         if turn.outcome is HostOutcome.ANSWERED:
             route.failures = 0
             route.paused_until = None
-        elif (
-            turn.outcome is HostOutcome.UNANSWERED and turn.begun > route.failed_at
-        ):  # calls that began together fail once
+        elif turn.outcome is HostOutcome.UNANSWERED and turn.begun > route.failed_at:
+            # Calls that began together count as one failure.
             route.failures += 1
             route.all_failures += 1
             route.failed_at = now

@@ -23,7 +23,7 @@ from parley.stores.interface import Owner, SendKey, SendRecord, Store
 _encoder = msgspec.json.Encoder(order="deterministic")
 
 
-@lru_cache(maxsize=1_000)
+@lru_cache(maxsize=10_000)  # of about 400 bytes each
 def _empty_digest(agent: str) -> hashlib.blake2b:
     person = hashlib.blake2b(agent.encode(), digest_size=16).digest()
     return hashlib.blake2b(digest_size=16, person=person)
