@@ -261,10 +261,10 @@ NO_A2A: dict[str, tuple[int, bytes, str]] = {
     "a gateway of a cloud": (
         500,
         b'{"message": "Endpoint\\u001b[2J failed"}',
-        "500 Internal Server Error: Endpoint\ufffd",
+        "500 Internal Server Error: Endpoint␛",
     ),
     "an error that is a text": (500, b'{"error": "model is down"}', "500 Internal Server Error: model is down"),
-    "a page": (405, b"<html>\r\n<h1>No\x1b[2J</h1>", "HTTP status 405 Method Not Allowed: <html> <h1>No\ufffd"),
+    "a page": (405, b"<html>\r\n<h1>No\x1b[2J</h1>", "HTTP status 405 Method Not Allowed: <html> <h1>No␛"),
     "plain text": (400, b"bad request, friend", "HTTP status 400 Bad Request: bad request, friend"),
     "nothing": (403, b"", "HTTP status 403 Forbidden"),
     "null": (200, b"null", "Not an A2A answer.*: HTTP status 200 OK: null"),
