@@ -64,7 +64,12 @@ def test_an_agent_is_put_behind_every_binding_and_what_is_said_is_shown(agent: s
     assert "  gRPC       127.0.0.1:" in said
     assert "proxy → agent   request  A2A 0.3 JSONRPC  message/send" in said
     lines = [json.loads(line) for line in file.read_text().splitlines()]
-    assert [line["way"] for line in lines] == ["caller → proxy", "proxy → agent", "agent → proxy", "proxy → caller"]
+    assert [line["direction"] for line in lines] == [
+        "caller → proxy",
+        "proxy → agent",
+        "agent → proxy",
+        "proxy → caller",
+    ]
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 

@@ -25,8 +25,8 @@ from tests.conformance.matrix import JSONRPC, V0_1, V0_2, V1_0
 from tests.conformance.peer import Peer
 from tests.conformance.serve import conformance_agent
 from tests.proxy.proxies import caller, card_at, on_ports, proxy_of
+from tests.proxy.test_authentication import ALICE, BOB, bearer, tokens
 from tests.proxy.test_conversations import old_task, proxied_script
-from tests.proxy.test_doors import ALICE, BOB, bearer, tokens
 
 pytestmark = pytest.mark.anyio
 

@@ -25,10 +25,10 @@ def test_every_option_is_on_the_page_and_no_other() -> None:
 def test_the_numbers_are_those_of_the_code() -> None:
     words = " ".join(PAGE.split())
     for said in (
-        f"{ledger.REMEMBERED:,} of each",
-        f"the newest {listing.MOST_READ} tasks",
-        f"{inboxes.MOST_INBOXES:,} tasks with webhooks are kept, and {inboxes.MOST_BYTES // 2**20} MiB of them",
-        f"What waits for a slow reader beyond that is {read_ahead.MOST_BYTES // 2**20} MiB",
+        f"{ledger.MAX_ENTRIES:,} of each",
+        f"the newest {listing.MAX_READ} tasks",
+        f"{inboxes.MAX_INBOXES:,} tasks with webhooks are kept, and {inboxes.MAX_BYTES // 2**20} MiB of them",
+        f"What waits for a slow reader beyond that is {read_ahead.MAX_BYTES // 2**20} MiB",
         f"up to {Bounds().stream_bytes // 2**30} GiB",
         f"after {RateLimits().failures_per_minute} within a minute",
     ):

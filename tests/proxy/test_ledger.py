@@ -10,19 +10,19 @@ from anyio import fail_after
 from parley.engine.caller import Caller
 from parley.protocol.errors import TaskNotFoundError
 from parley.protocol.tasks import TaskState
-from parley.proxy.ledger import Kind, Names
+from parley.proxy.ledger import NameKind, Names
 from parley.proxy.ledger_file import ledger_in
 from parley.server.app import App
 from tests.conformance.matrix import JSONRPC, V0_1, V0_2, V1_0
 from tests.conformance.serve import conformance_agent
 from tests.proxy.proxies import caller, on_ports, proxy_of
-from tests.proxy.test_doors import bearer, tokens
+from tests.proxy.test_authentication import bearer, tokens
 
 ALICE, BOB = Caller("alice", version=V0_1), Caller("bob", version=V0_2)
 
 
 def names(*, size: int = 100) -> Names:
-    return Names(Kind.TASK, size)
+    return Names(NameKind.TASK, size)
 
 
 def test_a_name_is_its_owners_and_stands_for_what_was_written_last() -> None:
@@ -32,13 +32,17 @@ def test_a_name_is_its_owners_and_stands_for_what_was_written_last() -> None:
     entry = tasks.find(ALICE, "mine")
     assert entry is not None
     assert (entry.remote_id, entry.created_in, tasks.name_of(BOB, "r1")) == ("r1", V0_1, None)
-    assert (tasks.is_anothers(BOB, "r1"), tasks.is_anothers(ALICE, "r1"), tasks.is_anothers(BOB, "r9")) == (
+    assert (
+        tasks.belongs_to_another(BOB, "r1"),
+        tasks.belongs_to_another(ALICE, "r1"),
+        tasks.belongs_to_another(BOB, "r9"),
+    ) == (
         True,
         False,
         False,
     )
     tasks.write(ALICE, "mine", "r3")
-    assert (tasks.name_of(ALICE, "r3"), tasks.name_of(ALICE, "r1"), tasks.is_anothers(BOB, "r1")) == (
+    assert (tasks.name_of(ALICE, "r3"), tasks.name_of(ALICE, "r1"), tasks.belongs_to_another(BOB, "r1")) == (
         "mine",
         None,
         False,
@@ -54,7 +58,7 @@ def test_a_caller_that_floods_the_ledger_loses_its_own_and_nobody_elses() -> Non
     assert tasks.all_of(BOB) == ["r-bob"]
     assert tasks.all_of(ALICE) == [f"r-{number}" for number in range(999, 800, -1)]
     assert tasks.find(ALICE, "t-0") is None
-    assert not tasks.is_anothers(BOB, "r-0")
+    assert not tasks.belongs_to_another(BOB, "r-0")
 
 
 def test_a_caller_with_little_finds_room_where_nothing_was_written_for_long() -> None:
@@ -101,7 +105,7 @@ def test_half_a_line_costs_no_other(tmp_path: Path, caplog: pytest.LogCaptureFix
         ledger.tasks.write(ALICE, "third", "r-3")
     with ledger_in(file) as ledger:
         assert ledger.tasks.all_of(ALICE) == ["r-3", "r-1"]
-    assert [record.getMessage() for record in caplog.records] == [f"{file}: line 2 cannot be read and is left out"]
+    assert [record.getMessage() for record in caplog.records] == [f"{file}: line 2 cannot be read and is ignored"]
 
 
 def test_the_file_holds_no_more_than_is_remembered(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from parley.protocol.errors import UnavailableError
 from parley.protocol.events import ArtifactUpdate, StatusUpdate, StreamEvent
 from parley.protocol.messages import Message, RawPart, Role, TextPart
 from parley.protocol.tasks import Artifact, Task, TaskState, TaskStatus
-from parley.proxy.read_ahead import MOST_BYTES, MOST_EVENTS, ReadAhead
+from parley.proxy.read_ahead import MAX_BYTES, MAX_EVENTS, ReadAhead
 from tests.cycles import no_cycles
 
 pytestmark = pytest.mark.anyio
@@ -53,14 +53,14 @@ async def until_still(source: Source) -> int:
     return before
 
 
-CHUNK = Artifact("a", (RawPart(b"x" * (MOST_BYTES // 4)),))
-SPOKEN = Message("m", Role.AGENT, (TextPart("x" * (MOST_BYTES // 4)),))
+CHUNK = Artifact("a", (RawPart(b"x" * (MAX_BYTES // 4)),))
+SPOKEN = Message("m", Role.AGENT, (TextPart("x" * (MAX_BYTES // 4)),))
 
 
 @pytest.mark.parametrize(
     ("event", "most"),
     [
-        (StatusUpdate("t", "c", WORKING), MOST_EVENTS),
+        (StatusUpdate("t", "c", WORKING), MAX_EVENTS),
         (ArtifactUpdate("t", "c", CHUNK), 4),
         (Task("t", "c", WORKING, (CHUNK,), (SPOKEN,)), 2),
         (StatusUpdate("t", "c", TaskStatus(TaskState.WORKING, SPOKEN)), 4),
@@ -80,7 +80,7 @@ async def test_a_stream_is_read_ahead_as_far_as_there_is_room(event: StreamEvent
 
 
 async def test_an_event_that_is_larger_than_the_room_comes_alone() -> None:
-    large = ArtifactUpdate("t", "c", Artifact("a", (RawPart(b"x" * (MOST_BYTES * 2)),)))
+    large = ArtifactUpdate("t", "c", Artifact("a", (RawPart(b"x" * (MAX_BYTES * 2)),)))
     with fail_after(5):
         async with aclosing(ReadAhead().batches(Source(large, 3).events())) as batches:
             assert [len(batch) async for batch in batches] == [1, 1, 1]

@@ -23,7 +23,7 @@ from parley.protocol.tasks import TaskState
 from parley.protocol.versions import Version
 from parley.proxy import inboxes
 from parley.proxy.addressing import Addressing
-from parley.proxy.trace import Line, Trace, Way
+from parley.proxy.trace import Direction, Line, Trace
 from parley.proxy.upstream import Upstream
 from parley.server.app import App
 from parley.server.webhooks.guard import WebhookPolicy
@@ -31,8 +31,8 @@ from tests.conformance.matrix import GRPC, JSONRPC, REST, V0_1, V0_2, V0_3, V1_0
 from tests.conformance.peer import Peer
 from tests.conformance.serve import conformance_agent
 from tests.proxy.proxies import Place, caller, card_at, on_ports, relay_of
+from tests.proxy.test_authentication import ALICE, BOB, bearer, tokens
 from tests.proxy.test_conversations import proxied_script
-from tests.proxy.test_doors import ALICE, BOB, bearer, tokens
 from tests.proxy.test_old_sdk import old_process
 from tests.server.serving import serving
 
@@ -359,7 +359,10 @@ async def test_notifications_are_in_the_trace_on_both_sides() -> None:
             await send_with(peer, PushConfig(f"{told.url}?key=secret-1", token="secret-2"), "hello")
             await told.until(has_ended)
     pushed = [line for line in lines if line.kind == "push"]
-    assert {(line.way, line.version) for line in pushed} == {(Way.HEARD, "0.3"), (Way.ANSWERED, "1.0")}
+    assert {(line.direction, line.version) for line in pushed} == {
+        (Direction.AGENT_TO_PROXY, "0.3"),
+        (Direction.PROXY_TO_CALLER, "1.0"),
+    }
     assert "secret" not in msgspec.json.encode(lines).decode()
 
 
@@ -377,11 +380,11 @@ async def test_an_agent_that_does_not_take_the_proxys_webhook_is_said_to_be_the_
             assert await webhooks_of(peer, task.id) == []
 
 
-@pytest.mark.parametrize("limit", ["MOST_INBOXES", "MOST_BYTES"])
+@pytest.mark.parametrize("limit", ["MAX_INBOXES", "MAX_BYTES"])
 async def test_who_has_too_many_tasks_with_webhooks_loses_the_oldest(
     monkeypatch: pytest.MonkeyPatch, limit: str
 ) -> None:
-    monkeypatch.setattr(inboxes, limit, 2 if limit == "MOST_INBOXES" else 3_000)
+    monkeypatch.setattr(inboxes, limit, 2 if limit == "MAX_INBOXES" else 3_000)
     with fail_after(20):
         async with (
             on_ports(open_app()) as place,
@@ -392,7 +395,7 @@ async def test_who_has_too_many_tasks_with_webhooks_loses_the_oldest(
             for task in tasks:
                 await peer.register(task.id, "http://127.0.0.1:9/hook")
             known = [len(await webhooks_of(peer, task.id)) for task in tasks]
-            assert known == ([0, 1, 1] if limit == "MOST_INBOXES" else [0, 0, 1])
+            assert known == ([0, 1, 1] if limit == "MAX_INBOXES" else [0, 0, 1])
 
 
 @pytest.mark.parametrize("sdk", ["a2a-sdk-0.2.16", "a2a-sdk-0.3.26"])

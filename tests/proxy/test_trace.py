@@ -20,8 +20,8 @@ from parley.protocol.errors import InvalidParamsError, TaskNotFoundError, Unavai
 from parley.protocol.messages import Message, Role, TextPart
 from parley.protocol.push import PushAuthentication, PushConfig
 from parley.protocol.versions import Version
-from parley.proxy import spelling
-from parley.proxy.trace import Asked, Line, Trace, Way, json_writer
+from parley.proxy import trace_format as spelling
+from parley.proxy.trace import AgentCall, Direction, Line, Trace, json_writer
 from parley.server.app import App
 from parley.server.webhooks.guard import WebhookPolicy
 from tests.conformance.matrix import GRPC, JSONRPC, REST, V0_1, V0_3, V1_0
@@ -44,15 +44,15 @@ async def test_both_sides_are_shown_in_their_own_dialects() -> None:
             task = await peer.send("hello")
             with pytest.raises(TaskNotFoundError):
                 await peer.get("absent")
-    assert [(line.way, line.kind, line.version, line.binding, line.what) for line in lines] == [
-        (Way.ASKED, "request", "1.0", "GRPC", "/lf.a2a.v1.A2AService/SendMessage"),
-        (Way.CALLED, "request", "0.3", "JSONRPC", "message/send"),
-        (Way.HEARD, "reply", "0.3", "JSONRPC", "SendMessage"),
-        (Way.ANSWERED, "reply", "1.0", "GRPC", "SendMessage"),
-        (Way.ASKED, "request", "1.0", "GRPC", "/lf.a2a.v1.A2AService/GetTask"),
-        (Way.CALLED, "request", "0.3", "JSONRPC", "tasks/get"),
-        (Way.HEARD, "error", "0.3", "JSONRPC", "TaskNotFoundError"),
-        (Way.ANSWERED, "error", "1.0", "GRPC", "TaskNotFoundError"),
+    assert [(line.direction, line.kind, line.version, line.binding, line.what) for line in lines] == [
+        (Direction.CALLER_TO_PROXY, "request", "1.0", "GRPC", "/lf.a2a.v1.A2AService/SendMessage"),
+        (Direction.PROXY_TO_AGENT, "request", "0.3", "JSONRPC", "message/send"),
+        (Direction.AGENT_TO_PROXY, "reply", "0.3", "JSONRPC", "SendMessage"),
+        (Direction.PROXY_TO_CALLER, "reply", "1.0", "GRPC", "SendMessage"),
+        (Direction.CALLER_TO_PROXY, "request", "1.0", "GRPC", "/lf.a2a.v1.A2AService/GetTask"),
+        (Direction.PROXY_TO_AGENT, "request", "0.3", "JSONRPC", "tasks/get"),
+        (Direction.AGENT_TO_PROXY, "error", "0.3", "JSONRPC", "TaskNotFoundError"),
+        (Direction.PROXY_TO_CALLER, "error", "1.0", "GRPC", "TaskNotFoundError"),
     ]
     first, last = lines[0].exchange, lines[-1].exchange
     assert [line.exchange for line in lines] == [first] * 4 + [last] * 4
@@ -73,8 +73,8 @@ async def test_streams_are_shown_event_by_event(version: Version, binding: Bindi
         ):
             await peer.stream_of("count 2")
     kinds = ["Task", "StatusUpdate", "ArtifactUpdate", "ArtifactUpdate", "StatusUpdate"]
-    for way in (Way.HEARD, Way.ANSWERED):
-        assert [line.what for line in lines if line.way is way and line.kind == "event"] == kinds
+    for direction in (Direction.AGENT_TO_PROXY, Direction.PROXY_TO_CALLER):
+        assert [line.what for line in lines if line.direction is direction and line.kind == "event"] == kinds
 
 
 async def test_what_is_not_understood_or_breaks_is_shown_too() -> None:
@@ -93,11 +93,11 @@ async def test_what_is_not_understood_or_breaks_is_shown_too() -> None:
                         await anext(s)
         finally:
             await proxying.__aexit__(None, None, None)
-    shown = [(line.way, line.kind, line.version, line.what) for line in lines]
-    assert shown[0] == (Way.ANSWERED, "error", "?", "ParseError")
-    assert shown[1] == (Way.ASKED, "request", "1.0", "POST /message:send")
-    assert (Way.HEARD, "error", "1.0", "UnreachableError") in shown
-    assert (Way.ANSWERED, "error", "1.0", "UnavailableError") in shown
+    shown = [(line.direction, line.kind, line.version, line.what) for line in lines]
+    assert shown[0] == (Direction.PROXY_TO_CALLER, "error", "?", "ParseError")
+    assert shown[1] == (Direction.CALLER_TO_PROXY, "request", "1.0", "POST /message:send")
+    assert (Direction.AGENT_TO_PROXY, "error", "1.0", "UnreachableError") in shown
+    assert (Direction.PROXY_TO_CALLER, "error", "1.0", "UnavailableError") in shown
 
 
 async def test_webhooks_are_shown_without_their_secrets() -> None:
@@ -140,7 +140,13 @@ def test_an_error_that_quotes_a_webhook_shows_no_more_of_it_than_its_server(bind
 
 
 def line(**fields: object) -> Line:
-    given = {"way": Way.ASKED, "kind": "request", "operation": "GetTask", "version": "1.0", "binding": "JSONRPC"}
+    given = {
+        "direction": Direction.CALLER_TO_PROXY,
+        "kind": "request",
+        "operation": "GetTask",
+        "version": "1.0",
+        "binding": "JSONRPC",
+    }
     return msgspec.convert({"time": NOON.isoformat(), "exchange": 7, "what": "GetTask", **given, **fields}, Line)
 
 
@@ -175,7 +181,7 @@ def test_a_reader_that_stands_still_holds_nobody_up_and_hears_what_is_left_out()
             for _ in range(5_000):
                 write(line(body="x" * 500))
             first = shown.readline()
-            while "left out" not in (row := shown.readline()):
+            while "were dropped" not in (row := shown.readline()):
                 write(line(body="x" * 500))
             assert first.startswith("12:00:00.005  #7")
             assert row.startswith("… ")
@@ -192,10 +198,10 @@ def test_a_trace_that_cannot_be_written_disturbs_nobody(caplog: pytest.LogCaptur
     lines: list[Line] = []
     trace = Trace(full, lines.append, now=lambda: NOON)
     for _ in range(2):
-        trace.write(Way.CALLED, "request", Asked(ops.GET_TASK, V1_0, JSONRPC), "GetTask", None)
+        trace.write(Direction.PROXY_TO_AGENT, "request", AgentCall(ops.GET_TASK, V1_0, JSONRPC), "GetTask", None)
     assert len(lines) == 2
     assert [record.getMessage() for record in caplog.records] == [
-        "The trace goes on without one that could not be written: No space left on device"
+        "A trace could not be written and is ended: No space left on device"
     ]
 
 
@@ -218,7 +224,7 @@ def test_headers_of_a_cards_keys_are_masked_whatever_they_are_called() -> None:
     trace = Trace(lines.append, now=lambda: NOON)
     trace.mask([ApiKeyScheme(ApiKeyLocation.HEADER, "X-Agent")])
     headers = {"x-agent": "a", "cookie": "b", "proxy-authorization": "Basic c", "host": "d", "x-request-id": "e"}
-    trace.write(Way.CALLED, "request", Asked(ops.GET_TASK, V1_0, JSONRPC), "GetTask", None, headers)
+    trace.write(Direction.PROXY_TO_AGENT, "request", AgentCall(ops.GET_TASK, V1_0, JSONRPC), "GetTask", None, headers)
     assert lines[0].headers == {
         "x-agent": "••••",
         "cookie": "••••",
@@ -230,11 +236,11 @@ def test_headers_of_a_cards_keys_are_masked_whatever_they_are_called() -> None:
 def test_what_a_dialect_cannot_say_is_said_to_be_so() -> None:
     what, body = spelling.show_request(ops.LIST_TASKS, r.ListTasksRequest(), V0_3, JSONRPC)
     assert what == "ListTasks"
-    assert str(body).startswith("cannot be said in A2A 0.3: ")
+    assert str(body).startswith("cannot be expressed in A2A 0.3: ")
     page = r.TaskPage((), "", 50, 0)
-    assert str(spelling.show_result(ops.LIST_TASKS, page, V0_3, JSONRPC)).startswith("cannot be said in A2A 0.3: ")
+    assert str(spelling.show_result(ops.LIST_TASKS, page, V0_3, JSONRPC)).startswith("cannot be expressed in A2A 0.3: ")
     half = Message("m", Role.AGENT, (TextPart("\ud800"),))
-    assert str(spelling.show_event(half, V1_0, JSONRPC)).startswith("cannot be said in A2A 1.0: ")
+    assert str(spelling.show_event(half, V1_0, JSONRPC)).startswith("cannot be expressed in A2A 1.0: ")
     assert spelling.show_error(TaskNotFoundError("x"), V0_3, GRPC) == {"code": "NOT_FOUND", "message": "x"}
     assert spelling.show_request(ops.GET_TASK, r.GetTaskRequest("t", 3), V0_3, REST) == (
         "GET /v1/tasks/t?historyLength=3",

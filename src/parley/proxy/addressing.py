@@ -1,8 +1,8 @@
-"""Requests as the agent needs them: its ids for the caller's names, its tenants, and no way to what is another's.
+"""Turns callers' requests into requests to the agent: with its ids, its tenants, and access only to the caller's tasks.
 
-With `keeps_apart` the agent sees one caller, the proxy, whoever calls. Each caller is then kept to the tasks that it
-has begun here, and its contexts are its own whatever it calls them: what the ledger does not know as the caller's is
-not there. Ids of messages get a mark, because an agent may take the same message of one sender once.
+With `isolates_callers` the agent sees the proxy as its only caller. Each caller can then reach only the tasks that it
+started here, and its contexts are separate even if two callers choose the same name: for a caller, nothing exists that
+the ledger does not list as its own. Message ids get a prefix, because an agent may accept the same id only once.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from parley.protocol import requests as r
 from parley.protocol.errors import InvalidParamsError, TaskNotFoundError
 from parley.protocol.messages import Message
 from parley.protocol.versions import Version
+from parley.proxy.caller_view import CallerView, message_id_prefix
 from parley.proxy.ledger import Ledger
-from parley.proxy.translating import View, mark_of
 from parley.proxy.upstream import Upstream
 
 R = TypeVar("R", bound=r.Request)
@@ -35,29 +35,29 @@ T = TypeVar(
 
 
 class Addressing:
-    """From what a caller says to what the agent understands, and back."""
+    """Maps requests of callers to requests to the agent."""
 
-    def __init__(self, upstream: Upstream, ledger: Ledger, *, keeps_apart: bool = False) -> None:
+    def __init__(self, upstream: Upstream, ledger: Ledger, *, isolates_callers: bool = False) -> None:
         self.ledger = ledger
-        self.keeps_apart = keeps_apart
+        self.isolates_callers = isolates_callers
         self._upstream = upstream
 
-    def view(self, caller: Caller, *, begins: bool = False, context_id: str | None = None) -> View:
-        """How a caller sees what the agent says."""
-        return View(caller, self.ledger, self.keeps_apart, begins, context_id=context_id)
+    def view(self, caller: Caller, *, begins: bool = False, context_id: str | None = None) -> CallerView:
+        """A caller's view of the agent's answers."""
+        return CallerView(caller, self.ledger, self.isolates_callers, begins, context_id=context_id)
 
     def of_task(self, request: T, caller: Caller) -> T:
         """A request about a task, with the agent's id of it.
 
         Raises:
-            TaskNotFoundError: it is another caller's.
+            TaskNotFoundError: it belongs to another caller.
         """
         return structs.replace(self.of_tenant(request, caller), task_id=self.remote_id(request.task_id, caller))
 
     def remote_id(self, name: str, caller: Caller) -> str:
-        """The agent's id of a task. Raises TaskNotFoundError: it is another caller's."""
+        """The agent's id of a task. Raises TaskNotFoundError: it belongs to another caller."""
         entry = self.ledger.tasks.find(caller, name)
-        if entry is None and self.keeps_apart:
+        if entry is None and self.isolates_callers:
             raise TaskNotFoundError.for_task(name)
         return entry.remote_id if entry else name
 
@@ -65,8 +65,8 @@ class Addressing:
         """The request with the tenant that the agent knows."""
         fixed, wanted = self._upstream.client.interface.tenant, caller.tenant or None
         has_tenants = self._upstream.version is Version.V1_0
-        if self.keeps_apart and not has_tenants:
-            wanted = None  # they are kept apart here
+        if self.isolates_callers and not has_tenants:
+            wanted = None  # the proxy isolates them
         if wanted is not None and (not has_tenants or fixed not in (None, wanted)):
             raise InvalidParamsError("The agent behind the proxy does not have this tenant", path="$.tenant")
         return structs.replace(request, tenant=wanted or fixed)
@@ -74,18 +74,18 @@ class Addressing:
     def of_list(self, request: r.ListTasksRequest, caller: Caller) -> r.ListTasksRequest:
         """A request for a list, with the agent's id of the context."""
         request = self.of_tenant(request, caller)
-        if not self.keeps_apart or request.context_id is None:
+        if not self.isolates_callers or request.context_id is None:
             return request
         entry = self.ledger.contexts.find(caller, request.context_id)
-        return structs.replace(request, context_id=entry.remote_id if entry else str(uuid4()))  # which nothing has
+        return structs.replace(request, context_id=entry.remote_id if entry else str(uuid4()))  # unknown to the agent
 
     def of_message(self, message: Message, caller: Caller) -> Message:
-        """A message in the context that is meant, with the agent's ids of the tasks that it refers to."""
+        """The message with the agent's ids of its context and of the tasks that it refers to."""
         references = tuple(self.remote_id(name, caller) for name in message.reference_task_ids)
         message = structs.replace(message, reference_task_ids=references)
-        if self.keeps_apart and message.message_id:
-            message = structs.replace(message, message_id=f"{mark_of(caller)}{message.message_id}")
-        if not self.keeps_apart or message.context_id is None:
+        if self.isolates_callers and message.message_id:
+            message = structs.replace(message, message_id=f"{message_id_prefix(caller)}{message.message_id}")
+        if not self.isolates_callers or message.context_id is None:
             return message
         contexts = self.ledger.contexts
         if contexts.find(caller, message.context_id) is None:

@@ -1,8 +1,8 @@
-"""Who calls through a proxy, and what of their request goes on to the agent behind.
+"""Authenticates callers of a proxy, and forwards their credentials to the agent.
 
-Without a door of its own the proxy lets everybody in and hands the caller's credentials to the agent, which alone can
-judge them: the `Authorization` header, and the keys that the agent's card declares, and nothing else. They go into
-calls of that agent only. With a door of its own (`--auth`), what callers bring is for the proxy, and goes nowhere.
+Without `--auth` the proxy accepts every request and forwards the caller's credentials to the agent, which alone can
+verify them: the `Authorization` header, and the keys that the agent's card declares, and nothing else. They are sent to
+that agent only. With `--auth` callers authenticate at the proxy, and their credentials are not forwarded.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ from parley.server.security.credentials import ANONYMOUS, Identity, PresentedCre
 from parley.server.security.schemes.scheme import Challenge
 
 _numbers = count(1)
-_secret = secrets.token_bytes(32)  # names of callers tell nothing about their credentials
+_secret = secrets.token_bytes(32)  # names of callers must not reveal their credentials
 
 
 @dataclass(frozen=True, slots=True)
-class Brought:
-    """What a request brought that concerns the agent behind; `number` is how the trace calls the request."""
+class ForwardedParts:
+    """The parts of a request that are forwarded to the agent; `number` identifies the request in the trace."""
 
     number: int = 0
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -54,17 +54,17 @@ class Brought:
     extensions: tuple[str, ...] = ()
 
 
-_NOTHING = Brought()
-_brought: ContextVar[Brought] = ContextVar("parley.proxy.brought")
+_NOTHING = ForwardedParts()
+_forwarded_parts: ContextVar[ForwardedParts] = ContextVar("parley.proxy.brought")
 
 
-def brought() -> Brought:
-    """What the request brought that is being served in this context: each has a task of its own."""
-    return _brought.get(_NOTHING)
+def forwarded_parts() -> ForwardedParts:
+    """The forwarded parts of the current request: each request has an asyncio task of its own."""
+    return _forwarded_parts.get(_NOTHING)
 
 
-class Forwarding:
-    """The proxy's door. `own` decides who comes in, if there is one; `forwards` is for doors that let everybody in."""
+class ProxyAuthenticator:
+    """Authenticates callers. `own` decides who may call, if it is set; otherwise `forwards` forwards credentials."""
 
     def __init__(self, card: AgentCard, *, own: CallerAuthenticator | None = None, forwards: bool = True) -> None:
         self._card = card
@@ -73,7 +73,7 @@ class Forwarding:
 
     @property
     def is_unauthenticated(self) -> bool:
-        """Whether anybody could use the agent through this door without any credentials, as far as its card says."""
+        """Whether the agent can be called through the proxy without credentials, according to its card."""
         is_guarded = self._forwards and bool(self._card.security) and all(self._card.security)
         return self._own is None and not is_guarded
 
@@ -96,23 +96,23 @@ class Forwarding:
         return self._own.requirements_for(scopes) if self._own is not None else self.requirements
 
     async def authenticate(self, credentials: PresentedCredentials) -> Identity:
-        """Who the request comes from: whoever the proxy's own door knows, or whoever has the same credentials.
+        """The identity of the caller: as the proxy authenticates it, or derived from its credentials.
 
         Raises:
-            UnauthenticatedError: the door does not know the caller, or the credentials cannot be handed on.
+            UnauthenticatedError: the caller is unknown, or its credentials cannot be forwarded.
         """
         headers = credentials.headers
         asked = read_extensions(headers[name] for name in ("a2a-extensions", "x-a2a-extensions") if name in headers)
         given, query = self._secrets(credentials) if self._forwards else ({}, {})
-        _brought.set(Brought(next(_numbers), given, query, tuple(filter(_is_plain, asked))))
+        _forwarded_parts.set(ForwardedParts(next(_numbers), given, query, tuple(filter(_is_plain, asked))))
         if not all(map(_is_plain, given.values())):
-            raise UnauthenticatedError("Credentials have no characters but those of ASCII")
+            raise UnauthenticatedError("Credentials must be ASCII")
         if self._own is not None:
             return await self._own.authenticate(credentials)
         return Identity(_name_of(given, query)) if given or query else ANONYMOUS
 
     def authentication_required(self) -> UnauthenticatedError:
-        """The error for a stranger who asks for what strangers never get."""
+        """The error for an anonymous caller whose request needs authentication."""
         if self._own is not None:
             return self._own.authentication_required()
         error = UnauthenticatedError()
@@ -120,12 +120,12 @@ class Forwarding:
         return error
 
     async def close(self) -> None:
-        """Let go of what is held."""
+        """Close the authenticator."""
         if self._own is not None:
             await self._own.close()
 
     def _secrets(self, credentials: PresentedCredentials) -> tuple[dict[str, str], dict[str, str]]:
-        """The headers and query parameters that prove to the agent who the caller is."""
+        """The headers and query parameters with the caller's credentials."""
         given = {name: credentials.headers[name] for name in ("authorization",) if name in credentials.headers}
         query: dict[str, str] = {}
         cookies: list[str] = []
@@ -147,9 +147,9 @@ class Forwarding:
 
 
 class ForwardedCredentials:
-    """Proves to the agent who the proxy's caller is, with the credentials that it brought.
+    """Adds the caller's credentials to requests to the agent.
 
-    They go to these origins, and to no other that the agent's card may name.
+    They are sent to these origins only, whatever the agent's card names.
     """
 
     def __init__(self, origins: Iterable[str]) -> None:
@@ -159,28 +159,28 @@ class ForwardedCredentials:
         """The same request with the caller's credentials.
 
         Raises:
-            CredentialsError: there are some, and the interface is elsewhere.
+            CredentialsError: there are some, and the interface has another origin.
         """
-        asked = brought()
+        asked = forwarded_parts()
         if not asked.headers and not asked.query:
             return options
         if not self._may_see(interface.url):
-            raise CredentialsError(f"The proxy is not told to trust {interface.url} with its callers' credentials")
+            raise CredentialsError(f"The proxy does not send its callers' credentials to {interface.url}")
         return replace(options, headers={**options.headers, **asked.headers}, query={**options.query, **asked.query})
 
     async def renew(self, error: UnauthenticatedError | PermissionDeniedError) -> bool:
-        """Nothing better is known than what the caller brought."""
+        """Nothing: only the caller has credentials."""
         return False
 
     def _may_see(self, url: str) -> bool:
-        # A bare gRPC target does not say whether it is encrypted; the guard sees to it that it is where it must be.
+        # A bare gRPC target does not say whether it is encrypted; the guard makes sure that it is where it must be.
         spellings = [url] if "://" in url else [f"http://{url}", f"https://{url}"]
         return any(origin_of(spelling) in self._origins for spelling in spellings)
 
 
 async def pass_extensions(attempt: Attempt) -> Attempt:
-    """Activate at the agent what its caller activates here; the cursor is a matter between the client and the agent."""
-    wanted = [uri for uri in brought().extensions if uri != CURSOR.uri]
+    """Request the caller's extensions from the agent, except the cursor, which the proxy's client handles itself."""
+    wanted = [uri for uri in forwarded_parts().extensions if uri != CURSOR.uri]
     if not wanted:
         return attempt
     name = "a2a-extensions" if attempt.version is Version.V1_0 else "x-a2a-extensions"
@@ -191,7 +191,7 @@ async def pass_extensions(attempt: Attempt) -> Attempt:
 
 
 def challenges_for(card: AgentCard) -> tuple[str, ...]:
-    """What a 401 says that the agent wants, as its card has it: HTTP wants a challenge in each. See `challenges_of`."""
+    """The challenges of a 401 according to the agent's card. See `challenges_of`."""
     found: dict[str, Challenge] = {}
     for scheme in card.security_schemes.values():
         match scheme:
@@ -200,7 +200,7 @@ def challenges_for(card: AgentCard) -> tuple[str, ...]:
             case ApiKeyScheme():
                 challenge = Challenge("ApiKey", {"in": scheme.location.value, "name": scheme.name})
             case MutualTlsScheme():
-                continue  # a caller's certificate ends at the proxy
+                continue  # a caller's certificate cannot be forwarded
             case OAuth2Scheme() | OpenIdConnectScheme():
                 challenge = Challenge("Bearer")
         if _TOKEN.fullmatch(challenge.scheme) and all(map(_TOKEN.fullmatch, challenge.parameters.values())):
@@ -208,11 +208,11 @@ def challenges_for(card: AgentCard) -> tuple[str, ...]:
     return tuple(map(str, found.values()))
 
 
-_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")  # RFC 9110; a foreign card may say anything
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")  # RFC 9110; a card is untrusted
 
 
 def _is_plain(text: str) -> bool:
-    """Whether a text can be a header's value over every binding."""
+    """Whether a text can be the value of a header in every binding."""
     return text.isascii() and text.isprintable()
 
 

@@ -1,7 +1,7 @@
-"""Where an agent tells of tasks, and the log of what it has told: what webhooks are told is read from there.
+"""Inboxes for the agent's notifications, and the log from which callers' webhooks are notified.
 
-For each task with webhooks there is an inbox. What arrives in it is written down as events in the names of its caller;
-deliveries read them from the log. Both are in memory and bounded: what is forgotten is not delivered.
+Each task with webhooks has an inbox. Notifications that arrive there are logged as events with the caller's names, and
+deliveries read them from the log. Both are in memory and bounded: what is dropped is not delivered.
 """
 
 from __future__ import annotations
@@ -28,35 +28,35 @@ from parley.protocol.lifecycle import fold, is_terminal
 from parley.protocol.messages import Message
 from parley.protocol.push import PushConfig
 from parley.protocol.tasks import Task, TaskState, TaskStatus
-from parley.proxy.translating import View
+from parley.proxy.caller_view import CallerView
 from parley.stores.interface import NewTask, Owner, Store, TaskKey, Write
 
 logger = logging.getLogger(__name__)
 
-MOST_INBOXES = 10_000
+MAX_INBOXES = 10_000
 """Tasks with webhooks."""
 
-MOST_BYTES = 64 * 1024 * 1024
-"""Of all that is in the log of these tasks."""
+MAX_BYTES = 64 * 1024 * 1024
+"""Of the logs of these tasks together."""
 
 EVENT_BYTES = 500
-"""What an event takes besides what it says."""
+"""The overhead of an event in memory."""
 
 FAIR_SHARE = 0.125
-"""Of both, which a caller may fill at the cost of others."""
+"""The share of both limits up to which a caller can displace others."""
 
 
 @dataclass(slots=True, eq=False)
 class Inbox:
-    """Where the agent tells of one task, and whose task that is. `key` is the task in the log, once it is known."""
+    """Receives the agent's notifications about one task. `key` is the task in the log, once it is known."""
 
     token: str
     config: PushConfig
-    """What the agent is told."""
-    view: View
+    """The webhook that is registered at the agent."""
+    view: CallerView
     tenant: str | None
     waiting: list[PushConfig] = field(default_factory=list[PushConfig])
-    """Webhooks of sends that the agent has not answered yet."""
+    """Callers' webhooks from sends that the agent has not answered yet."""
     remote_id: str | None = None
     key: TaskKey | None = None
     size: int = 0
@@ -65,12 +65,12 @@ class Inbox:
 
     @property
     def owner(self) -> Owner:
-        """Whose it is."""
+        """The owner of the task."""
         return self.view.caller.owner
 
 
 class Inboxes:
-    """All inboxes. `url` is where they are for the agent: each is below it, by a name that nobody can guess."""
+    """All inboxes. `url` is their base URL for the agent; each has a random token below it."""
 
     def __init__(self, store: Store, deliveries: Deliveries, *, agent: str, url: str) -> None:
         self._store = store
@@ -89,7 +89,7 @@ class Inboxes:
         """The inbox of a task."""
         return self._by_key.get(key)
 
-    def make(self, view: View, tenant: str | None) -> Inbox:
+    def make(self, view: CallerView, tenant: str | None) -> Inbox:
         """A new inbox, for a task that may not be known yet."""
         token = secrets.token_urlsafe(32)
         config = PushConfig(f"{self._url}{token}", id=f"parley-{secrets.token_hex(8)}", token=token)
@@ -97,24 +97,24 @@ class Inboxes:
         return inbox
 
     async def open(self, inbox: Inbox, task: Task) -> None:
-        """Keep a log of a task from where it stands, in its caller's names."""
+        """Start the log of a task at its current state, with the caller's names."""
         key = key_of(inbox.view.caller, task.id)
         before = self._by_key.get(key)
-        if before is not None:  # a name of 0.1 stands for another task now
+        if before is not None:  # the name of 0.1 is used for another task now
             await self.forget(before)
         now = datetime.now(UTC)
         created = TaskCreated(task.id, task.context_id, TaskStatus(TaskState.SUBMITTED), task.metadata)
-        events = (created, *_news(fold(None, [created]), task))
+        events = (created, *_new_events(fold(None, [created]), task))
         new = NewTask(self._agent, task.context_id or "", inbox.view.caller.version, now)
         await self._store.tasks.write(Write(key, 0, events, task.status.state, now, new=new))
         inbox.key, self._by_key[key] = key, inbox
         await self._grow(inbox, events)
 
     async def write(self, inbox: Inbox, event: StreamEvent) -> None:
-        """Write down what is new in what the agent tells of an open inbox's task.
+        """Log what is new in a notification.
 
         Raises:
-            PeerProtocolError: it is about another task, or does not follow from what the agent has told before.
+            PeerProtocolError: it is about another task, or contradicts earlier notifications.
         """
         remote_id = event.id if isinstance(event, Task) else event.task_id
         if remote_id not in (None, inbox.remote_id):
@@ -123,7 +123,7 @@ class Inboxes:
         if inbox.key is None or stored is None:
             return
         before = fold_stored(stored)
-        events = tuple(_news(before, inbox.view.event(event)))
+        events = tuple(_new_events(before, inbox.view.event(event)))
         if not events:
             return
         try:
@@ -136,7 +136,7 @@ class Inboxes:
         await self._grow(inbox, events)
 
     async def forget(self, inbox: Inbox) -> None:
-        """Expect nothing more, and tell nobody what is not told yet."""
+        """Remove an inbox; notifications that are not delivered yet are dropped."""
         if self._inboxes.pop(inbox.token, None) is None:
             return
         self._bytes -= inbox.size
@@ -145,20 +145,20 @@ class Inboxes:
             await self._store.tasks.delete(inbox.key)
 
     async def _grow(self, inbox: Inbox, events: Sequence[TaskEvent]) -> None:
-        """Count what was written; where it is too much, forget the oldest of whoever takes most of it, or of all."""
+        """Count what was logged; over the limit, remove the oldest inbox: of a caller with too many, or of all."""
         size = sum(EVENT_BYTES + size_of_event(event) for event in events)
         inbox.size += size
         self._bytes += size
-        while self._bytes > MOST_BYTES or len(self._inboxes) > MOST_INBOXES:
+        while self._bytes > MAX_BYTES or len(self._inboxes) > MAX_INBOXES:
             own = [other for other in self._inboxes.values() if other.owner == inbox.owner]
-            taken = max(len(own) / MOST_INBOXES, sum(other.size for other in own) / MOST_BYTES)
+            taken = max(len(own) / MAX_INBOXES, sum(other.size for other in own) / MAX_BYTES)
             loser = own[0] if own and taken > FAIR_SHARE else next(iter(self._inboxes.values()))
-            logger.warning("Task %s: its webhooks are forgotten for want of room", loser.key and loser.key.task_id)
+            logger.warning("Task %s: its webhooks are removed to free memory", loser.key and loser.key.task_id)
             await self.forget(loser)
 
 
 def scoped(caller: Caller) -> Caller:
-    """A caller whose tasks may be called what it likes: in a log ids are unique within a tenant."""
+    """The caller with a tenant of its own: in a log, ids are unique within a tenant, and callers choose names."""
     return structs.replace(caller, tenant=f"{caller.tenant}/{caller.name}")
 
 
@@ -167,24 +167,26 @@ def key_of(caller: Caller, name: str) -> TaskKey:
     return TaskKey(scoped(caller).owner, name)
 
 
-def _news(before: Task, told: StreamEvent) -> Sequence[TaskEvent]:
-    """The events that lead from a task as it was to what the agent tells of it."""
-    if isinstance(told, Message) or is_terminal(before.status.state):
+def _new_events(before: Task, received: StreamEvent) -> Sequence[TaskEvent]:
+    """The events that lead from a task as it was to the notification."""
+    if isinstance(received, Message) or is_terminal(before.status.state):
         return ()
-    if not isinstance(told, Task):
-        return (told,) if not isinstance(told, StatusUpdate) or told.status != before.status else ()
+    if not isinstance(received, Task):
+        return (received,) if not isinstance(received, StatusUpdate) or received.status != before.status else ()
     known = {message.message_id for message in (*before.history, before.status.message) if message is not None}
     added = [
-        MessageAdded(told.id, told.context_id, message) for message in told.history if message.message_id not in known
+        MessageAdded(received.id, received.context_id, message)
+        for message in received.history
+        if message.message_id not in known
     ]
-    grown = StreamedTask()
-    grown.add(before)
+    replay = StreamedTask()
+    replay.add(before)
     steps: list[TaskEvent] = []
-    for step in grown.difference(told):
+    for step in replay.difference(received):
         match step:
             case ArtifactUpdate() | StatusUpdate():
                 steps.append(step)
-            case Task():  # nothing leads there step by step
+            case Task():  # no updates lead there
                 steps += [ArtifactUpdate(step.id, step.context_id, artifact) for artifact in step.artifacts]
                 steps.append(StatusUpdate(step.id, step.context_id, step.status))
             case Message():

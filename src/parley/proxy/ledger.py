@@ -1,8 +1,8 @@
-"""What a proxy remembers of the tasks and contexts that went through it: what callers call them, and whose they are.
+"""The owners and names of the tasks and contexts that went through a proxy.
 
-Callers of 0.1 name their tasks themselves, which no later agent allows; so their names stand for the agent's ids. The
-same holds for contexts where the agent sees one caller, the proxy, whoever calls: two callers who choose one name must
-not meet in one conversation. All of it is bounded; what is forgotten is unknown. `ledger_file` keeps it over restarts.
+Callers of 0.1 choose the ids of their tasks, which no later agent allows; so their names are mapped to the agent's ids.
+The same holds for contexts where the agent sees the proxy as its only caller: two callers that choose one name must not
+share a conversation. The number of entries is bounded; a dropped one is unknown. `ledger_file` keeps them in a file.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from parley.engine.caller import Caller
 from parley.protocol.versions import Version
 from parley.stores.interface import Owner
 
-REMEMBERED = 50_000
+MAX_ENTRIES = 50_000
 """Tasks, and contexts. Each takes a few hundred bytes."""
 
 FAIR_SHARE = 0.01
-"""Of the room, which a caller may fill at the cost of others. Who has more and wants more loses its own oldest."""
+"""The share of the entries up to which a caller can displace others. Above it, a caller loses its own oldest."""
 
 
-class Kind(StrEnum):
-    """What has a name."""
+class NameKind(StrEnum):
+    """What a name is for."""
 
     TASK = "task"
     CONTEXT = "context"
 
 
 class Entry(Struct, frozen=True):
-    """Something at the agent that a caller knows by a name, and the dialect in which that caller began it."""
+    """A caller's name for a task or context at the agent, and the version in which it was started."""
 
-    kind: Kind
+    kind: NameKind
     owner: Owner
     name: str
     remote_id: str
@@ -44,7 +44,7 @@ class Entry(Struct, frozen=True):
 
 @dataclass(slots=True)
 class _Owned:
-    """What one caller has: by its own names, the oldest first, and by the agent's ids."""
+    """The entries of one caller: by its names, the oldest first, and by the agent's ids."""
 
     entries: dict[str, Entry] = field(default_factory=dict[str, Entry])
     names: dict[str, str] = field(default_factory=dict[str, str])
@@ -53,7 +53,7 @@ class _Owned:
 class Names:
     """Names of one kind, of all callers."""
 
-    def __init__(self, kind: Kind, size: int, on_write: Callable[[Entry], None] = lambda _: None) -> None:
+    def __init__(self, kind: NameKind, size: int, on_write: Callable[[Entry], None] = lambda _: None) -> None:
         self._kind = kind
         self._size = size
         self._on_write = on_write
@@ -62,7 +62,7 @@ class Names:
         self._owners: dict[str, Owner] = {}
 
     def write(self, caller: Caller, name: str, remote_id: str) -> None:
-        """Remember something; a name that stood for something else stands for this now."""
+        """Add a name, or give it a new meaning."""
         before = self.find(caller, name)
         created_in = caller.version if before is None else before.created_in
         entry = Entry(self._kind, caller.owner, name, remote_id, created_in)
@@ -70,7 +70,7 @@ class Names:
         self._on_write(entry)
 
     def take(self, entry: Entry) -> None:
-        """Remember what was written before."""
+        """Restore an entry."""
         if entry.owner in self._owned and entry.name in self._owned[entry.owner].entries:
             self._forget(entry.owner, entry.name)
         owned = self._owned.setdefault(entry.owner, _Owned())
@@ -96,40 +96,40 @@ class Names:
         self._count -= 1
 
     def find(self, caller: Caller, name: str) -> Entry | None:
-        """What a caller knows by this name, if it is remembered."""
+        """The entry of a caller's name, if it is known."""
         owned = self._owned.get(caller.owner)
         return None if owned is None else owned.entries.get(name)
 
     def name_of(self, caller: Caller, remote_id: str) -> str | None:
-        """What a caller calls something of the agent's, if it is remembered as this caller's."""
+        """A caller's name for an id of the agent, if it is known as this caller's."""
         owned = self._owned.get(caller.owner)
         return None if owned is None else owned.names.get(remote_id)
 
-    def is_anothers(self, caller: Caller, remote_id: str) -> bool:
-        """Whether something of the agent's is remembered as another caller's, and not as this one's."""
+    def belongs_to_another(self, caller: Caller, remote_id: str) -> bool:
+        """Whether an id of the agent is known as another caller's, and not as this one's."""
         return self.name_of(caller, remote_id) is None and remote_id in self._owners
 
     def all_of(self, caller: Caller) -> list[str]:
-        """The agent's ids of everything that is remembered as this caller's, the newest first."""
+        """The agent's ids of all entries of this caller, the newest first."""
         owned = self._owned.get(caller.owner)
         return [] if owned is None else [entry.remote_id for entry in reversed(owned.entries.values())]
 
     def entries(self) -> list[Entry]:
-        """Everything that is remembered, each caller's oldest first."""
+        """All entries, each caller's oldest first."""
         return [entry for owned in self._owned.values() for entry in owned.entries.values()]
 
 
 class Ledger:
-    """The names of tasks and of contexts. `on_write`, if somebody sets it, hears of each that is written."""
+    """The names of tasks and of contexts. `on_write`, if it is set, is called with each new entry."""
 
-    def __init__(self, *, size: int = REMEMBERED) -> None:
+    def __init__(self, *, size: int = MAX_ENTRIES) -> None:
         self.on_write: Callable[[Entry], None] | None = None
-        self.tasks = Names(Kind.TASK, size, self._written)
-        self.contexts = Names(Kind.CONTEXT, size, self._written)
+        self.tasks = Names(NameKind.TASK, size, self._written)
+        self.contexts = Names(NameKind.CONTEXT, size, self._written)
 
     def take(self, entry: Entry) -> None:
-        """Remember what was written before."""
-        (self.tasks if entry.kind is Kind.TASK else self.contexts).take(entry)
+        """Restore an entry."""
+        (self.tasks if entry.kind is NameKind.TASK else self.contexts).take(entry)
 
     def _written(self, entry: Entry) -> None:
         if self.on_write is not None:

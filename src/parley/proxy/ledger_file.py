@@ -1,9 +1,8 @@
-"""A ledger that outlives its proxy: a file with one line of JSON for each name, written as it is given.
+"""A ledger in a file, with one line of JSON for each name.
 
-The file is for its owner only. It is read and written anew when a proxy starts, so it holds what is remembered and no
-more. A line is with the system when its caller gets an answer: a proxy that is killed loses nothing, a machine that
-loses its power may lose the last lines. Two proxies must not share one, so where a system has no file locks (Windows)
-there is no such ledger: `ledger_in` refuses.
+Only the owner can read the file. It is read and rewritten when a proxy starts, so that it does not grow. A line is
+written before its caller gets an answer: a proxy that is killed loses nothing, but a power failure may lose the last
+lines. Two proxies must not share a file, so `ledger_in` fails on systems without file locks (Windows).
 """
 
 from __future__ import annotations
@@ -19,17 +18,17 @@ from pathlib import Path
 import msgspec
 
 from parley.file_lock import lock_file
-from parley.proxy.ledger import REMEMBERED, Entry, Ledger
+from parley.proxy.ledger import MAX_ENTRIES, Entry, Ledger
 
 logger = logging.getLogger(__name__)
 
 
 @contextmanager
-def ledger_in(file: Path, *, size: int = REMEMBERED) -> Generator[Ledger]:
-    """A ledger that remembers what is in a file, and writes down there what it is told.
+def ledger_in(file: Path, *, size: int = MAX_ENTRIES) -> Generator[Ledger]:
+    """A ledger that reads its entries from a file and writes new ones there.
 
     Raises:
-        OSError: the file cannot be read, written or locked, or another proxy has it.
+        OSError: the file cannot be read, written or locked, or another proxy uses it.
     """
     with _owned(file) as lines:
         ledger = Ledger(size=size)
@@ -63,8 +62,8 @@ def _entries(lines: FileIO, file: Path) -> Generator[Entry]:
     for number, line in enumerate(lines.read().splitlines(), 1):
         try:
             yield decode(line)
-        except msgspec.DecodeError:  # half a line, of a machine that stopped
-            logger.warning("%s: line %d cannot be read and is left out", file, number)
+        except msgspec.DecodeError:  # an incomplete line, after a power failure
+            logger.warning("%s: line %d cannot be read and is ignored", file, number)
 
 
 def _rewrite(lines: FileIO, entries: Iterable[Entry]) -> None:

@@ -1,7 +1,7 @@
-"""Lists the tasks that went through a proxy, where the agent's dialect has no list: only 1.0 has.
+"""Lists the tasks that went through a proxy, for agents without a list: only 1.0 has one.
 
-Each task is read from the agent, because only it knows how the task stands. What the ledger has forgotten, and what
-was not begun here, is not in the list. Spec: 1.0 section 3.1.4.
+Each task is read from the agent, because only the agent knows its state. Tasks that are not in the ledger are not
+listed. Spec: 1.0 section 3.1.4.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from parley.protocol.errors import InvalidParamsError, TaskNotFoundError
 from parley.protocol.requests import ListTasksRequest, TaskPage
 from parley.protocol.tasks import Task
 
-MOST_READ = 200
-"""Tasks that are read for one list, the newest: each is a call of the agent."""
+MAX_READ = 200
+"""Tasks that are read for one list, the newest: each takes a call to the agent."""
 
-AT_ONCE = 8
-"""Calls of the agent at the same time, for all lists together: one request of a caller becomes many of them here."""
+MAX_CONCURRENT = 8
+"""Concurrent calls to the agent, for all lists together: one request of a caller takes many calls."""
 
 Read = Callable[[str], Awaitable[Task]]
 
 
 class Listing:
-    """Makes lists."""
+    """Builds lists."""
 
     def __init__(self) -> None:
-        self._room = asyncio.Semaphore(AT_ONCE)
+        self._room = asyncio.Semaphore(MAX_CONCURRENT)
 
     async def page(self, remote_ids: Sequence[str], read: Read, request: ListTasksRequest) -> TaskPage:
         """A page of these tasks, newest status first.
@@ -43,15 +43,15 @@ class Listing:
         if not 1 <= size <= MAX_PAGE_SIZE:
             raise InvalidParamsError(f"Must be between 1 and {MAX_PAGE_SIZE}", path="$.pageSize")
         after = decode_page_token(request.page_token) if request.page_token else None
-        tasks = await self._read_all(remote_ids[:MOST_READ], read, request)
-        found = sorted((task for task in tasks if _is_wanted(task, request)), key=_place, reverse=True)
-        rest = [task for task in found if after is None or _place(task) < after]
+        tasks = await self._read_all(remote_ids[:MAX_READ], read, request)
+        found = sorted((task for task in tasks if _is_wanted(task, request)), key=_sort_key, reverse=True)
+        rest = [task for task in found if after is None or _sort_key(task) < after]
         page = tuple(rest[:size])
-        token = encode_page_token(*_place(page[-1])) if len(rest) > size else ""
+        token = encode_page_token(*_sort_key(page[-1])) if len(rest) > size else ""
         return TaskPage(page, token, size, len(found))
 
     async def _read_all(self, remote_ids: Sequence[str], read: Read, request: ListTasksRequest) -> list[Task]:
-        """All of these tasks that the agent still knows, without what nobody has asked for: that may be a lot."""
+        """All of these tasks that the agent still has, without artifacts and history that were not asked for."""
 
         async def read_one(remote_id: str) -> Task | None:
             async with self._room:
@@ -75,10 +75,10 @@ def _is_wanted(task: Task, request: ListTasksRequest) -> bool:
     return (
         request.context_id in (None, task.context_id)
         and request.state in (None, task.status.state)
-        and (since is None or _place(task)[0] >= since)
+        and (since is None or _sort_key(task)[0] >= since)
     )
 
 
-def _place(task: Task) -> tuple[datetime, str]:
-    """Where a task stands in the list. Before 1.0 a status may have no time."""
+def _sort_key(task: Task) -> tuple[datetime, str]:
+    """The position of a task in the list. Before 1.0 a status may have no time."""
     return task.status.timestamp or EPOCH, task.id

@@ -1,4 +1,4 @@
-"""Assembles a proxy: a client of one agent, and a server that offers it to everybody.
+"""Assembles a proxy: a client of one agent, and a server that offers it to callers.
 
 async with proxied("http://old-agent:9000") as app:
     await serve(app, Serving(port=8080, grpc_port=50051))
@@ -19,13 +19,13 @@ from parley.engine.deliveries import Deliveries
 from parley.protocol.cards import AgentCard, Binding
 from parley.protocol.versions import Version
 from parley.proxy.addressing import Addressing
-from parley.proxy.forwarding import ForwardedCredentials, Forwarding, pass_extensions
+from parley.proxy.forwarding import ForwardedCredentials, ProxyAuthenticator, pass_extensions
 from parley.proxy.ledger import Ledger
-from parley.proxy.relay import Relay
 from parley.proxy.remote_agent import RemoteAgent
 from parley.proxy.remote_engine import RemoteEngine
 from parley.proxy.trace import Trace, TracedSender
 from parley.proxy.upstream import Upstream
+from parley.proxy.webhook_relay import Relay
 from parley.server.app import App
 from parley.server.contracts import CallerAuthenticator
 from parley.server.limits import ServerLimits
@@ -60,10 +60,10 @@ async def proxied(
 ) -> AsyncGenerator[App]:
     """An app that serves the agent at `target`, which is called in one of `bindings` and `versions`.
 
-    `credentials` are the proxy's own for the agent; without them, those of each caller are handed on, to the origin of
-    `target` and to the `trusted` ones. `security` says who may call the proxy; callers' credentials are then for the
-    proxy alone. `webhooks` says which ones callers may register: the proxy calls them if it has a `webhook_url`, at
-    which the agent reaches it, and otherwise the agent does so itself. `ledger` is what the proxy remembers.
+    `credentials` are the proxy's own for the agent; without them, those of each caller are forwarded to the origin of
+    `target` and to the `trusted` ones. `security` authenticates callers at the proxy; their credentials are then not
+    forwarded. `webhooks` says which webhooks callers may register: the proxy calls them if it has a `webhook_url`, at
+    which the agent can reach it; otherwise the agent calls them. `ledger` keeps the owners of tasks.
 
     Raises:
         ClientError, PeerProtocolError: the agent cannot be found, or offers nothing that is asked for.
@@ -85,12 +85,12 @@ async def proxied(
         if trace is not None:
             trace.mask(client.card.security_schemes.values())
             trace.mask(security.schemes.values() if security is not None else ())
-            client.calls.connect = trace.listening(client.calls.connect)
+            client.calls.connect = trace.traced(client.calls.connect)
         spoken = f"A2A {client.calls.transport.version} over {client.interface.binding}"
         agent = RemoteAgent(client.card, spoken=spoken, keeps_security=forwards)
-        door = Forwarding(client.card, own=security, forwards=forwards)
-        upstream = Upstream(client, are_credentials_ours=not forwards)
-        addressing = Addressing(upstream, ledger or Ledger(), keeps_apart=security is not None)
+        authenticator = ProxyAuthenticator(client.card, own=security, forwards=forwards)
+        upstream = Upstream(client, uses_own_credentials=not forwards)
+        addressing = Addressing(upstream, ledger or Ledger(), isolates_callers=security is not None)
         if not client.card.capabilities.push_notifications:
             webhooks = None
         relay = None
@@ -112,7 +112,7 @@ async def proxied(
             )
         app = App(
             agent,
-            security=door,
+            security=authenticator,
             limits=limits,
             public_url=public_url,
             signer=signer,
@@ -123,10 +123,10 @@ async def proxied(
             conversation_observer=trace,
             extra_route=relay,
         )
-        app.is_unauthenticated = door.is_unauthenticated
+        app.is_unauthenticated = authenticator.is_unauthenticated
         yield app
 
 
 def _first_url(target: str | AgentCard) -> str:
-    """The URL that whoever starts the proxy has named: of the agent, or first in its card."""
+    """The URL of the agent, or the first in its card."""
     return target if isinstance(target, str) else target.interfaces[0].url

@@ -1,7 +1,7 @@
-"""Streams that are read ahead of their readers, as far as there is room; then the agent has to wait.
+"""Buffers streams for their readers, up to a limit; then the agent has to wait.
 
-So a slow reader costs a bounded amount of memory, and the streams of a proxy that is being stopped can be ended with an
-error that says so, whatever the agent is doing.
+A slow reader costs a bounded amount of memory. When a proxy stops, its streams can be ended with an error at once,
+whatever the agent is doing.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from copy import copy
 from parley.engine.following import Batch, Numbered
 from parley.engine.sizes import size_of_event
 
-MOST_EVENTS = 256
-"""Of one stream that wait for their reader."""
+MAX_EVENTS = 256
+"""Events of one stream in the buffer."""
 
-MOST_BYTES = 1024 * 1024
-"""Of one stream that wait for their reader. One event may be larger; the next one waits then."""
+MAX_BYTES = 1024 * 1024
+"""Bytes of one stream in the buffer. A single event may be larger; the next one waits then."""
 
-MOST_UNREAD = 1_000
-"""Streams that are read to their end although nobody listens."""
+MAX_UNREAD = 1_000
+"""Streams that are read to their end without a reader."""
 
 
 class ReadAhead:
@@ -32,7 +32,7 @@ class ReadAhead:
         self._unread: set[asyncio.Task[None]] = set()
 
     async def batches(self, events: AsyncGenerator[Numbered], *, to_the_end: bool = False) -> AsyncGenerator[Batch]:
-        """The events in batches. With `to_the_end` they are read even if nobody wants them any more."""
+        """The events in batches. With `to_the_end` the stream is read to its end even without a reader."""
         waiting = _Waiting()
         self._waiting.add(waiting)
         reading = asyncio.create_task(_read(events, waiting))
@@ -41,7 +41,7 @@ class ReadAhead:
                 yield batch
         finally:
             self._waiting.discard(waiting)
-            if to_the_end and not waiting.has_ended and len(self._unread) < MOST_UNREAD:
+            if to_the_end and not waiting.has_ended and len(self._unread) < MAX_UNREAD:
                 waiting.forget()
                 self._unread.add(reading)
                 reading.add_done_callback(self._unread.discard)
@@ -54,13 +54,13 @@ class ReadAhead:
             waiting.cut(copy(error))  # one each: its traceback holds what its reader holds
 
     async def close(self) -> None:
-        """Stop reading what nobody listens to."""
+        """Stop reading streams that have no reader."""
         for reading in tuple(self._unread):
             await _end(reading)
 
 
 class _Waiting:
-    """The events of one stream that wait for its reader."""
+    """The buffer of one stream."""
 
     def __init__(self) -> None:
         self.has_ended = False
@@ -68,24 +68,24 @@ class _Waiting:
         self._is_forgotten = False
         self._events: list[Numbered] = []
         self._bytes = 0
-        self._news = asyncio.Event()
+        self._new_events = asyncio.Event()
         self._room = asyncio.Event()
 
     async def put(self, numbered: Numbered) -> None:
         """Add an event as soon as there is room for it."""
         size = size_of_event(numbered[1])
-        while self._events and (len(self._events) >= MOST_EVENTS or self._bytes + size > MOST_BYTES):
+        while self._events and (len(self._events) >= MAX_EVENTS or self._bytes + size > MAX_BYTES):
             self._room.clear()
             await self._room.wait()
         if self._is_forgotten or self.has_ended:
             return
         self._events.append(numbered)
         self._bytes += size
-        self._news.set()
+        self._new_events.set()
 
     async def take(self) -> Batch:
-        """All that waits, as soon as there is something; nothing at the stream's end. Raises what ended it."""
-        await self._news.wait()
+        """All events in the buffer, as soon as there is one; empty at the end. Raises the error that ended it."""
+        await self._new_events.wait()
         batch, self._events, self._bytes = self._events, [], 0
         if self.has_ended and not batch and self._error is not None:
             error, self._error = self._error, None
@@ -94,23 +94,23 @@ class _Waiting:
             finally:
                 del error  # its traceback has this frame
         if not self.has_ended:
-            self._news.clear()
+            self._new_events.clear()
         self._room.set()
         return batch
 
     def end(self, error: Exception | None = None) -> None:
-        """Let the reader have what waits, and then the end."""
+        """End the stream after the events in the buffer."""
         if not self.has_ended:
             self.has_ended, self._error = True, error
-            self._news.set()
+            self._new_events.set()
 
     def cut(self, error: Exception) -> None:
-        """Let the reader have the end at once."""
+        """End the stream at once."""
         self.forget()
         self.end(error)
 
     def forget(self) -> None:
-        """Keep nothing more."""
+        """Drop all events, also later ones."""
         self._is_forgotten = True
         self._events, self._bytes = [], 0
         self._room.set()
@@ -121,9 +121,9 @@ async def _read(events: AsyncGenerator[Numbered], waiting: _Waiting) -> None:
         async with aclosing(events):
             async for numbered in events:
                 await waiting.put(numbered)
-                del numbered  # it may be long until the next
+                del numbered  # do not keep it until the next arrives
         waiting.end()
-    except Exception as error:  # it goes on where the reader is
+    except Exception as error:  # raised again in the reader
         waiting.end(error)
 
 

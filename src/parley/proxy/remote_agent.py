@@ -1,4 +1,4 @@
-"""An agent elsewhere, as the server's cards show it: what its own card says, at other addresses."""
+"""The agent behind a proxy, as the proxy's card shows it: its own card with the proxy's URLs."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from parley.protocol.cards import AgentCard, AgentInterface
 
 
 class RemoteAgent(Agent):
-    """An agent whose work is done elsewhere. It has a card and no handlers.
+    """An agent on another server. It has a card and no handlers.
 
-    `spoken` is how it is called, such as `A2A 0.3 over JSONRPC`. `keeps_security` says whether callers prove to the
-    agent itself who they are; otherwise its demands are not theirs.
+    `spoken` is how it is called, such as `A2A 0.3 over JSONRPC`. `keeps_security` says whether callers authenticate at
+    the agent itself; otherwise its security requirements are left out.
     """
 
     def __init__(self, card: AgentCard, *, spoken: str, keeps_security: bool = True) -> None:
@@ -30,11 +30,11 @@ class RemoteAgent(Agent):
         self.remote_card = self.shown(card)
 
     def check(self) -> None:
-        """Nothing: the handlers are elsewhere."""
+        """Nothing: there are no handlers here."""
 
     @property
     def has_private_skills(self) -> bool:
-        """Whether the agent says that it has an extended card."""
+        """Whether the agent's card declares an extended card."""
         return bool(self.remote_card.capabilities.extended_card)
 
     def card(
@@ -44,7 +44,7 @@ class RemoteAgent(Agent):
         extended_card: bool = False,
         everything: bool = False,
     ) -> AgentCard:
-        """The agent's card with other addresses; what it says of the agent stays as it is."""
+        """The agent's card with other URLs and capabilities."""
         capabilities = structs.replace(
             self.remote_card.capabilities,
             streaming=self.streaming,
@@ -54,7 +54,7 @@ class RemoteAgent(Agent):
         return structs.replace(self.remote_card, interfaces=interfaces, capabilities=capabilities)
 
     def shown(self, card: AgentCard) -> AgentCard:
-        """A card of the agent without what is not true here: signatures of other bytes, and demands that are met."""
+        """A card of the agent without what does not hold here: signatures, and requirements that the proxy meets."""
         card = structs.replace(card, signatures=())
         if self._keeps_security:
             return card

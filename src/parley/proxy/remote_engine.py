@@ -1,6 +1,6 @@
-"""The engine's verbs, done by an agent elsewhere: each is a call of it, in its dialect and over its binding.
+"""The engine's operations, each as a call to the agent behind the proxy.
 
-Nothing is stored but what the ledger holds.
+Nothing is stored except in the ledger.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from parley.protocol.versions import Version
 from parley.proxy.addressing import Addressing
 from parley.proxy.listing import Listing
 from parley.proxy.read_ahead import ReadAhead
-from parley.proxy.relay import Relay
 from parley.proxy.remote_agent import RemoteAgent
 from parley.proxy.remote_webhooks import RemoteWebhooks
 from parley.proxy.sending import Sending
 from parley.proxy.subscribing import subscribed
 from parley.proxy.upstream import Traffic, Upstream
+from parley.proxy.webhook_relay import Relay
 
 
 class RemoteEngine:
-    """An agent elsewhere with the verbs of an engine. Without a `relay`, it calls its callers' webhooks itself."""
+    """The operations of an engine, done by the agent. Without a `relay`, the agent calls callers' webhooks itself."""
 
     def __init__(
         self, agent: RemoteAgent, upstream: Upstream, addressing: Addressing, relay: Relay | None = None
@@ -59,7 +59,7 @@ class RemoteEngine:
 
     @property
     def runs(self) -> Traffic:
-        """What is under way."""
+        """The requests that are being forwarded."""
         return self._upstream.traffic
 
     def agent(self, agent_id: str) -> RemoteEngine:
@@ -75,19 +75,19 @@ class RemoteEngine:
         await self._streams.close()
 
     async def drain(self) -> None:
-        """Take no more work, and end streams with an error that says to come back."""
+        """Refuse new requests, and end streams with an error that asks to subscribe again."""
         self._upstream.is_draining = True
         self._streams.cut(UnavailableError("The proxy is being stopped; subscribe again later"))
 
     async def send_message(self, request: r.SendMessageRequest, caller: Caller) -> Task | Message:
-        """Hand a message on and wait for what the agent makes of it."""
+        """Forward a message and wait for the result."""
         with self._upstream.working():
             return await self._sending.send(request, caller)
 
     async def send_streaming_message(
         self, request: r.SendMessageRequest, caller: Caller, *, after: int | None = None
     ) -> AsyncGenerator[Batch]:
-        """Hand a message on and follow what happens."""
+        """Forward a message and stream its events."""
         # a2a-sdk 0.2 stops the work on a task when its only reader goes; no caller of 1.0 would expect that.
         to_the_end = self._upstream.version is Version.V0_2
         with self._upstream.working():
@@ -103,21 +103,21 @@ class RemoteEngine:
             return self._addressing.view(caller).task(cut_history(task, request.history_length))
 
     async def list_tasks(self, request: r.ListTasksRequest, caller: Caller) -> r.TaskPage:
-        """A page of tasks as the agent lists them, or of those that the ledger knows.
+        """A page of the agent's list, or of the tasks in the ledger.
 
-        The latter where the agent has no list, and where it cannot tell callers apart: how many tasks it has, and what
-        the tokens of its pages say, is then nobody's business.
+        The ledger is used where the agent has no list, and where it sees the proxy as its only caller: its totals and
+        page tokens would then reveal tasks of other callers.
         """
         with self._upstream.working():
             asked = self._addressing.of_list(request, caller)
-            page = None if self._addressing.keeps_apart else await self._list_at_the_agent(asked)
+            page = None if self._addressing.isolates_callers else await self._list_at_the_agent(asked)
             if page is None:
                 page = await self._list_remembered(asked, caller)
             shown = tuple(self._addressing.view(caller).task(task) for task in page.tasks)
             return structs.replace(page, tasks=shown)
 
     async def _list_at_the_agent(self, asked: r.ListTasksRequest) -> r.TaskPage | None:
-        """A page as the agent lists them, or None if it does not: before 1.0 nobody does, and not each of 1.0."""
+        """A page of the agent's list, or None if it has none: agents before 1.0, and some of 1.0."""
         if self._upstream.version not in ops.LIST_TASKS.methods:
             return None
         try:
@@ -137,7 +137,7 @@ class RemoteEngine:
         with self._upstream.working():
             task = await self._upstream.client.cancel_task(self._addressing.of_task(request, caller))
             if is_terminal(task.status.state) and task.status.state is not TaskState.CANCELED:
-                raise TaskNotCancelableError(details={"taskId": request.task_id})  # some agents do not say so
+                raise TaskNotCancelableError(details={"taskId": request.task_id})  # some agents return the task instead
             return self._addressing.view(caller).task(task)
 
     async def subscribe_to_task(
@@ -151,16 +151,16 @@ class RemoteEngine:
                     yield batch
 
     async def created_in(self, task_id: str, caller: Caller) -> Version | None:
-        """The dialect in which a task was begun here, if that is remembered."""
+        """The version in which a task was started here, if it is known."""
         entry = self._addressing.ledger.tasks.find(caller, task_id)
         return None if entry is None else entry.created_in
 
     async def get_extended_card(self, caller: Caller) -> AgentCard:
         """The card that the agent shows to this caller."""
         with self._upstream.working():
-            # Not by the client's own verb: what one caller may see must not become the card of all.
+            # Not with the client's method, which would make this caller's card the card of all.
             request = self._addressing.of_tenant(r.GetExtendedCardRequest(), caller)
             card = await self._upstream.client.calls.call(ops.GET_EXTENDED_CARD, request)
             if not isinstance(card, AgentCard):
-                raise InvalidAgentResponseError("The agent behind the proxy has no extended card where it says so")
+                raise InvalidAgentResponseError("The agent behind the proxy does not return its extended card")
             return self._agent.shown(card)

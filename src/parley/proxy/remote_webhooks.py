@@ -1,7 +1,7 @@
 """Webhooks that are registered at the agent, which calls them itself, in its own dialect.
 
-What its dialect lacks is made up: an id for the one webhook of a task that 0.1 knows, a list of it, and a way to find
-the one that was registered without an id.
+The proxy adds what the dialect lacks: an id for the only webhook of a task in 0.1, a list of it, and a way to find a
+webhook that was registered without an id.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class RemoteWebhooks:
             return _shown(answer, request.task_id)
 
     async def get_push_config(self, request: r.GetPushConfigRequest, caller: Caller) -> PushConfig:
-        """Read one webhook; the one without an id is looked for where the agent's dialect demands an id."""
+        """Read one webhook; one without an id is searched for if the agent's dialect requires an id."""
         with self._upstream.working():
             asked = self._addressing.of_task(request, caller)
             if request.id in (None, DEFAULT_ID) and self._upstream.version is Version.V1_0:
@@ -79,7 +79,7 @@ class RemoteWebhooks:
         try:
             return await client.get_push_config(asked)
         except InternalError as error:
-            # What a2a-sdk 0.3 says of a webhook that is not there.
+            # a2a-sdk 0.3 answers this for a webhook that does not exist.
             listing = r.ListPushConfigsRequest(asked.task_id, tenant=asked.tenant)
             if any(config.id == asked.id for config in (await client.list_push_configs(listing)).configs):
                 raise
@@ -91,7 +91,7 @@ class RemoteWebhooks:
             wanted = r.GetPushConfigRequest(asked.task_id, tenant=asked.tenant)
             return (await self._upstream.client.get_push_config(wanted),)
         except (TaskNotFoundError, PeerProtocolError):
-            await self._upstream.read(asked.task_id, asked.tenant)  # whether there is such a task at all
+            await self._upstream.read(asked.task_id, asked.tenant)  # raises if there is no such task
             return ()
 
     async def _find_default(self, asked: r.GetPushConfigRequest | r.DeletePushConfigRequest) -> PushConfig | None:
@@ -106,7 +106,7 @@ class RemoteWebhooks:
 
 
 def _shown(config: PushConfig, name: str) -> PushConfig:
-    """A webhook as a caller gets it: of the task by the caller's name. One without an id has the task's."""
+    """A webhook as the caller gets it, with its name for the task, and the task's id if it has none."""
     return structs.replace(config, task_id=name, id=config.id or name)
 
 

@@ -1,7 +1,7 @@
-"""Following tasks of the agent that exist already.
+"""Subscribes to tasks of the agent.
 
-Who subscribes gets the task first and everything after it, and the right error or last word for one that has ended,
-whether the agent begins so or not.
+A subscriber gets the task first and all later events, and the right error or last status for a task that has ended,
+even if the agent itself behaves differently.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ async def subscribed(
             shown = view.task(task)
             yield 0, StatusUpdate(shown.id, shown.context_id, shown.status)
             return
-        if not upstream.has_cursors:  # who has none may also begin without a snapshot, and with the next event
+        if not upstream.has_cursors:  # such an agent may begin with the next event instead of the task
             following.begin_with(task)
             yield 0, view.task(task)
     try:

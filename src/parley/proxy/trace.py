@@ -1,8 +1,7 @@
-"""The conversation as it happens, on both sides of a proxy: what each said, in the dialect that it speaks.
+"""Traces the conversation on both sides of a proxy, each in its own dialect.
 
-Each line belongs to an exchange, which has a number: a caller's request and all that came of it. Between the caller's
-request and its answer stand the calls of the agent, translated. What the agent tells by itself, and what goes on of
-it, has the number 0. Secrets are masked.
+Each line has the number of its exchange: a caller's request and everything that follows from it. The calls to the agent
+are between the caller's request and its answer. Notifications of the agent have the number 0. Secrets are masked.
 """
 
 from __future__ import annotations
@@ -28,25 +27,25 @@ from parley.protocol.jsonvalue import JsonValue
 from parley.protocol.operations import Operation
 from parley.protocol.requests import Request, Result
 from parley.protocol.versions import Version
-from parley.proxy.forwarding import brought
-from parley.proxy.spelling import show_error, show_event, show_headers, show_request, show_result
+from parley.proxy.forwarding import forwarded_parts
+from parley.proxy.trace_format import show_error, show_event, show_headers, show_request, show_result
 from parley.server.telemetry.observer import Call
 
 logger = logging.getLogger(__name__)
 
 
-class Way(StrEnum):
-    """From whom to whom."""
+class Direction(StrEnum):
+    """The sender and the receiver."""
 
-    ASKED = "caller → proxy"
-    CALLED = "proxy → agent"
-    HEARD = "agent → proxy"
-    ANSWERED = "proxy → caller"
+    CALLER_TO_PROXY = "caller → proxy"
+    PROXY_TO_AGENT = "proxy → agent"
+    AGENT_TO_PROXY = "agent → proxy"
+    PROXY_TO_CALLER = "proxy → caller"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What is asked of the agent, and how: what a `Call` is on the caller's side."""
+class AgentCall:
+    """A call to the agent; `Call` is its counterpart on the caller's side."""
 
     operation: Operation
     version: Version
@@ -54,11 +53,11 @@ class Asked:
 
 
 class Line(Struct, frozen=True, omit_defaults=True):
-    """One thing that was said."""
+    """One request, reply, event, error or notification."""
 
     time: str
     exchange: int
-    way: Way
+    direction: Direction
     kind: str
     operation: str
     version: str
@@ -69,13 +68,13 @@ class Line(Struct, frozen=True, omit_defaults=True):
 
 
 Write = Callable[[Line], None]
-"""Somebody who is told. One that raises OSError or ValueError is told nothing more."""
+"""Writes a line. A writer that raises OSError or ValueError is removed."""
 
 Clock = Callable[[], datetime]
 
 
 def json_writer(out: TextIO) -> Write:
-    """Writes one JSON object a line."""
+    """A writer of one JSON object per line."""
 
     def write(line: Line) -> None:
         out.write(msgspec.json.encode(line).decode() + "\n")
@@ -85,7 +84,7 @@ def json_writer(out: TextIO) -> Write:
 
 
 class Trace:
-    """Tells writers of everything that is said. It is the tap of the server, and listens at the client's transports."""
+    """Passes the conversation to writers: it observes the server, and wraps the client's transports."""
 
     def __init__(self, *writers: Write, now: Clock = lambda: datetime.now(UTC)) -> None:
         self._writers = list(writers)
@@ -93,96 +92,117 @@ class Trace:
         self._secrets: set[str] = set()
 
     def mask(self, schemes: Iterable[SecurityScheme]) -> None:
-        """Show no values of the headers that these schemes put keys into."""
+        """Mask the headers of these API keys."""
         self._secrets.update(scheme.name.lower() for scheme in schemes if isinstance(scheme, ApiKeyScheme))
 
     # --- the caller's side --------------------------------------------------------------------------------------------
 
     def requested(self, call: Call, request: Request) -> None:
-        """A caller asks."""
+        """A caller's request has arrived."""
         what, body = show_request(call.operation, request, call.version, call.binding)
-        self.write(Way.ASKED, "request", call, what, body, call.headers)
+        self.write(Direction.CALLER_TO_PROXY, "request", call, what, body, call.headers)
 
     def answered(self, call: Call, result: Result) -> None:
-        """It is answered."""
+        """The request was answered."""
         body = show_result(call.operation, result, call.version, call.binding)
-        self.write(Way.ANSWERED, "reply", call, call.operation.name, body)
+        self.write(Direction.PROXY_TO_CALLER, "reply", call, call.operation.name, body)
 
     def streamed(self, call: Call, event: StreamEvent) -> None:
-        """It is told of an event."""
+        """An event was sent to the caller."""
         body = show_event(event, call.version, call.binding)
-        self.write(Way.ANSWERED, "event", call, type(event).__name__, body)
+        self.write(Direction.PROXY_TO_CALLER, "event", call, type(event).__name__, body)
 
     def failed(self, call: Call, error: BaseException) -> None:
-        """It is refused."""
+        """The request failed."""
         body = show_error(error, call.version, call.binding)
-        self.write(Way.ANSWERED, "error", call, _name(error), body)
+        self.write(Direction.PROXY_TO_CALLER, "error", call, _error_name(error), body)
 
     def refused(self, binding: Binding, error: A2AError) -> None:
-        """A request is refused that was not understood, so nobody knows what it was."""
+        """A request was refused because it could not be decoded."""
         body = show_error(error, Version.V1_0, binding)
-        self._tell(Line(self._time, brought().number, Way.ANSWERED, "error", "", "?", binding, _name(error), {}, body))
+        self._write_line(
+            Line(
+                self._time,
+                forwarded_parts().number,
+                Direction.PROXY_TO_CALLER,
+                "error",
+                "",
+                "?",
+                binding,
+                _error_name(error),
+                {},
+                body,
+            )
+        )
 
     def delivered(self, notification: Notification) -> None:
-        """Its webhook is told of something."""
-        self._push(Way.ANSWERED, notification.event, notification.version)
+        """A caller's webhook was notified."""
+        self._push(Direction.PROXY_TO_CALLER, notification.event, notification.version)
 
     # --- the agent's side ---------------------------------------------------------------------------------------------
 
-    def listening(
+    def traced(
         self, connect: Callable[[AgentInterface, Version], Transport]
     ) -> Callable[[AgentInterface, Version], Transport]:
-        """The same way to connect, with an ear on the line."""
+        """The same function, whose transports are traced."""
         return lambda interface, version: TracedTransport(connect(interface, version), self)
 
     def notified(self, event: StreamEvent, version: Version) -> None:
-        """The agent tells the proxy's webhook of something."""
-        self._push(Way.HEARD, event, version)
+        """The agent has notified the proxy."""
+        self._push(Direction.AGENT_TO_PROXY, event, version)
 
-    def _push(self, way: Way, event: StreamEvent, version: Version) -> None:
+    def _push(self, direction: Direction, event: StreamEvent, version: Version) -> None:
         body = show_event(event, version, Binding.JSONRPC)
-        self._tell(Line(self._time, 0, way, "push", "", version, "webhook", type(event).__name__, {}, body))
+        self._write_line(Line(self._time, 0, direction, "push", "", version, "webhook", type(event).__name__, {}, body))
 
     def write(
-        self, way: Way, kind: str, asked: Call | Asked, what: str, body: JsonValue, headers: Mapping[str, str] = {}
+        self,
+        direction: Direction,
+        kind: str,
+        asked: Call | AgentCall,
+        what: str,
+        body: JsonValue,
+        headers: Mapping[str, str] = {},
     ) -> None:
-        """Tell the writers of one thing."""
+        """Write one line."""
         shown = show_headers(headers, self._secrets)
-        number, name = brought().number, asked.operation.name
-        self._tell(Line(self._time, number, way, kind, name, asked.version, str(asked.binding), what, shown, body))
+        number, name = forwarded_parts().number, asked.operation.name
+        self._write_line(
+            Line(self._time, number, direction, kind, name, asked.version, str(asked.binding), what, shown, body)
+        )
 
     @property
     def _time(self) -> str:
         return self._now().isoformat(timespec="milliseconds")
 
-    def _tell(self, line: Line) -> None:
+    def _write_line(self, line: Line) -> None:
         for write in tuple(self._writers):
             try:
                 write(line)
             except (OSError, ValueError) as error:  # a full disk must not end the conversation
                 self._writers.remove(write)
-                logger.error("The trace goes on without one that could not be written: %s", error)
+                logger.error("A trace could not be written and is ended: %s", error)
 
 
-def _name(error: BaseException) -> str:
+def _error_name(error: BaseException) -> str:
     return wire_name(error) if isinstance(error, A2AError) else type(error).__name__
 
 
 class TracedSender:
-    """A sender of notifications that tells a trace of each that its webhook has taken."""
+    """A sender of notifications that traces each one that was delivered."""
 
     def __init__(self, inner: Sender, trace: Trace) -> None:
         self._inner = inner
         self._trace = trace
 
     async def send(self, notification: Notification) -> None:
-        """Tell a webhook something; see `Sender`."""
+        """Send a notification; see `Sender`."""
         await self._inner.send(notification)
         self._trace.delivered(notification)
 
 
 class TracedTransport:
-    """A transport that tells a trace of what goes over it."""
+    """A transport whose calls are traced."""
 
     def __init__(self, inner: Transport, trace: Trace) -> None:
         self._inner = inner
@@ -190,16 +210,16 @@ class TracedTransport:
 
     @property
     def interface(self) -> AgentInterface:
-        """Where the agent is."""
+        """The interface of the agent."""
         return self._inner.interface
 
     @property
     def version(self) -> Version:
-        """The dialect that is spoken."""
+        """The version of the agent."""
         return self._inner.version
 
     async def call(self, operation: Operation, request: Request, options: CallOptions) -> Result:
-        """Ask once and give the answer; see `Transport`."""
+        """Call once and return the answer; see `Transport`."""
         asked = self._ask(operation, request, options)
         try:
             result = await self._inner.call(operation, request, options)
@@ -207,19 +227,19 @@ class TracedTransport:
             self._fail(asked, error)
             raise
         body = show_result(operation, result, asked.version, asked.binding)
-        self._trace.write(Way.HEARD, "reply", asked, operation.name, body)
+        self._trace.write(Direction.AGENT_TO_PROXY, "reply", asked, operation.name, body)
         return result
 
     async def stream(
         self, operation: Operation, request: Request, options: CallOptions
     ) -> AsyncGenerator[ReceivedEvent]:
-        """Ask once and give the events; see `Transport`."""
+        """Call once and yield the events; see `Transport`."""
         asked = self._ask(operation, request, options)
         try:
             async with aclosing(self._inner.stream(operation, request, options)) as events:
                 async for received in events:
                     body = show_event(received.event, asked.version, asked.binding)
-                    self._trace.write(Way.HEARD, "event", asked, type(received.event).__name__, body)
+                    self._trace.write(Direction.AGENT_TO_PROXY, "event", asked, type(received.event).__name__, body)
                     yield received
         except Exception as error:
             self._fail(asked, error)
@@ -229,12 +249,12 @@ class TracedTransport:
         """Close the connections."""
         await self._inner.close()
 
-    def _ask(self, operation: Operation, request: Request, options: CallOptions) -> Asked:
-        asked = Asked(operation, self.version, self.interface.binding)
+    def _ask(self, operation: Operation, request: Request, options: CallOptions) -> AgentCall:
+        asked = AgentCall(operation, self.version, self.interface.binding)
         what, body = show_request(operation, request, asked.version, asked.binding)
-        self._trace.write(Way.CALLED, "request", asked, what, body, options.headers)
+        self._trace.write(Direction.PROXY_TO_AGENT, "request", asked, what, body, options.headers)
         return asked
 
-    def _fail(self, asked: Asked, error: Exception) -> None:
+    def _fail(self, asked: AgentCall, error: Exception) -> None:
         body = show_error(error, asked.version, asked.binding)
-        self._trace.write(Way.HEARD, "error", asked, _name(error), body)
+        self._trace.write(Direction.AGENT_TO_PROXY, "error", asked, _error_name(error), body)

@@ -1,6 +1,6 @@
-"""The agent behind a proxy, as one client reaches it: what is under way there, and its streams with their numbers.
+"""The connection to the agent: the requests in progress, its streams with event numbers, and its errors.
 
-Whatever goes wrong on the way to it becomes an error that the proxy's callers know.
+Errors of the connection become errors of A2A.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from parley.protocol.errors import (
 from parley.protocol.extensions import CURSOR
 from parley.protocol.tasks import Task
 from parley.protocol.versions import Version
-from parley.proxy.forwarding import brought, challenges_for
+from parley.proxy.forwarding import challenges_for, forwarded_parts
 
 logger = logging.getLogger(__name__)
 
-QUIET_SECONDS = 60.0
-"""Between two words to the operator about the same: callers may come many times a second."""
+LOG_INTERVAL_SECONDS = 60.0
+"""Between two log lines about the same problem: there may be many requests a second."""
 
 
 class OwnCredentialsError(UnavailableError):
-    """The agent does not let the proxy in. No caller can mend that; whoever runs the proxy can."""
+    """The agent refuses the proxy's credentials, which only the operator of the proxy can fix."""
 
 
 @dataclass(slots=True)
 class Traffic:
-    """The requests that are being forwarded to an agent. None waits here: the agent has the queue."""
+    """The number of requests that are being forwarded. None waits in the proxy."""
 
     agent: str = ""
     working: int = 0
@@ -54,15 +54,15 @@ class Traffic:
 
 
 class Upstream:
-    """The way to the agent. `client` is open for as long as this is used."""
+    """The agent behind a proxy. `client` must be open."""
 
-    def __init__(self, client: Client, *, are_credentials_ours: bool = False) -> None:
+    def __init__(self, client: Client, *, uses_own_credentials: bool = False) -> None:
         self.client = client
         self.traffic = Traffic()
         self.has_cursors = client.calls.declares(CURSOR)
         self.is_draining = False
-        self._are_credentials_ours = are_credentials_ours
-        self._quiet_until = 0.0
+        self._are_credentials_ours = uses_own_credentials
+        self._silent_until = 0.0
         self._challenges = challenges_for(client.card)
 
     @property
@@ -72,25 +72,25 @@ class Upstream:
 
     @contextmanager
     def working(self) -> Generator[None]:
-        """Something is under way. Raises only what callers know."""
+        """Count a request in progress, and translate errors for callers."""
         if self.is_draining:
             raise UnavailableError("The proxy is being stopped")
         self.traffic.working += 1
         try:
-            with _translated_errors(are_credentials_ours=self._are_credentials_ours, challenges=self._challenges):
+            with _translated_errors(uses_own_credentials=self._are_credentials_ours, challenges=self._challenges):
                 yield
         except OwnCredentialsError as error:
-            self._tell_operator(error)
+            self._log_refusal(error)
             raise
         finally:
             self.traffic.working -= 1
 
-    def _tell_operator(self, error: OwnCredentialsError) -> None:
+    def _log_refusal(self, error: OwnCredentialsError) -> None:
         now = time.monotonic()
-        if now < self._quiet_until:
+        if now < self._silent_until:
             return
-        self._quiet_until = now + QUIET_SECONDS
-        logger.error("%s; callers get 503 until that is mended: %s", error, error.__cause__)
+        self._silent_until = now + LOG_INTERVAL_SECONDS
+        logger.error("%s; callers get 503 until this is fixed: %s", error, error.__cause__)
 
     async def read(self, task_id: str, tenant: str | None) -> Task:
         """A task as the agent has it."""
@@ -115,33 +115,33 @@ class Upstream:
 
 
 @contextmanager
-def _translated_errors(*, are_credentials_ours: bool, challenges: tuple[str, ...]) -> Generator[None]:
-    """What the agent reports passes as it is; what happens on the way to it becomes an error that callers know.
+def _translated_errors(*, uses_own_credentials: bool, challenges: tuple[str, ...]) -> Generator[None]:
+    """Pass the agent's errors on, and translate those of the connection into errors of A2A.
 
-    `challenges` are what its card demands of callers; see `challenges_of`.
+    `challenges` are those of the agent's card; see `challenges_of`.
     """
     try:
         yield
     except UnauthenticatedError as error:
-        if are_credentials_ours:
+        if uses_own_credentials:
             raise OwnCredentialsError("The agent does not accept the proxy's own credentials") from error
-        has_brought = bool(brought().headers or brought().query)
-        vars(error).update(refused=has_brought, challenges=challenges)  # see `was_refused`
+        has_credentials = bool(forwarded_parts().headers or forwarded_parts().query)
+        vars(error).update(refused=has_credentials, challenges=challenges)  # see `was_refused`
         raise
     except A2AError:
         raise
     except CredentialsError as error:
-        if are_credentials_ours:
-            raise OwnCredentialsError("The proxy lacks the credentials that the agent demands") from error
+        if uses_own_credentials:
+            raise OwnCredentialsError("The proxy lacks the credentials that the agent requires") from error
         raise UnauthenticatedError(str(error)) from error
     except ClientError as error:
         raise UnavailableError(f"The agent behind the proxy: {error}") from error
     except PeerProtocolError as error:
-        raise InvalidAgentResponseError(f"The agent behind the proxy speaks no A2A: {error}") from error
+        raise InvalidAgentResponseError(f"The agent behind the proxy does not speak A2A: {error}") from error
     except LocalProtocolError as error:
-        raise InvalidParamsError(f"The agent's dialect cannot say this: {error}") from error
+        raise InvalidParamsError(f"The agent's dialect cannot express this: {error}") from error
 
 
 def _number(cursor: str | None) -> int:
-    """The number that a cursor is; a stream's reader can come back with nothing else."""
+    """The number in a cursor, or 0: readers can resume only from a number."""
     return int(cursor) if cursor and cursor.isascii() and cursor.isdigit() and len(cursor) <= 15 else 0

@@ -104,7 +104,9 @@ def render_line(line: Line) -> str:
 
 
 def _head(line: Line) -> str:
-    head = f"{line.time[11:23]}  #{line.exchange}  {line.way:<14}  {line.kind:<7}  A2A {line.version} {line.binding}"
+    head = (
+        f"{line.time[11:23]}  #{line.exchange}  {line.direction:<14}  {line.kind:<7}  A2A {line.version} {line.binding}"
+    )
     return f"{head}  {line.what}"
 
 

@@ -1,7 +1,7 @@
-"""Webhooks of callers, called by the proxy: the agent notifies the proxy, and each caller hears of it in its dialect.
+"""Relays the agent's notifications to callers' webhooks, each in the caller's dialect.
 
-The agent is told to call an inbox, a URL of the proxy's own that nobody can guess. From there its notifications go to
-the webhooks of the task's caller: in order, again where they fail, and through the server's guard.
+The agent's webhook is an inbox, a URL of the proxy with a random token. From there notifications go to the webhooks of
+the task's caller: in order, with retries, and checked by the server's guard.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from parley.protocol.push import PushConfig
 from parley.protocol.tasks import Task, TaskState, TaskStatus
 from parley.protocol.versions import Version
 from parley.proxy.addressing import Addressing
+from parley.proxy.caller_view import CallerView
 from parley.proxy.inboxes import Inbox, Inboxes, key_of, scoped
 from parley.proxy.trace import Trace
-from parley.proxy.translating import View
 from parley.proxy.upstream import Upstream
 from parley.server.bindings.body_budget import BodyBudget
 from parley.server.bindings.http import AsgiRequest, reply_error
@@ -45,11 +45,11 @@ from parley.stores.interface import Store, TaskKey
 logger = logging.getLogger(__name__)
 
 PATH = "/.parley/notifications/"
-"""Below which the inboxes are."""
+"""The path of all inboxes."""
 
 
 class Relay:
-    """The operations on webhooks, done by the proxy, and the inboxes. `url` is where the agent reaches the proxy."""
+    """The operations on webhooks, and the inboxes. `url` is the URL at which the agent reaches the proxy."""
 
     path = PATH
 
@@ -77,7 +77,7 @@ class Relay:
         self._webhooks = Webhooks(store, Feeds(store, Limits()), Limits(), deliveries=deliveries)
         self._opening: WeakValueDictionary[TaskKey, asyncio.Lock] = WeakValueDictionary()
 
-    # --- what callers ask for -----------------------------------------------------------------------------------------
+    # --- requests of callers ------------------------------------------------------------------------------------------
 
     async def create_push_config(self, request: r.CreatePushConfigRequest, caller: Caller) -> PushConfig:
         """Register a webhook, and the proxy's own at the agent if it is the first of its task."""
@@ -113,7 +113,7 @@ class Relay:
                 return
             await self._inboxes.forget(inbox)
             wanted = r.DeletePushConfigRequest(inbox.remote_id or "", inbox.config.id or "", tenant=inbox.tenant)
-            with suppress(A2AError):  # such as an agent whose dialect cannot: what it tells finds no inbox any more
+            with suppress(A2AError):  # its dialect may have no deletion; notifications find no inbox any more
                 await self._upstream.client.delete_push_config(wanted)
 
     async def _has_webhooks(self, name: str, caller: Caller) -> bool:
@@ -124,8 +124,8 @@ class Relay:
         await self._upstream.client.get_task(wanted)
         return False
 
-    async def _register(self, view: View, asked: r.CreatePushConfigRequest) -> None:
-        """Open an inbox for a task and tell the agent of it."""
+    async def _register(self, view: CallerView, asked: r.CreatePushConfigRequest) -> None:
+        """Open an inbox for a task and register it at the agent."""
         task = view.task(await self._upstream.read(asked.task_id, asked.tenant))
         inbox = self._inboxes.make(view, asked.tenant)
         inbox.remote_id = asked.task_id
@@ -135,15 +135,15 @@ class Relay:
             await self._upstream.client.create_push_config(structs.replace(asked, config=config))
         except InvalidParamsError as error:
             await self._inboxes.forget(inbox)
-            raise UnavailableError(f"The agent does not take the proxy's own webhook: {error}") from error
+            raise UnavailableError(f"The agent does not accept the proxy's own webhook: {error}") from error
         except BaseException:
             await self._inboxes.forget(inbox)
             raise
 
     # --- webhooks of sends --------------------------------------------------------------------------------------------
 
-    async def expect(self, asked: r.SendMessageRequest, view: View) -> tuple[r.SendMessageRequest, Inbox | None]:
-        """A send with the proxy's webhook in the place of the caller's, and the inbox that it leads to."""
+    async def expect(self, asked: r.SendMessageRequest, view: CallerView) -> tuple[r.SendMessageRequest, Inbox | None]:
+        """The send with the proxy's webhook instead of the caller's, and its inbox."""
         config = asked.configuration.push_config
         if config is None:
             return asked, None
@@ -165,7 +165,7 @@ class Relay:
         return inbox if inbox is not None and inbox.remote_id == remote_id else None
 
     async def begin(self, inbox: Inbox, event: StreamEvent) -> None:
-        """Learn from the agent's answer which task a send has begun, and that its webhook is to be told."""
+        """Learn from the agent's answer which task a send has started, and register the caller's webhook for it."""
         async with inbox.lock:
             await self._begin(inbox, event)
 
@@ -174,7 +174,7 @@ class Relay:
             return
         if isinstance(event, Message):
             if inbox.key is None:
-                await self._inboxes.forget(inbox)  # it begins no task
+                await self._inboxes.forget(inbox)  # there is no task
             return
         if inbox.key is None:
             shown = inbox.view.event(event)
@@ -182,36 +182,36 @@ class Relay:
             inbox.remote_id = event.id if isinstance(event, Task) else event.task_id
             name = shown.id if isinstance(shown, Task) else shown.task_id
             history = shown.history[:1] if isinstance(shown, Task) else ()
-            # How it goes on is what the agent tells; the webhook hears all of it.
+            # The webhook gets all later changes from the agent's notifications.
             await self._inboxes.open(
                 inbox, Task(name, shown.context_id, TaskStatus(TaskState.SUBMITTED), history=history)
             )
         while inbox.waiting and inbox.key is not None:
             await self._webhooks.register(inbox.key, inbox.waiting.pop(0), inbox.view.caller, self._agent)
 
-    async def give_up(self, inbox: Inbox, config: PushConfig | None) -> None:
-        """Expect nothing of a send that has failed."""
+    async def abandon(self, inbox: Inbox, config: PushConfig | None) -> None:
+        """Remove the webhook of a send that has failed."""
         if config in inbox.waiting:
             inbox.waiting.remove(config)
         if inbox.key is None:
             await self._inboxes.forget(inbox)
 
-    # --- what the agent tells -----------------------------------------------------------------------------------------
+    # --- notifications of the agent -----------------------------------------------------------------------------------
 
     async def receive(self, request: AsgiRequest) -> None:
-        """Answer a request of the agent's for an inbox."""
+        """Handle a request of the agent to an inbox."""
         inbox = self._inboxes.named(request.path.removeprefix(PATH))
         try:
             if inbox is None:
-                raise TaskNotFoundError("Nobody waits for this notification")
+                raise TaskNotFoundError("There is no such inbox")
             if request.verb == "GET" and (proof := request.query.get("validationToken")):
-                await request.reply(200, proof[0].encode(), b"text/plain")  # how 0.1 makes sure that a webhook is meant
+                await request.reply(200, proof[0].encode(), b"text/plain")  # how 0.1 verifies a webhook
                 return
             body = await request.read_json_body(self._limits, self._bodies)
-            # Whoever knows the URL is the agent: not each sends the token, too.
+            # The random URL authenticates the agent: not every agent sends the token.
             await self._receiver(inbox).receive({**request.headers, TOKEN_HEADER: inbox.token}, body)
         except PeerProtocolError as error:
-            logger.warning("A notification of the agent cannot be read: %s", error)
+            logger.warning("A notification of the agent is not valid: %s", error)
             await reply_error(request, Version.V1_0, InvalidParamsError(str(error)))
         except Exception as error:  # here a request ends
             await reply_error(request, Version.V1_0, error)
@@ -219,7 +219,7 @@ class Relay:
             await request.reply(200, b"{}")
 
     def _receiver(self, inbox: Inbox) -> WebhookReceiver:
-        """What reads the notifications for an inbox, in whatever dialect, and each once."""
+        """Decodes the notifications of an inbox in any dialect, and drops repeats."""
 
         async def handle(notification: PushNotification) -> None:
             if self._trace is not None:

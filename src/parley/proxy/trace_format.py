@@ -1,7 +1,6 @@
-"""How a value is written in a dialect and a binding, for people to read: as JSON, with secrets masked.
+"""Formats requests, results and events as JSON, in the dialect and binding of the wire, with secrets masked.
 
-What is shown is what was understood, written again by the same codecs that the wire uses. Protobuf is shown in its own
-JSON form.
+Values are encoded again after decoding, by the codecs of the wire. Protobuf is shown as ProtoJSON.
 """
 
 from __future__ import annotations
@@ -38,19 +37,19 @@ SECRET_HEADERS = re.compile(r"authorization|cookie|token|secret|key|password|sig
 
 REST = {Version.V0_3: v0_3_protojson.REST_DIALECT, Version.V1_0: v1_0.REST_DIALECT}
 
-UNTOLD_HEADERS = frozenset({"accept", "accept-encoding", "connection", "content-length", "content-type", "host", "te"})
-"""Headers that say nothing about the conversation."""
+HIDDEN_HEADERS = frozenset({"accept", "accept-encoding", "connection", "content-length", "content-type", "host", "te"})
+"""Headers that are not part of the conversation."""
 
 
 def show_headers(headers: Mapping[str, str], secrets: Container[str] = ()) -> dict[str, str]:
-    """Headers without what is no part of the conversation, and without secrets; a scheme's name is none.
+    """Headers of the conversation with secrets masked, except the name of a scheme.
 
-    `secrets` are headers that hold one, whatever they are called; all names are in lower case.
+    `secrets` are further headers to mask; all names are in lower case.
     """
     return {
         name: _masked_header(name, value) if name in secrets or SECRET_HEADERS.search(name) else value
         for name, value in headers.items()
-        if name not in UNTOLD_HEADERS
+        if name not in HIDDEN_HEADERS
     }
 
 
@@ -62,7 +61,7 @@ def _masked_header(name: str, value: str) -> str:
 def show_request(
     operation: Operation, request: Request, version: Version, binding: Binding | str
 ) -> tuple[str, JsonValue]:
-    """What is called, and what with: the method, the route, or the rpc."""
+    """The method, route or rpc, and the body."""
     request = _masked_request(request)
     try:
         if binding == Binding.GRPC:
@@ -77,11 +76,11 @@ def show_request(
             DIALECTS[version].encode_request(operation, request)
         )
     except ParleyError as error:
-        return operation.name, f"cannot be said in A2A {version}: {error}"
+        return operation.name, f"cannot be expressed in A2A {version}: {error}"
 
 
 def show_result(operation: Operation, result: Result, version: Version, binding: Binding | str) -> JsonValue:
-    """An answer."""
+    """A result."""
     result = _masked_result(result)
     try:
         if binding == Binding.GRPC:
@@ -89,11 +88,11 @@ def show_result(operation: Operation, result: Result, version: Version, binding:
         dialect = REST[version] if binding == Binding.HTTP_JSON else DIALECTS[version]
         return _json(dialect.encode_result(operation, result))
     except ParleyError as error:
-        return f"cannot be said in A2A {version}: {error}"
+        return f"cannot be expressed in A2A {version}: {error}"
 
 
 def show_event(event: StreamEvent, version: Version, binding: Binding | str) -> JsonValue:
-    """An event of a stream. In 0.1 a snapshot is several, and then a list."""
+    """An event of a stream. In 0.1 a task becomes several events, which are a list."""
     try:
         if binding == Binding.GRPC:
             return _shown(_protobuf(version).encode_event(event))
@@ -101,15 +100,15 @@ def show_event(event: StreamEvent, version: Version, binding: Binding | str) -> 
         frames = [_json(frame) for frame in dialect.encode_event(event)]
         return frames[0] if len(frames) == 1 else frames
     except ParleyError as error:
-        return f"cannot be said in A2A {version}: {error}"
+        return f"cannot be expressed in A2A {version}: {error}"
 
 
 def show_error(error: BaseException, version: Version, binding: Binding | str) -> JsonValue:
-    """An error, or what has happened to the connection; of the URLs in it, only the servers."""
-    return _masked_texts(_spelled_error(error, version, binding))
+    """An error, also of the connection; URLs in it are reduced to their servers."""
+    return _masked_texts(_error_json(error, version, binding))
 
 
-def _spelled_error(error: BaseException, version: Version, binding: Binding | str) -> JsonValue:
+def _error_json(error: BaseException, version: Version, binding: Binding | str) -> JsonValue:
     if not isinstance(error, A2AError):
         return f"{type(error).__name__}: {error}"
     if binding == Binding.GRPC:
@@ -144,7 +143,7 @@ def _masked_result(result: Result) -> Result:
 
 
 def _masked(config: PushConfig) -> PushConfig:
-    """A webhook without what it proves itself with, and with nothing of its URL but the server."""
+    """A webhook without its credentials, and with only the server of its URL."""
     authentication = config.authentication
     if authentication is not None:
         credentials = authentication.credentials and MASK
@@ -174,7 +173,7 @@ def _json(text: bytes) -> JsonValue:
 
 
 def _protobuf(version: Version) -> ProtobufDialect:
-    # Importing protobuf takes a while, and only who speaks gRPC has it.
+    # Protobuf is slow to import, and installed only with gRPC.
     from parley.dialects import protobuf_v0_3, protobuf_v1_0
 
     return protobuf_v1_0.DIALECT if version is Version.V1_0 else protobuf_v0_3.DIALECT

@@ -29,7 +29,7 @@ from parley.protocol.errors import (
     UnauthenticatedError,
     UnavailableError,
 )
-from parley.proxy.forwarding import Forwarding, challenges_for
+from parley.proxy.forwarding import ProxyAuthenticator, challenges_for
 from parley.proxy.proxied import proxied
 from parley.server.app import App
 from parley.server.limits import ServerLimits
@@ -123,7 +123,7 @@ async def test_a_callers_credentials_go_to_no_other_origin_than_the_one_that_was
             proxy_of(place["url"], bindings=[GRPC]) as proxy,
             caller(proxy, V1_0, JSONRPC, **bearer(ALICE)) as alice,
         ):
-            with pytest.raises(UnauthenticatedError, match="not told to trust"):
+            with pytest.raises(UnauthenticatedError, match="does not send its callers"):
                 await alice.send("hello")
         async with (
             on_ports(App(secured_agent(), security=tokens(alice=ALICE))) as place,
@@ -226,9 +226,9 @@ async def test_headers_that_are_no_credentials_stay_with_the_proxy() -> None:
 
 def test_a_door_demands_what_stands_behind_it() -> None:
     card = AgentCard("Keyed", "", "1", (), security_schemes={"key": KEY}, security=({"key": ()},))
-    door = Forwarding(card)
+    door = ProxyAuthenticator(card)
     assert (door.schemes, door.requirements_for(["a"])) == ({"key": KEY}, ({"key": ()},))
-    own = Forwarding(card, own=tokens(alice=ALICE))
+    own = ProxyAuthenticator(card, own=tokens(alice=ALICE))
     assert own.requirements_for(["a"]) == ({"token": ("a",)},)
     assert challenges_of(own.authentication_required()) == ('Bearer realm="parley"',)
 
@@ -236,7 +236,7 @@ def test_a_door_demands_what_stands_behind_it() -> None:
 @pytest.mark.parametrize("cookie", ["a=b", "\x00=", ""])
 async def test_a_cookie_that_is_no_key_is_nobodys(cookie: str) -> None:
     card = AgentCard("Keyed", "", "1", (), security_schemes={"key": KEY}, security=({"key": ()},))
-    assert await Forwarding(card).authenticate(PresentedCredentials({"cookie": cookie})) == ANONYMOUS
+    assert await ProxyAuthenticator(card).authenticate(PresentedCredentials({"cookie": cookie})) == ANONYMOUS
 
 
 @pytest.mark.parametrize("behind", [JSONRPC, GRPC], ids=str)
@@ -288,8 +288,8 @@ async def test_who_guesses_credentials_of_the_agent_is_stopped_at_the_proxy() ->
 async def test_an_agent_that_also_lets_strangers_in_leaves_the_door_open() -> None:
     either = ({"key": ()}, {})
     card = AgentCard("Keyed", "", "1", (), security_schemes={"key": KEY}, security=either)
-    assert Forwarding(card).is_unauthenticated
-    assert not Forwarding(structs.replace(card, security=either[:1])).is_unauthenticated
+    assert ProxyAuthenticator(card).is_unauthenticated
+    assert not ProxyAuthenticator(structs.replace(card, security=either[:1])).is_unauthenticated
 
 
 @pytest.mark.parametrize("behind", [JSONRPC, REST, GRPC], ids=str)
