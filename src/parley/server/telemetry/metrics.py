@@ -50,7 +50,7 @@ class Runs(Protocol):
         ...
 
 
-class Outbox(Protocol):
+class DeliveryCounters(Protocol):
     """The counters of webhook deliveries."""
 
     @property
@@ -196,9 +196,9 @@ class Metrics:
         """Add the numbers of running and queued runs of each agent that has any."""
         self._scraped.runs = runs
 
-    def watch_deliveries(self, outbox: Outbox) -> None:
+    def watch_deliveries(self, deliveries: DeliveryCounters) -> None:
         """Add the numbers of webhooks that are pending and being called, and of hosts that do not answer."""
-        self._scraped.outbox = outbox
+        self._scraped.deliveries = deliveries
 
     def watch_audit(self, lost: Callable[[], int]) -> None:
         """Add the number of lines that the audit trail has lost."""
@@ -215,7 +215,7 @@ class _ScrapedMetrics(Collector):
 
     def __init__(self) -> None:
         self.runs: Runs | None = None
-        self.outbox: Outbox | None = None
+        self.deliveries: DeliveryCounters | None = None
         self.audit_lost: Callable[[], int] | None = None
 
     def collect(self) -> Iterable[GaugeMetricFamily | CounterMetricFamily]:
@@ -226,13 +226,15 @@ class _ScrapedMetrics(Collector):
             waiting.add_metric((agent,), queued)
         yield working
         yield waiting
-        if self.outbox is not None:
-            yield _gauge("parley_webhooks_pending", "Webhooks in memory with undelivered events.", self.outbox.pending)
-            yield _gauge("parley_webhooks_under_way", "Webhooks that are being called.", self.outbox.under_way)
+        if self.deliveries is not None:
+            yield _gauge(
+                "parley_webhooks_pending", "Webhooks in memory with undelivered events.", self.deliveries.pending
+            )
+            yield _gauge("parley_webhooks_under_way", "Webhooks that are being called.", self.deliveries.under_way)
             yield _gauge(
                 "parley_webhook_hosts_unanswered",
                 "Hosts that did not answer their last call, counted once per owner with webhooks there.",
-                self.outbox.unanswered,
+                self.deliveries.unanswered,
             )
         if self.audit_lost is not None:
             yield CounterMetricFamily(

@@ -22,7 +22,7 @@ from parley.protocol.lifecycle import is_terminal
 from parley.protocol.tasks import TaskState
 from parley.server.telemetry.audit import AuditEvent, AuditLine, AuditTrail, utc_now
 from parley.server.telemetry.log_context import caller_version, in_log_context
-from parley.server.telemetry.metrics import Metrics, Outbox, Runs
+from parley.server.telemetry.metrics import DeliveryCounters, Metrics, Runs
 from parley.server.telemetry.observer import Call
 from parley.server.telemetry.tracing import Tracing, current_trace_ids
 from parley.stores.interface import TaskKey
@@ -76,10 +76,10 @@ class Telemetry:
         if self.metrics is not None:
             self.metrics.remove_agent(agent)
 
-    def watch_deliveries(self, outbox: Outbox) -> None:
-        """Add the outbox of webhooks to the metrics: `telemetry.watch_deliveries(deliveries)`."""
+    def watch_deliveries(self, deliveries: DeliveryCounters) -> None:
+        """Add the deliveries of webhooks to the metrics: `telemetry.watch_deliveries(deliveries)`."""
         if self.metrics is not None:
-            self.metrics.watch_deliveries(outbox)
+            self.metrics.watch_deliveries(deliveries)
 
     def webhook_headers(self, key: TaskKey) -> dict[str, str]:
         """The trace headers for a webhook call, so that the receiver can continue the trace of the task's run."""
