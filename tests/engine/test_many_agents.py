@@ -13,7 +13,7 @@ from parley.protocol.errors import RateLimitedError, TaskNotFoundError, Unavaila
 from parley.protocol.messages import Message, Role, TextPart
 from parley.protocol.requests import CancelTaskRequest, GetTaskRequest, SendConfiguration, SendMessageRequest
 from parley.protocol.tasks import Task, TaskState
-from parley.testing.client import Client
+from parley.testing.client import AgentClient
 from tests.bounded import log_under_test
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("any_store")]
@@ -55,7 +55,7 @@ async def test_a_run_keeps_the_program_it_began_with_and_the_next_message_gets_t
             fresh: Any = await agent.send_message(SendMessageRequest(message("go")))
             answered: Any = await agent.send_message(SendMessageRequest(message("answer", parked)))
             first.gate.set()
-            assert [Client.text(task) for task in (await running, fresh, answered)] == [
+            assert [AgentClient.text(task) for task in (await running, fresh, answered)] == [
                 "first",
                 "second",
                 "second: answer",
@@ -76,9 +76,9 @@ async def test_a_removed_agent_takes_no_messages_and_its_tasks_wait_for_its_retu
                     await agent.send_message(SendMessageRequest(message(text, task)))
             assert (await agent.get_task(GetTaskRequest(parked.id))).status.state is TaskState.INPUT_REQUIRED
             first.gate.set()
-            assert Client.text(await running) == "first"  # pyright: ignore[reportArgumentType]
+            assert AgentClient.text(await running) == "first"  # pyright: ignore[reportArgumentType]
             engine.add(second.agent)
-            assert Client.text(await agent.send_message(SendMessageRequest(message("answer", parked)))) == (  # pyright: ignore[reportArgumentType]
+            assert AgentClient.text(await agent.send_message(SendMessageRequest(message("answer", parked)))) == (  # pyright: ignore[reportArgumentType]
                 "second: answer"
             )
             for change in (engine.remove, lambda id: engine.replace(Edition("x", id).agent)):
@@ -102,4 +102,4 @@ async def test_what_one_agent_does_is_neither_seen_nor_stopped_nor_held_up_throu
             with pytest.raises(RateLimitedError):
                 await of_a.send_message(SendMessageRequest(message("refused"), LATER))
             assert engine.runs.by_agent() == {"a": (1, 1)}
-            assert Client.text(await of_b.send_message(SendMessageRequest(message("go")))) == "b"  # pyright: ignore[reportArgumentType]
+            assert AgentClient.text(await of_b.send_message(SendMessageRequest(message("go")))) == "b"  # pyright: ignore[reportArgumentType]
