@@ -1,1 +1,1 @@
-"""Any A2A agent behind all versions and bindings, and what is said on both sides for everybody to see."""
+"""Serves another A2A agent in all versions and bindings, and traces the conversation."""

@@ -47,7 +47,7 @@ FAIR_SHARE = 0.125
 
 
 @dataclass(slots=True, eq=False)
-class Inbox:
+class NotificationInbox:
     """Receives the agent's notifications about one task. `key` is the task in the log, once it is known."""
 
     token: str
@@ -69,7 +69,7 @@ class Inbox:
         return self.view.caller.owner
 
 
-class Inboxes:
+class NotificationInboxes:
     """All inboxes. `url` is their base URL for the agent; each has a random token below it."""
 
     def __init__(self, store: Store, deliveries: Deliveries, *, agent: str, url: str) -> None:
@@ -77,26 +77,26 @@ class Inboxes:
         self._deliveries = deliveries
         self._agent = agent
         self._url = url
-        self._inboxes: OrderedDict[str, Inbox] = OrderedDict()
-        self._by_key: dict[TaskKey, Inbox] = {}
+        self._inboxes: OrderedDict[str, NotificationInbox] = OrderedDict()
+        self._by_key: dict[TaskKey, NotificationInbox] = {}
         self._bytes = 0
 
-    def named(self, token: str) -> Inbox | None:
+    def named(self, token: str) -> NotificationInbox | None:
         """The inbox by the last segment of its URL."""
         return self._inboxes.get(token)
 
-    def of(self, key: TaskKey) -> Inbox | None:
+    def of(self, key: TaskKey) -> NotificationInbox | None:
         """The inbox of a task."""
         return self._by_key.get(key)
 
-    def make(self, view: CallerView, tenant: str | None) -> Inbox:
+    def make(self, view: CallerView, tenant: str | None) -> NotificationInbox:
         """A new inbox, for a task that may not be known yet."""
         token = secrets.token_urlsafe(32)
         config = PushConfig(f"{self._url}{token}", id=f"parley-{secrets.token_hex(8)}", token=token)
-        inbox = self._inboxes[token] = Inbox(token, config, view, tenant)
+        inbox = self._inboxes[token] = NotificationInbox(token, config, view, tenant)
         return inbox
 
-    async def open(self, inbox: Inbox, task: Task) -> None:
+    async def open(self, inbox: NotificationInbox, task: Task) -> None:
         """Start the log of a task at its current state, with the caller's names."""
         key = key_of(inbox.view.caller, task.id)
         before = self._by_key.get(key)
@@ -110,7 +110,7 @@ class Inboxes:
         inbox.key, self._by_key[key] = key, inbox
         await self._grow(inbox, events)
 
-    async def write(self, inbox: Inbox, event: StreamEvent) -> None:
+    async def write(self, inbox: NotificationInbox, event: StreamEvent) -> None:
         """Log what is new in a notification.
 
         Raises:
@@ -135,7 +135,7 @@ class Inboxes:
         self._deliveries.notify(inbox.key)
         await self._grow(inbox, events)
 
-    async def forget(self, inbox: Inbox) -> None:
+    async def forget(self, inbox: NotificationInbox) -> None:
         """Remove an inbox; notifications that are not delivered yet are dropped."""
         if self._inboxes.pop(inbox.token, None) is None:
             return
@@ -144,7 +144,7 @@ class Inboxes:
             del self._by_key[inbox.key]
             await self._store.tasks.delete(inbox.key)
 
-    async def _grow(self, inbox: Inbox, events: Sequence[TaskEvent]) -> None:
+    async def _grow(self, inbox: NotificationInbox, events: Sequence[TaskEvent]) -> None:
         """Count what was logged; over the limit, remove the oldest inbox: of a caller with too many, or of all."""
         size = sum(EVENT_BYTES + size_of_event(event) for event in events)
         inbox.size += size

@@ -36,7 +36,7 @@ from parley.protocol.versions import Version
 from parley.proxy.addressing import Addressing
 from parley.proxy.caller_view import CallerView
 from parley.proxy.upstream import Upstream
-from parley.proxy.webhook_relay import Inbox, Relay
+from parley.proxy.webhook_relay import NotificationInbox, Relay
 
 FIRST_POLL_SECONDS = 0.05
 """When to poll first for a task that was just started."""
@@ -59,7 +59,7 @@ class Send:
     request: r.SendMessageRequest
     view: CallerView
     known: Task | None = None
-    inbox: Inbox | None = None
+    inbox: NotificationInbox | None = None
 
 
 class Sending:

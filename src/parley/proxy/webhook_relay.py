@@ -34,7 +34,7 @@ from parley.protocol.tasks import Task, TaskState, TaskStatus
 from parley.protocol.versions import Version
 from parley.proxy.addressing import Addressing
 from parley.proxy.caller_view import CallerView
-from parley.proxy.inboxes import Inbox, Inboxes, key_of, scoped
+from parley.proxy.inboxes import NotificationInbox, NotificationInboxes, key_of, scoped
 from parley.proxy.trace import Trace
 from parley.proxy.upstream import Upstream
 from parley.server.bindings.body_budget import BodyBudget
@@ -69,7 +69,7 @@ class Relay:
         self._addressing = addressing
         self._store = store
         self.url = f"{url.rstrip('/')}{PATH}"
-        self._inboxes = Inboxes(store, deliveries, agent=agent, url=self.url)
+        self._inboxes = NotificationInboxes(store, deliveries, agent=agent, url=self.url)
         self._limits = limits or ServerLimits()
         self._trace = trace
         self._bodies = BodyBudget(self._limits.bodies_bytes)
@@ -142,7 +142,9 @@ class Relay:
 
     # --- webhooks of sends --------------------------------------------------------------------------------------------
 
-    async def expect(self, asked: r.SendMessageRequest, view: CallerView) -> tuple[r.SendMessageRequest, Inbox | None]:
+    async def expect(
+        self, asked: r.SendMessageRequest, view: CallerView
+    ) -> tuple[r.SendMessageRequest, NotificationInbox | None]:
         """The send with the proxy's webhook instead of the caller's, and its inbox."""
         config = asked.configuration.push_config
         if config is None:
@@ -156,7 +158,7 @@ class Relay:
         configuration = structs.replace(asked.configuration, push_config=inbox.config)
         return structs.replace(asked, configuration=configuration), inbox
 
-    def _known(self, remote_id: str | None, caller: Caller) -> Inbox | None:
+    def _known(self, remote_id: str | None, caller: Caller) -> NotificationInbox | None:
         """The inbox of a task that a send continues, if it has one."""
         if remote_id is None:
             return None
@@ -164,12 +166,12 @@ class Relay:
         inbox = self._inboxes.of(key_of(caller, name))
         return inbox if inbox is not None and inbox.remote_id == remote_id else None
 
-    async def begin(self, inbox: Inbox, event: StreamEvent) -> None:
+    async def begin(self, inbox: NotificationInbox, event: StreamEvent) -> None:
         """Learn from the agent's answer which task a send has started, and register the caller's webhook for it."""
         async with inbox.lock:
             await self._begin(inbox, event)
 
-    async def _begin(self, inbox: Inbox, event: StreamEvent) -> None:
+    async def _begin(self, inbox: NotificationInbox, event: StreamEvent) -> None:
         if not inbox.waiting:
             return
         if isinstance(event, Message):
@@ -189,7 +191,7 @@ class Relay:
         while inbox.waiting and inbox.key is not None:
             await self._webhooks.register(inbox.key, inbox.waiting.pop(0), inbox.view.caller, self._agent)
 
-    async def abandon(self, inbox: Inbox, config: PushConfig | None) -> None:
+    async def abandon(self, inbox: NotificationInbox, config: PushConfig | None) -> None:
         """Remove the webhook of a send that has failed."""
         if config in inbox.waiting:
             inbox.waiting.remove(config)
@@ -218,7 +220,7 @@ class Relay:
         else:
             await request.reply(200, b"{}")
 
-    def _receiver(self, inbox: Inbox) -> WebhookReceiver:
+    def _receiver(self, inbox: NotificationInbox) -> WebhookReceiver:
         """Decodes the notifications of an inbox in any dialect, and drops repeats."""
 
         async def handle(notification: PushNotification) -> None:
