@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from datetime import UTC, datetime
 from time import perf_counter
 
 from parley.engine.deliveries import Deliveries
+from parley.protocol.events import StatusUpdate, TaskCreated
 from parley.protocol.push import PushConfig
+from parley.protocol.tasks import TaskState, TaskStatus
+from parley.protocol.versions import Version
 from parley.server.webhooks.guard import WebhookPolicy
 from parley.server.webhooks.sender import WebhookSender
-from parley.stores.interface import Owner, TaskKey
+from parley.stores.interface import NewTask, Owner, TaskKey, Write
 from parley.stores.memory import MemoryStore
-from parley.testing.stores import addition, creation
 
 
 async def measure(webhooks: int = 320, hosts: int = 320) -> tuple[float, int]:
@@ -63,9 +66,12 @@ async def measure(webhooks: int = 320, hosts: int = 320) -> tuple[float, int]:
 
 async def _news(store: MemoryStore, deliveries: Deliveries, owner: str, task_id: str, url: str) -> None:
     key = TaskKey(Owner("", owner), task_id)
-    await store.tasks.write(creation(key))
+    now = datetime.now(UTC)
+    status = TaskStatus(TaskState.WORKING, None, now)
+    new = NewTask("agent", "c-1", Version.V1_0, now)
+    await store.tasks.write(Write(key, 0, (TaskCreated(task_id, "c-1", status),), status.state, now, new))
     await store.outbox.put(key, PushConfig(url, task_id, "hook"))
-    await store.tasks.write(addition(1, key))
+    await store.tasks.write(Write(key, 1, (StatusUpdate(task_id, "c-1", status),), status.state, now))
     deliveries.notify(key)
 
 

@@ -15,7 +15,7 @@ from tests.deadlines import pytest_runtest_protocol as pytest_runtest_protocol
 settings.register_profile("parley", deadline=None)
 settings.load_profile("parley")
 
-pytest.register_assert_rewrite("parley.testing.stores")  # before any test imports it
+pytest.register_assert_rewrite("tests.stores.store_suite", "tests.stores.shared_store_suite")  # before any import
 
 # A shell starts background jobs with SIGINT ignored, and a process hands that down to those it starts. A handler is not
 # handed down: processes that a test starts have the default, and this process goes on ignoring the signal.

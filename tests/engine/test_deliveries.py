@@ -31,9 +31,9 @@ from parley.protocol.versions import Version
 from parley.stores.interface import Owner, Store, StoreUnavailableError, TaskKey, Write
 from parley.stores.sqlite.store import SqliteStore
 from parley.testing.clock import FakeClock
-from parley.testing.stores import KEY, NEW, NOON, addition, chunk, created, creation
 from tests.bounded import bounded, log_under_test
 from tests.changed_store import ChangedStore
+from tests.stores.writes import KEY, NEW, NOON, addition, chunk, created, creation
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("any_store")]
 

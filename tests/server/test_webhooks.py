@@ -49,10 +49,10 @@ from parley.server.webhooks.sender import WebhookSender
 from parley.stores.interface import Owner, Store, TaskKey
 from parley.stores.memory import MemoryStore
 from parley.stores.sqlite.store import SqliteStore
-from parley.testing.stores import KEY, addition, chunk, created, creation, minute
 from tests.bounded import bounded
 from tests.network.forward_proxy import forward_proxy
 from tests.network.wire import Names, Wire
+from tests.stores.writes import KEY, addition, chunk, created, creation, minute
 
 ANYWHERE = WebhookPolicy(allow_private=True)
 DONE = StatusUpdate("t-1", "c-1", TaskStatus(TaskState.COMPLETED, None, minute(1)))

@@ -1,6 +1,6 @@
 """A process that may not let its files grow, and later may. Says what each of its writes came to.
 
-python confined_process.py FILE
+python -m tests.stores.confined_process FILE
 """
 
 import asyncio
@@ -9,7 +9,7 @@ import sys
 
 from parley.stores.interface import StoreError
 from parley.stores.sqlite.store import SqliteStore
-from parley.testing.stores import KEY, addition, creation
+from tests.stores.writes import KEY, addition, creation
 
 
 async def main(path: str) -> None:

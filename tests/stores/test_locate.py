@@ -8,7 +8,7 @@ from parley.stores.interface import StoreError
 from parley.stores.locate import open_store
 from parley.stores.memory import MemoryStore
 from parley.stores.sqlite.store import SqliteStore
-from parley.testing.stores import KEY, creation
+from tests.stores.writes import KEY, creation
 
 
 def test_memory_is_a_store() -> None:

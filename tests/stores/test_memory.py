@@ -2,8 +2,9 @@ import pytest
 
 from parley.stores.interface import StoreError
 from parley.stores.memory import MemoryDatabase, MemoryStore
-from parley.testing.shared_stores import ManualTime, SharedStoreSuite
-from parley.testing.stores import CONTEXT, NOON, MakeStore, StoreSuite
+from tests.stores.shared_store_suite import ManualTime, SharedStoreSuite
+from tests.stores.store_suite import MakeStore, StoreSuite
+from tests.stores.writes import CONTEXT, NOON
 
 
 class TestMemoryStore(StoreSuite):

@@ -18,9 +18,10 @@ from parley.stores.interface import NewTask, Owner, StoreUnavailableError, TaskF
 from parley.stores.sqlite.file import migrations
 from parley.stores.sqlite.maintenance import FileMaintenance
 from parley.stores.sqlite.store import SqliteStore
-from parley.testing.shared_stores import ManualTime, SharedStoreSuite, held
-from parley.testing.stores import ADA, KEY, NOON, MakeStore, addition, creation
+from tests.stores.shared_store_suite import ManualTime, SharedStoreSuite, held
+from tests.stores.store_suite import MakeStore
 from tests.stores.test_sqlite import process, read_line
+from tests.stores.writes import ADA, KEY, NOON, addition, creation
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "stores" / "schema-6.db"
 
@@ -97,7 +98,7 @@ async def test_processes_write_at_the_same_time_and_one_that_is_killed_disturbs_
     await store.open()
     ours = TaskKey(ADA, "t-2")
     await store.tasks.write(creation(ours))
-    with process("writing_process.py", path, "shared") as child:
+    with process("writing_process", path, "shared") as child:
         assert read_line(child) == "open"
         promised = 0
         for number in range(1, 60):

@@ -34,24 +34,11 @@ from parley.stores.interface import (
 )
 from parley.stores.sqlite import file, recent_sends, writer
 from parley.stores.sqlite.store import SqliteStore
-from parley.testing.shared_stores import ManualTime, SharedStoreSuite
-from parley.testing.stores import (
-    ADA,
-    CONTEXT,
-    EVERYTHING,
-    KEY,
-    NEW,
-    NOON,
-    SEND,
-    MakeStore,
-    StoreSuite,
-    addition,
-    chunk,
-    creation,
-    minute,
-)
+from tests.stores.shared_store_suite import ManualTime, SharedStoreSuite
+from tests.stores.store_suite import MakeStore, StoreSuite
+from tests.stores.writes import ADA, CONTEXT, EVERYTHING, KEY, NEW, NOON, SEND, addition, chunk, creation, minute
 
-HERE = Path(__file__).parent
+ROOT = Path(__file__).parents[2]
 LONE_SURROGATE = "\ud800"
 
 pytestmark = pytest.mark.anyio
@@ -102,8 +89,9 @@ def locked(path: Path) -> Generator[None]:
 
 
 @contextmanager
-def process(script: str, *arguments: Path | str) -> Generator[subprocess.Popen[str]]:
-    with subprocess.Popen([sys.executable, HERE / script, *arguments], stdout=subprocess.PIPE, text=True) as child:
+def process(module: str, *arguments: Path | str) -> Generator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", f"tests.stores.{module}", *arguments]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as child:
         try:
             yield child
         finally:
@@ -125,7 +113,7 @@ async def read_seqs(store: SqliteStore) -> list[int]:
 async def test_what_was_acknowledged_survives_kill_9(path: Path) -> None:
     """Five processes in turn go on with one task and are killed at different points; there is never a gap."""
     for promises in (1, 7, 60, 250, 30):
-        with process("writing_process.py", path) as child:
+        with process("writing_process", path) as child:
             assert read_line(child) == "open"
             for _ in range(promises):
                 promised = int(read_line(child))
@@ -149,7 +137,7 @@ async def test_what_was_acknowledged_survives_kill_9(path: Path) -> None:
 async def test_two_processes_cannot_use_one_file(path: Path) -> None:
     """The second is told so; when the first is killed, the file is free at once."""
     store = SqliteStore(path)
-    with process("writing_process.py", path) as child:
+    with process("writing_process", path) as child:
         assert read_line(child) == "open"
         with pytest.raises(StoreUnavailableError, match="another Parley process uses this file"):
             await store.open()
@@ -208,7 +196,7 @@ async def test_a_full_disk_refuses_writes_until_there_is_room(store: SqliteStore
 
 def test_a_failing_disk_refuses_writes_until_it_works(path: Path) -> None:
     """In a process of its own, which the operating system keeps from writing."""
-    with process("confined_process.py", path) as child:
+    with process("confined_process", path) as child:
         assert read_line(child) == "written"
         refused = read_line(child)
         assert refused.startswith("StoreUnavailableError")

@@ -16,7 +16,7 @@ from parley.stores.sqlite import maintenance
 from parley.stores.sqlite.file import APPLICATION_ID
 from parley.stores.sqlite.maintenance import FileMaintenance, Findings
 from parley.stores.sqlite.store import SqliteStore
-from parley.testing.stores import ADA, CONTEXT, EVERYTHING, KEY, NEW, NOON, SEND, addition, creation
+from tests.stores.writes import ADA, CONTEXT, EVERYTHING, KEY, NEW, NOON, SEND, addition, creation
 
 pytestmark = pytest.mark.anyio
 

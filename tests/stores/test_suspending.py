@@ -5,9 +5,9 @@ from random import Random
 import pytest
 
 from parley.stores.memory import MemoryDatabase, MemoryStore
-from parley.testing.shared_stores import ManualTime, SharedStoreSuite
-from parley.testing.stores import MakeStore, StoreSuite
 from parley.testing.suspending import suspending
+from tests.stores.shared_store_suite import ManualTime, SharedStoreSuite
+from tests.stores.store_suite import MakeStore, StoreSuite
 
 
 class TestSuspendingStore(StoreSuite):

@@ -1,6 +1,6 @@
 """A process that writes to a log until somebody kills it. Says `open`, then the number of each event it was promised.
 
-python writing_process.py FILE [shared]
+python -m tests.stores.writing_process FILE [shared]
 """
 
 import asyncio
@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Awaitable
 
 from parley.stores.sqlite.store import SqliteStore
-from parley.testing.stores import KEY, addition, creation
+from tests.stores.writes import KEY, addition, creation
 
 AHEAD = 40
 """Writes that wait at a time, so that the end comes in the midst of transactions of many."""

@@ -1,6 +1,6 @@
 """What a store must do, in parts: one module for each, and `store` for the whole.
 
-`parley.testing.stores` holds the suite that every store must pass.
+The suite that every store must pass is in `tests/stores`.
 """
 
 from parley.stores.interface.contexts import ContextKey as ContextKey

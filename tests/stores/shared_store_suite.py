@@ -36,7 +36,8 @@ from parley.stores.interface import (
     TaskKey,
     Write,
 )
-from parley.testing.stores import (
+from tests.stores.store_suite import MakeStore, head_of
+from tests.stores.writes import (
     ADA,
     ADA_ELSEWHERE,
     BOB,
@@ -45,11 +46,9 @@ from parley.testing.stores import (
     NEW,
     NOON,
     SEND,
-    MakeStore,
     addition,
     chunk,
     creation,
-    head_of,
     minute,
 )
 
@@ -90,7 +89,7 @@ def settling(number: int, holder: str, state: TaskState = TaskState.COMPLETED, k
 class SharedStoreSuite:
     """What holds between workers. Derive from it and define the fixture `make_store`."""
 
-    pytestmark = [pytest.mark.anyio]
+    pytestmark = pytest.mark.anyio
 
     @pytest.fixture
     def now(self) -> ManualTime:

@@ -8,23 +8,22 @@ same data: for a durable store another object on the same file or server, for on
         def make_store(self, tmp_path):
             return lambda: MyStore(tmp_path / "tasks.db")
 
-What happens between workers is in `parley.testing.shared_stores`. Both need pytest and anyio's plugin for it, with a
-fixture `anyio_backend` that names asyncio.
+What happens between workers is in `shared_store_suite`.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import TypeAlias
 
 import pytest
 from msgspec import structs
 
-from parley.protocol.events import ArtifactUpdate, MessageAdded, StatusUpdate, StepRecorded, TaskCreated, TaskEvent
+from parley.protocol.events import ArtifactUpdate
 from parley.protocol.lifecycle import fold
-from parley.protocol.messages import DataPart, Message, RawPart, Role, TextPart, UrlPart
+from parley.protocol.messages import Message, Role, TextPart
 from parley.protocol.push import PushAuthentication, PushConfig
 from parley.protocol.tasks import Artifact, Task, TaskState, TaskStatus
 from parley.protocol.versions import Version
@@ -43,50 +42,25 @@ from parley.stores.interface import (
     Write,
 )
 from parley.stores.interface import TaskKey as Key
+from tests.stores.writes import (
+    ADA,
+    ADA_ELSEWHERE,
+    BOB,
+    CONTEXT,
+    EVERYTHING,
+    KEY,
+    NEW,
+    NOON,
+    SEND,
+    STRANGERS,
+    addition,
+    chunk,
+    created,
+    creation,
+    minute,
+)
 
 MakeStore: TypeAlias = Callable[[], Store]
-
-NOON = datetime(2026, 3, 1, 12, 0, 0, 250_001, tzinfo=UTC)
-ADA = Owner("acme", "ada")
-BOB = Owner("acme", "bob")
-ADA_ELSEWHERE = Owner("umbrella", "ada")
-STRANGERS = (BOB, ADA_ELSEWHERE)
-KEY = Key(ADA, "t-1")
-NEW = NewTask("cook", "c-1", Version.V0_3, NOON)
-SEND = SendKey("m-1", b"\x00digest")
-CONTEXT = ContextKey(ADA, "cook", "c-1")
-
-
-def minute(number: int) -> datetime:
-    """A moment some minutes after noon."""
-    return NOON + timedelta(minutes=number)
-
-
-def created(task_id: str) -> TaskCreated:
-    """The first event of a task."""
-    return TaskCreated(task_id, "c-1", TaskStatus(TaskState.SUBMITTED, None, NOON), {"desk": "north"})
-
-
-def chunk(number: int, task_id: str = KEY.task_id) -> ArtifactUpdate:
-    """A piece of an artifact, told from others by its number."""
-    return ArtifactUpdate(task_id, "c-1", Artifact("a-1", (TextPart(f"chunk {number}"),)), append=True)
-
-
-def creation(
-    key: Key = KEY,
-    *,
-    new: NewTask = NEW,
-    state: TaskState = TaskState.SUBMITTED,
-    at: datetime = NOON,
-    sends: tuple[tuple[SendKey, SendRecord], ...] = (),
-) -> Write:
-    """The write that creates a task."""
-    return Write(key, 0, (created(key.task_id),), state, at, new, sends=sends)
-
-
-def addition(number: int, key: Key = KEY) -> Write:
-    """The write of the event after `number`, in a task that works."""
-    return Write(key, number, (chunk(number + 1, key.task_id),), TaskState.WORKING, NOON)
 
 
 async def head_of(store: Store, key: Key = KEY) -> TaskHead:
@@ -110,38 +84,10 @@ async def undelivered(
     return list(await store.outbox.undelivered(holder="", live=frozenset(), after=after, limit=limit, owner=owner))
 
 
-EVERYTHING: tuple[TaskEvent, ...] = (
-    created(KEY.task_id),
-    MessageAdded(
-        KEY.task_id,
-        "c-1",
-        Message(
-            "m-1",
-            Role.USER,
-            (
-                TextPart("Pläne – 🥚\x00", "text/plain", "a.txt", {"n": 2**60}),
-                RawPart(bytes(range(256)), "image/png"),
-                UrlPart("https://files.example/menu.pdf"),
-                DataPart({"ratio": 0.5, "none": None, "list": [1, "two", True]}),
-            ),
-            "c-1",
-            KEY.task_id,
-            {"trace": {"id": 7}},
-            ("https://extensions.example/v1",),
-            ("t-0",),
-        ),
-    ),
-    StatusUpdate(KEY.task_id, "c-1", TaskStatus(TaskState.WORKING, None, minute(1)), {"step": 1}),
-    ArtifactUpdate(KEY.task_id, None, Artifact("a-1", (TextPart("x"),), "menu", index=3), last_chunk=True),
-    StepRecorded(KEY.task_id, "c-1", "rate", {"USD": 1.5}),
-)
-"""One event of each kind, with everything an event can hold."""
-
-
 class StoreSuite:
     """What holds for every store. Derive from it and define the fixture `make_store`."""
 
-    pytestmark = [pytest.mark.anyio]
+    pytestmark = pytest.mark.anyio
 
     @pytest.fixture
     async def store(self, make_store: MakeStore) -> AsyncGenerator[Store]:
