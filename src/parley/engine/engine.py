@@ -202,8 +202,14 @@ class Engine:
         """Look for what other workers write and leave here, also without hints."""
         while True:
             await self.clock.sleep(self.limits.poll_seconds)
+            await self._look(self._check_runs())
             await self._look(self.feeds.poll(lambda key: self.runs.find(key) is not None))
             await self._look(self._inbox.read())
+
+    async def _check_runs(self) -> None:
+        """Abandon runs that another worker goes on with, also if they write nothing, so that their readers do."""
+        for run in self.runs.all:
+            await run.check_held()
 
     async def _look(self, looking: Coroutine[None, None, None]) -> None:
         try:

@@ -60,7 +60,7 @@ class InboxReader:
         engine = self._engine
         for item in await engine.store.inbox.items(engine.lease.worker):
             run = engine.runs.find(item.key)
-            if run is not None and item.id not in self._under_way:
+            if run is not None and not run.is_closed and item.id not in self._under_way:
                 self._under_way.add(item.id)
                 engine.in_background(self._take(item, run))
 

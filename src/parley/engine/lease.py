@@ -31,17 +31,18 @@ class Lease:
         self._is_released = False
 
     @property
-    def number(self) -> int:
-        """Another number after every time at which others could believe that this worker had died."""
+    def number(self) -> int | None:
+        """None while others may believe that this worker has died; afterwards another number than before."""
         if not self._store.is_shared or self._clock.monotonic() - self._renewed_at < self._seconds:
             return self._number
-        return self._number + 1
+        return None
 
     async def renew(self) -> None:
         """Count as alive for the duration of the lease, from now on. Raises StoreError."""
         now = self._clock.monotonic()
         await self._store.leases.renew(self.worker, seconds=self._seconds)
-        self._number = self.number
+        if self.number is None:
+            self._number += 1
         self._renewed_at = now
 
     async def keep(self) -> None:

@@ -286,14 +286,20 @@ class Run:
             UnavailableError: what began the run could not be stored.
         """
         await self.wait_until_kept()
-        number = self._engine.lease.number
-        if number != self._lease_number:  # this process was asleep
-            head = await self._engine.store.tasks.head(self.key)
-            if head is None or head.holder != self._engine.lease.worker:
-                self.abandon()
-            self._lease_number = number
+        await self.check_held()
         if self.is_closed:  # and the program was left behind, or asks from a block of cleaning up
             raise Stopped
+
+    async def check_held(self) -> None:
+        """Abandon the run if its worker slept past its lease, and another one holds the task since."""
+        lease, number = self._engine.lease, self._engine.lease.number
+        if number is not None and number == self._lease_number:
+            return
+        if not self.is_closed and self._written_seq >= self._begun_seq:
+            head = await self._engine.store.tasks.head(self.key)
+            if not self.is_closed and (head is None or head.holder != lease.worker):
+                self.abandon()
+            self._lease_number = number
 
     async def wait_until_kept(self) -> None:
         """Return when what began the run is durable: the task and its message.

@@ -66,6 +66,11 @@ class Supervisor:
         """The run of a task, working or waiting for its turn."""
         return self._runs.get(key)
 
+    @property
+    def all(self) -> tuple[Run, ...]:
+        """All runs, working or waiting for their turn."""
+        return tuple(self._runs.values())
+
     def run_of(self, task: asyncio.Task[object]) -> Run | None:
         """The run whose program is at work in an asyncio task; to be asked from any thread."""
         return next((run for run, working in list(self._working.items()) if working is task), None)
