@@ -7,7 +7,7 @@ rulings in `docs/decisions/0003-which-dialect-a-request-speaks.md`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from parley.protocol.errors import MethodNotFoundError, VersionNotSupportedError
 from parley.protocol.jsonvalue import JsonValue
@@ -16,8 +16,7 @@ from parley.protocol.operations import OPERATIONS, Operation
 from parley.protocol.versions import Version
 
 
-@dataclass(frozen=True, slots=True)
-class Detection:
+class Detection(Struct, frozen=True):
     """An operation, the dialect of its request, and the reason for that conclusion, which logs show."""
 
     operation: Operation

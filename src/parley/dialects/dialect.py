@@ -60,20 +60,10 @@ class Codec(Generic[W, C]):
         Raises:
             LocalProtocolError: the value lacks something that this dialect requires, or JSON cannot represent it.
         """
-        (text,) = _write(lambda: (self._encode(value),))
-        return text
-
-
-def _write(make: Callable[[], tuple[Any, ...]]) -> tuple[bytes, ...]:
-    """The JSON text of each wire struct: the one place where what JSON cannot represent becomes our own error.
-
-    Structs raise ValueError for what the dialect requires; the encoder raises UnicodeEncodeError, a ValueError too, for
-    a lone surrogate.
-    """
-    try:
-        return tuple([_encoder.encode(wire) for wire in make()])
-    except ValueError as exc:
-        raise LocalProtocolError(str(exc)) from exc
+        try:
+            return _encoder.encode(self._encode(value))
+        except ValueError as exc:  # of a struct, or (UnicodeEncodeError) of the encoder for a lone surrogate
+            raise LocalProtocolError(str(exc)) from exc
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +151,10 @@ class JsonDialect:
         Raises:
             LocalProtocolError: the event lacks something that this dialect requires, or JSON cannot represent it.
         """
-        return _write(lambda: self.frames(event, ends))
+        try:
+            return tuple([_encoder.encode(wire) for wire in self.frames(event, ends)])
+        except ValueError as exc:  # as in `Codec.encode`
+            raise LocalProtocolError(str(exc)) from exc
 
     def decode_push(self, raw: bytes) -> StreamEvent:
         """What a webhook received.

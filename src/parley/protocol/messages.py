@@ -103,4 +103,4 @@ class Message(Struct, frozen=True, gc=False, omit_defaults=True, tag="message"):
     @property
     def text(self) -> str:
         """All text parts, joined by newlines."""
-        return "\n".join(part.text for part in self.parts if isinstance(part, TextPart))
+        return "\n".join([part.text for part in self.parts if isinstance(part, TextPart)])

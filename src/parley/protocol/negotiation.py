@@ -34,7 +34,7 @@ def read_version(text: str | None, supported: Collection[Version] = ALL_VERSIONS
     text = (text or "").strip()
     if not text:
         return None
-    wanted = without_patch(text)
+    wanted = text if text in supported else without_patch(text)
     for version in supported:
         if version == wanted:
             return version

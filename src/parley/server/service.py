@@ -175,23 +175,27 @@ class Service:
     def _check_lengths(self, request: Any, version: Version) -> None:
         """Refuse long ids, which every event repeats, and messages with too many parts."""
         limits = self.shared.limits
-        names = [
-            ("tenant", "$.tenant", request.tenant),
-            ("task id", "$.id", getattr(request, "task_id", None)),
-            ("context id", "$.contextId", getattr(request, "context_id", None)),
-            ("webhook id", "$.id", getattr(request, "id", None)),
-        ]
-        config = getattr(request, "config", None)
         if isinstance(request, SendMessageRequest):
             message, config = request.message, request.configuration.push_config
             if len(message.parts) > limits.parts:
                 raise InvalidParamsError(f"A message may have up to {limits.parts} parts", path="$.message.parts")
             is_0_1 = version is Version.V0_1
-            names.append(("task id", "$.id" if is_0_1 else "$.message.taskId", message.task_id))
-            names.append(("context id", "$.sessionId" if is_0_1 else "$.message.contextId", message.context_id))
-            names.append(("message id", "$.message.messageId", message.message_id))
+            names = (
+                ("tenant", "$.tenant", request.tenant),
+                ("task id", "$.id" if is_0_1 else "$.message.taskId", message.task_id),
+                ("context id", "$.sessionId" if is_0_1 else "$.message.contextId", message.context_id),
+                ("message id", "$.message.messageId", message.message_id),
+            )
+        else:
+            config = getattr(request, "config", None)
+            names = (
+                ("tenant", "$.tenant", request.tenant),
+                ("task id", "$.id", getattr(request, "task_id", None)),
+                ("context id", "$.contextId", getattr(request, "context_id", None)),
+                ("webhook id", "$.id", getattr(request, "id", None)),
+            )
         if config is not None:
-            names.append(("webhook id", "$.pushNotificationConfig.id", config.id))
+            names = (*names, ("webhook id", "$.pushNotificationConfig.id", config.id))
         for name, path, value in names:
             if value and len(value) > limits.id_bytes:
                 raise InvalidParamsError(f"The {name} may have up to {limits.id_bytes} characters", path=path)

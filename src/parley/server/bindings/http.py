@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 from urllib.parse import quote
 
@@ -81,10 +81,10 @@ class AsgiRequest:
     def origin(self) -> str:
         """Scheme and host as the caller sent them, with the path of the mounted app: `https://host/mounted`."""
         host = self.headers.get("host", "")
-        if len(host) > MAX_HOST or not _HOST.fullmatch(host):
+        if len(host) > MAX_HOST or not _is_host(host):
             name, port = self._scope.get("server") or ("localhost", None)
             host = f"{name}:{port}" if port else name
-        return f"{self._scope['scheme']}://{host}{quote(self._scope.get('root_path', ''), safe=_PATH_SAFE)}"
+        return f"{self._scope['scheme']}://{host}{_quoted_root(self._scope)}"
 
     @property
     def address(self) -> str:
@@ -228,9 +228,19 @@ def _too_long(limit: int) -> BodyTooLargeError:
 def _path_below_root(scope: Scope) -> str:
     raw: bytes = scope.get("raw_path") or scope["path"].encode()
     path = raw.partition(b"?")[0].decode("latin-1")
-    root = quote(scope.get("root_path", ""), safe=_PATH_SAFE)
+    root = _quoted_root(scope)
     # As Starlette does: if the path does not start with the root, a proxy has removed it.
     return path[len(root) :] if root and (path == root or path.startswith(f"{root}/")) else path
+
+
+def _quoted_root(scope: Scope) -> str:
+    root = scope.get("root_path", "")
+    return quote(root, safe=_PATH_SAFE) if root else ""
+
+
+@lru_cache(maxsize=100)  # callers know a server by few names
+def _is_host(text: str) -> bool:
+    return _HOST.fullmatch(text) is not None
 
 
 def _read_headers(pairs: Iterable[Header]) -> dict[str, str]:

@@ -8,8 +8,7 @@ belong to its caller.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
-from contextlib import contextmanager
+from types import TracebackType
 
 from parley.server.bindings.failures import ClientDisconnected
 from parley.server.bindings.http import AsgiRequest
@@ -21,25 +20,9 @@ class WaitingCallers:
     def __init__(self) -> None:
         self._callers: set[_WaitingCaller] = set()
 
-    @contextmanager
-    def waiting(self, request: AsgiRequest) -> Generator[None]:
-        """A context in which a request waits.
-
-        Raises:
-            ClientDisconnected: the client has disconnected.
-        """
-        caller = _WaitingCaller(request)
-        self._callers.add(caller)
-        try:
-            yield
-        except asyncio.CancelledError:
-            if not caller.is_disconnected:
-                raise
-            caller.task.uncancel()
-            raise ClientDisconnected from None
-        finally:
-            self._callers.discard(caller)
-            caller.stop()
+    def waiting(self, request: AsgiRequest) -> _WaitingCaller:
+        """A context in which a request waits. Raises ClientDisconnected if the client disconnects."""
+        return _WaitingCaller(request, self._callers)
 
     def check(self) -> None:
         """Start to watch the connections of all callers that wait now."""
@@ -48,26 +31,36 @@ class WaitingCallers:
 
 
 class _WaitingCaller:
-    __slots__ = ("_request", "_watcher", "is_disconnected", "task")
+    """A context for one request; every request has one, and a generator would take twice as long."""
 
-    def __init__(self, request: AsgiRequest) -> None:
+    __slots__ = ("_callers", "_is_disconnected", "_request", "_task", "_watcher")
+
+    def __init__(self, request: AsgiRequest, callers: set[_WaitingCaller]) -> None:
         task = asyncio.current_task()
         assert task is not None  # requests are answered in tasks
-        self.task = task
-        self.is_disconnected = False
+        self._task = task
+        self._is_disconnected = False
         self._request = request
+        self._callers = callers
         self._watcher: asyncio.Task[None] | None = None
+
+    def __enter__(self) -> None:
+        self._callers.add(self)
+
+    def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None) -> None:
+        self._callers.discard(self)
+        if self._watcher is not None:
+            self._watcher.cancel()
+            self._watcher = None  # the traceback of its error refers to this object
+        if self._is_disconnected and isinstance(error, asyncio.CancelledError):
+            self._task.uncancel()
+            raise ClientDisconnected from None
 
     def start(self) -> None:
         if self._watcher is None:
             self._watcher = asyncio.get_running_loop().create_task(self._watch())
 
-    def stop(self) -> None:
-        if self._watcher is not None:
-            self._watcher.cancel()
-            self._watcher = None  # the traceback of its error refers to this object
-
     async def _watch(self) -> None:
         await self._request.wait_for_disconnect()
-        self.is_disconnected = True
-        self.task.cancel()
+        self._is_disconnected = True
+        self._task.cancel()

@@ -76,6 +76,7 @@ class Throttle:
         failures = limits.failures_per_minute
         self._failures = _Rates.of(failures and failures / 60, failures or 1, limits.remembered)
         self._limits_requests = bool(self._requests.is_limited or self._rate or self._total_rate)
+        self._enter_request = self._enter if self._rate or self._total_rate else self._requests.acquire
 
     def check_address(self, address: str) -> None:
         """Check that not too many credentials from this address were refused within the last minute.
@@ -105,7 +106,7 @@ class Throttle:
         """
         if not self._limits_requests:
             return _FREE
-        return _Held(self._enter, self._requests.release, caller or _network(address))
+        return _Held(self._enter_request, self._requests.release, caller or _network(address))
 
     def admit_stream(self, caller: str, address: str = "") -> AbstractContextManager[None]:
         """A context for one open stream of this caller.
@@ -120,12 +121,10 @@ class Throttle:
     def _enter(self, caller: str) -> None:
         """Check all limits of a request, and count it only if all allow it."""
         self._requests.check(caller)
-        buckets = list[_Bucket]()
-        if self._total_rate or self._rate:
-            now = self._clock()
-            buckets = [rates.bucket(key, now) for rates, key in ((self._total_rate, ""), (self._rate, caller)) if rates]
-            if seconds := max(bucket.wait(now) for bucket in buckets):
-                raise _too_many("requests", seconds)
+        now = self._clock()
+        buckets = [rates.bucket(key, now) for rates, key in ((self._total_rate, ""), (self._rate, caller)) if rates]
+        if seconds := max(bucket.wait(now) for bucket in buckets):
+            raise _too_many("requests", seconds)
         for bucket in buckets:
             bucket.take()
         self._requests.acquire(caller)
