@@ -131,7 +131,8 @@ class Intake:
     ) -> Accepted:
         engine = self._engine
         now = engine.clock.now()
-        engine.webhooks.check_number(0 if request.configuration.push_config is None else 1)
+        if request.configuration.push_config is not None:
+            engine.webhooks.check_number(1)
         context_id = request.message.context_id or engine.new_id()
         message = structs.replace(request.message, task_id=task_id, context_id=context_id)
         events: tuple[TaskEvent, ...] = (

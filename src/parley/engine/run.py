@@ -430,7 +430,7 @@ class Run:
         This is called after the supervisor has started the run.
         """
         if self.starts_at_once:
-            self.write_soon()
+            self._write_soon()
         else:
             self._write()
 
@@ -495,13 +495,13 @@ class Run:
 
     def _append(self, event: TaskEvent) -> None:
         self._buffer.append(event)
-        self.write_soon()
-
-    def write_soon(self) -> None:
-        """Write what was said when the event loop has come round."""
         if not (self._is_writing or self._is_scheduled):
-            self._is_scheduled = True
-            self.loop.call_soon(self._write_scheduled)
+            self._write_soon()
+
+    def _write_soon(self) -> None:
+        """Write what was said when the event loop has come round."""
+        self._is_scheduled = True
+        self.loop.call_soon(self._write_scheduled)
 
     def _write_scheduled(self) -> None:
         self._is_scheduled = False

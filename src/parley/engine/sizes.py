@@ -37,18 +37,18 @@ def size_of_task(task: Task) -> int:
 def size_of_event(event: StreamEvent | TaskEvent) -> int:
     """About how many bytes the content of an event takes."""
     match event:
-        case ArtifactUpdate():  # first, because nearly all events of a stream are these
+        case ArtifactUpdate():  # first: nearly all events of a stream are these, and then come those of every task
             return size_of(event.artifact.parts)
+        case StatusUpdate():
+            return size_of(event.status.message.parts) if event.status.message else 0
+        case MessageAdded():
+            return size_of(event.message.parts)
+        case TaskCreated() | StepRecorded() | TaskClaimed():
+            return 0
         case Task():
             return size_of_task(event)
         case Message():
             return size_of(event.parts)
-        case MessageAdded():
-            return size_of(event.message.parts)
-        case StatusUpdate():
-            return size_of(event.status.message.parts) if event.status.message else 0
-        case TaskCreated() | StepRecorded() | TaskClaimed():
-            return 0
 
 
 def _size(part: Part) -> int:

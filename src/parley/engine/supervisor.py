@@ -114,7 +114,7 @@ class Supervisor:
         if self._is_stopping:
             self._cut_off(run)
         elif of_agent.working < self._limits.runs_at_once:
-            self._begin(run)
+            self._begin(run, of_agent)
         else:
             run.is_queued = True
             of_agent.queue[run] = copy_context()
@@ -125,9 +125,9 @@ class Supervisor:
             runs = self._of_agent[agent] = _AgentRuns()
         return runs
 
-    def _begin(self, run: Run) -> None:
+    def _begin(self, run: Run, of_agent: _AgentRuns) -> None:
         run.is_queued = False
-        self._runs_of(run.program.id).working += 1
+        of_agent.working += 1
         self._working[run] = run.loop.create_task(self._work(run), name=f"{RUN_NAME}{run.key.task_id}")
         if self._limits.run_seconds is not None:
             run.deadline = self._clock.monotonic() + self._limits.run_seconds
@@ -252,7 +252,7 @@ class Supervisor:
         run.let_go()
         while of_agent.queue and not self._is_stopping and of_agent.working < self._limits.runs_at_once:
             first = next(iter(of_agent.queue))
-            of_agent.queue.pop(first).run(self._begin, first)
+            of_agent.queue.pop(first).run(self._begin, first, of_agent)
         if not (of_agent.working or of_agent.queue):
             del self._of_agent[run.program.id]
         if self._idle is not None and not self._working and not self._idle.done():
