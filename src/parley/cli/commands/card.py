@@ -14,7 +14,7 @@ from rich.text import Text
 from parley.check.card_faults import intended_version, missing_members, repeated_skills, undeclared_schemes
 from parley.cli.options.client import AsJson, ClientOptions, WithClientOptions
 from parley.cli.options.groups import with_option_groups
-from parley.cli.output.exit_codes import DONE, FAILED, run
+from parley.cli.output.exit_codes import DONE, FAILED
 from parley.cli.output.transcript import console, print_json, show_rows
 from parley.client.errors import DiscoveryError, ForbiddenTargetError
 from parley.dialects.v1_0 import DIALECT
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 
 
 @with_option_groups
-def card(
+async def card(
     options: WithClientOptions,
     extended: Annotated[bool, typer.Option("--extended", help="The card for authenticated callers.")] = False,
     as_json: AsJson = False,
-) -> None:
+) -> int:
     """Show an agent's card: its interfaces, skills and security requirements.
 
     The arrow marks the interface that the other commands call. Problems of the card are listed below it, with --json on
@@ -56,10 +56,6 @@ def card(
       parley card https://agents.example.com --extended --token "$TOKEN"
       parley card https://agents.example.com --json
     """
-    run(_show(options, extended=extended, as_json=as_json), as_json=as_json, options=options)
-
-
-async def _show(options: ClientOptions, *, extended: bool, as_json: bool) -> int:
     found = await (_extended_card(options) if extended else _card(options))
     if as_json:
         print_json(DIALECT.encode_card(found))

@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from parley.cli.options.client import AsJson, ClientOptions, TaskId, WithClientOptions, non_empty_id
+from parley.cli.options.client import AsJson, TaskId, WithClientOptions, non_empty_id
 from parley.cli.options.groups import with_option_groups
-from parley.cli.output.exit_codes import DONE, EXIT_CODES, run
+from parley.cli.output.exit_codes import DONE, EXIT_CODES
 from parley.cli.output.help_text import ParleyCommand, ParleyGroup
 from parley.cli.output.transcript import console, print_json, show_rows
 from parley.dialects.v1_0 import DIALECT
@@ -30,7 +30,7 @@ app = typer.Typer(
 
 @app.command("set", cls=ParleyCommand, epilog=EXIT_CODES)
 @with_option_groups
-def set_webhook(
+async def set_webhook(
     options: WithClientOptions,
     task: TaskId,
     webhook: Annotated[str, typer.Argument(metavar="WEBHOOK", help="The URL that the agent calls.")],
@@ -45,7 +45,7 @@ def set_webhook(
         str | None, typer.Option(metavar="'SCHEME CREDENTIALS'", help="How the agent authenticates at the webhook.")
     ] = None,
     as_json: AsJson = False,
-) -> None:
+) -> int:
     """Make the agent call a webhook whenever a task changes.
 
     \b
@@ -55,7 +55,10 @@ def set_webhook(
         --id ci --webhook-auth "Bearer $HOOK_TOKEN"
     """
     config = PushConfig(webhook, task, config_id, webhook_token, _authentication(webhook_auth))
-    run(_set(options, task, config, as_json=as_json), as_json=as_json, options=options)
+    async with options.client() as client:
+        made = await client.create_push_config(CreatePushConfigRequest(task, config))
+    _show(made, console(), as_json=as_json)
+    return DONE
 
 
 def _authentication(text: str | None) -> PushAuthentication | None:
@@ -65,13 +68,6 @@ def _authentication(text: str | None) -> PushAuthentication | None:
     if not scheme:
         raise typer.BadParameter("Write it as 'Bearer …'", param_hint="--webhook-auth")
     return PushAuthentication((scheme,), credentials.strip() or None)
-
-
-async def _set(options: ClientOptions, task: str, config: PushConfig, *, as_json: bool) -> int:
-    async with options.client() as client:
-        made = await client.create_push_config(CreatePushConfigRequest(task, config))
-    _show(made, console(), as_json=as_json)
-    return DONE
 
 
 def _show(config: PushConfig, to: Console, *, as_json: bool) -> None:
@@ -88,21 +84,17 @@ def _show(config: PushConfig, to: Console, *, as_json: bool) -> None:
 
 @app.command("list", cls=ParleyCommand, epilog=EXIT_CODES)
 @with_option_groups
-def list_webhooks(
+async def list_webhooks(
     options: WithClientOptions,
     task: TaskId,
     as_json: AsJson = False,
-) -> None:
+) -> int:
     """List a task's webhooks. Their secrets are not shown, except with --json, if the agent returns them.
 
     \b
     Example:
       parley push list http://127.0.0.1:8080 $TASK
     """
-    run(_list(options, task, as_json=as_json), as_json=as_json, options=options)
-
-
-async def _list(options: ClientOptions, task: str, *, as_json: bool) -> int:
     to, count = console(), 0
     async with options.client() as client:
         page_token: str | None = None
@@ -125,22 +117,18 @@ async def _list(options: ClientOptions, task: str, *, as_json: bool) -> int:
 
 @app.command("delete", cls=ParleyCommand, epilog=EXIT_CODES)
 @with_option_groups
-def delete(
+async def delete(
     options: WithClientOptions,
     task: TaskId,
     config_id: Annotated[str, typer.Argument(metavar="ID", callback=non_empty_id, help="The webhook's id.")],
     as_json: AsJson = False,
-) -> None:
+) -> int:
     """Delete a webhook of a task.
 
     \b
     Example:
       parley push delete http://127.0.0.1:8080 $TASK ci
     """
-    run(_delete(options, task, config_id, as_json=as_json), as_json=as_json, options=options)
-
-
-async def _delete(options: ClientOptions, task: str, config_id: str, *, as_json: bool) -> int:
     async with options.client() as client:
         await client.delete_push_config(DeletePushConfigRequest(task, config_id))
     if as_json:

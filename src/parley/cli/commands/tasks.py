@@ -11,10 +11,10 @@ from rich.console import Console
 from rich.text import Text
 
 from parley.cli.commands.send import how_to_answer
-from parley.cli.options.client import AsJson, ClientOptions, TaskId, WithClientOptions, non_empty_id
+from parley.cli.options.client import AsJson, TaskId, WithClientOptions, non_empty_id
 from parley.cli.options.groups import with_option_groups
 from parley.cli.output.downloads import Downloads, SaveDirectory, downloads_in
-from parley.cli.output.exit_codes import DONE, EXIT_CODES, FAILED, code_of_state, run
+from parley.cli.output.exit_codes import DONE, EXIT_CODES, FAILED, code_of_state
 from parley.cli.output.help_text import ParleyCommand, ParleyGroup
 from parley.cli.output.transcript import (
     Transcript,
@@ -52,7 +52,7 @@ app = typer.Typer(
 
 @app.command("list", cls=ParleyCommand, epilog=EXIT_CODES)
 @with_option_groups
-def list_tasks(
+async def list_tasks(
     options: WithClientOptions,
     context: Annotated[
         str | None, typer.Option(metavar="ID", callback=non_empty_id, help="Only tasks of this conversation.")
@@ -65,7 +65,7 @@ def list_tasks(
     ] = None,
     limit: Annotated[int, typer.Option(metavar="N", min=1, help="The maximum number of tasks.")] = 50,
     as_json: AsJson = False,
-) -> None:
+) -> int:
     """List your tasks, the last changed first.
 
     \b
@@ -74,12 +74,6 @@ def list_tasks(
       parley tasks list localhost:8080 --state input-required
       parley tasks list localhost:8080 --json | jq -r .id
     """
-    run(_list(options, context, state, limit, as_json=as_json), as_json=as_json, options=options)
-
-
-async def _list(
-    options: ClientOptions, context: str | None, state: TaskState | None, limit: int, *, as_json: bool
-) -> int:
     to, count = console(), 0
     async with options.client() as client:
         # Artifacts are for programs: people see them with `show`.
@@ -117,7 +111,7 @@ def _short(text: str, length: int = 60) -> str:
 
 @app.command("show", cls=ParleyCommand, epilog=EXIT_CODES)
 @with_option_groups
-def show(
+async def show(
     options: WithClientOptions,
     task: TaskId,
     history: Annotated[
@@ -125,7 +119,7 @@ def show(
     ] = None,
     save: SaveDirectory = None,
     as_json: AsJson = False,
-) -> None:
+) -> int:
     """Show a task: its state, messages and artifacts.
 
     The exit code depends on the state: 0 while the task runs and when it is completed.
@@ -136,17 +130,13 @@ def show(
       parley tasks show localhost:8080 $TASK --save downloads
     """
     downloads = downloads_in(save, as_json=as_json)
-    run(_show(options, GetTaskRequest(task, history), downloads, as_json=as_json), as_json=as_json, options=options)
-
-
-async def _show(options: ClientOptions, request: GetTaskRequest, downloads: Downloads | None, *, as_json: bool) -> int:
     async with options.client() as client:
-        task = await client.get_task(request)
+        found = await client.get_task(GetTaskRequest(task, history))
     if as_json:
-        print_json(DIALECT.encode_result(ops.GET_TASK, task))
+        print_json(DIALECT.encode_result(ops.GET_TASK, found))
     else:
-        _show_task(task, downloads)
-    return code_of_state(task.status.state)
+        _show_task(found, downloads)
+    return code_of_state(found.status.state)
 
 
 def _show_task(task: Task, downloads: Downloads | None) -> None:
@@ -180,12 +170,12 @@ def _show_facts(task: Task, to: Console) -> None:
 
 @app.command("watch", cls=ParleyCommand, epilog=EXIT_CODES)
 @with_option_groups
-def watch(
+async def watch(
     options: WithClientOptions,
     task: TaskId,
     save: SaveDirectory = None,
     as_json: AsJson = False,
-) -> None:
+) -> int:
     """Watch a task until it ends or asks a question: first its artifacts, then its updates.
 
     If the connection breaks, the command reconnects and prints nothing twice. The exit code depends on the state.
@@ -195,14 +185,9 @@ def watch(
       parley tasks watch http://127.0.0.1:8080 $TASK
       parley tasks watch localhost:8080 $TASK --json | jq -c .statusUpdate.status
     """
-    downloads = downloads_in(save, as_json=as_json)
-    run(_watch(options, task, downloads, as_json=as_json), as_json=as_json, options=options)
-
-
-async def _watch(options: ClientOptions, task_id: str, downloads: Downloads | None, *, as_json: bool) -> int:
-    transcript = Transcript(*consoles(), downloads=downloads)
+    transcript = Transcript(*consoles(), downloads=downloads_in(save, as_json=as_json))
     status = TaskStatus(TaskState.UNKNOWN)
-    async with options.client() as client, aclosing(_events(client, task_id)) as events:
+    async with options.client() as client, aclosing(_events(client, task)) as events:
         try:
             async for event in events:
                 before, status = status, event.status if isinstance(event, Task | StatusUpdate) else status
@@ -215,7 +200,7 @@ async def _watch(options: ClientOptions, task_id: str, downloads: Downloads | No
         finally:
             transcript.end_line()
     if not as_json and is_interrupted(status.state):
-        transcript.note(how_to_answer(options.url, task_id, status))
+        transcript.note(how_to_answer(options.url, task, status))
     return code_of_state(status.state)
 
 
@@ -241,28 +226,24 @@ def _clock(status: TaskStatus) -> str:
 
 @app.command("cancel", cls=ParleyCommand, epilog=EXIT_CODES)
 @with_option_groups
-def cancel(
+async def cancel(
     options: WithClientOptions,
     task: TaskId,
     as_json: AsJson = False,
-) -> None:
+) -> int:
     """Cancel a task. The exit code is 0 if it is canceled.
 
     \b
     Example:
       parley tasks cancel http://127.0.0.1:8080 $TASK
     """
-    run(_cancel(options, task, as_json=as_json), as_json=as_json, options=options)
-
-
-async def _cancel(options: ClientOptions, task_id: str, *, as_json: bool) -> int:
     async with options.client() as client:
-        task = await client.cancel_task(CancelTaskRequest(task_id))
-    is_canceled = task.status.state is TaskState.CANCELED
+        found = await client.cancel_task(CancelTaskRequest(task))
+    is_canceled = found.status.state is TaskState.CANCELED
     if as_json:
-        print_json(DIALECT.encode_result(ops.GET_TASK, task))
+        print_json(DIALECT.encode_result(ops.GET_TASK, found))
     else:
-        _show_facts(task, console())
+        _show_facts(found, console())
     if not is_canceled and not as_json:
         console(stderr=True).print("The task is not canceled, or not yet.")
     return DONE if is_canceled else FAILED

@@ -2,7 +2,7 @@
 
 A group is a function whose parameters are options, and which builds one value from them. A command has a parameter
 `Annotated[Value, OptionGroup(function)]`; `with_option_groups` replaces it by the options of the function, and calls
-the function with what was typed.
+the function with what was typed. A command that is a coroutine function returns its exit code.
 
 Typer sees separate options, so help, completion and error messages are as if the command had declared them. In the
 help, a command's own options come first.
@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, get_args, get_origin
 
 from typer.models import ArgumentInfo
+
+from parley.cli.output.exit_codes import run
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +28,8 @@ class OptionGroup:
     make: Callable[..., Any]
 
 
-def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with separate options instead of its groups."""
+def with_option_groups(command: Callable[..., Coroutine[Any, Any, int] | None]) -> Callable[..., None]:
+    """The command with separate options instead of its groups, run to its end if it is a coroutine function."""
     groups = {
         name: group for name, parameter in _parameters(command).items() if (group := _group_of(parameter)) is not None
     }
@@ -36,7 +38,9 @@ def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
     def with_separate_options(**given: Any) -> None:
         for name, group in groups.items():
             given[name] = group.make(**{option: given.pop(option) for option in _parameters(group.make)})
-        command(**given)
+        work = command(**given)
+        if work is not None:
+            run(work, as_json=given.get("as_json", False), options=given["options"])
 
     parameters = [parameter for _, parameter in sorted(_ranked(command, groups), key=lambda ranked: ranked[0])]
     # Typer reads both, and `wraps` has copied those of the command.
@@ -45,7 +49,7 @@ def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
     return with_separate_options
 
 
-def _ranked(command: Callable[..., None], groups: Mapping[str, OptionGroup]) -> Iterator[tuple[int, inspect.Parameter]]:
+def _ranked(command: Callable[..., Any], groups: Mapping[str, OptionGroup]) -> Iterator[tuple[int, inspect.Parameter]]:
     """All parameters with their rank: arguments, then the command's own options, then those of groups."""
     for name, parameter in _parameters(command).items():
         is_shared = name in groups
