@@ -422,7 +422,7 @@ async def test_the_guides_skills_are_chosen_by_their_ids() -> None:
 
 
 async def test_the_guides_treasury_lets_only_those_pay_who_may() -> None:
-    agent = snippet("Skills that are not for everybody").agent
+    agent = snippet("Skills for some callers only").agent
     async with bounded(agent, caller=Caller(scopes=frozenset({"accounts.read", "payments.write"}))) as client:
         asked = await client.send("pay", metadata={"skillId": "pay"})
         assert client.text(await client.send("5 EUR", task=asked)) == "Paid 5 EUR."

@@ -20,7 +20,7 @@ MEANING = {
     "$.message.contextId": "a task of another context",
     "$.message.metadata.skillId": "a skill that the agent has not",
 }
-MEANT = ("there is none with number", "A webhook's URL", "webhooks", "deeper than")
+MEANT = ("there is none with number", "A webhook's URL", "Invalid URL", "webhooks", "deeper than")
 
 
 @schemathesis.check
