@@ -12,7 +12,7 @@ import sys
 from datetime import UTC, datetime
 from time import perf_counter
 
-from parley.engine.deliveries import Deliveries
+from parley.engine.webhooks.deliveries import Deliveries
 from parley.protocol.events import StatusUpdate, TaskCreated
 from parley.protocol.push import PushConfig
 from parley.protocol.tasks import TaskState, TaskStatus

@@ -13,14 +13,14 @@ import pytest
 from anyio import fail_after
 from msgspec import structs
 
-import parley.engine.deliveries
-import parley.engine.delivery_backlog
+import parley.engine.webhooks.backlog
+import parley.engine.webhooks.deliveries
 from parley import Agent, Turn
 from parley.engine.caller import Caller
-from parley.engine.deliveries import Deliveries, DeliveryError, DeliveryRefusedError, NoAnswerError
-from parley.engine.delivery_limits import DeliveryLimits
-from parley.engine.notifications import Notification
 from parley.engine.observer import DeliveryOutcome
+from parley.engine.webhooks.deliveries import Deliveries, DeliveryError, DeliveryRefusedError, NoAnswerError
+from parley.engine.webhooks.delivery_limits import DeliveryLimits
+from parley.engine.webhooks.notifications import Notification
 from parley.protocol.events import ArtifactUpdate, StatusUpdate, TaskEvent
 from parley.protocol.lifecycle import fold
 from parley.protocol.messages import Message, Role, TextPart
@@ -546,7 +546,7 @@ async def test_stopping_lets_calls_end_and_begins_no_others() -> None:
 
 
 async def test_all_that_is_behind_is_found_page_by_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parley.engine.deliveries, "LOADED_AT_ONCE", 2)
+    monkeypatch.setattr(parley.engine.webhooks.deliveries, "LOADED_AT_ONCE", 2)
     store = log_under_test()
     for number in range(5):
         key = TaskKey(KEY.owner, f"t-{number}")
@@ -781,7 +781,7 @@ ADA, GRACE = Owner("", "ada"), Owner("", "grace")
 
 async def test_webhooks_that_do_not_fit_into_memory_wait_in_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
     """One owner fills half of the room at most, and what finds none comes when there is some."""
-    monkeypatch.setattr(parley.engine.deliveries, "LOADED_AT_ONCE", 7)
+    monkeypatch.setattr(parley.engine.webhooks.deliveries, "LOADED_AT_ONCE", 7)
     store, inbox = log_under_test(), Inbox()
     keys = await many_webhooks(store, 60, ADA)
     gate = asyncio.Event()
@@ -805,7 +805,7 @@ async def test_webhooks_that_do_not_fit_into_memory_wait_in_the_store(monkeypatc
 
 async def test_when_many_tasks_have_news_each_owner_gets_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     """And what is too much for one owner to remember is found in the store."""
-    monkeypatch.setattr(parley.engine.delivery_backlog, "NEWS_PER_OWNER", 5)
+    monkeypatch.setattr(parley.engine.webhooks.backlog, "NEWS_PER_OWNER", 5)
     store, inbox = log_under_test(), Inbox()
     async with delivering(store, inbox) as deliveries:
         await happened()  # the start finds nothing
@@ -820,7 +820,7 @@ async def test_when_many_tasks_have_news_each_owner_gets_its_turn(monkeypatch: p
 async def test_news_that_are_too_much_to_remember_reach_webhooks_that_are_being_called(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(parley.engine.delivery_backlog, "NEWS_PER_OWNER", 1)
+    monkeypatch.setattr(parley.engine.webhooks.backlog, "NEWS_PER_OWNER", 1)
     store, inbox = await a_log(chunks=1), Inbox()
     gate = inbox.gates[HOOK.url] = asyncio.Event()
     async with delivering(store, inbox) as deliveries:
@@ -834,7 +834,7 @@ async def test_news_that_are_too_much_to_remember_reach_webhooks_that_are_being_
 
 
 async def test_a_start_reads_a_page_of_each_owner_before_more_of_any(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parley.engine.deliveries, "LOADED_AT_ONCE", 3)
+    monkeypatch.setattr(parley.engine.webhooks.deliveries, "LOADED_AT_ONCE", 3)
     asked: list[tuple[str, str]] = []
 
     class Asked(ChangedStore):
@@ -878,8 +878,8 @@ async def test_what_finds_no_room_because_others_were_faster_is_read_again() -> 
 @pytest.mark.parametrize("seed", range(2))
 async def test_each_webhook_is_told_everything_once_and_in_order(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever fails, hangs, is corrected or does not fit into memory."""
-    monkeypatch.setattr(parley.engine.deliveries, "LOADED_AT_ONCE", 2)
-    monkeypatch.setattr(parley.engine.delivery_backlog, "NEWS_PER_OWNER", 2)
+    monkeypatch.setattr(parley.engine.webhooks.deliveries, "LOADED_AT_ONCE", 2)
+    monkeypatch.setattr(parley.engine.webhooks.backlog, "NEWS_PER_OWNER", 2)
     random, clock = Random(seed), Clock()
     store, inbox = log_under_test(), Inbox()
     keys = [key for name in "abc" for key in await many_webhooks(store, 8, Owner("", name))]

@@ -5,10 +5,10 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parley.engine import delivery_schedule
-from parley.engine.delivery_backlog import PendingWebhook
-from parley.engine.delivery_limits import DeliveryLimits
-from parley.engine.delivery_schedule import DeliverySchedule, DeliveryTurn, HostOutcome
+from parley.engine.webhooks import schedule as delivery_schedule
+from parley.engine.webhooks.backlog import PendingWebhook
+from parley.engine.webhooks.delivery_limits import DeliveryLimits
+from parley.engine.webhooks.schedule import DeliverySchedule, DeliveryTurn, HostOutcome
 from parley.stores.interface import Owner, TaskKey
 
 LIMITS = DeliveryLimits(at_once=8, at_once_per_host=4, attempts=3, longest_pause=60.0)

@@ -12,7 +12,7 @@ import pytest
 
 from parley import Agent, Turn
 from parley.engine.caller import ANONYMOUS_CALLER, Caller
-from parley.engine.large import encoded
+from parley.engine.reading.large import encoded
 from parley.protocol.events import ArtifactUpdate, StatusUpdate
 from parley.protocol.messages import DataPart, Message, RawPart, Role, TextPart, UrlPart
 from parley.protocol.requests import GetTaskRequest, ListTasksRequest, SubscribeToTaskRequest, TaskPage

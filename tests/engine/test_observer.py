@@ -12,7 +12,7 @@ from parley import Agent, Turn
 from parley.engine.caller import Caller
 from parley.engine.limits import Limits
 from parley.engine.observer import DeliveryOutcome, PushConfigAction
-from parley.engine.run import Run, Stopped
+from parley.engine.runs.run import Run, Stopped
 from parley.protocol.events import TaskEvent
 from parley.protocol.push import PushConfig
 from parley.protocol.requests import CreatePushConfigRequest, DeletePushConfigRequest, SendConfiguration

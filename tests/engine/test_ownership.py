@@ -14,13 +14,13 @@ import pytest
 from anyio import create_task_group, fail_after, lowlevel
 
 from parley import Agent, Turn
-from parley.engine.deliveries import Deliveries
 from parley.engine.engine import Engine
-from parley.engine.feed import Feeds
-from parley.engine.following import Follower
-from parley.engine.hints import Hint, HintKind, LocalHints
 from parley.engine.limits import Limits
-from parley.engine.notifications import Notification
+from parley.engine.ownership.hints import Hint, HintKind, LocalHints
+from parley.engine.reading.feed import Feeds
+from parley.engine.reading.following import Follower
+from parley.engine.webhooks.deliveries import Deliveries
+from parley.engine.webhooks.notifications import Notification
 from parley.protocol.errors import InternalError, TaskNotCancelableError, TaskNotFoundError
 from parley.protocol.events import StatusUpdate, TaskClaimed, TaskCreated, TaskEvent
 from parley.protocol.messages import Message, Role, TextPart

@@ -13,7 +13,7 @@ from parley import Agent, Turn
 from parley.engine.clock import SystemClock, random_id
 from parley.engine.engine import Engine
 from parley.engine.limits import Limits
-from parley.engine.supervisor import RESTARTING
+from parley.engine.runs.supervisor import RESTARTING
 from parley.protocol.errors import InternalError, TaskFinishedError, TaskNotCancelableError, UnavailableError
 from parley.protocol.events import StatusUpdate
 from parley.protocol.messages import Message, Role, TextPart

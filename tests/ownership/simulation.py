@@ -19,11 +19,11 @@ from random import Random
 from typing import Any, cast
 
 from parley import Agent, Turn
-from parley.engine.deliveries import Deliveries
 from parley.engine.engine import Engine
-from parley.engine.hints import Hint, LocalHints
 from parley.engine.limits import Limits
-from parley.engine.notifications import Notification
+from parley.engine.ownership.hints import Hint, LocalHints
+from parley.engine.webhooks.deliveries import Deliveries
+from parley.engine.webhooks.notifications import Notification
 from parley.protocol.errors import ParleyError
 from parley.protocol.events import ArtifactUpdate, MessageAdded, StatusUpdate, TaskClaimed, TaskEvent
 from parley.protocol.lifecycle import fold, is_interrupted, is_terminal

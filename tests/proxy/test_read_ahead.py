@@ -9,7 +9,7 @@ from contextlib import aclosing
 import pytest
 from anyio import fail_after
 
-from parley.engine.following import Numbered
+from parley.engine.reading.following import Numbered
 from parley.protocol.errors import UnavailableError
 from parley.protocol.events import ArtifactUpdate, StatusUpdate, StreamEvent
 from parley.protocol.messages import Message, RawPart, Role, TextPart

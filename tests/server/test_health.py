@@ -137,7 +137,7 @@ async def test_a_handler_that_blocks_the_loop_is_named_in_the_log_and_in_a_metri
         return "done"
 
     app = App(blocker, other, engine_limits=Limits(blocked_seconds=0.05), telemetry=Telemetry(metrics=Metrics()))
-    logger = logging.getLogger("parley.engine.watchdog")
+    logger = logging.getLogger("parley.engine.runs.watchdog")
     logger.addHandler(notice := Notice())
     try:
         async with running(app) as client:

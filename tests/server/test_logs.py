@@ -188,7 +188,7 @@ async def test_lines_of_a_real_run_have_the_ids_of_its_task_caller_and_trace(for
         "caller": "alice",
         "step": 1,
     }
-    assert failed["logger"] == "parley.engine.supervisor"
+    assert failed["logger"] == "parley.engine.runs.supervisor"
     assert failed["level"] == "error"
     assert failed["exception"].endswith("ValueError: broken")
 

@@ -21,9 +21,9 @@ from msgspec import structs
 from parley import Agent, Turn
 from parley.dialects.registry import DIALECTS
 from parley.engine.caller import Caller
-from parley.engine.deliveries import Deliveries, DeliveryError, DeliveryRefusedError, NoAnswerError
-from parley.engine.notifications import Notification
 from parley.engine.observer import Observer
+from parley.engine.webhooks.deliveries import Deliveries, DeliveryError, DeliveryRefusedError, NoAnswerError
+from parley.engine.webhooks.notifications import Notification
 from parley.network.addresses import is_public, is_public_resolved
 from parley.network.errors import ConnectTimeoutError
 from parley.network.pinned import NameResolver

@@ -17,8 +17,8 @@ from typing import Any
 from golden_agents import Kitchen
 
 from parley.engine.caller import Caller
-from parley.engine.deliveries import DeliveryError
 from parley.engine.limits import Limits
+from parley.engine.webhooks.deliveries import DeliveryError
 from parley.protocol.push import PushConfig
 from parley.protocol.requests import SendConfiguration, SendMessageRequest
 from parley.protocol.versions import Version

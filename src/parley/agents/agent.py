@@ -25,7 +25,7 @@ from parley.agents.turn import RESPONSE, Answer, Turn
 from parley.contents import InvalidContentError, parts_of
 from parley.engine.caller import Caller
 from parley.engine.program import Recovery
-from parley.engine.run import Run
+from parley.engine.runs.run import Run
 from parley.protocol.cards import (
     AgentCapabilities,
     AgentCard,

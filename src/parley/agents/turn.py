@@ -15,7 +15,7 @@ from parley.agents.context import Context
 from parley.agents.threads import STEPS, in_thread
 from parley.contents import parts_of
 from parley.engine.caller import Caller
-from parley.engine.run import Run, Stopped
+from parley.engine.runs.run import Run, Stopped
 from parley.protocol.errors import LocalProtocolError
 from parley.protocol.jsonvalue import JsonObject, JsonValue
 from parley.protocol.messages import DataPart, Message, Part, RawPart, TextPart, UrlPart

@@ -6,9 +6,9 @@ import asyncio
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from parley.engine.hints import Hint, HintKind
-from parley.engine.inbox import hand_over
-from parley.engine.run import AbandonedError
+from parley.engine.ownership.hints import Hint, HintKind
+from parley.engine.ownership.inbox import hand_over
+from parley.engine.runs.run import AbandonedError
 from parley.protocol.errors import TaskNotCancelableError, TaskNotFoundError
 from parley.protocol.events import StatusUpdate
 from parley.protocol.lifecycle import is_terminal

@@ -12,26 +12,26 @@ import logging
 from collections.abc import Callable, Coroutine
 from datetime import timedelta
 
-from parley.engine.claims import Claims
 from parley.engine.clock import Clock, NewId, SystemClock, random_id
-from parley.engine.deliveries import Deliveries
-from parley.engine.feed import Feeds
-from parley.engine.hints import Hint, HintKind, Hints
-from parley.engine.inbox import InboxReader
 from parley.engine.intake import Intake
-from parley.engine.lease import Lease
 from parley.engine.limits import Limits
 from parley.engine.observer import Observer
 from parley.engine.operations import AgentOperations
+from parley.engine.ownership.claims import Claims
+from parley.engine.ownership.hints import Hint, HintKind, Hints
+from parley.engine.ownership.inbox import InboxReader
+from parley.engine.ownership.lease import Lease
 from parley.engine.program import Program
+from parley.engine.reading.feed import Feeds
+from parley.engine.reading.views import Views, fold_stored
 from parley.engine.retention import Retention
-from parley.engine.run import Run
+from parley.engine.runs.run import Run
+from parley.engine.runs.supervisor import Supervisor
+from parley.engine.runs.watchdog import Watchdog
 from parley.engine.sends import Sends
 from parley.engine.store_health import StoreHealth
-from parley.engine.supervisor import Supervisor
-from parley.engine.views import Views, fold_stored
-from parley.engine.watchdog import Watchdog
-from parley.engine.webhooks import Webhooks
+from parley.engine.webhooks.configs import Webhooks
+from parley.engine.webhooks.deliveries import Deliveries
 from parley.protocol.errors import UnavailableError
 from parley.stores.interface import Store, StoreError, TaskKey, Write
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, structs
 
 from parley.engine.caller import Caller
-from parley.engine.inbox import hand_over
-from parley.engine.journal import Journal
+from parley.engine.ownership.inbox import hand_over
 from parley.engine.program import Program
-from parley.engine.run import AbandonedError, Run
-from parley.engine.sizes import size_of
+from parley.engine.reading.sizes import size_of
+from parley.engine.runs.journal import Journal
+from parley.engine.runs.run import AbandonedError, Run
 from parley.protocol.errors import InvalidParamsError, TaskNotFoundError
 from parley.protocol.events import MessageAdded, StatusUpdate, TaskClaimed, TaskCreated, TaskEvent
 from parley.protocol.lifecycle import admit_message, ends_stream, is_terminal

@@ -15,7 +15,7 @@ from parley.protocol.events import TaskEvent
 from parley.stores.interface import TaskKey
 
 if TYPE_CHECKING:
-    from parley.engine.run import Run
+    from parley.engine.runs.run import Run
 
 PushConfigAction: TypeAlias = Literal["created", "deleted"]
 DeliveryOutcome: TypeAlias = Literal["delivered", "retried", "failed"]

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from parley.engine.caller import ANONYMOUS_CALLER, Caller
 from parley.engine.direct_replies import reply_directly
 from parley.engine.endings import cancel
-from parley.engine.following import Batch, Follower
-from parley.engine.paging import cut_history
-from parley.engine.run import Run
+from parley.engine.reading.following import Batch, Follower
+from parley.engine.reading.paging import cut_history
+from parley.engine.runs.run import Run
 from parley.engine.store_errors import translated
 from parley.protocol.errors import InvalidParamsError, TaskNotCancelableError, UnsupportedOperationError
 from parley.protocol.events import StatusUpdate

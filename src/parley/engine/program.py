@@ -9,7 +9,7 @@ from parley.engine.caller import Caller
 from parley.protocol.messages import Message
 
 if TYPE_CHECKING:
-    from parley.engine.run import Run
+    from parley.engine.runs.run import Run
 
 
 class Recovery(StrEnum):

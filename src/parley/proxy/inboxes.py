@@ -19,9 +19,9 @@ from msgspec import structs
 from parley.client.streams.streamed_task import StreamedTask
 from parley.client.webhooks import WebhookReceiver
 from parley.engine.caller import Caller
-from parley.engine.deliveries import Deliveries
-from parley.engine.sizes import size_of_event
-from parley.engine.views import fold_stored
+from parley.engine.reading.sizes import size_of_event
+from parley.engine.reading.views import fold_stored
+from parley.engine.webhooks.deliveries import Deliveries
 from parley.protocol.errors import LocalProtocolError, PeerProtocolError
 from parley.protocol.events import ArtifactUpdate, MessageAdded, StatusUpdate, StreamEvent, TaskCreated, TaskEvent
 from parley.protocol.lifecycle import fold, is_terminal

@@ -12,8 +12,8 @@ from datetime import datetime
 
 from msgspec import structs
 
-from parley.engine.paging import EPOCH, cut_history, decode_page_token, encode_page_token
-from parley.engine.views import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE
+from parley.engine.reading.paging import EPOCH, cut_history, decode_page_token, encode_page_token
+from parley.engine.reading.views import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE
 from parley.protocol.errors import InvalidParamsError, TaskNotFoundError
 from parley.protocol.requests import ListTasksRequest, TaskPage
 from parley.protocol.tasks import Task

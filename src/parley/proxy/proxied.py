@@ -15,7 +15,7 @@ from parley.client.credentials.credentials import Credentials
 from parley.client.guard import Guard
 from parley.client.options import Timeouts
 from parley.client.transports.connections import Tls
-from parley.engine.deliveries import Deliveries
+from parley.engine.webhooks.deliveries import Deliveries
 from parley.protocol.cards import AgentCard, Binding
 from parley.protocol.versions import Version
 from parley.proxy.addressing import Addressing

@@ -11,8 +11,8 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from copy import copy
 
-from parley.engine.following import Batch, Numbered
-from parley.engine.sizes import size_of_event
+from parley.engine.reading.following import Batch, Numbered
+from parley.engine.reading.sizes import size_of_event
 
 MAX_EVENTS = 256
 """Events of one stream in the buffer."""

@@ -11,8 +11,8 @@ from contextlib import aclosing
 from msgspec import structs
 
 from parley.engine.caller import Caller
-from parley.engine.following import Batch
-from parley.engine.paging import cut_history
+from parley.engine.reading.following import Batch
+from parley.engine.reading.paging import cut_history
 from parley.protocol import operations as ops
 from parley.protocol import requests as r
 from parley.protocol.cards import AgentCard

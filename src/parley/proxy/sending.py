@@ -16,8 +16,8 @@ from uuid import uuid4
 from msgspec import structs
 
 from parley.engine.caller import Caller
-from parley.engine.following import Numbered
-from parley.engine.paging import cut_history
+from parley.engine.reading.following import Numbered
+from parley.engine.reading.paging import cut_history
 from parley.protocol import requests as r
 from parley.protocol.errors import (
     A2AError,

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from parley.engine.caller import Caller
-from parley.engine.following import Numbered
+from parley.engine.reading.following import Numbered
 from parley.protocol import requests as r
 from parley.protocol.errors import InvalidParamsError, TaskNotFoundError, UnsupportedOperationError
 from parley.protocol.events import StatusUpdate

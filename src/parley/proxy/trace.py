@@ -18,8 +18,8 @@ import msgspec
 from msgspec import Struct
 
 from parley.client.transports.transport import CallOptions, ReceivedEvent, Transport
-from parley.engine.deliveries import Sender
-from parley.engine.notifications import Notification
+from parley.engine.webhooks.deliveries import Sender
+from parley.engine.webhooks.notifications import Notification
 from parley.protocol.cards import AgentInterface, ApiKeyScheme, Binding, SecurityScheme
 from parley.protocol.errors import A2AError, wire_name
 from parley.protocol.events import StreamEvent

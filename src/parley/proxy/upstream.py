@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from parley.client.client import Client
 from parley.client.errors import ClientError, CredentialsError
 from parley.client.streams.resuming import ResumableStream
-from parley.engine.following import Numbered
+from parley.engine.reading.following import Numbered
 from parley.protocol import requests as r
 from parley.protocol.errors import (
     A2AError,

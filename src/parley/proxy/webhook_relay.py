@@ -15,10 +15,10 @@ from msgspec import structs
 
 from parley.client.webhooks import TOKEN_HEADER, PushNotification, WebhookReceiver
 from parley.engine.caller import Caller
-from parley.engine.deliveries import Deliveries
-from parley.engine.feed import Feeds
 from parley.engine.limits import Limits
-from parley.engine.webhooks import Webhooks
+from parley.engine.reading.feed import Feeds
+from parley.engine.webhooks.configs import Webhooks
+from parley.engine.webhooks.deliveries import Deliveries
 from parley.protocol import requests as r
 from parley.protocol.errors import (
     A2AError,

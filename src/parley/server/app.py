@@ -17,11 +17,11 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from parley.agents.agent import Agent
-from parley.engine.deliveries import Deliveries
-from parley.engine.delivery_limits import DeliveryLimits
 from parley.engine.engine import Engine
 from parley.engine.limits import Limits
-from parley.engine.notifications import Notification
+from parley.engine.webhooks.deliveries import Deliveries
+from parley.engine.webhooks.delivery_limits import DeliveryLimits
+from parley.engine.webhooks.notifications import Notification
 from parley.protocol.errors import A2AError, MethodNotFoundError, UnavailableError
 from parley.protocol.versions import Version
 from parley.server import health

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TypeAlias
 
-from parley.engine.following import Batch
+from parley.engine.reading.following import Batch
 from parley.protocol.events import StatusUpdate, StreamEvent
 from parley.protocol.lifecycle import ends_stream
 from parley.protocol.tasks import Task

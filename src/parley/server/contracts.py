@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Iterable, Mapping
 from typing import Protocol
 
 from parley.engine.caller import Caller
-from parley.engine.following import Batch
+from parley.engine.reading.following import Batch
 from parley.protocol import requests as r
 from parley.protocol.cards import AgentCard, Binding, SecurityRequirement, SecurityScheme
 from parley.protocol.errors import A2AError, UnauthenticatedError

@@ -3,7 +3,7 @@
 `/livez` succeeds if the event loop runs; a process that does not answer should be restarted. `/readyz` says whether the
 server can take requests now, and if not, why; a restart would not help. `/healthz` is another name for it. The reasons
 are public: they contain no file names and no callers. A blocked event loop cannot answer at all;
-`parley.engine.watchdog` logs it.
+`parley.engine.runs.watchdog` logs it.
 """
 
 from __future__ import annotations

@@ -21,13 +21,13 @@ from msgspec import structs
 from parley.contents import parts_of
 from parley.engine.caller import ANONYMOUS_CALLER, Caller
 from parley.engine.clock import Clock
-from parley.engine.deliveries import Deliveries, Sender
 from parley.engine.engine import Engine
-from parley.engine.following import Numbered
 from parley.engine.limits import Limits
 from parley.engine.observer import Observer
 from parley.engine.operations import AgentOperations
 from parley.engine.program import Program
+from parley.engine.reading.following import Numbered
+from parley.engine.webhooks.deliveries import Deliveries, Sender
 from parley.protocol.errors import LocalProtocolError
 from parley.protocol.events import TaskEvent
 from parley.protocol.jsonvalue import JsonObject

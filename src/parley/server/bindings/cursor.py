@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from parley.engine.following import Batch
+from parley.engine.reading.following import Batch
 from parley.protocol import extensions
 from parley.protocol.cards import AgentExtension
 from parley.protocol.events import StreamEvent

@@ -25,7 +25,7 @@ from parley.dialects.protobuf_pool import loaded_pool, parse_request
 from parley.dialects.protobuf_status import encode_status, encode_status_text
 from parley.dialects.protobuf_v0_3 import DIALECT as V0_3
 from parley.dialects.protobuf_v1_0 import DIALECT as V1_0
-from parley.engine.large import encoded
+from parley.engine.reading.large import encoded
 from parley.protocol.cards import Binding
 from parley.protocol.errors import (
     A2AError,

@@ -16,7 +16,7 @@ from msgspec import Struct
 from parley.dialects.detect import Detection, detect_jsonrpc, is_ambiguous
 from parley.dialects.json_errors import encode_error
 from parley.dialects.registry import DIALECTS
-from parley.engine.large import encoded
+from parley.engine.reading.large import encoded
 from parley.protocol.cards import Binding
 from parley.protocol.errors import A2AError, InvalidRequestError
 from parley.protocol.events import StreamEvent

@@ -11,7 +11,7 @@ from parley.dialects.detect import detect_rest
 from parley.dialects.dialect import JsonDialect
 from parley.dialects.json_errors import encode_rest_error
 from parley.dialects.rest import decode_rest_request
-from parley.engine.large import encoded
+from parley.engine.reading.large import encoded
 from parley.protocol.cards import AgentCard, Binding
 from parley.protocol.errors import A2AError
 from parley.protocol.events import StreamEvent

@@ -16,7 +16,7 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 
-from parley.engine.large import is_large, run_beside_loop
+from parley.engine.reading.large import is_large, run_beside_loop
 from parley.protocol.errors import UnavailableError
 from parley.protocol.events import StreamEvent
 from parley.server.bindings.body_budget import BodyBudget

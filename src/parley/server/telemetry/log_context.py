@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import TypeAlias
 
-from parley.engine.run import Run
+from parley.engine.runs.run import Run
 from parley.protocol.errors import A2AError, InternalError
 from parley.protocol.versions import Version
 from parley.server.telemetry.observer import Call

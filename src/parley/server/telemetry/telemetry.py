@@ -14,7 +14,7 @@ from datetime import datetime
 
 from parley.engine.caller import Caller
 from parley.engine.observer import DeliveryOutcome, PushConfigAction
-from parley.engine.run import Run
+from parley.engine.runs.run import Run
 from parley.protocol.cards import Binding
 from parley.protocol.errors import A2AError
 from parley.protocol.events import StatusUpdate, TaskCreated, TaskEvent

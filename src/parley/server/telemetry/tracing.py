@@ -22,7 +22,7 @@ from opentelemetry.util.types import AttributeValue
 
 from parley import __version__
 from parley.engine.observer import DeliveryOutcome
-from parley.engine.run import Run
+from parley.engine.runs.run import Run
 from parley.protocol.errors import A2AError
 from parley.protocol.lifecycle import ends_stream
 from parley.protocol.tasks import TaskState

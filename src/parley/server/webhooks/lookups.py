@@ -12,7 +12,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from parley.engine.delivery_limits import has_share
+from parley.engine.webhooks.delivery_limits import has_share
 from parley.network.pinned import Resolve
 from parley.stores.interface import Owner
 

@@ -16,8 +16,8 @@ from urllib.parse import quote
 
 from parley import __version__
 from parley.dialects.registry import DIALECTS
-from parley.engine.deliveries import DeliveryError, DeliveryRefusedError, NoAnswerError
-from parley.engine.notifications import Notification
+from parley.engine.webhooks.deliveries import DeliveryError, DeliveryRefusedError, NoAnswerError
+from parley.engine.webhooks.notifications import Notification
 from parley.network.errors import NetworkError, ReadTimeoutError
 from parley.network.http import HttpRequest
 from parley.network.pinned import NameResolver, PinnedNetwork, Resolve, machine_tls

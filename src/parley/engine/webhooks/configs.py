@@ -10,13 +10,13 @@ from collections.abc import Coroutine
 from functools import partial
 
 from parley.engine.caller import Caller
-from parley.engine.deliveries import Deliveries
-from parley.engine.feed import Feeds
-from parley.engine.hints import Hint, HintKind, Hints
 from parley.engine.limits import Limits
 from parley.engine.observer import Observer
+from parley.engine.ownership.hints import Hint, HintKind, Hints
+from parley.engine.reading.feed import Feeds
+from parley.engine.reading.views import find_head
 from parley.engine.store_errors import translated
-from parley.engine.views import find_head
+from parley.engine.webhooks.deliveries import Deliveries
 from parley.protocol.errors import InvalidParamsError, TaskNotFoundError
 from parley.protocol.push import PushConfig
 from parley.protocol.requests import (

@@ -20,7 +20,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from parley.engine.run import Run
+    from parley.engine.runs.run import Run
 
 logger = logging.getLogger(__name__)
 

@@ -22,8 +22,8 @@ from enum import Enum
 from itertools import count
 from typing import TypeAlias
 
-from parley.engine.delivery_backlog import PendingWebhook
-from parley.engine.delivery_limits import DeliveryLimits, has_share
+from parley.engine.webhooks.backlog import PendingWebhook
+from parley.engine.webhooks.delivery_limits import DeliveryLimits, has_share
 from parley.stores.interface import Owner
 
 CLOCK_SLACK = 0.001

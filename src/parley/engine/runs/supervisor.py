@@ -16,8 +16,8 @@ from contextvars import Context, copy_context
 from parley.engine.clock import Clock, NewId
 from parley.engine.limits import Limits
 from parley.engine.observer import Observer
-from parley.engine.run import LimitExceededError, Run, Stopped
-from parley.engine.watchdog import RUN_NAME
+from parley.engine.runs.run import LimitExceededError, Run, Stopped
+from parley.engine.runs.watchdog import RUN_NAME
 from parley.protocol.errors import ParleyError, RateLimitedError, UnavailableError
 from parley.protocol.tasks import TaskState
 from parley.stores.interface import TaskKey

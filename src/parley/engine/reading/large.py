@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from functools import cache
 from typing import Generic, ParamSpec, TypeVar
 
-from parley.engine.sizes import size_of
+from parley.engine.reading.sizes import size_of
 from parley.protocol.events import ArtifactUpdate, StatusUpdate
 from parley.protocol.jsonvalue import JsonValue
 from parley.protocol.messages import DataPart, Message, Part, TextPart

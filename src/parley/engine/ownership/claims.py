@@ -14,9 +14,9 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from parley.engine.endings import end_task
-from parley.engine.lease import RENEWALS
+from parley.engine.ownership.lease import RENEWALS
 from parley.engine.program import Program, Recovery
-from parley.engine.run import Run
+from parley.engine.runs.run import Run
 from parley.protocol.tasks import TaskState
 from parley.stores.interface import ConflictError, StoreError, TaskHead, TaskKey
 

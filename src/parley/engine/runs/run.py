@@ -26,12 +26,12 @@ import msgspec
 from msgspec import structs
 
 from parley.engine.caller import Caller
-from parley.engine.contexts import Contexts
-from parley.engine.feed import Feed
-from parley.engine.hints import Hint, HintKind
-from parley.engine.journal import STATUS, Journal
+from parley.engine.ownership.hints import Hint, HintKind
 from parley.engine.program import Program
-from parley.engine.sizes import size_of
+from parley.engine.reading.feed import Feed
+from parley.engine.reading.sizes import size_of
+from parley.engine.runs.contexts import Contexts
+from parley.engine.runs.journal import STATUS, Journal
 from parley.protocol.errors import InvalidParamsError, LocalProtocolError, ParleyError, UnavailableError
 from parley.protocol.events import ArtifactUpdate, MessageAdded, StatusUpdate, StepRecorded, TaskEvent
 from parley.protocol.jsonvalue import JsonObject, JsonValue

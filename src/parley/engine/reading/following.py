@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
-from parley.engine.feed import Feed, Feeds, NumberedEvent
+from parley.engine.reading.feed import Feed, Feeds, NumberedEvent
 from parley.engine.store_errors import translated
 from parley.protocol.errors import TaskNotFoundError
 from parley.protocol.events import ArtifactUpdate, StatusUpdate, StreamEvent

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from parley.engine.sizes import size_of
+from parley.engine.reading.sizes import size_of
 from parley.protocol.events import ArtifactUpdate, MessageAdded, StatusUpdate, StepRecorded, TaskEvent
 from parley.protocol.jsonvalue import JsonValue
 from parley.protocol.lifecycle import is_interrupted

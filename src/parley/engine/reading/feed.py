@@ -14,7 +14,7 @@ from copy import copy
 from typing import TypeAlias
 
 from parley.engine.limits import Limits
-from parley.engine.sizes import size_of_event
+from parley.engine.reading.sizes import size_of_event
 from parley.protocol.errors import ParleyError, TaskNotFoundError, UnavailableError
 from parley.protocol.events import TaskEvent
 from parley.protocol.lifecycle import fold

@@ -11,8 +11,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from parley.engine.caller import Caller
-from parley.engine.hints import Hint, HintKind
-from parley.engine.run import Run
+from parley.engine.ownership.hints import Hint, HintKind
+from parley.engine.runs.run import Run
 from parley.protocol.errors import ParleyError
 from parley.stores.interface import ConflictError, InboxItem
 

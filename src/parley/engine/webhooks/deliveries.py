@@ -19,11 +19,11 @@ from time import perf_counter
 from typing import Protocol
 
 from parley.engine.clock import Clock, SystemClock, random_id
-from parley.engine.delivery_backlog import Backlog, News, PendingWebhook, digest_of
-from parley.engine.delivery_limits import DeliveryLimits
-from parley.engine.delivery_schedule import DeliverySchedule, DeliveryTurn, HostOutcome
-from parley.engine.notifications import Notification, notification_of
 from parley.engine.observer import DeliveryOutcome, Observer
+from parley.engine.webhooks.backlog import Backlog, News, PendingWebhook, digest_of
+from parley.engine.webhooks.delivery_limits import DeliveryLimits
+from parley.engine.webhooks.notifications import Notification, notification_of
+from parley.engine.webhooks.schedule import DeliverySchedule, DeliveryTurn, HostOutcome
 from parley.network.urls import host_of
 from parley.protocol.errors import ParleyError
 from parley.stores.interface import Owner, Store, StoreError, TaskKey, Webhook

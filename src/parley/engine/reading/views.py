@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Sequence
 
 from parley.engine.caller import Caller
-from parley.engine.feed import Feeds
-from parley.engine.large import LARGE_BYTES, KeyedLocks, is_long, run_beside_loop
 from parley.engine.limits import Limits
-from parley.engine.paging import cut_history, decode_page_token, encode_page_token
-from parley.engine.sizes import size_of_task
+from parley.engine.reading.feed import Feeds
+from parley.engine.reading.large import LARGE_BYTES, KeyedLocks, is_long, run_beside_loop
+from parley.engine.reading.paging import cut_history, decode_page_token, encode_page_token
+from parley.engine.reading.sizes import size_of_task
 from parley.protocol.errors import InvalidParamsError, TaskNotFoundError
 from parley.protocol.events import TaskEvent
 from parley.protocol.lifecycle import fold

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from parley.engine.delivery_limits import has_share
+from parley.engine.webhooks.delivery_limits import has_share
 from parley.network.urls import host_of
 from parley.protocol.push import PushConfig
 from parley.stores.interface import Owner, TaskKey, Webhook

@@ -1,0 +1,1 @@
+"""Reading tasks: live events, streams, lists and whole tasks."""
