@@ -10,6 +10,7 @@ from msgspec import field
 from parley.dialects.dialect import Codec
 from parley.dialects.fields import NonEmpty, Reader, WireStruct, always_list, always_text
 from parley.dialects.v0_3_card import interfaces_for
+from parley.dialects.v1_0_card import decoded, encoded
 from parley.protocol import cards as c
 
 
@@ -90,32 +91,25 @@ def decode_card(card: V01Card) -> c.AgentCard:
     """A card. A scheme name becomes an HTTP authentication scheme of that name, each an alternative."""
     schemes = card.authentication.schemes if card.authentication else []
     provider = card.provider
-    return c.AgentCard(
-        name=card.name,
+    return decoded(
+        c.AgentCard,
+        card,
         description=card.description or "",
-        version=card.version,
         interfaces=(c.AgentInterface(card.url, c.Binding.JSONRPC.value, "0.1"),),
-        capabilities=c.AgentCapabilities(
-            card.capabilities.streaming,
-            card.capabilities.push_notifications,
-            state_transition_history=card.capabilities.state_transition_history,
-        ),
+        capabilities=decoded(c.AgentCapabilities, card.capabilities),
         skills=tuple(
-            c.AgentSkill(
-                skill.id,
-                skill.name,
-                skill.description or "",
-                tuple(skill.tags or ()),
-                tuple(skill.examples or ()),
-                decode_modes(skill.input_modes),
-                decode_modes(skill.output_modes),
+            decoded(
+                c.AgentSkill,
+                skill,
+                description=skill.description or "",
+                input_modes=decode_modes(skill.input_modes),
+                output_modes=decode_modes(skill.output_modes),
             )
             for skill in card.skills
         ),
         default_input_modes=decode_modes(card.default_input_modes, default=TEXT[1:]),
         default_output_modes=decode_modes(card.default_output_modes, default=TEXT[1:]),
         provider=c.AgentProvider(provider.organization, provider.url or "") if provider else None,
-        documentation_url=card.documentation_url or None,
         security_schemes={name: c.HttpAuthScheme(name) for name in schemes},
         security=tuple({name: ()} for name in dict.fromkeys(schemes)),
     )
@@ -131,27 +125,23 @@ def url_for(card: c.AgentCard) -> str:
 def encode_card(card: c.AgentCard) -> V01Card:
     """A card in 0.1."""
     names = list(dict.fromkeys(encode_scheme_name(scheme) for scheme in card.security_schemes.values()))
-    given = card.capabilities
-    return V01Card(
-        name=card.name,
+    return encoded(
+        V01Card,
+        card,
         url=url_for(card),
-        version=card.version,
         description=card.description or None,
         provider=V01Provider(card.provider.organization, card.provider.url or None) if card.provider else None,
-        documentation_url=card.documentation_url,
-        capabilities=V01Capabilities(given.streaming, given.push_notifications, given.state_transition_history),
+        capabilities=encoded(V01Capabilities, card.capabilities),
         authentication=V01Authentication(names) if names else None,
         default_input_modes=encode_modes(card.default_input_modes),
         default_output_modes=encode_modes(card.default_output_modes),
         skills=[
-            V01Skill(
-                skill.id,
-                skill.name,
-                skill.description or None,
-                list(skill.tags) or None,
-                list(skill.examples) or None,
-                encode_modes(skill.input_modes),
-                encode_modes(skill.output_modes),
+            encoded(
+                V01Skill,
+                skill,
+                description=skill.description or None,
+                input_modes=encode_modes(skill.input_modes),
+                output_modes=encode_modes(skill.output_modes),
             )
             for skill in card.skills
         ],

@@ -45,7 +45,7 @@ def encode_card(card: AgentCard) -> V03Card:
     schemes = wire.security_schemes or {}
     for scheme in schemes.values():
         if isinstance(scheme, V03OAuth2):
-            scheme.oauth2_metadata_url = None
+            scheme.metadata_url = None
     unknown = {name for name, scheme in schemes.items() if isinstance(scheme, V03MutualTls)}
     wire.security_schemes = {name: scheme for name, scheme in schemes.items() if name not in unknown} or None
     wire.security = [needed for needed in wire.security or () if not needed.keys() & unknown] or None

@@ -5,24 +5,32 @@ A card before 1.0 has one main endpoint and lists the others beside it, all of o
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec import field
 
 from parley.dialects.dialect import Codec
 from parley.dialects.fields import NonEmpty, Reader, WireStruct, always_list, always_object, always_text, read_each
 from parley.dialects.v1_0_card import (
+    V10ApiKey,
     V10Extension,
+    V10HttpAuth,
+    V10MutualTls,
+    V10OpenIdConnect,
     V10Provider,
     V10Signature,
+    WireOAuth2,
+    WireScheme,
     WireSkill,
-    decode_extension,
-    decode_signatures,
-    decode_skill,
-    encode_extension,
-    encode_signatures,
-    skill_members,
+    decode_card_with,
+    decode_extensions,
+    decode_scheme,
+    decoded,
+    encode_card_with,
+    encode_extensions,
+    encoded,
 )
+from parley.dialects.v1_0_card import encode_scheme as encode_scheme_as
 from parley.protocol import cards as c
 from parley.protocol.jsonvalue import JsonValue
 from parley.protocol.versions import Version, without_patch
@@ -54,31 +62,25 @@ class V03Flows(WireStruct):
     password: V03Flow | None = None
 
 
-class V03ApiKey(WireStruct, tag_field="type", tag="apiKey"):
-    location: Literal["query", "header", "cookie"] = field(name="in")
-    name: NonEmpty
-    description: str | None = None
+# The schemes of 1.0, which has them from here, with the tag `type`.
+class V03ApiKey(V10ApiKey, tag_field="type", tag="apiKey"):
+    location: c.ApiKeyLocation = field(name="in")
 
 
-class V03HttpAuth(WireStruct, tag_field="type", tag="http"):
-    scheme: NonEmpty
-    bearer_format: str | None = None
-    description: str | None = None
+class V03HttpAuth(V10HttpAuth, tag_field="type", tag="http"):
+    pass
 
 
-class V03OAuth2(WireStruct, tag_field="type", tag="oauth2"):
+class V03OAuth2(WireOAuth2, tag_field="type", tag="oauth2"):
     flows: V03Flows
-    oauth2_metadata_url: str | None = None
-    description: str | None = None
 
 
-class V03OpenIdConnect(WireStruct, tag_field="type", tag="openIdConnect"):
-    open_id_connect_url: NonEmpty
-    description: str | None = None
+class V03OpenIdConnect(V10OpenIdConnect, tag_field="type", tag="openIdConnect"):
+    pass
 
 
-class V03MutualTls(WireStruct, tag_field="type", tag="mutualTLS"):
-    description: str | None = None
+class V03MutualTls(V10MutualTls, tag_field="type", tag="mutualTLS"):
+    pass
 
 
 V03Scheme: TypeAlias = V03ApiKey | V03HttpAuth | V03OAuth2 | V03OpenIdConnect | V03MutualTls
@@ -157,36 +159,6 @@ def encode_security(security: tuple[c.SecurityRequirement, ...]) -> V03Security 
     return [{name: list(scopes) for name, scopes in needed.items()} for needed in security] or None
 
 
-def decode_flow(flow: V03Flow | None) -> c.OAuthFlow | None:
-    """One OAuth flow."""
-    return flow and c.OAuthFlow(
-        flow.scopes, flow.authorization_url or None, flow.token_url or None, flow.refresh_url or None
-    )
-
-
-def encode_flow(flow: c.OAuthFlow | None) -> V03Flow | None:
-    """One OAuth flow in 0.3."""
-    return flow and V03Flow(flow.authorization_url, flow.token_url, flow.refresh_url, flow.scopes)
-
-
-def decode_scheme(scheme: V03Scheme) -> c.SecurityScheme:
-    """A security scheme, by its type."""
-    match scheme:
-        case V03ApiKey():
-            return c.ApiKeyScheme(c.ApiKeyLocation(scheme.location), scheme.name, scheme.description or None)
-        case V03HttpAuth():
-            return c.HttpAuthScheme(scheme.scheme, scheme.bearer_format or None, scheme.description or None)
-        case V03OAuth2():
-            flows: dict[str, Any] = {
-                name: decode_flow(getattr(scheme.flows, name)) for name in V03Flows.__struct_fields__
-            }
-            return c.OAuth2Scheme(c.OAuthFlows(**flows), scheme.oauth2_metadata_url or None, scheme.description or None)
-        case V03OpenIdConnect():
-            return c.OpenIdConnectScheme(scheme.open_id_connect_url, scheme.description or None)
-        case V03MutualTls():
-            return c.MutualTlsScheme(scheme.description or None)
-
-
 def decode_schemes(schemes: dict[str, Any]) -> dict[str, c.SecurityScheme]:
     """The card's security schemes by name, without those of types that only later releases have."""
     known = {name: scheme for name, scheme in schemes.items() if not _is_of_unknown_type(scheme)}
@@ -195,7 +167,8 @@ def decode_schemes(schemes: dict[str, Any]) -> dict[str, c.SecurityScheme]:
 
 
 _scheme_reader: Reader[V03Scheme] = Reader(V03Scheme)
-_SCHEME_TYPES = ("apiKey", "http", "oauth2", "openIdConnect", "mutualTLS")
+_WIRES = (V03ApiKey, V03HttpAuth, V03OAuth2, V03OpenIdConnect, V03MutualTls)
+_SCHEME_TYPES = [wire.__struct_config__.tag for wire in _WIRES]
 
 
 def _is_of_unknown_type(scheme: JsonValue) -> bool:
@@ -203,22 +176,9 @@ def _is_of_unknown_type(scheme: JsonValue) -> bool:
     return isinstance(stated, str) and stated not in _SCHEME_TYPES
 
 
-def encode_scheme(scheme: c.SecurityScheme) -> V03Scheme:
+def encode_scheme(scheme: c.SecurityScheme) -> WireScheme:
     """A security scheme in 0.3, tagged by `type`."""
-    match scheme:
-        case c.ApiKeyScheme():
-            return V03ApiKey(scheme.location.value, scheme.name, scheme.description)
-        case c.HttpAuthScheme():
-            return V03HttpAuth(scheme.scheme, scheme.bearer_format, scheme.description)
-        case c.OAuth2Scheme():
-            flows: dict[str, Any] = {
-                name: encode_flow(getattr(scheme.flows, name)) for name in V03Flows.__struct_fields__
-            }
-            return V03OAuth2(V03Flows(**flows), scheme.metadata_url, scheme.description)
-        case c.OpenIdConnectScheme():
-            return V03OpenIdConnect(scheme.url, scheme.description)
-        case c.MutualTlsScheme():
-            return V03MutualTls(scheme.description)
+    return encode_scheme_as(scheme, _WIRES, V03Flows, V03Flow)
 
 
 # --- the card ---------------------------------------------------------------------------------------------------------
@@ -228,27 +188,18 @@ def decode_card(card: V03Card, *, unstated: Version = Version.V0_3) -> c.AgentCa
     """A card; one that does not state its version is of `unstated`."""
     given = card.capabilities
     extended = card.supports_authenticated_extended_card
-    return c.AgentCard(
-        name=card.name,
-        description=card.description,
-        version=card.version,
+    return decode_card_with(
+        card,
         interfaces=decode_interfaces(card, unstated),
-        capabilities=c.AgentCapabilities(
-            given.streaming,
-            given.push_notifications,
-            card.supports_extended_agent_card if extended is None else extended,
-            given.state_transition_history,
-            tuple(decode_extension(extension) for extension in given.extensions or ()),
+        capabilities=decoded(
+            c.AgentCapabilities,
+            given,
+            extended_card=card.supports_extended_agent_card if extended is None else extended,
+            extensions=decode_extensions(given.extensions),
         ),
-        skills=tuple(decode_skill(skill, decode_security(skill.security)) for skill in card.skills),
-        default_input_modes=tuple(card.default_input_modes),
-        default_output_modes=tuple(card.default_output_modes),
-        provider=c.AgentProvider(card.provider.organization, card.provider.url) if card.provider else None,
-        documentation_url=card.documentation_url or None,
-        icon_url=card.icon_url or None,
+        skills=tuple(decoded(c.AgentSkill, skill, security=decode_security(skill.security)) for skill in card.skills),
         security_schemes=decode_schemes(card.security_schemes or {}),
         security=decode_security(card.security),
-        signatures=decode_signatures(card.signatures),
     )
 
 
@@ -256,30 +207,18 @@ def encode_card(card: c.AgentCard) -> V03Card:
     """A card in 0.3, with the interfaces of that version."""
     interfaces = interfaces_for(card.interfaces, "0.3", "0.2", "0.1")
     given = card.capabilities
-    return V03Card(
-        name=card.name,
+    return encode_card_with(
+        V03Card,
+        card,
         url=interfaces[0].url if interfaces else "",
-        description=card.description,
-        version=card.version,
         protocol_version="0.3.0",
         preferred_transport=interfaces[0].binding if interfaces else None,
         additional_interfaces=[V03Interface(i.url, i.binding) for i in interfaces] or None,
-        capabilities=V03Capabilities(
-            given.streaming,
-            given.push_notifications,
-            given.state_transition_history,
-            [encode_extension(extension) for extension in given.extensions] or None,
-        ),
-        default_input_modes=list(card.default_input_modes),
-        default_output_modes=list(card.default_output_modes),
-        skills=[V03Skill(**skill_members(skill), security=encode_security(skill.security)) for skill in card.skills],
-        provider=V10Provider(card.provider.url, card.provider.organization) if card.provider else None,
-        documentation_url=card.documentation_url,
-        icon_url=card.icon_url,
+        capabilities=encoded(V03Capabilities, given, extensions=encode_extensions(given.extensions)),
+        skills=[encoded(V03Skill, skill, security=encode_security(skill.security)) for skill in card.skills],
         security_schemes={name: encode_scheme(s) for name, s in card.security_schemes.items()} or None,
         security=encode_security(card.security),
         supports_authenticated_extended_card=given.extended_card,
-        signatures=encode_signatures(card.signatures),
     )
 
 

@@ -6,15 +6,17 @@ writers produce it, which leave out every empty member, required or not. Spec: 1
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, TypeVar
 
-from msgspec import field
+from msgspec import Struct, field
 
 from parley.dialects.dialect import Codec
 from parley.dialects.fields import NonEmpty, Reader, WireStruct, always_list, always_object, always_text, read_each
 from parley.dialects.oauth_flows import one_flow_per_scheme
 from parley.protocol import cards as c
 from parley.protocol.versions import Version, without_patch
+
+S = TypeVar("S", bound=Struct)
 
 
 class V10Interface(WireStruct):
@@ -74,13 +76,21 @@ class V10Signature(WireStruct):
     header: dict[str, Any] | None = None
 
 
-class V10ApiKey(WireStruct):
-    location: Literal["query", "header", "cookie"]
+class WireScheme(WireStruct):
+    """What satisfies a demand for credentials; `kind` is its canonical struct."""
+
+    kind: ClassVar[type[Any]]
+
+
+class V10ApiKey(WireScheme):
+    kind = c.ApiKeyScheme
+    location: c.ApiKeyLocation
     name: NonEmpty
     description: str | None = None
 
 
-class V10HttpAuth(WireStruct):
+class V10HttpAuth(WireScheme):
+    kind = c.HttpAuthScheme
     scheme: NonEmpty
     bearer_format: str | None = None
     description: str | None = None
@@ -103,18 +113,27 @@ class V10Flows(WireStruct):
     device_code: V10Flow | None = None
 
 
-class V10OAuth2(WireStruct):
+class WireOAuth2(WireScheme):
+    """An OAuth2 scheme of 0.3 or 1.0; they differ in the flows."""
+
+    kind = c.OAuth2Scheme
+    flows: Any
+    metadata_url: str | None = field(default=None, name="oauth2MetadataUrl")
+    description: str | None = None
+
+
+class V10OAuth2(WireOAuth2):
     flows: V10Flows
-    oauth2_metadata_url: str | None = None
+
+
+class V10OpenIdConnect(WireScheme):
+    kind = c.OpenIdConnectScheme
+    url: NonEmpty = field(name="openIdConnectUrl")
     description: str | None = None
 
 
-class V10OpenIdConnect(WireStruct):
-    open_id_connect_url: NonEmpty
-    description: str | None = None
-
-
-class V10MutualTls(WireStruct):
+class V10MutualTls(WireScheme):
+    kind = c.MutualTlsScheme
     description: str | None = None
 
 
@@ -125,8 +144,12 @@ class V10Scheme(WireStruct):
     open_id_connect_security_scheme: V10OpenIdConnect | None = None
     mtls_security_scheme: V10MutualTls | None = None
 
+    def given(self) -> list[WireScheme]:
+        """The scheme; none if only later releases have it."""
+        return [scheme for name in self.__struct_fields__ if (scheme := getattr(self, name)) is not None]
+
     def __post_init__(self) -> None:
-        if sum(getattr(self, name) is not None for name in self.__struct_fields__) > 1:
+        if len(self.given()) > 1:
             raise ValueError("A security scheme is only one of " + ", ".join(self.__struct_encode_fields__))
 
 
@@ -145,6 +168,31 @@ class V10Card(WireStruct):
     security_schemes: dict[str, Any] | None = None  # each a V10Scheme
     security_requirements: list[V10Requirement] | None = None
     signatures: list[V10Signature] | None = None
+
+
+# --- members of the same name -----------------------------------------------------------------------------------------
+
+
+def decoded(kind: type[S], wire: WireStruct, **given: Any) -> S:
+    """A canonical struct: the given members, and those that the wire struct has under the same names.
+
+    What is absent has its default, and so has an optional text that is empty.
+    """
+    required = kind.__struct_fields__[: -len(kind.__struct_defaults__) or None]
+    for name in kind.__struct_fields__:
+        value = given.pop(name, getattr(wire, name, None))
+        if value is not None and (value != "" or name in required):
+            given[name] = tuple(value) if isinstance(value, list) else value  # pyright: ignore[reportUnknownArgumentType]
+    return kind(**given)
+
+
+def encoded(kind: type[S], value: Struct, **given: Any) -> S:
+    """A wire struct: the given members, and those that the canonical struct has under the same names, unless empty."""
+    for name in kind.__struct_fields__:
+        member = getattr(value, name, None)
+        if name not in given and member not in (None, (), {}):
+            given[name] = list(member) if isinstance(member, tuple) else member  # pyright: ignore[reportUnknownArgumentType]
+    return kind(**given)
 
 
 # --- security ---------------------------------------------------------------------------------------------------------
@@ -166,151 +214,100 @@ def encode_requirements(requirements: tuple[c.SecurityRequirement, ...]) -> list
     ] or None
 
 
-def decode_flow(flow: V10Flow | None) -> c.OAuthFlow | None:
-    """One OAuth flow."""
-    return flow and c.OAuthFlow(
-        flow.scopes,
-        flow.authorization_url or None,
-        flow.token_url or None,
-        flow.refresh_url or None,
-        flow.device_authorization_url or None,
-        flow.pkce_required,
-    )
+def decode_scheme(wire: WireScheme) -> c.SecurityScheme:
+    """A security scheme of 0.3 or 1.0, by its struct."""
+    if not isinstance(wire, WireOAuth2):
+        return decoded(wire.kind, wire)
+    named = {name: getattr(wire.flows, name) for name in wire.flows.__struct_fields__}
+    flows = {name: decoded(c.OAuthFlow, flow) for name, flow in named.items() if flow is not None}
+    return decoded(wire.kind, wire, flows=c.OAuthFlows(**flows))
 
 
-def encode_flow(flow: c.OAuthFlow | None) -> V10Flow | None:
-    """One OAuth flow in 1.0."""
-    return flow and V10Flow(
-        flow.authorization_url,
-        flow.token_url,
-        flow.device_authorization_url,
-        flow.refresh_url,
-        flow.scopes,
-        flow.pkce_required,
+def encode_scheme(
+    scheme: c.SecurityScheme, wires: tuple[type[WireScheme], ...], flows: type[Struct], flow: type[WireStruct]
+) -> Any:
+    """A security scheme as the one of these structs that is for its kind."""
+    wire = next(wire for wire in wires if wire.kind is type(scheme))
+    if not isinstance(scheme, c.OAuth2Scheme):
+        return encoded(wire, scheme)
+    named = {name: getattr(scheme.flows, name) for name in flows.__struct_fields__}
+    return encoded(
+        wire, scheme, flows=flows(**{name: encoded(flow, one) for name, one in named.items() if one is not None})
     )
 
 
 def decode_schemes(schemes: dict[str, Any]) -> dict[str, c.SecurityScheme]:
     """The card's security schemes by name, without those that only later releases have."""
     wires = read_each(_scheme_reader, schemes, "$.securitySchemes")
-    return {name: scheme for name, wire in wires.items() if (scheme := decode_scheme(wire)) is not None}
+    return {name: decode_scheme(scheme) for name, wire in wires.items() for scheme in wire.given()}
 
 
 _scheme_reader = Reader(V10Scheme)
+_WIRES: dict[type[WireScheme], str] = {
+    V10ApiKey: "api_key_security_scheme",
+    V10HttpAuth: "http_auth_security_scheme",
+    V10OAuth2: "oauth2_security_scheme",
+    V10OpenIdConnect: "open_id_connect_security_scheme",
+    V10MutualTls: "mtls_security_scheme",
+}
 
 
-def decode_scheme(scheme: V10Scheme) -> c.SecurityScheme | None:
-    """A security scheme, by the one member it has; none if that is unknown."""
-    if given := scheme.api_key_security_scheme:
-        return c.ApiKeyScheme(c.ApiKeyLocation(given.location), given.name, given.description or None)
-    if given := scheme.http_auth_security_scheme:
-        return c.HttpAuthScheme(given.scheme, given.bearer_format or None, given.description or None)
-    if given := scheme.oauth2_security_scheme:
-        flows = {name: decode_flow(getattr(given.flows, name)) for name in c.OAuthFlows.__struct_fields__}
-        return c.OAuth2Scheme(c.OAuthFlows(**flows), given.oauth2_metadata_url or None, given.description or None)
-    if given := scheme.open_id_connect_security_scheme:
-        return c.OpenIdConnectScheme(given.open_id_connect_url, given.description or None)
-    given = scheme.mtls_security_scheme
-    return given and c.MutualTlsScheme(given.description or None)
-
-
-def encode_scheme(scheme: c.SecurityScheme) -> V10Scheme:
-    """A security scheme in 1.0, tagged by its member name."""
-    match scheme:
-        case c.ApiKeyScheme():
-            given = V10ApiKey(scheme.location.value, scheme.name, scheme.description)
-            return V10Scheme(api_key_security_scheme=given)
-        case c.HttpAuthScheme():
-            given = V10HttpAuth(scheme.scheme, scheme.bearer_format, scheme.description)
-            return V10Scheme(http_auth_security_scheme=given)
-        case c.OAuth2Scheme():
-            flows = {name: encode_flow(getattr(scheme.flows, name)) for name in c.OAuthFlows.__struct_fields__}
-            given = V10OAuth2(V10Flows(**flows), scheme.metadata_url, scheme.description)
-            return V10Scheme(oauth2_security_scheme=given)
-        case c.OpenIdConnectScheme():
-            return V10Scheme(open_id_connect_security_scheme=V10OpenIdConnect(scheme.url, scheme.description))
-        case c.MutualTlsScheme():
-            return V10Scheme(mtls_security_scheme=V10MutualTls(scheme.description))
+def encode_schemes(schemes: dict[str, c.SecurityScheme]) -> dict[str, V10Scheme] | None:
+    """The card's security schemes in 1.0, each tagged by its member name."""
+    wires = {name: encode_scheme(scheme, tuple(_WIRES), V10Flows, V10Flow) for name, scheme in schemes.items()}
+    return {name: V10Scheme(**{_WIRES[type(wire)]: wire}) for name, wire in wires.items()} or None
 
 
 # --- the card ---------------------------------------------------------------------------------------------------------
 
 
-def decode_extension(extension: V10Extension) -> c.AgentExtension:
-    """An extension the agent declares."""
-    return c.AgentExtension(extension.uri, extension.description or None, extension.required, extension.params or {})
+def decode_extensions(extensions: list[V10Extension] | None) -> tuple[c.AgentExtension, ...]:
+    """The extensions that the agent declares."""
+    return tuple(decoded(c.AgentExtension, extension) for extension in extensions or ())
 
 
-def encode_extension(extension: c.AgentExtension) -> V10Extension:
-    """An extension in the form that all dialects since 0.2.2 share."""
-    return V10Extension(extension.uri, extension.description, extension.required, extension.params or None)
+def encode_extensions(extensions: tuple[c.AgentExtension, ...]) -> list[V10Extension] | None:
+    """The extensions in the form that all dialects since 0.2.2 share."""
+    return [encoded(V10Extension, extension) for extension in extensions] or None
 
 
-def decode_skill(skill: WireSkill, security: tuple[c.SecurityRequirement, ...]) -> c.AgentSkill:
-    """A skill of 0.3 or 1.0."""
-    return c.AgentSkill(
-        skill.id,
-        skill.name,
-        skill.description,
-        tuple(skill.tags),
-        tuple(skill.examples or ()),
-        tuple(skill.input_modes or ()),
-        tuple(skill.output_modes or ()),
-        security,
-    )
+def decode_card_with(card: Any, **given: Any) -> c.AgentCard:
+    """A card of 0.3 or 1.0, with these members in the form of its version."""
+    provider = decoded(c.AgentProvider, card.provider) if card.provider else None
+    signatures = tuple(decoded(c.CardSignature, signature) for signature in card.signatures or ())
+    return decoded(c.AgentCard, card, provider=provider, signatures=signatures, **given)
 
 
-def skill_members(skill: c.AgentSkill) -> dict[str, Any]:
-    """The members of a `WireSkill`."""
-    return {
-        "id": skill.id,
-        "name": skill.name,
-        "description": skill.description,
-        "tags": list(skill.tags),
-        "examples": list(skill.examples) or None,
-        "input_modes": list(skill.input_modes) or None,
-        "output_modes": list(skill.output_modes) or None,
-    }
-
-
-def decode_signatures(signatures: list[V10Signature] | None) -> tuple[c.CardSignature, ...]:
-    """The card's signatures."""
-    return tuple(c.CardSignature(s.protected, s.signature, s.header or {}) for s in signatures or ())
-
-
-def encode_signatures(signatures: tuple[c.CardSignature, ...]) -> list[V10Signature] | None:
-    """The card's signatures in the form that 0.3 and 1.0 share."""
-    return [V10Signature(s.protected, s.signature, s.header or None) for s in signatures] or None
+def encode_card_with(kind: type[S], card: c.AgentCard, **given: Any) -> S:
+    """A card as the struct of 0.3 or 1.0, with these members in the form of its version."""
+    provider = encoded(V10Provider, card.provider) if card.provider else None
+    signatures = [encoded(V10Signature, signature) for signature in card.signatures] or None
+    return encoded(kind, card, provider=provider, signatures=signatures, **given)
 
 
 def decode_card(card: V10Card) -> c.AgentCard:
     """A card."""
     given = card.capabilities
-    return c.AgentCard(
-        name=card.name,
-        description=card.description,
-        version=card.version,
+    return decode_card_with(
+        card,
         interfaces=tuple(
             c.AgentInterface(
                 i.url, i.protocol_binding, without_patch(i.protocol_version or Version.V1_0), i.tenant or None
             )
             for i in card.supported_interfaces
         ),
-        capabilities=c.AgentCapabilities(
-            given.streaming,
-            given.push_notifications,
-            given.extended_agent_card,
-            extensions=tuple(decode_extension(extension) for extension in given.extensions or ()),
+        capabilities=decoded(
+            c.AgentCapabilities,
+            given,
+            extended_card=given.extended_agent_card,
+            extensions=decode_extensions(given.extensions),
         ),
-        skills=tuple(decode_skill(s, decode_requirements(s.security_requirements)) for s in card.skills),
-        default_input_modes=tuple(card.default_input_modes),
-        default_output_modes=tuple(card.default_output_modes),
-        provider=c.AgentProvider(card.provider.organization, card.provider.url) if card.provider else None,
-        documentation_url=card.documentation_url or None,
-        icon_url=card.icon_url or None,
+        skills=tuple(
+            decoded(c.AgentSkill, skill, security=decode_requirements(skill.security_requirements))
+            for skill in card.skills
+        ),
         security_schemes=decode_schemes(card.security_schemes or {}),
         security=decode_requirements(card.security_requirements),
-        signatures=decode_signatures(card.signatures),
     )
 
 
@@ -318,28 +315,21 @@ def encode_card(card: c.AgentCard) -> V10Card:
     """A card in 1.0; a scheme with several OAuth flows becomes several schemes."""
     card = one_flow_per_scheme(card)
     given = card.capabilities
-    return V10Card(
-        name=card.name,
-        description=card.description,
+    return encode_card_with(
+        V10Card,
+        card,
         supported_interfaces=[V10Interface(i.url, i.binding, i.version, i.tenant) for i in card.interfaces],
-        version=card.version,
-        capabilities=V10Capabilities(
-            given.streaming,
-            given.push_notifications,
-            [encode_extension(extension) for extension in given.extensions] or None,
-            given.extended_card,
+        capabilities=encoded(
+            V10Capabilities,
+            given,
+            extensions=encode_extensions(given.extensions),
+            extended_agent_card=given.extended_card,
         ),
-        default_input_modes=list(card.default_input_modes),
-        default_output_modes=list(card.default_output_modes),
         skills=[
-            V10Skill(**skill_members(s), security_requirements=encode_requirements(s.security)) for s in card.skills
+            encoded(V10Skill, skill, security_requirements=encode_requirements(skill.security)) for skill in card.skills
         ],
-        provider=V10Provider(card.provider.url, card.provider.organization) if card.provider else None,
-        documentation_url=card.documentation_url,
-        icon_url=card.icon_url,
-        security_schemes={name: encode_scheme(s) for name, s in card.security_schemes.items()} or None,
+        security_schemes=encode_schemes(card.security_schemes),
         security_requirements=encode_requirements(card.security),
-        signatures=encode_signatures(card.signatures),
     )
 
 

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from msgspec import structs, to_builtins
+
+from parley.dialects import v0_3_card
 from parley.protocol import cards as c
 from parley.protocol.jsonvalue import JsonObject, JsonValue
 
@@ -22,35 +25,7 @@ def encode_schemes(schemes: Mapping[str, c.SecurityScheme]) -> JsonObject:
 
 
 def encode_scheme(scheme: c.SecurityScheme) -> JsonObject:
-    """One security scheme."""
-    return _encode(scheme) | ({"description": scheme.description} if scheme.description else {})
-
-
-def _encode(scheme: c.SecurityScheme) -> JsonObject:
-    match scheme:
-        case c.ApiKeyScheme():
-            return {"type": "apiKey", "in": scheme.location.value, "name": scheme.name}
-        case c.HttpAuthScheme():
-            wire: JsonObject = {"type": "http", "scheme": scheme.scheme}
-            return wire | ({"bearerFormat": scheme.bearer_format} if scheme.bearer_format else {})
-        case c.OAuth2Scheme():
-            return {"type": "oauth2", "flows": _encode_flows(scheme.flows)}
-        case c.OpenIdConnectScheme():
-            return {"type": "openIdConnect", "openIdConnectUrl": scheme.url}
-        case c.MutualTlsScheme():
-            return {"type": "mutualTLS"}
-
-
-def _encode_flows(flows: c.OAuthFlows) -> JsonObject:
-    given = {
-        "authorizationCode": flows.authorization_code,
-        "clientCredentials": flows.client_credentials,
-        "implicit": flows.implicit,
-        "password": flows.password,
-    }
-    return {name: _encode_flow(flow) for name, flow in given.items() if flow is not None}
-
-
-def _encode_flow(flow: c.OAuthFlow) -> JsonObject:
-    urls = {"authorizationUrl": flow.authorization_url, "tokenUrl": flow.token_url, "refreshUrl": flow.refresh_url}
-    return {"scopes": {**flow.scopes}, **{name: url for name, url in urls.items() if url}}
+    """One security scheme: as in A2A 0.3, which has them from OpenAPI, but without the URL of OAuth metadata."""
+    if isinstance(scheme, c.OAuth2Scheme):
+        scheme = structs.replace(scheme, metadata_url=None)
+    return to_builtins(v0_3_card.encode_scheme(scheme))
