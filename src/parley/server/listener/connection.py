@@ -293,18 +293,18 @@ class HttpServerConnection(HttpToolsProtocol):
 
     def _start_cycle(self, parser: httptools.HttpRequestParser) -> None:
         before: RequestResponseCycle | None = vars(self)["cycle"]  # uvicorn declares it as never None
-        self.cycle = RequestCycle(
-            scope=self.scope,
-            transport=self.transport,
-            flow=self.flow,
-            logger=self.logger,
-            access_logger=self.access_logger,
-            access_log=self.access_log,
-            default_headers=self.state.default_headers,
-            message_event=asyncio.Event(),
-            expect_100_continue=self.expect_100_continue,
-            keep_alive=self.scope["http_version"] != "1.0" and parser.should_keep_alive(),
-            on_response=self.on_response_complete,
+        self.cycle = RequestCycle(  # by position: names would cost a dict for each request
+            self.scope,
+            self.transport,
+            self.flow,
+            self.logger,
+            self.access_logger,
+            self.access_log,
+            self.state.default_headers,
+            asyncio.Event(),
+            self.expect_100_continue,
+            self.scope["http_version"] != "1.0" and parser.should_keep_alive(),
+            self.on_response_complete,
         )
         if before is None or before.response_complete:
             self._start(self.cycle)

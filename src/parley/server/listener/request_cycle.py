@@ -60,7 +60,7 @@ class RequestCycle(RequestResponseCycle):
             self.chunked_encoding = True
             lines.append(b"transfer-encoding: chunked")
         head = b"\r\n".join(lines)
-        if head.count(b"\r") != len(lines) - 1 or head.count(b"\n") != len(lines) - 1 or b"\0" in head:
+        if head.count(b"\r") != len(lines) - 1 or head.count(b"\n") != len(lines) - 1 or 0 in head:  # NUL
             raise RuntimeError("A header contains a line break or NUL")
         self.head = head + b"\r\n\r\n"
 
