@@ -147,7 +147,7 @@ def parse(raw: bytes, *, max_depth: int = MAX_DEPTH) -> JsonValue:
     return value
 
 
-_SNAKE_CASE_NAME = re.compile(rb'"[a-z0-9]+_[a-z0-9_]+"\s*:')
+_SNAKE_CASE_NAME = re.compile(rb'_[a-z0-9_]+"\s*:')  # begins with the rare letter: a fifth of the time of a whole name
 _DIGITS_AS_ZEROS = bytes.maketrans(b"123456789", b"000000000")
 _LONG_NUMBER = b"0" * 19  # the shortest integer beyond 63 bits has as many digits
 

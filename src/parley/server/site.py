@@ -41,18 +41,16 @@ class Site:
         self._jsonrpc = JsonRpcEndpoint(service)
         self._rest = RestEndpoint(service)
 
-    async def __call__(self, request: AsgiRequest, path: str) -> None:
+    def __call__(self, request: AsgiRequest, path: str) -> Awaitable[None]:
         """Answer a request; `path` is relative to the agent's URL, which is the request's `base_url`."""
         if path in ("", "/"):
-            await (self._jsonrpc if request.verb == "POST" else self._root)(request)
-            return
+            return (self._jsonrpc if request.verb == "POST" else self._root)(request)
         page = PAGES.get(path)
         if page is None:
-            await self._rest(request, path)
-        elif request.verb not in ("GET", "HEAD"):
-            await reply_error(request, Version.V1_0, MethodNotAllowedError(["GET", "HEAD"]))
-        else:
-            await self._show(page, request)
+            return self._rest(request, path)
+        if request.verb not in ("GET", "HEAD"):
+            return reply_error(request, Version.V1_0, MethodNotAllowedError(["GET", "HEAD"]))
+        return self._show(page, request)
 
     async def _show(self, page: Page, request: AsgiRequest) -> None:
         try:

@@ -22,7 +22,6 @@ from parley.stores.interface import InboxItem, StoreError
 T = TypeVar("T")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
 
 _encoder = msgspec.json.Encoder()
 decode_events = msgspec.json.Decoder(list[TaskEvent]).decode
@@ -50,7 +49,9 @@ def encode(
 
 def encode_time(moment: datetime) -> int:
     """A moment as microseconds since 1970."""
-    return (moment - _EPOCH) // _MICROSECOND
+    passed = moment - _EPOCH
+    # Dividing by a microsecond takes five times as long.
+    return (passed.days * 86_400 + passed.seconds) * 1_000_000 + passed.microseconds
 
 
 def decode_time(microseconds: int) -> datetime:

@@ -58,7 +58,7 @@ class Append(Struct, frozen=True):
 
     write: Write
     task_id: _TaskId
-    events: list[tuple[int, str, bool]]
+    events: list[tuple[int, str, int]]
     status_at: int
     snapshot: tuple[str, str] | None
     sends: list[tuple[Value, ...]]
@@ -93,15 +93,15 @@ def _encode_snapshot(task: Task) -> tuple[str, str]:
     return encode(structs.replace(task, artifacts=())), encode(task.artifacts)
 
 
-def _encode_events(events: tuple[TaskEvent, ...]) -> list[tuple[int, str, bool]]:
-    rows: list[tuple[int, str, bool]] = []
+def _encode_events(events: tuple[TaskEvent, ...]) -> list[tuple[int, str, int]]:
+    rows: list[tuple[int, str, int]] = []  # numbers, not bools, for which sqlite3 looks for an adapter each time
     for begin in range(0, len(events), EVENTS_PER_ROW):
         some = events[begin : begin + EVENTS_PER_ROW]
         text = encode(some)
         if len(text) > LARGE_ROW:
-            rows += [(1, encode((event,)), type(event) in _UNLISTED) for event in some]
+            rows += [(1, encode((event,)), int(type(event) in _UNLISTED)) for event in some]
         else:
-            rows.append((len(some), text, _UNLISTED.issuperset(map(type, some))))
+            rows.append((len(some), text, int(_UNLISTED.issuperset(map(type, some)))))
     return rows
 
 
