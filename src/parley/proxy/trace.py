@@ -205,18 +205,10 @@ class TracedTransport:
     """A transport whose calls are traced."""
 
     def __init__(self, inner: Transport, trace: Trace) -> None:
+        self.interface = inner.interface
+        self.version = inner.version
         self._inner = inner
         self._trace = trace
-
-    @property
-    def interface(self) -> AgentInterface:
-        """The interface of the agent."""
-        return self._inner.interface
-
-    @property
-    def version(self) -> Version:
-        """The version of the agent."""
-        return self._inner.version
 
     async def call(self, operation: Operation, request: Request, options: CallOptions) -> Result:
         """Call once and return the answer; see `Transport`."""

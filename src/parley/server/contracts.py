@@ -22,7 +22,7 @@ from parley.protocol.tasks import Task
 from parley.protocol.versions import Version
 from parley.server.bindings.http import AsgiRequest
 from parley.server.security.credentials import Identity, PresentedCredentials
-from parley.server.telemetry.metrics import Runs
+from parley.server.telemetry.metrics import RunCounters
 from parley.server.telemetry.observer import Call
 
 
@@ -96,7 +96,7 @@ class OperationsEngine(Protocol):
     """Runs the operations of all agents of an app."""
 
     @property
-    def runs(self) -> Runs:
+    def runs(self) -> RunCounters:
         """The counters of active runs."""
         ...
 

@@ -172,7 +172,7 @@ def _guarded(app: App, serving: Serving) -> BrowserGuard:
 
 def active_runs(app: App) -> int:
     """How many runs of all agents are running or queued."""
-    return app.engine.runs.working + app.engine.runs.waiting
+    return sum(working + waiting for working, waiting in app.engine.runs.by_agent().values())
 
 
 async def _drain(app: App, listener: Listener, grpc_server: GrpcServer | None) -> None:

@@ -27,18 +27,24 @@ from parley.stores.encoding import decode_value, encode
 from parley.stores.interface import (
     ConflictError,
     ContextKey,
+    ContextValues,
+    Inbox,
     InboxItem,
+    Leases,
     NewTask,
+    Outbox,
     Owner,
     RepeatedSendError,
     SendKey,
     SendRecord,
+    SendRecords,
     StoredTask,
     StoreError,
     TaskFilter,
     TaskHead,
     TaskHeads,
     TaskKey,
+    TaskLog,
     Webhook,
     Write,
 )
@@ -127,17 +133,17 @@ class MemoryStore:
     def __init__(self, database: MemoryDatabase | None = None) -> None:
         self.is_shared = database is not None
         self.database = database or MemoryDatabase()
-        self.tasks = MemoryTasks(self.database)
-        self.sends = MemorySends(self.database)
-        self.outbox = MemoryOutbox(self.database)
-        self.contexts = MemoryContexts(self.database)
-        self.inbox = MemoryInbox(self.database)
-        self.leases = self.database.leases
+        self.tasks: TaskLog = MemoryTasks(self.database)
+        self.sends: SendRecords = MemorySends(self.database)
+        self.outbox: Outbox = MemoryOutbox(self.database)
+        self.contexts: ContextValues = MemoryContexts(self.database)
+        self.inbox: Inbox = MemoryInbox(self.database)
+        self.leases: Leases = self.database.leases
 
     async def open(self) -> None:
         """End the leases of all workers before, unless other stores share the database."""
         if not self.is_shared:
-            self.leases.end_all()
+            self.database.leases.end_all()
 
     async def close(self) -> None:
         """Nothing to do: the same object may be opened again."""

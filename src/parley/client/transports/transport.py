@@ -44,15 +44,10 @@ class ReceivedEvent(Struct, frozen=True, gc=False):
 class Transport(Protocol):
     """Calls one interface of an agent."""
 
-    @property
-    def interface(self) -> AgentInterface:
-        """The interface that is called."""
-        ...
-
-    @property
-    def version(self) -> Version:
-        """The A2A version in use."""
-        ...
+    interface: AgentInterface
+    """The interface that is called."""
+    version: Version
+    """The A2A version in use."""
 
     async def call(self, operation: Operation, request: Request, options: CallOptions) -> Result:
         """Send a request once and return the answer.

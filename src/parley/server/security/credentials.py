@@ -32,40 +32,32 @@ class PeerCertificate(Struct, frozen=True):
     fingerprint: str
     der: bytes
 
+    # Every request of a connection has the same certificate, and parsing it takes as long as the rest of a request.
     @staticmethod
+    @lru_cache(maxsize=1_024)
     def from_der(der: bytes) -> PeerCertificate:
         """Read a certificate in DER format.
 
         Raises:
             ValueError: the bytes are not a certificate.
         """
-        return _read_der(der)
+        certificate = x509.load_der_x509_certificate(der)
+        return PeerCertificate(
+            subject=certificate.subject.rfc4514_string(),
+            alternative_names=_alternative_names(certificate),
+            fingerprint=hashlib.sha256(der).hexdigest(),
+            der=der,
+        )
 
     @staticmethod
-    def from_pem(pem: str | bytes) -> PeerCertificate:
+    @lru_cache(maxsize=1_024)
+    def from_pem(pem: bytes) -> PeerCertificate:
         """Read the first certificate in a PEM text, which is what gRPC provides.
 
         Raises:
             ValueError: the text has no certificate.
         """
-        return _read_pem(pem.encode() if isinstance(pem, str) else pem)
-
-
-# Every request of a connection has the same certificate, and parsing it takes as long as the rest of a request.
-@lru_cache(maxsize=1_024)
-def _read_der(der: bytes) -> PeerCertificate:
-    certificate = x509.load_der_x509_certificate(der)
-    return PeerCertificate(
-        subject=certificate.subject.rfc4514_string(),
-        alternative_names=_alternative_names(certificate),
-        fingerprint=hashlib.sha256(der).hexdigest(),
-        der=der,
-    )
-
-
-@lru_cache(maxsize=1_024)
-def _read_pem(pem: bytes) -> PeerCertificate:
-    return _read_der(x509.load_pem_x509_certificate(pem).public_bytes(Encoding.DER))
+        return PeerCertificate.from_der(x509.load_pem_x509_certificate(pem).public_bytes(Encoding.DER))
 
 
 def _alternative_names(certificate: x509.Certificate) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ restart, while a gauge would have to count the tasks in the store and follow the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from time import perf_counter
 from typing import Protocol
@@ -18,10 +18,12 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from parley import __version__
+from parley.engine.deliveries import Deliveries
 from parley.engine.observer import DeliveryOutcome
 from parley.protocol.cards import Binding
 from parley.protocol.errors import A2AError
 from parley.protocol.tasks import TaskState
+from parley.server.telemetry.audit import AuditTrail
 from parley.server.telemetry.log_context import OK, outcome_of
 from parley.server.telemetry.observer import Call
 
@@ -32,45 +34,16 @@ REQUEST_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
 COMMIT_BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 
 
-class Runs(Protocol):
-    """The counters of an engine's runs."""
+class RunCounters(Protocol):
+    """The counters of runs."""
 
     def by_agent(self) -> Mapping[str, tuple[int, int]]:
-        """Both numbers for each agent that has runs."""
-        ...
-
-    @property
-    def working(self) -> int:
-        """How many are running."""
-        ...
-
-    @property
-    def waiting(self) -> int:
-        """How many are queued."""
+        """How many runs work and how many wait, for each agent that has any."""
         ...
 
 
-class DeliveryCounters(Protocol):
-    """The counters of webhook deliveries."""
-
-    @property
-    def pending(self) -> int:
-        """Webhooks in memory that have undelivered events."""
-        ...
-
-    @property
-    def under_way(self) -> int:
-        """Webhooks that are being called."""
-        ...
-
-    @property
-    def unanswered(self) -> int:
-        """Hosts that did not answer their last call, counted once per owner with webhooks there."""
-        ...
-
-
-class Metrics:
-    """The metrics of a server."""
+class Metrics(Collector):
+    """The metrics of a server. The numbers of `runs`, `deliveries` and `audit` are read when it is scraped."""
 
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
@@ -115,8 +88,10 @@ class Metrics:
             ("agent",),
             registry=registry,
         )
-        self._scraped = _ScrapedMetrics()
-        registry.register(self._scraped)
+        self.runs: RunCounters | None = None
+        self.deliveries: Deliveries | None = None
+        self.audit: AuditTrail | None = None
+        registry.register(self)
         Info("parley", "The server's software.", registry=registry).info({"version": __version__})
         ProcessCollector(registry=registry)
         self._started: dict[int, float] = {}
@@ -192,33 +167,8 @@ class Metrics:
 
     # --- read when the metrics are scraped ----------------------------------------------------------------------------
 
-    def watch_runs(self, runs: Runs) -> None:
-        """Add the numbers of running and queued runs of each agent that has any."""
-        self._scraped.runs = runs
-
-    def watch_deliveries(self, deliveries: DeliveryCounters) -> None:
-        """Add the numbers of webhooks that are pending and being called, and of hosts that do not answer."""
-        self._scraped.deliveries = deliveries
-
-    def watch_audit(self, lost: Callable[[], int]) -> None:
-        """Add the number of lines that the audit trail has lost."""
-        self._scraped.audit_lost = lost
-
-    def render(self, accept: str = "") -> tuple[str, bytes]:
-        """The content type and text of all metrics, in the format that the `Accept` header asks for."""
-        encode, content_type = choose_encoder(accept)
-        return content_type, encode(self.registry)
-
-
-class _ScrapedMetrics(Collector):
-    """Metrics that other objects count."""
-
-    def __init__(self) -> None:
-        self.runs: Runs | None = None
-        self.deliveries: DeliveryCounters | None = None
-        self.audit_lost: Callable[[], int] | None = None
-
     def collect(self) -> Iterable[GaugeMetricFamily | CounterMetricFamily]:
+        """The metrics that other objects count."""
         working = GaugeMetricFamily("parley_runs_working", "Running runs.", labels=("agent",))
         waiting = GaugeMetricFamily("parley_runs_waiting", "Queued runs.", labels=("agent",))
         for agent, (running, queued) in self.runs.by_agent().items() if self.runs is not None else ():
@@ -236,10 +186,15 @@ class _ScrapedMetrics(Collector):
                 "Hosts that did not answer their last call, counted once per owner with webhooks there.",
                 self.deliveries.unanswered,
             )
-        if self.audit_lost is not None:
+        if self.audit is not None:
             yield CounterMetricFamily(
-                "parley_audit_lines_lost", "Lines that the audit trail could not write.", value=self.audit_lost()
+                "parley_audit_lines_lost", "Lines that the audit trail could not write.", value=self.audit.lost
             )
+
+    def render(self, accept: str = "") -> tuple[str, bytes]:
+        """The content type and text of all metrics, in the format that the `Accept` header asks for."""
+        encode, content_type = choose_encoder(accept)
+        return content_type, encode(self.registry)
 
 
 def _gauge(name: str, description: str, value: int) -> GaugeMetricFamily:

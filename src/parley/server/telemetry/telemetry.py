@@ -13,6 +13,7 @@ from contextvars import ContextVar
 from datetime import datetime
 
 from parley.engine.caller import Caller
+from parley.engine.deliveries import Deliveries
 from parley.engine.observer import DeliveryOutcome, PushConfigAction
 from parley.engine.runs.run import Run
 from parley.protocol.cards import Binding
@@ -22,7 +23,7 @@ from parley.protocol.lifecycle import is_terminal
 from parley.protocol.tasks import TaskState
 from parley.server.telemetry.audit import AuditEvent, AuditLine, AuditTrail, utc_now
 from parley.server.telemetry.log_context import caller_version, in_log_context
-from parley.server.telemetry.metrics import DeliveryCounters, Metrics, Runs
+from parley.server.telemetry.metrics import Metrics, RunCounters
 from parley.server.telemetry.observer import Call
 from parley.server.telemetry.tracing import Tracing, current_trace_ids
 from parley.stores.interface import TaskKey
@@ -53,8 +54,8 @@ class Telemetry:
         self.audit = audit
         self._now = now
         self._states: OrderedDict[TaskKey, TaskState] = OrderedDict()
-        if metrics is not None and audit is not None:
-            metrics.watch_audit(lambda: audit.lost)
+        if metrics is not None:
+            metrics.audit = audit
 
     def open(self) -> None:
         """Open the audit trail. Raises OSError if it cannot be written."""
@@ -66,20 +67,20 @@ class Telemetry:
         if self.audit is not None:
             await asyncio.to_thread(self.audit.close)
 
-    def watch_runs(self, runs: Runs) -> None:
+    def watch_runs(self, runs: RunCounters) -> None:
         """Add the runs of an engine to the metrics: `telemetry.watch_runs(engine.runs)`."""
         if self.metrics is not None:
-            self.metrics.watch_runs(runs)
+            self.metrics.runs = runs
 
     def remove_agent(self, agent: str) -> None:
         """Drop the metrics of an agent that is not served any more."""
         if self.metrics is not None:
             self.metrics.remove_agent(agent)
 
-    def watch_deliveries(self, deliveries: DeliveryCounters) -> None:
+    def watch_deliveries(self, deliveries: Deliveries) -> None:
         """Add the deliveries of webhooks to the metrics: `telemetry.watch_deliveries(deliveries)`."""
         if self.metrics is not None:
-            self.metrics.watch_deliveries(deliveries)
+            self.metrics.deliveries = deliveries
 
     def webhook_headers(self, key: TaskKey) -> dict[str, str]:
         """The trace headers for a webhook call, so that the receiver can continue the trace of the task's run."""

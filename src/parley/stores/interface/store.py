@@ -22,40 +22,20 @@ from parley.stores.interface.tasks import TaskLog
 class Store(Protocol):
     """Where an engine keeps everything."""
 
-    @property
-    def tasks(self) -> TaskLog:
-        """Tasks and their events."""
-        ...
-
-    @property
-    def sends(self) -> SendRecords:
-        """What became of messages."""
-        ...
-
-    @property
-    def outbox(self) -> Outbox:
-        """Webhooks, and which of them are behind."""
-        ...
-
-    @property
-    def contexts(self) -> ContextValues:
-        """What agents keep for conversations."""
-        ...
-
-    @property
-    def leases(self) -> Leases:
-        """Which workers are alive."""
-        ...
-
-    @property
-    def inbox(self) -> Inbox:
-        """What waits for the holders of tasks."""
-        ...
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether other workers may write at the same time."""
-        ...
+    tasks: TaskLog
+    """Tasks and their events."""
+    sends: SendRecords
+    """What became of messages."""
+    outbox: Outbox
+    """Webhooks, and which of them are behind."""
+    contexts: ContextValues
+    """What agents keep for conversations."""
+    leases: Leases
+    """Which workers are alive."""
+    inbox: Inbox
+    """What waits for the holders of tasks."""
+    is_shared: bool
+    """Whether other workers may write at the same time."""
 
     async def open(self) -> None:
         """Make the store ready; bring its schema up to date.

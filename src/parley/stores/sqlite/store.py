@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from parley.stores.interface import StoreError
+from parley.stores.interface import ContextValues, Inbox, Leases, Outbox, SendRecords, StoreError, TaskLog
 from parley.stores.process_leases import ProcessLeases
 from parley.stores.sqlite.access import SqliteAccess
 from parley.stores.sqlite.contexts import SqliteContexts
@@ -37,13 +37,14 @@ class SqliteStore:
         # Absolute, and without links: two ways to write one path must meet at one lock.
         self._access = SqliteAccess(Path(path).resolve(), is_shared=shared, busy_timeout=busy_timeout)
         self.is_shared = shared
-        self.sends = SqliteSends(self._access)
-        self.tasks = SqliteTasks(self._access, self.sends)
-        self.outbox = SqliteOutbox(self._access)
-        self.contexts = SqliteContexts(self._access)
-        self.inbox = SqliteInbox(self._access)
+        self._sends = SqliteSends(self._access)
+        self.sends: SendRecords = self._sends
+        self.tasks: TaskLog = SqliteTasks(self._access, self._sends)
+        self.outbox: Outbox = SqliteOutbox(self._access)
+        self.contexts: ContextValues = SqliteContexts(self._access)
+        self.inbox: Inbox = SqliteInbox(self._access)
         self._process_leases = ProcessLeases(now or time.monotonic)
-        self.leases = SqliteLeases(self._access, now or time.time) if shared else self._process_leases
+        self.leases: Leases = SqliteLeases(self._access, now or time.time) if shared else self._process_leases
 
     async def open(self) -> None:
         """Take the file, create it if need be, and bring its schema up to date.
@@ -56,14 +57,14 @@ class SqliteStore:
         try:
             with explained(self._access.path):
                 if not self.is_shared:
-                    self.sends.open(reader)
+                    self._sends.open(reader)
         except StoreError:
             await self.close()
             raise
 
     async def close(self) -> None:
         """Write what is queued, end the reads under way, and let go of the file."""
-        self.sends.close()
+        self._sends.close()
         await self._access.close()
 
     def trouble(self) -> str | None:
