@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parley.protocol.cards import AgentCapabilities, AgentCard, AgentExtension, AgentInterface, AgentSkill
+from parley.protocol.cards import AgentCard, AgentExtension, AgentInterface, AgentSkill
 from parley.protocol.errors import (
     ContentTypeNotSupportedError,
     ExtensionSupportRequiredError,
-    PeerProtocolError,
     VersionNotSupportedError,
 )
 from parley.protocol.messages import DataPart, Message, Part, RawPart, Role, TextPart, UrlPart
@@ -18,7 +17,6 @@ from parley.protocol.negotiation import (
     accepts,
     activate_extensions,
     check_input_modes,
-    choose_interface,
     media_type_matches,
     read_extensions,
     read_version,
@@ -57,11 +55,6 @@ def test_an_unknown_or_malformed_version_is_refused_with_the_known_ones(text: st
         read_version(text)
     assert str(caught.value) == f"Version {text!r} is not supported. Supported versions: 0.1, 0.2, 0.3, 1.0"
     assert caught.value.details == {"supportedVersions": "0.1, 0.2, 0.3, 1.0"}
-
-
-def test_a_known_version_that_is_not_served_here_is_refused_with_those_that_are() -> None:
-    with pytest.raises(VersionNotSupportedError, match=r"'0\.1' is not supported\. Supported versions: 0\.3, 1\.0"):
-        read_version("0.1", [Version.V0_3, Version.V1_0])
 
 
 @given(st.text())
@@ -234,47 +227,6 @@ def test_a_file_that_states_no_media_type_could_be_anything_and_is_let_through()
 # --- interfaces ---
 
 
-def card_offering(*interfaces: AgentInterface) -> AgentCard:
-    return AgentCard("Agent", "An agent.", "1", interfaces, capabilities=AgentCapabilities())
-
-
-GRPC_1_0 = AgentInterface("x.test:443", "GRPC", "1.0", tenant="acme")
-REST_0_3 = AgentInterface("https://x.test/rest", "HTTP+JSON", "0.3.0")
-JSONRPC_1_0 = AgentInterface("https://x.test/rpc", "JSONRPC", "1.0")
-JSONRPC_2_0 = AgentInterface("https://x.test/rpc2", "JSONRPC", "2.0")
-CARD = card_offering(JSONRPC_2_0, GRPC_1_0, REST_0_3, JSONRPC_1_0)
-
-
 def test_the_version_of_an_interface_is_known_or_not() -> None:
-    assert version_of(REST_0_3) is Version.V0_3
-    assert version_of(JSONRPC_2_0) is None
-
-
-def test_a_client_takes_the_first_interface_of_the_card_that_it_speaks() -> None:
-    assert choose_interface(CARD, ["JSONRPC", "HTTP+JSON"], list(Version)) is REST_0_3
-    assert choose_interface(CARD, ["JSONRPC", "HTTP+JSON", "GRPC"], list(Version)) is GRPC_1_0
-
-
-def test_a_client_that_pins_its_version_falls_back_to_no_other() -> None:
-    assert choose_interface(CARD, ["JSONRPC", "HTTP+JSON"], [Version.V1_0]) is JSONRPC_1_0
-
-
-def test_a_client_may_prefer_a_binding_where_the_card_offers_it() -> None:
-    bindings = ["JSONRPC", "HTTP+JSON"]
-    assert choose_interface(CARD, bindings, list(Version), prefer="JSONRPC") is JSONRPC_1_0
-    assert choose_interface(CARD, bindings, list(Version), prefer="GRPC") is REST_0_3
-
-
-def test_a_card_without_a_fitting_interface_is_refused_with_both_sides_named() -> None:
-    with pytest.raises(PeerProtocolError) as caught:
-        choose_interface(card_offering(JSONRPC_2_0, GRPC_1_0), ["JSONRPC", "HTTP+JSON"], [Version.V0_3, Version.V1_0])
-    assert caught.value.message == (
-        "No common interface: the card offers JSONRPC 2.0, GRPC 1.0; "
-        "this client supports JSONRPC, HTTP+JSON in 0.3, 1.0"
-    )
-    assert caught.value.path == "$.supportedInterfaces"
-
-
-def test_a_card_without_interfaces_offers_nothing() -> None:
-    with pytest.raises(PeerProtocolError, match="the card offers nothing"):
-        choose_interface(card_offering(), ["JSONRPC"], [Version.V1_0])
+    assert version_of(AgentInterface("https://x.test/rest", "HTTP+JSON", "0.3.0")) is Version.V0_3
+    assert version_of(AgentInterface("https://x.test/rpc2", "JSONRPC", "2.0")) is None

@@ -202,11 +202,8 @@ def test_a_signed_card_verifies_with_the_public_key(key: CardKey, algorithm: str
 
 
 def test_the_protected_header_names_algorithm_key_type_and_key_set() -> None:
-    signature = sign_card(
-        CARD, EC, key_id="k1", algorithm="ES256", jku="https://x.test/jwks.json", header={"note": "open"}
-    )
+    signature = sign_card(CARD, EC, key_id="k1", jku="https://x.test/jwks.json")
     card = CARD | {"signatures": [msgspec.to_builtins(signature)]}
-    assert signature.header == {"note": "open"}
     assert signature.protected == json_b64encode(HEADER | {"jku": "https://x.test/jwks.json"}).decode()
     assert signature_headers(card) == (ProtectedHeader("ES256", "k1", "https://x.test/jwks.json"),)
 
@@ -397,8 +394,6 @@ def test_a_shared_secret_is_never_taken_for_a_key() -> None:
 
 def test_an_algorithm_that_does_not_fit_the_key_is_refused() -> None:
     assert "alg 'ES256' does not fit the key, which is for RS256" in why_refused(signed(CARD, EC), RSA)
-    with pytest.raises(LocalProtocolError, match="The key signs with ES256, not with HS256"):
-        sign_card(CARD, EC, key_id="k", algorithm="HS256")
 
 
 @pytest.mark.parametrize(
@@ -438,8 +433,6 @@ def test_the_open_header_overrides_nothing() -> None:
     card = signed(CARD)
     card["signatures"][0]["header"] = {"alg": "none", "kid": "evil", "crit": ["x"]}
     assert verify_card(card, finds(EC)).header == ProtectedHeader("ES256", "k1")
-    with pytest.raises(LocalProtocolError, match="repeats protected names: alg, kid"):
-        sign_card(CARD, EC, key_id="k", header={"kid": "evil", "alg": "none", "x": 1})
 
 
 # --- documents that are no card ---

@@ -17,7 +17,6 @@ import pytest
 from msgspec import structs
 
 from parley.protocol import cards as c
-from parley.protocol.versions import Version
 from parley.server.pages.docs_page import CONTENT_SECURITY_POLICY, render
 from parley.server.pages.openapi import document
 from tests import samples
@@ -27,8 +26,8 @@ URL = "https://agents.example/kitchen"
 TOKEN = "a-token-for-the-page"
 
 
-def page(card: c.AgentCard, **options: object) -> str:
-    return render(card, document(card, base_url=URL, **options), URL).decode()  # type: ignore[arg-type]
+def page(card: c.AgentCard) -> str:
+    return render(card, document(card, base_url=URL), URL).decode()
 
 
 def test_whatever_the_card_says_is_text() -> None:
@@ -78,11 +77,6 @@ def test_it_shows_the_agent() -> None:
     facts += [face.url for face in card.interfaces]
     facts += [f"{URL}/openapi.json", f"{URL}/.well-known/agent-card.json", "https://kitchens.example/docs"]
     assert [fact for fact in facts if fact not in shown] == []
-
-
-def test_an_agent_without_rest_is_shown_too() -> None:
-    shown = html.unescape(page(samples.BARE_CARD, versions=[Version.V0_1]))
-    assert f"curl {URL}/.well-known/agent-card.json" in shown
 
 
 @pytest.mark.parametrize(
@@ -184,10 +178,3 @@ def test_the_command_that_begins_a_task_gives_its_id_and_begins_another_each_tim
         for task in (first, second):
             reply = client.get(f"/tasks/{task}", headers={"Authorization": f"Bearer {TOKEN}"})
             assert (reply.status_code, reply.json()["id"]) == (200, task)
-
-
-def test_a_page_of_0_3_begins_a_task_in_its_own_words() -> None:
-    shown = html.unescape(page(samples.CARD, versions=[Version.V0_3]))
-    (command,) = re.findall(r"<code>(TASK=.*?)</code>", shown)
-    assert '"configuration":{"blocking":false}' in command
-    assert f'{URL}/v1/tasks/"$TASK":subscribe' in shown

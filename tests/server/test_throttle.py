@@ -5,7 +5,7 @@ from contextlib import ExitStack
 import pytest
 
 from parley.protocol.errors import InternalError, RateLimitedError
-from parley.server.security.throttle import UNLIMITED, RateLimits, Throttle, retry_after_of
+from parley.server.security.throttle import RateLimits, Throttle, retry_after_of
 
 
 class Time:
@@ -149,7 +149,8 @@ def test_the_caller_that_was_idle_longest_is_forgotten() -> None:
 
 
 def test_without_limits_a_request_costs_no_object() -> None:
-    throttle = Throttle(UNLIMITED)
+    limits = RateLimits(requests=None, total_requests=None, streams=None, total_streams=None, failures_per_minute=None)
+    throttle = Throttle(limits)
     assert throttle.admit("token:ada") is throttle.admit_stream("token:bob")
     for _ in range(100):
         throttle.refuse("192.0.2.1")

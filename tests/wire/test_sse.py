@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parley.protocol.errors import LocalProtocolError, PeerProtocolError
-from parley.wire.sse import HEARTBEAT, Decoder, Frame, encode_comment, encode_frame
+from parley.wire.sse import HEARTBEAT, Decoder, Frame, encode_frame
 
 field_texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\n\0"))
 one_line_data = st.binary().filter(lambda data: b"\n" not in data and b"\r" not in data)
@@ -83,15 +83,10 @@ def test_an_id_or_event_cannot_smuggle_in_another_field(text: str):
         encode_frame(b"{}", event=text)
 
 
-@given(st.text(st.characters(exclude_categories=["Cs"])))
-def test_a_comment_is_seen_by_nobody(text: str):
+def test_a_comment_is_not_a_frame():
     decoder = Decoder()
-    assert decoder.feed(encode_comment(text) + HEARTBEAT) == []
+    assert decoder.feed(b": still\n: there\n\n" + HEARTBEAT) == []
     assert not decoder.pending
-
-
-def test_a_comment_is_one_block_of_comment_lines():
-    assert encode_comment("still\nthere") == b": still\n: there\n\n"
 
 
 @given(streams, st.lists(st.integers(min_value=0)))
@@ -267,5 +262,3 @@ def test_a_long_frame_may_come_byte_by_byte():
 def test_half_a_surrogate_pair_has_no_place_in_a_stream() -> None:
     with pytest.raises(LocalProtocolError, match="Unicode"):
         encode_frame(b"", id="\ud800")
-    with pytest.raises(LocalProtocolError, match="Unicode"):
-        encode_comment("\ud800")

@@ -13,32 +13,30 @@ from parley.protocol.cards import AgentCard, AgentExtension, AgentInterface
 from parley.protocol.errors import (
     ContentTypeNotSupportedError,
     ExtensionSupportRequiredError,
-    PeerProtocolError,
     VersionNotSupportedError,
 )
 from parley.protocol.messages import DataPart, Message, Part, TextPart
 from parley.protocol.versions import Version, without_patch
 
-ALL_VERSIONS: tuple[Version, ...] = tuple(Version)
+_VERSIONS = {version.value: version for version in Version}
 
 # 0.1 cards name the kind of part instead of a media type. "file" says nothing about the format, so it takes any.
 _SHORT_MODES = {"text": "text/plain", "data": "application/json", "file": "*/*"}
 
 
-def read_version(text: str | None, supported: Collection[Version] = ALL_VERSIONS) -> Version | None:
+def read_version(text: str | None) -> Version | None:
     """The version a peer names, or `None` if it names none: `"0.3.0"` → `Version.V0_3`, `" "` → `None`.
 
     Raises:
-        VersionNotSupportedError: the text is not a version, or not one in `supported`.
+        VersionNotSupportedError: the text is not a version that Parley supports.
     """
     text = (text or "").strip()
     if not text:
         return None
-    wanted = text if text in supported else without_patch(text)
-    for version in supported:
-        if version == wanted:
-            return version
-    known = ", ".join(supported)
+    version = _VERSIONS.get(text) or _VERSIONS.get(without_patch(text))
+    if version is not None:
+        return version
+    known = ", ".join(_VERSIONS)
     raise VersionNotSupportedError(
         f"Version {text[:50]!r} is not supported. Supported versions: {known}", details={"supportedVersions": known}
     )
@@ -136,24 +134,3 @@ def version_of(interface: AgentInterface) -> Version | None:
         return read_version(interface.version)
     except VersionNotSupportedError:
         return None
-
-
-def choose_interface(
-    card: AgentCard, bindings: Collection[str], versions: Collection[Version], *, prefer: str | None = None
-) -> AgentInterface:
-    """The first interface, in the card's order, that the client supports.
-
-    `prefer` names the binding that the client takes before all others where the card offers it.
-
-    Raises:
-        PeerProtocolError: the card has no such interface.
-    """
-    spoken = [face for face in card.interfaces if face.binding in bindings and version_of(face) in versions]
-    if not spoken:
-        offered = ", ".join(f"{face.binding} {face.version}" for face in card.interfaces) or "nothing"
-        raise PeerProtocolError(
-            f"No common interface: the card offers {offered}; "
-            f"this client supports {', '.join(bindings)} in {', '.join(versions)}",
-            path="$.supportedInterfaces",
-        )
-    return next((face for face in spoken if face.binding == prefer), spoken[0])

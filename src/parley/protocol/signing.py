@@ -135,36 +135,29 @@ def sign_card(
     key: CardKey,
     *,
     key_id: str,
-    algorithm: str | None = None,
     jku: str | None = None,
-    header: JsonObject | None = None,
     form: CardForm = CardForm.SPEC,
 ) -> CardSignature:
     """A signature to append to the card's `signatures`; those it has already do not matter.
 
-    `jku` is the URL of the key set that holds the public key; `header` is open and protected by nothing. A card with
-    empty members, such as a security requirement without scopes, needs a second signature in the form `NO_EMPTIES` if
-    a2a-sdk 1.3.0 is to verify it.
+    `jku` is the URL of the key set that holds the public key. A card with empty members, such as a
+    security requirement without scopes, needs a second signature in the form `NO_EMPTIES` if a2a-sdk 1.3.0 is to
+    verify it.
 
     Raises:
-        LocalProtocolError: the key cannot sign, `algorithm` is not the one that fits it, `header` repeats a protected
-            name, or the card has no canonical form.
+        LocalProtocolError: the key cannot sign, or the card has no canonical form.
     """
-    fitting = _algorithm_for(key)
-    if algorithm not in (None, fitting):
-        raise LocalProtocolError(f"The key signs with {fitting}, not with {algorithm}")
-    protected = {"alg": fitting, "kid": key_id, "typ": "JOSE"} | ({"jku": jku} if jku else {})
-    if repeated := protected.keys() & (header or {}).keys():
-        raise LocalProtocolError(f"The open header repeats protected names: {', '.join(sorted(repeated))}")
+    algorithm = _algorithm_for(key)
+    protected = {"alg": algorithm, "kid": key_id, "typ": "JOSE"} | ({"jku": jku} if jku else {})
     protected_text = json_b64encode(protected).decode()
     signed = _signing_input(protected_text, signing_payload(card, form))
-    model = JWSRegistry.algorithms[fitting]
+    model = JWSRegistry.algorithms[algorithm]
     try:
         model.check_key(key)
         signature = model.sign(signed, key)
     except JoseError as exc:
         raise LocalProtocolError(f"The key cannot sign: {exc}") from exc
-    return CardSignature(protected_text, urlsafe_b64encode(signature).decode(), header or {})
+    return CardSignature(protected_text, urlsafe_b64encode(signature).decode())
 
 
 def signature_headers(card: JsonObject | bytes) -> tuple[ProtectedHeader, ...]:

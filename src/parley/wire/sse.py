@@ -46,27 +46,13 @@ def encode_frame(data: bytes, *, id: str | None = None, event: str | None = None
     return b"".join((_encode_field("id", id), _encode_field("event", event), b"data: ", data, b"\n\n"))
 
 
-def encode_comment(text: str) -> bytes:
-    """The bytes of a comment, which readers skip.
-
-    Raises:
-        LocalProtocolError: the text is not Unicode.
-    """
-    lines = _LINE_END.split(text)
-    return _encode_text("".join((*(f": {line}\n" for line in lines), "\n")))
-
-
 def _encode_field(name: str, value: str | None) -> bytes:
     if value is None:
         return b""
     if _UNFIT_FOR_FIELD.search(value):
         raise LocalProtocolError(f"The {name} of a frame cannot hold a line end or NUL")
-    return _encode_text(f"{name}: {value}\n")
-
-
-def _encode_text(text: str) -> bytes:
     try:
-        return text.encode()
+        return f"{name}: {value}\n".encode()
     except UnicodeEncodeError as exc:
         raise LocalProtocolError("A stream can carry Unicode only") from exc
 

@@ -100,19 +100,13 @@ class _Page:
 
     def _first_steps(self) -> Iterator[str]:
         yield "<h2>Send a message</h2>"
-        for path, item in self._document["paths"].items():
-            if path in ("/message:send", "/v1/message:send"):
-                yield _run(self._curl("POST", path, item["post"]))
-                yield "<p>The commands below use the task that this one creates, without waiting for it to end:</p>"
-                yield _run(f"TASK=$({self._start_task(path, item['post'])} | python3 -c {shlex.quote(PRINT_TASK_ID)})")
-                return
-        yield _run(f"curl {shlex.quote(self._url + '/.well-known/agent-card.json')}")
-
-    def _start_task(self, path: str, operation: dict[str, Any]) -> str:
-        sample = operation["requestBody"]["content"][JSON]["example"]
-        returns_at_once = {"blocking": False} if path.startswith("/v1/") else {"returnImmediately": True}
-        command = self._curl("POST", path, operation, body={**sample, "configuration": returns_at_once})
-        return command.replace("curl", "curl -s", 1)
+        path = "/message:send"
+        send = self._document["paths"][path]["post"]
+        yield _run(self._curl("POST", path, send))
+        yield "<p>The commands below use the task that this one creates, without waiting for it to end:</p>"
+        sample = send["requestBody"]["content"][JSON]["example"]
+        start = self._curl("POST", path, send, body={**sample, "configuration": {"returnImmediately": True}})
+        yield _run(f"TASK=$({start.replace('curl', 'curl -s', 1)} | python3 -c {shlex.quote(PRINT_TASK_ID)})")
 
     def _skills(self) -> Iterator[str]:
         yield '<h2 id="skills">Skills</h2><div class="cards">'

@@ -7,7 +7,6 @@ requests are as tolerant as the decoders; those of replies are exact (see `wire_
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Any
 
 import msgspec
@@ -31,7 +30,6 @@ from parley.server.pages.wire_schemas import JSON_VALUE, NULL, Schemas, any_json
 from parley.wire.rest import RESERVED_TENANTS, MethodNotAllowedError
 
 OPENAPI_VERSION = "3.1.0"
-ALL_VERSIONS: tuple[Version, ...] = tuple(Version)
 
 _SENDS = (ops.SEND_MESSAGE, ops.SEND_STREAMING_MESSAGE)
 _VERSION_HEADER = "The caller's A2A version, with or without a patch number. It may be in the query instead."
@@ -39,35 +37,33 @@ _PATH_PARAMETERS = {"id": "The task.", "config_id": "The webhook."}
 _PREFIXES = {Version.V0_1: "v0_1", Version.V0_2: "v0_2", Version.V0_3: "v0_3", Version.V1_0: "v1_0"}
 
 
-def document(card: AgentCard, *, base_url: str, versions: Collection[Version] = ALL_VERSIONS) -> bytes:
-    """The document as JSON, for an agent at this URL in these versions."""
-    return msgspec.json.encode(_Writer(card, [version for version in Version if version in versions]).write(base_url))
+def document(card: AgentCard, *, base_url: str) -> bytes:
+    """The document as JSON, for an agent at this URL."""
+    return msgspec.json.encode(_Writer(card).write(base_url))
 
 
 class _Writer:
     """Collects the components while the paths are written."""
 
-    def __init__(self, card: AgentCard, versions: list[Version]) -> None:
+    def __init__(self, card: AgentCard) -> None:
         self._card = card
-        self._versions = versions
         self._components: JsonObject = {JSON_VALUE: any_json()}
         self._responses: JsonObject = {}
-        self._schemas = {version: Schemas(_PREFIXES[version], self._components) for version in versions}
+        self._schemas = {version: Schemas(_PREFIXES[version], self._components) for version in Version}
         self._proto_schemas = Schemas("v0_3_protojson", self._components)
 
     def write(self, base_url: str) -> JsonObject:
         card = self._card
         paths: JsonObject = {}
         for version in (Version.V1_0, Version.V0_3):
-            if version in self._versions:
-                self._add_rest(paths, version)
+            self._add_rest(paths, version)
         paths["/"] = {"post": self._jsonrpc(), "get": oa.root_get()}
         paths |= self._cards() | oa.page_paths()
         return {
             "openapi": OPENAPI_VERSION,
             "info": {"title": card.name, "description": card.description, "version": card.version or "0"},
             "servers": [{"url": base_url.rstrip("/") or "/"}],
-            "tags": oa.tags(self._versions),
+            "tags": oa.tags(),
             "security": encode_requirements(card.security),
             "paths": paths,
             "components": {
@@ -238,7 +234,7 @@ class _Writer:
         }
         frames = [
             self._schemas[version].of_reply(DIALECTS[version].events.reader)
-            for version in self._versions
+            for version in Version
             if _offers(self._card, ops.SEND_STREAMING_MESSAGE)
         ]
         ok = oa.json_reply("The result or the error.", {"anyOf": [ref("jsonrpc.Error"), *replies]})
@@ -250,7 +246,7 @@ class _Writer:
             "summary": "Call a method of JSON-RPC.",
             "description": "The method name determines the version. If several versions have it, `A2A-Version` does.",
             "tags": ["JSON-RPC"],
-            "parameters": self._headers(self._versions, None),
+            "parameters": self._headers(list(Version), None),
             "requestBody": {
                 "required": True,
                 "content": {oa.JSON: {"schema": bodies, "examples": examples}},
@@ -261,7 +257,7 @@ class _Writer:
     def _methods(self) -> dict[str, tuple[Operation, list[Version]]]:
         methods: dict[str, tuple[Operation, list[Version]]] = {}
         for operation in OPERATIONS:
-            for version in self._versions:
+            for version in Version:
                 if version in operation.methods and _offers(self._card, operation):
                     methods.setdefault(operation.methods[version], (operation, []))[1].append(version)
         return methods
@@ -309,7 +305,7 @@ class _Writer:
     # --- cards --------------------------------------------------------------------------------------------------------
 
     def _cards(self) -> JsonObject:
-        newest = [version for version in (Version.V1_0, Version.V0_3, Version.V0_1) if version in self._versions]
+        newest = (Version.V1_0, Version.V0_3, Version.V0_1)
         shapes = [self._schemas[version].of_reply(DIALECTS[version].cards.reader) for version in newest]
         older = Schemas("v0_2", self._components).of_reply(v0_2.CARDS.reader)
         version = self._headers(list(Version), None)[0]

@@ -24,9 +24,9 @@ def rest_tag(version: Version) -> str:
     return f"HTTP+JSON, A2A {version}"
 
 
-def tags(versions: list[Version]) -> list[JsonValue]:
+def tags() -> list[JsonValue]:
     """All tags, in the order of the document."""
-    rest = [rest_tag(version) for version in (Version.V1_0, Version.V0_3) if version in versions]
+    rest = [rest_tag(version) for version in (Version.V1_0, Version.V0_3)]
     return [{"name": name} for name in (*rest, "JSON-RPC", "Cards", "About")]
 
 

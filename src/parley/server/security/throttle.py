@@ -55,10 +55,6 @@ class RateLimits:
                 raise ValueError(f"{field.name} must be more than 0, or None for no limit")
 
 
-UNLIMITED = RateLimits(requests=None, total_requests=None, streams=None, total_streams=None, failures_per_minute=None)
-"""No limit at all."""
-
-
 class Throttle:
     """The counters of one server. It is not thread-safe.
 
@@ -86,17 +82,13 @@ class Throttle:
         """
         if self._failures is None or not self._failures.buckets:
             return
-        bucket = self._failures.buckets.get(_network(address))
-        if bucket and (seconds := bucket.wait(self._clock())):
+        if seconds := self._failures.wait(_network(address), self._clock()):
             raise _too_many("refused credentials from this address", seconds)
 
     def refuse(self, address: str) -> None:
         """Count refused credentials against this address; call it if `was_refused(error)`."""
         if self._failures is not None:
-            now = self._clock()
-            bucket = self._failures.bucket(_network(address), now)
-            bucket.wait(now)  # refills the bucket first
-            bucket.take()
+            self._failures.take(_network(address), self._clock())
 
     def admit(self, caller: str, address: str = "") -> AbstractContextManager[None]:
         """A context for one request of this caller; anonymous callers are identified by address.
@@ -122,11 +114,11 @@ class Throttle:
         """Check all limits of a request, and count it only if all allow it."""
         self._requests.check(caller)
         now = self._clock()
-        buckets = [rates.bucket(key, now) for rates, key in ((self._total_rate, ""), (self._rate, caller)) if rates]
-        if seconds := max(bucket.wait(now) for bucket in buckets):
+        limited = [(rates, key) for rates, key in ((self._total_rate, ""), (self._rate, caller)) if rates]
+        if seconds := max(rates.wait(key, now) for rates, key in limited):
             raise _too_many("requests", seconds)
-        for bucket in buckets:
-            bucket.take()
+        for rates, key in limited:
+            rates.take(key, now)
         self._requests.acquire(caller)
 
 
@@ -179,31 +171,8 @@ class _Concurrency:
             del self._by_caller[caller]
 
 
-class _Bucket:
-    """A token bucket."""
-
-    __slots__ = ("_burst", "_per_second", "_tokens", "_updated")
-
-    def __init__(self, per_second: float, burst: float, now: float) -> None:
-        self._per_second = per_second
-        self._burst = burst
-        self._tokens = burst
-        self._updated = now
-
-    def wait(self, now: float) -> float:
-        """Seconds until there is a token; 0 if there is one."""
-        self._tokens = min(self._burst, self._tokens + (now - self._updated) * self._per_second)
-        self._updated = now
-        # Rounding may leave slightly less than a whole token.
-        return 0 if self._tokens > 1 - 1e-9 else (1 - self._tokens) / self._per_second
-
-    def take(self) -> None:
-        # Refusals that were checked at the same time may exceed the limit; the debt is bounded by the burst.
-        self._tokens = max(self._tokens - 1, -self._burst)
-
-
 class _Rates:
-    """A bucket for each key; if there are too many, the least recently used one is dropped."""
+    """A token bucket for each key; if there are too many, the least recently used one is dropped."""
 
     __slots__ = ("_burst", "_per_second", "_remembered", "buckets")
 
@@ -211,7 +180,8 @@ class _Rates:
         self._per_second = per_second
         self._burst = burst
         self._remembered = remembered
-        self.buckets: OrderedDict[str, _Bucket] = OrderedDict()
+        self.buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        """The tokens of a key, and when they were counted."""
 
     @classmethod
     def of(cls, per_second: float | None, burst: float | None, remembered: int) -> _Rates | None:
@@ -219,15 +189,25 @@ class _Rates:
             return None
         return cls(per_second, max(1, BURST_SECONDS * per_second) if burst is None else burst, remembered)
 
-    def bucket(self, key: str, now: float) -> _Bucket:
+    def wait(self, key: str, now: float) -> float:
+        """Seconds until there is a token; 0 if there is one."""
+        tokens = self._tokens(key, now)
+        # Rounding may leave slightly less than a whole token.
+        return 0 if tokens > 1 - 1e-9 else (1 - tokens) / self._per_second
+
+    def take(self, key: str, now: float) -> None:
+        # Refusals that were checked at the same time may exceed the limit; the debt is bounded by the burst.
+        self.buckets[key] = (max(self._tokens(key, now) - 1, -self._burst), now)
+        if len(self.buckets) > self._remembered:
+            self.buckets.popitem(last=False)
+
+    def _tokens(self, key: str, now: float) -> float:
         bucket = self.buckets.get(key)
         if bucket is None:
-            bucket = self.buckets[key] = _Bucket(self._per_second, self._burst, now)
-            if len(self.buckets) > self._remembered:
-                self.buckets.popitem(last=False)
-        else:
-            self.buckets.move_to_end(key)
-        return bucket
+            return self._burst
+        self.buckets.move_to_end(key)
+        tokens, counted = bucket
+        return min(self._burst, tokens + (now - counted) * self._per_second)
 
 
 def _network(address: str) -> str:
