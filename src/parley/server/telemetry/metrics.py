@@ -18,8 +18,8 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from parley import __version__
-from parley.engine.deliveries import Deliveries
 from parley.engine.observer import DeliveryOutcome
+from parley.engine.webhooks.deliveries import Deliveries
 from parley.protocol.cards import Binding
 from parley.protocol.errors import A2AError
 from parley.protocol.tasks import TaskState

@@ -13,9 +13,9 @@ from contextvars import ContextVar
 from datetime import datetime
 
 from parley.engine.caller import Caller
-from parley.engine.deliveries import Deliveries
 from parley.engine.observer import DeliveryOutcome, PushConfigAction
 from parley.engine.runs.run import Run
+from parley.engine.webhooks.deliveries import Deliveries
 from parley.protocol.cards import Binding
 from parley.protocol.errors import A2AError
 from parley.protocol.events import StatusUpdate, TaskCreated, TaskEvent
