@@ -9,26 +9,25 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
+from inspect import Parameter, signature
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar, cast, get_type_hints
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct, defstruct, field, structs
 
-from parley.protocol.cards import ApiKeyLocation, OAuthFlow, OAuthFlows
+from parley.protocol.cards import OAuthFlow, OAuthFlows
 from parley.server.security.requirements import Security
 from parley.server.security.schemes.api_keys import ApiKeys
-from parley.server.security.schemes.basic import BasicUser, BasicUsers, hash_password
-from parley.server.security.schemes.introspection import REMEMBERED_SECONDS, Introspection
-from parley.server.security.schemes.jwt import ALGORITHMS
+from parley.server.security.schemes.basic import BasicUsers, hash_password
+from parley.server.security.schemes.introspection import Introspection
 from parley.server.security.schemes.jwt_issuer import JwtIssuer
-from parley.server.security.schemes.mutual_tls import AllowedCertificate, MutualTls
+from parley.server.security.schemes.mutual_tls import MutualTls
 from parley.server.security.schemes.openid import OpenIdConnect
 from parley.server.security.schemes.scheme import Scheme, SettingError
-from parley.server.security.schemes.stored_secrets import StoredSecret, new_secret
-from parley.server.security.schemes.token_claims import LEEWAY_SECONDS
+from parley.server.security.schemes.stored_secrets import new_secret
 from parley.server.security.schemes.tokens import BearerTokens
 
 _ENVIRONMENT = "env:"
@@ -116,7 +115,6 @@ def _toml(value: Any) -> str:
 
 
 # --- the format of the file -------------------------------------------------------------------------------------------
-# One struct for each type of scheme: its fields are the arguments of the scheme, with the names of the file.
 
 
 class _File(Struct, forbid_unknown_fields=True):
@@ -125,83 +123,32 @@ class _File(Struct, forbid_unknown_fields=True):
     realm: str = "parley"
 
 
-class _Bearer(Struct, forbid_unknown_fields=True):
-    tokens: list[StoredSecret]
-    description: str | None = None
+_NAMES_IN_FILE = {"location": "in", "flows": "oauth2"}
+_NOT_IN_FILE = ("now", "clock")
 
 
-class _ApiKey(Struct, forbid_unknown_fields=True, rename={"location": "in"}):
-    keys: list[StoredSecret]
-    location: ApiKeyLocation = ApiKeyLocation.HEADER
-    parameter: str = "X-API-Key"
-    description: str | None = None
+def _table_of(scheme: type[Any]) -> type[Struct]:
+    """The keys of a scheme in the file, which are the arguments of its constructor."""
+    types = get_type_hints(scheme.__init__)
+    arguments = [each for each in signature(scheme).parameters.values() if each.name not in _NOT_IN_FILE]
+    fields = [(each.name, types[each.name], field(**_default(each))) for each in arguments]
+    return defstruct(scheme.__name__, fields, forbid_unknown_fields=True, kw_only=True, rename=_NAMES_IN_FILE)
 
 
-class _Basic(Struct, forbid_unknown_fields=True):
-    users: list[BasicUser]
-    description: str | None = None
+def _default(argument: Parameter) -> dict[str, Any]:
+    return {} if argument.default is Parameter.empty else {"default": argument.default}
 
 
-class _Jwt(Struct, forbid_unknown_fields=True, rename={"flows": "oauth2"}):
-    issuer: str
-    audience: str | list[str]
-    jwks_url: str
-    algorithms: tuple[str, ...] = ALGORITHMS
-    subject_claim: str = "sub"
-    scope_claims: tuple[str, ...] = ("scope", "scp")
-    tenant_claim: str | None = None
-    leeway_seconds: float = LEEWAY_SECONDS
-    flows: OAuthFlows | None = None
-    metadata_url: str | None = None
-    description: str | None = None
-
-
-class _OpenId(Struct, forbid_unknown_fields=True):
-    issuer: str
-    audience: str | list[str]
-    algorithms: tuple[str, ...] = ALGORITHMS
-    subject_claim: str = "sub"
-    scope_claims: tuple[str, ...] = ("scope", "scp")
-    tenant_claim: str | None = None
-    leeway_seconds: float = LEEWAY_SECONDS
-    description: str | None = None
-
-
-class _Introspection(Struct, forbid_unknown_fields=True, rename={"flows": "oauth2"}):
-    url: str
-    client_id: str
-    client_secret: str
-    issuer: str | None = None
-    audience: str | list[str] = []
-    subject_claim: str = "sub"
-    scope_claims: tuple[str, ...] = ("scope", "scp")
-    tenant_claim: str | None = None
-    remembered_seconds: float = REMEMBERED_SECONDS
-    leeway_seconds: float = LEEWAY_SECONDS
-    flows: OAuthFlows | None = None
-    metadata_url: str | None = None
-    description: str | None = None
-
-
-class _MutualTls(Struct, forbid_unknown_fields=True):
-    certificates: list[AllowedCertificate] | None = None
-    description: str | None = None
-
-
-class _Kind(NamedTuple):
-    table: type[Struct]
-    scheme: Callable[..., Scheme]
-
-
-_KINDS = {
-    "bearer": _Kind(_Bearer, BearerTokens),
-    "api-key": _Kind(_ApiKey, ApiKeys),
-    "basic": _Kind(_Basic, BasicUsers),
-    "jwt": _Kind(_Jwt, JwtIssuer),
-    "oidc": _Kind(_OpenId, OpenIdConnect),
-    "introspection": _Kind(_Introspection, Introspection),
-    "mtls": _Kind(_MutualTls, MutualTls),
+_SCHEMES: dict[str, type[Any]] = {
+    "bearer": BearerTokens,
+    "api-key": ApiKeys,
+    "basic": BasicUsers,
+    "jwt": JwtIssuer,
+    "oidc": OpenIdConnect,
+    "introspection": Introspection,
+    "mtls": MutualTls,
 }
+_TABLES = {name: _table_of(scheme) for name, scheme in _SCHEMES.items()}
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
@@ -218,15 +165,15 @@ def _read_requirement(table: Mapping[str, Any], at: str, schemes: Mapping[str, S
 def _read_scheme(name: str, value: object, environ: Mapping[str, str]) -> Scheme:
     at = f"schemes.{name}"
     table = _convert(value, dict[str, Any], at)
-    kind = _KINDS.get(str(table.get("type")))
-    if kind is None:
-        raise AuthFileError(f"{at}.type", f"it must be one of {', '.join(_KINDS)}")
+    kind = str(table.get("type"))
+    if kind not in _SCHEMES:
+        raise AuthFileError(f"{at}.type", f"it must be one of {', '.join(_SCHEMES)}")
     _check_flows(table.get("oauth2"), f"{at}.oauth2")
-    settings = structs.asdict(_convert({key: table[key] for key in table if key != "type"}, kind.table, at))
+    settings = structs.asdict(_convert({key: table[key] for key in table if key != "type"}, _TABLES[kind], at))
     if "client_secret" in settings:
         settings["client_secret"] = _look_up(settings["client_secret"], f"{at}.client_secret", environ)
     try:
-        return kind.scheme(**settings)
+        return _SCHEMES[kind](**settings)
     except SettingError as exc:
         raise AuthFileError(f"{at}.{exc.setting}", exc.problem) from None
 

@@ -5,7 +5,7 @@ Prefer a header: URLs with their queries end up in logs and browser histories. g
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from parley.protocol.cards import ApiKeyLocation, ApiKeyScheme, SecurityScheme
@@ -21,7 +21,7 @@ class ApiKeys:
 
     def __init__(
         self,
-        keys: Iterable[StoredSecret],
+        keys: Sequence[StoredSecret],
         *,
         location: ApiKeyLocation = ApiKeyLocation.HEADER,
         parameter: str = "X-API-Key",

@@ -12,7 +12,7 @@ import os
 import re
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
-from collections.abc import Iterable
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from hmac import compare_digest
 
@@ -94,7 +94,7 @@ class _Hash(Struct, frozen=True):
 class BasicUsers:
     """Accepts the users that are listed."""
 
-    def __init__(self, users: Iterable[BasicUser], *, description: str | None = None) -> None:
+    def __init__(self, users: Sequence[BasicUser], *, description: str | None = None) -> None:
         """Raises SettingError if a name is missing, repeated or has a colon, or a password is not hashed."""
         self._users: dict[str, tuple[BasicUser, _Hash]] = {}
         for index, user in enumerate(users):

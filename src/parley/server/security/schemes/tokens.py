@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 from parley.protocol.cards import HttpAuthScheme, SecurityScheme
@@ -22,7 +22,7 @@ class BearerTokens:
 
     def __init__(
         self,
-        tokens: Iterable[StoredSecret],
+        tokens: Sequence[StoredSecret],
         *,
         description: str | None = None,
         now: Callable[[], datetime] = utc_now,
