@@ -180,7 +180,8 @@ class SharedStoreSuite:
         for number, holder in enumerate(("dead", W1, "", "gone", W2, "dead")):
             for state in TaskState:
                 key = TaskKey((ADA, BOB, ADA_ELSEWHERE)[number % 3], f"{number} {state}")
-                new = structs.replace(NEW, created_at=minute(-number))
+                agent = "waiter" if number % 2 else NEW.agent
+                new = structs.replace(NEW, created_at=minute(-number), agent=agent)
                 await one.tasks.write(held(creation(key, new=new, state=state), "", holder))
         everything = await two.tasks.abandoned(BOTH, limit=99)
         ids = [f"{number} {state}" for number in (5, 3, 2, 0) for state in ("submitted", "working")]
@@ -194,6 +195,9 @@ class SharedStoreSuite:
             after = (page[-1].created_at, page[-1].key.task_id)
         assert pages == ids
         assert len(await two.tasks.abandoned(frozenset(), limit=99)) == 12
+        of_one = await two.tasks.abandoned(BOTH, agents=frozenset({"waiter", "none"}), limit=99)
+        assert [head.key.task_id for head in of_one] == ids[:4]
+        assert list(await two.tasks.abandoned(BOTH, agents=frozenset(), limit=99)) == []
         assert list(await two.tasks.abandoned(BOTH | {"dead", "gone", ""}, limit=99)) == []
 
     # --- sends --------------------------------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
-from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -17,7 +16,7 @@ from parley.engine.program import Program
 from parley.protocol.errors import InternalError, TaskNotFoundError
 from parley.protocol.messages import Message
 from parley.protocol.requests import SendMessageRequest
-from parley.stores.interface import Owner, RepeatedSendError, SendKey, SendRecord, StoreError
+from parley.stores.interface import Owner, RepeatedSendError, SendKey, StoreError
 
 if TYPE_CHECKING:
     from parley.engine.engine import Engine
@@ -36,6 +35,9 @@ async def reply_directly(engine: Engine, program: Program, request: SendMessageR
         record = await engine.sends.find(owner, send)
         if record is not None and record.reply is not None:
             return record.reply
+        if record is not None and record.task_id is not None:  # of the program that this one replaced
+            await engine.sends.expire(owner, send)
+            continue
         if record is not None and record.holder in await engine.store.leases.live():
             await engine.clock.sleep(engine.limits.poll_seconds)  # another worker is at work on the reply
             continue
@@ -67,19 +69,16 @@ async def _answer_once(
     except RepeatedSendError:
         raise
     except BaseException:
-        if since is not None:
-            engine.in_background(_let_others_try(engine, owner, send, since))
+        if is_shared:
+            engine.in_background(_let_others_try(engine, owner, send))
         raise
     finally:
         sends.resolve(owner, send, record)
 
 
-async def _let_others_try(engine: Engine, owner: Owner, send: SendKey, since: datetime) -> None:
-    """Date the record of a message that got no answer before the time in which a repeat counts."""
-    worker = engine.lease.worker
-    expired = SendRecord(since - timedelta(seconds=1), holder=worker)
+async def _let_others_try(engine: Engine, owner: Owner, send: SendKey) -> None:
     with suppress(StoreError):  # others then try when this worker has ended
-        await engine.store.sends.put(owner, send, expired, since=since, holder=worker)
+        await engine.sends.expire(owner, send, holder=engine.lease.worker)
 
 
 async def _answer(engine: Engine, program: Program, message: Message) -> Message:

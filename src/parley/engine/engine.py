@@ -115,6 +115,10 @@ class Engine:
         if self._programs.pop(agent_id, None) is None:
             raise ValueError(f"There is no agent with the id {agent_id!r}")
 
+    def agents(self, *, with_room: bool) -> frozenset[str]:
+        """The agents of which another run would begin at once, or the others."""
+        return frozenset([agent for agent in self._programs if (self.runs.room(agent) > 0) is with_room])
+
     def find_program(self, agent_id: str) -> Program | None:
         """The program of an agent, if the agent is here."""
         return self._programs.get(agent_id)

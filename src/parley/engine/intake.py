@@ -58,6 +58,9 @@ class Intake:
             record = await engine.sends.find(owner, send)
             if record is not None and record.task_id is not None:
                 return await self._accept_repeat(program, TaskKey(owner, record.task_id), request, caller)
+            if record is not None:  # a direct reply of the program that this one replaced
+                await engine.sends.expire(owner, send)
+                continue
             try:
                 accepted = await self._accept_new(program, request, caller, send)
                 run = accepted.run
@@ -66,8 +69,8 @@ class Intake:
                 elif not run.starts_at_once:
                     await run.settle()  # the store may refuse the message
                 return accepted
-            except AbandonedError:
-                continue  # another worker was faster
+            except AbandonedError:  # another worker was faster
+                engine.sends.abandon(owner, send)
             except BaseException:
                 engine.sends.abandon(owner, send)
                 raise
@@ -79,7 +82,7 @@ class Intake:
         webhook, run = request.configuration.push_config, self._engine.runs.find(key)
         if webhook is not None:
             if run is not None:
-                await run.wait_until_kept()  # announced, but perhaps not stored yet
+                await run.wait_until_known()  # announced, but perhaps not stored yet
             await self._engine.webhooks.register(key, webhook, caller, program.id, after=0)
         return Accepted(key, is_repeat=True)
 

@@ -74,7 +74,7 @@ class AgentOperations:
                 seconds, waiting = engine.limits.wait_seconds, self._wait(accepted.key, run)
                 await (waiting if seconds is None else _at_most(seconds, waiting))
             elif run is not None:
-                await run.wait_until_kept()
+                await run.wait_until_known()
             if run is not None and run.failure is None:
                 task = run.feed.whole_task()
             task = task or await engine.views.task(accepted.key, self.agent_id)
@@ -122,7 +122,7 @@ class AgentOperations:
         follower.use(key, self.agent_id)
         run = accepted.run or engine.runs.find(key)
         if run is not None:
-            await run.wait_until_kept()
+            await run.wait_until_known()
         if accepted.events:
             seq, task = len(accepted.events), fold(None, accepted.events)
             opening = cut_history(task, request.configuration.history_length)

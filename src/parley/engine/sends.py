@@ -127,6 +127,12 @@ class Sends:
         if pending is not None and pending.record is None:
             self.resolve(owner, send)
 
+    async def expire(self, owner: Owner, send: SendKey, *, holder: str = "") -> None:
+        """Date a message before the window, so that it counts as new; with a holder, unless another worker has it."""
+        since = self.since()
+        expired = SendRecord(since - timedelta(seconds=1), holder=holder)
+        await self._store.sends.put(owner, send, expired, since=since if holder else None, holder=holder)
+
     async def forget(self) -> None:
         """Delete the sends that are older than the window."""
         before = self._retention.forgotten_before()

@@ -254,13 +254,18 @@ class MemoryTasks:
         return heads
 
     async def abandoned(
-        self, live: frozenset[str], *, after: tuple[datetime, str] | None = None, limit: int
+        self,
+        live: frozenset[str],
+        *,
+        agents: frozenset[str] | None = None,
+        after: tuple[datetime, str] | None = None,
+        limit: int,
     ) -> Sequence[TaskHead]:
         """Tasks of all owners that are submitted or working, and that none of the `live` workers holds."""
         found = [
             ((record.new.created_at, record.key.task_id), record)
             for record in self._data.running.values()
-            if record.holder not in live
+            if record.holder not in live and (agents is None or record.new.agent in agents)
         ]
         found.sort(key=lambda each: each[0])
         return [record.head() for age, record in found if after is None or age > after][:limit]

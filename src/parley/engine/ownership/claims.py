@@ -10,6 +10,7 @@ import asyncio
 import logging
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -63,17 +64,17 @@ class Claims:
         """Claim tasks of the page after the last one; whether there may be more for which there is room."""
         engine, has_claimed = self._engine, False
         live = await engine.store.leases.live() | {engine.lease.worker}
-        heads = await engine.store.tasks.abandoned(live, after=self._after, limit=CLAIMED_AT_ONCE)
+        abandoned = partial(engine.store.tasks.abandoned, live, limit=CLAIMED_AT_ONCE)
+        heads = await abandoned(agents=engine.agents(with_room=True), after=self._after)
         for head in heads:
             program = engine.find_program(head.agent)
-            if program is not None and engine.runs.find(head.key) is None:
-                if not engine.runs.room(head.agent):
-                    self._full.add(head.agent)
-                    continue
+            if program is not None and engine.runs.find(head.key) is None and engine.runs.room(head.agent):
                 await self.claim(head, program)
                 has_claimed = True
         is_end = len(heads) < CLAIMED_AT_ONCE
         self._after = None if is_end else (heads[-1].created_at, heads[-1].key.task_id)
+        if full := engine.agents(with_room=False):
+            self._full = {head.agent for head in await abandoned(agents=full)}
         return has_claimed and not is_end
 
     def run_ended(self, agent: str) -> None:

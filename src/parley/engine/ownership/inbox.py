@@ -14,7 +14,7 @@ from parley.engine.caller import Caller
 from parley.engine.ownership.hints import Hint, HintKind
 from parley.engine.runs.run import Run
 from parley.protocol.errors import ParleyError
-from parley.stores.interface import ConflictError, InboxItem
+from parley.stores.interface import ConflictError, InboxItem, StoreError
 
 if TYPE_CHECKING:
     from parley.engine.engine import Engine
@@ -43,9 +43,17 @@ async def hand_over(engine: Engine, item: InboxItem, holder: str, agent: str) ->
             with suppress(TimeoutError):
                 async with engine.clock.timeout(engine.limits.poll_seconds):
                     await feed.wait()
+    except BaseException:  # the caller went away, or this worker stops: a later run must not get the item
+        engine.in_background(_withdraw(engine, item))
+        raise
     finally:
         engine.feeds.release(key, feed)
     return True
+
+
+async def _withdraw(engine: Engine, item: InboxItem) -> None:
+    with suppress(StoreError):
+        await engine.store.inbox.withdraw(item)
 
 
 class InboxReader:

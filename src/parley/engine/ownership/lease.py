@@ -8,6 +8,7 @@ refuses what it writes to tasks that others have taken over meanwhile. Only befo
 from __future__ import annotations
 
 import logging
+from math import inf
 
 from parley.engine.clock import Clock
 from parley.stores.interface import Store, StoreError
@@ -25,7 +26,7 @@ class Lease:
         self.worker = worker
         self._store = store
         self._clock = clock
-        self._seconds = seconds if store.is_shared else float("inf")
+        self._seconds = seconds if store.is_shared else inf
         self._renewed_at = clock.monotonic()
         self._number = 1
         self._is_released = False
@@ -49,6 +50,8 @@ class Lease:
         """Renew the lease again and again."""
         while not self._is_released:
             try:
+                if self.worker not in await self._store.leases.live():  # the clock of the store may have been set
+                    self._renewed_at = -inf
                 await self.renew()
             except StoreError as error:
                 logger.warning("The lease of this worker could not be renewed: %s", error)

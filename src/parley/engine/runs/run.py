@@ -301,6 +301,11 @@ class Run:
                 self.abandon()
             self._lease_number = number
 
+    async def wait_until_known(self) -> None:
+        """Return when all that came and was said so far is durable, or another worker goes on. Raises as `settle`."""
+        with suppress(AbandonedError):
+            await self.settle()
+
     async def wait_until_kept(self) -> None:
         """Return when what began the run is durable: the task and its message.
 
@@ -347,7 +352,14 @@ class Run:
         """Take nothing more in. What was said before the end, if there was one, is still written."""
         if not self.is_closed:
             self.is_closed = True
-            self._buffer.clear()
+            self._drop_unwritten()
+
+    def _drop_unwritten(self) -> None:
+        """Drop what was not handed to the store; messages among it may be sent again."""
+        self._buffer.clear()
+        for send, _ in self._sends:
+            self._engine.sends.resolve(self.key.owner, send)
+        self._sends.clear()
 
     async def return_attempt(self) -> None:
         """Do not count this run as an attempt, because it was cut off on purpose before it made progress.
@@ -376,7 +388,7 @@ class Run:
             return
         logger.info("Task %s: another worker goes on with it", self.key.task_id, extra=self.log_fields)
         self.abort(AbandonedError())
-        self._engine.runs.abandon(self)
+        self._engine.runs.give_up(self)
 
     @property
     def is_abandoned(self) -> bool:
@@ -574,9 +586,9 @@ class Run:
         self._wake()
 
     def _break(self, error: BaseException, *, is_new: bool) -> None:
-        """The store refused: nothing more of this run can be kept, and its readers are cut off."""
+        """The store refused: nothing more of this run can be kept. It ends, and its readers are cut off."""
         self.is_closed = True
-        self._buffer.clear()
+        self._drop_unwritten()
         self._is_writing = False
         if isinstance(error, RepeatedSendError) or (isinstance(error, ConflictError) and not is_new):
             self.abandon()
@@ -589,6 +601,7 @@ class Run:
             self.failure = UnavailableError("The agent cannot store the task's progress now")
             self._engine.store_health.refused()
         self.feed.fail(self.failure)
+        self._engine.runs.give_up(self)
 
     async def settle(self) -> None:
         """Return when everything emitted so far is durable.

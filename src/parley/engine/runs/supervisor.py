@@ -185,7 +185,7 @@ class Supervisor:
         except Stopped:
             pass
         except asyncio.CancelledError as error:
-            if run.is_cancelled or run.is_cut_off or run.is_abandoned:
+            if run.is_cancelled or run.is_cut_off or run.failure is not None:
                 pass
             elif run.is_overdue:
                 await self._finish(run.fail(self._overdue))
@@ -281,8 +281,8 @@ class Supervisor:
         if work is None or not await self._cancel_work(run, work):
             await self._end_canceled(run)
 
-    def abandon(self, run: Run) -> None:
-        """Stop a run whose task another worker goes on with. Its program is cancelled, and nothing waits for it."""
+    def give_up(self, run: Run) -> None:
+        """Stop a run of which nothing more can be stored. Its program is cancelled, and nothing waits for it."""
         work = self._working.get(run)
         if work is not None:
             work.cancel()

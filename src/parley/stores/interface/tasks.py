@@ -182,11 +182,17 @@ class TaskLog(Protocol):
         ...
 
     async def abandoned(
-        self, live: frozenset[str], *, after: tuple[datetime, str] | None = None, limit: int
+        self,
+        live: frozenset[str],
+        *,
+        agents: frozenset[str] | None = None,
+        after: tuple[datetime, str] | None = None,
+        limit: int,
     ) -> Sequence[TaskHead]:
         """Tasks of all owners that are submitted or working, and that none of the `live` workers holds.
 
-        The oldest first, at most `limit` of those after the (created_at, task_id) of another one.
+        Only those of some `agents`, if given. The oldest first, at most `limit` of those after the (created_at,
+        task_id) of another one.
         """
         ...
 

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 from parley.protocol.tasks import TaskState
 from parley.protocol.versions import Version
-from parley.stores.encoding import decode_time, encode_time
+from parley.stores.encoding import decode_time, encode, encode_time
 from parley.stores.interface import Owner, TaskFilter, TaskHead, TaskHeads, TaskKey
 from parley.stores.sqlite.rows import Value
 
@@ -123,13 +123,20 @@ def read_list_of_all(reader: sqlite3.Connection, query: TaskFilter, tenant: str 
 
 
 def read_abandoned(
-    reader: sqlite3.Connection, live: frozenset[str], after: tuple[datetime, str] | None, limit: int
+    reader: sqlite3.Connection,
+    live: frozenset[str],
+    agents: frozenset[str] | None,
+    after: tuple[datetime, str] | None,
+    limit: int,
 ) -> tuple[TaskHead, ...]:
     """Tasks that no live worker holds, the oldest first."""
     source = "tasks INDEXED BY tasks_by_holder WHERE state IN ('submitted', 'working')"
     condition, values = "", list[Value]()
     if after is not None:
         condition, values = "AND (created_at, id) > (?, ?)", [encode_time(after[0]), after[1]]
+    if agents is not None:
+        condition += " AND agent IN (SELECT value FROM json_each(?))"
+        values.append(encode([*agents]))
     statement = f"SELECT {HEAD} FROM {source} AND holder = ? {condition} ORDER BY created_at, id"
     with one_moment(reader):
         parts = [(holder, *values) for holder in distinct(reader, "holder", source) if holder not in live]

@@ -102,10 +102,15 @@ class SqliteTasks:
         return await self._access.read_in_thread(lambda reader: read_list_of_all(reader, query, tenant))
 
     async def abandoned(
-        self, live: frozenset[str], *, after: tuple[datetime, str] | None = None, limit: int
+        self,
+        live: frozenset[str],
+        *,
+        agents: frozenset[str] | None = None,
+        after: tuple[datetime, str] | None = None,
+        limit: int,
     ) -> Sequence[TaskHead]:
         """Tasks of all owners that are submitted or working, and that none of the `live` workers holds."""
-        return await self._access.read_in_thread(lambda reader: read_abandoned(reader, live, after, limit))
+        return await self._access.read_in_thread(lambda reader: read_abandoned(reader, live, agents, after, limit))
 
     async def delete(self, key: TaskKey) -> bool:
         """Delete a task with its events, sends, webhooks and inbox; whether there was one."""
