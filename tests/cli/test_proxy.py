@@ -214,7 +214,7 @@ def test_the_operator_hears_once_that_the_agent_refuses_the_proxys_own_credentia
                 fetch(f"{url}/v1/tasks/unknown")
         assert proxy.end() == 0
     (line,) = [line for line in proxy.logged if "own credentials" in line]
-    assert "The agent does not accept the proxy's own credentials; callers get 503 until this is fixed" in line
+    assert "The agent refuses the proxy's own credentials; callers get status 503 until this is fixed" in line
 
 
 def test_a_trace_can_have_one_line_for_each_message(agent: str, tmp_path: Path) -> None:

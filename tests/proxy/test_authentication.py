@@ -123,7 +123,7 @@ async def test_a_callers_credentials_go_to_no_other_origin_than_the_one_that_was
             proxy_of(place["url"], bindings=[GRPC]) as proxy,
             caller(proxy, V1_0, JSONRPC, **bearer(ALICE)) as alice,
         ):
-            with pytest.raises(UnauthenticatedError, match="does not send its callers"):
+            with pytest.raises(UnauthenticatedError, match="not a trusted origin"):
                 await alice.send("hello")
         async with (
             on_ports(App(secured_agent(), security=tokens(alice=ALICE))) as place,

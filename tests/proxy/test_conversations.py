@@ -33,7 +33,7 @@ from parley.protocol.messages import Message, RawPart, TextPart
 from parley.protocol.tasks import Task, TaskState
 from parley.protocol.versions import Version
 from parley.proxy.ledger import Ledger
-from parley.proxy.listing import Listing
+from parley.proxy.listing import TaskLister
 from parley.proxy.proxied import proxied
 from parley.server.app import App
 from tests.conformance.matrix import GRPC, JSONRPC, REST, V0_1, V0_2, V0_3, V1_0
@@ -85,9 +85,9 @@ async def test_streams_end_with_an_error_when_the_proxy_is_stopped() -> None:
             async with aclosing(peer.stream(ops.SEND_STREAMING_MESSAGE, request)) as events:
                 task = await anext(events)
                 await app.drain()
-                with pytest.raises(UnavailableError, match="stopped"):
+                with pytest.raises(UnavailableError, match="shutting down"):
                     [event async for event in events]
-            with pytest.raises(UnavailableError, match="stopped"):
+            with pytest.raises(UnavailableError, match="shutting down"):
                 await peer.get(task.id)
 
 
@@ -269,7 +269,7 @@ async def test_a_list_leaves_out_what_the_agent_has_forgotten() -> None:
     async def read(remote_id: str) -> Task:
         raise TaskNotFoundError.for_task(remote_id)
 
-    assert await Listing().page(["r-1"], read, r.ListTasksRequest()) == r.TaskPage((), "", 50, 0)
+    assert await TaskLister().page(["r-1"], read, r.ListTasksRequest()) == r.TaskPage((), "", 50, 0)
 
 
 async def test_a_page_size_out_of_range_is_refused() -> None:
@@ -277,7 +277,7 @@ async def test_a_page_size_out_of_range_is_refused() -> None:
         raise AssertionError(remote_id)
 
     with pytest.raises(InvalidParamsError, match="between 1 and 100"):
-        await Listing().page([], read, r.ListTasksRequest(page_size=101))
+        await TaskLister().page([], read, r.ListTasksRequest(page_size=101))
 
 
 async def test_what_the_agent_refuses_for_another_reason_is_refused_for_that_reason() -> None:

@@ -9,7 +9,8 @@ from typer.main import get_command
 
 from parley.cli.main import app
 from parley.client.options import Bounds
-from parley.proxy import inboxes, ledger, listing, read_ahead
+from parley.proxy import ledger, listing, read_ahead
+from parley.proxy import upstream_webhooks as hooks
 from parley.server.security.throttle import RateLimits
 
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "proxy.md").read_text()
@@ -25,10 +26,10 @@ def test_every_option_is_on_the_page_and_no_other() -> None:
 def test_the_numbers_are_those_of_the_code() -> None:
     words = " ".join(PAGE.split())
     for said in (
-        f"{ledger.MAX_ENTRIES:,} of each",
+        f"{ledger.MAX_NAMES:,} of each",
         f"the newest {listing.MAX_READ} tasks",
-        f"{inboxes.MAX_INBOXES:,} tasks with webhooks are kept, and {inboxes.MAX_BYTES // 2**20} MiB of them",
-        f"What waits for a slow reader beyond that is {read_ahead.MAX_BYTES // 2**20} MiB",
+        f"{hooks.MAX_WEBHOOKS:,} tasks with webhooks are kept, and {hooks.MAX_BYTES // 2**20} MiB of them",
+        f"At most another {read_ahead.MAX_BYTES // 2**20} MiB waits for a slow reader",
         f"up to {Bounds().stream_bytes // 2**30} GiB",
         f"after {RateLimits().failures_per_minute} within a minute",
     ):

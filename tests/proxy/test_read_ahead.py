@@ -14,7 +14,7 @@ from parley.protocol.errors import UnavailableError
 from parley.protocol.events import ArtifactUpdate, StatusUpdate, StreamEvent
 from parley.protocol.messages import Message, RawPart, Role, TextPart
 from parley.protocol.tasks import Artifact, Task, TaskState, TaskStatus
-from parley.proxy.read_ahead import MAX_BYTES, MAX_EVENTS, ReadAhead
+from parley.proxy.read_ahead import MAX_BYTES, MAX_EVENTS, ReadAheadStreams
 from tests.cycles import no_cycles
 
 pytestmark = pytest.mark.anyio
@@ -71,7 +71,7 @@ SPOKEN = Message("m", Role.AGENT, (TextPart("x" * (MAX_BYTES // 4)),))
 async def test_a_stream_is_read_ahead_as_far_as_there_is_room(event: StreamEvent, most: int) -> None:
     source = Source(event, 10_000)
     with fail_after(5):
-        async with aclosing(ReadAhead().batches(source.events())) as batches:
+        async with aclosing(ReadAheadStreams().batches(source.events())) as batches:
             assert len(await anext(batches)) == most
             # One more is in the hands of whoever reads, and waits for room.
             assert await until_still(source) == most + most + 1
@@ -82,7 +82,7 @@ async def test_a_stream_is_read_ahead_as_far_as_there_is_room(event: StreamEvent
 async def test_an_event_that_is_larger_than_the_room_comes_alone() -> None:
     large = ArtifactUpdate("t", "c", Artifact("a", (RawPart(b"x" * (MAX_BYTES * 2)),)))
     with fail_after(5):
-        async with aclosing(ReadAhead().batches(Source(large, 3).events())) as batches:
+        async with aclosing(ReadAheadStreams().batches(Source(large, 3).events())) as batches:
             assert [len(batch) async for batch in batches] == [1, 1, 1]
 
 
@@ -93,7 +93,7 @@ async def test_what_waits_comes_before_the_error_that_ends_the_stream() -> None:
         raise UnavailableError("gone")
 
     with fail_after(5), no_cycles():
-        batches = ReadAhead().batches(failing())
+        batches = ReadAheadStreams().batches(failing())
         assert [number for number, _ in await anext(batches)] == [1, 2]
         with pytest.raises(UnavailableError, match="gone") as failure:
             await anext(batches)
@@ -101,19 +101,19 @@ async def test_what_waits_comes_before_the_error_that_ends_the_stream() -> None:
 
 
 async def test_a_stream_that_is_cut_ends_at_once() -> None:
-    streams, source = ReadAhead(), Source(SPOKEN, 10_000)
+    streams, source = ReadAheadStreams(), Source(SPOKEN, 10_000)
     with fail_after(5):
         async with aclosing(streams.batches(source.events())) as batches:
             await anext(batches)
             await until_still(source)
-            streams.cut(UnavailableError("stopped"))
+            streams.fail(UnavailableError("stopped"))
             with pytest.raises(UnavailableError, match="stopped"):
                 await anext(batches)
         await source.was_closed.wait()
 
 
 async def test_a_stream_that_must_be_read_to_its_end_is_even_if_nobody_listens() -> None:
-    streams, source = ReadAhead(), Source(SPOKEN, 1_000)
+    streams, source = ReadAheadStreams(), Source(SPOKEN, 1_000)
     with fail_after(5):
         async with aclosing(streams.batches(source.events(), to_the_end=True)) as batches:
             await anext(batches)
@@ -132,7 +132,7 @@ async def test_streams_that_nobody_listens_to_end_with_the_proxy() -> None:
         finally:
             was_closed.set()
 
-    streams = ReadAhead()
+    streams = ReadAheadStreams()
     with fail_after(5):
         async with aclosing(streams.batches(endless(), to_the_end=True)) as batches:
             await anext(batches)

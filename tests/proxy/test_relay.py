@@ -21,9 +21,9 @@ from parley.protocol.errors import InternalError, TaskNotFoundError, Unavailable
 from parley.protocol.push import PushAuthentication, PushConfig
 from parley.protocol.tasks import TaskState
 from parley.protocol.versions import Version
-from parley.proxy import inboxes
-from parley.proxy.addressing import Addressing
-from parley.proxy.trace import Direction, Line, Trace
+from parley.proxy import upstream_webhooks
+from parley.proxy.id_mapping import IdMapping
+from parley.proxy.trace import Direction, Trace, TraceLine
 from parley.proxy.upstream import Upstream
 from parley.server.app import App
 from parley.server.webhooks.guard import WebhookPolicy
@@ -195,9 +195,9 @@ async def test_webhooks_that_are_registered_at_once_are_all_kept(monkeypatch: py
     """And the agent is told of one, however many come before it has answered."""
     names = [f"hook-{number}" for number in range(5)]
     here, all_here = [0], asyncio.Event()
-    find, read = Addressing.of_task, Upstream.read
+    find, read = IdMapping.for_task, Upstream.read
 
-    def counted(self: Addressing, request: Any, *others: Any) -> Any:
+    def counted(self: IdMapping, request: Any, *others: Any) -> Any:
         here[0] += isinstance(request, r.CreatePushConfigRequest)
         if here[0] == len(names):
             all_here.set()
@@ -215,7 +215,7 @@ async def test_webhooks_that_are_registered_at_once_are_all_kept(monkeypatch: py
             caller(place, V1_0, JSONRPC) as direct,
         ):
             task = await peer.send("hello")
-            monkeypatch.setattr(Addressing, "of_task", counted)
+            monkeypatch.setattr(IdMapping, "for_task", counted)
             monkeypatch.setattr(Upstream, "read", read_when_all_are_here)
             await asyncio.gather(*(peer.register(task.id, "http://127.0.0.1:9/hook", id=name) for name in names))
             assert [config.id for config in await webhooks_of(peer, task.id)] == names
@@ -348,7 +348,7 @@ async def test_a_direct_reply_or_a_failed_send_leaves_no_inbox() -> None:
 
 
 async def test_notifications_are_in_the_trace_on_both_sides() -> None:
-    lines: list[Line] = []
+    lines: list[TraceLine] = []
     with fail_after(20):
         async with (
             on_ports(open_app()) as place,
@@ -380,11 +380,11 @@ async def test_an_agent_that_does_not_take_the_proxys_webhook_is_said_to_be_the_
             assert await webhooks_of(peer, task.id) == []
 
 
-@pytest.mark.parametrize("limit", ["MAX_INBOXES", "MAX_BYTES"])
+@pytest.mark.parametrize("limit", ["MAX_WEBHOOKS", "MAX_BYTES"])
 async def test_who_has_too_many_tasks_with_webhooks_loses_the_oldest(
     monkeypatch: pytest.MonkeyPatch, limit: str
 ) -> None:
-    monkeypatch.setattr(inboxes, limit, 2 if limit == "MAX_INBOXES" else 3_000)
+    monkeypatch.setattr(upstream_webhooks, limit, 2 if limit == "MAX_WEBHOOKS" else 3_000)
     with fail_after(20):
         async with (
             on_ports(open_app()) as place,
@@ -395,7 +395,7 @@ async def test_who_has_too_many_tasks_with_webhooks_loses_the_oldest(
             for task in tasks:
                 await peer.register(task.id, "http://127.0.0.1:9/hook")
             known = [len(await webhooks_of(peer, task.id)) for task in tasks]
-            assert known == ([0, 1, 1] if limit == "MAX_INBOXES" else [0, 0, 1])
+            assert known == ([0, 1, 1] if limit == "MAX_WEBHOOKS" else [0, 0, 1])
 
 
 @pytest.mark.parametrize("sdk", ["a2a-sdk-0.2.16", "a2a-sdk-0.3.26"])

@@ -20,8 +20,8 @@ from parley.protocol.errors import InvalidParamsError, TaskNotFoundError, Unavai
 from parley.protocol.messages import Message, Role, TextPart
 from parley.protocol.push import PushAuthentication, PushConfig
 from parley.protocol.versions import Version
-from parley.proxy import trace_format as spelling
-from parley.proxy.trace import AgentCall, Direction, Line, Trace, json_writer
+from parley.proxy import trace_json
+from parley.proxy.trace import AgentCall, Direction, Trace, TraceLine, json_writer
 from parley.server.app import App
 from parley.server.webhooks.guard import WebhookPolicy
 from tests.conformance.matrix import GRPC, JSONRPC, REST, V0_1, V0_3, V1_0
@@ -34,7 +34,7 @@ NOON = datetime(2026, 1, 2, 12, 0, 0, 5000, tzinfo=UTC)
 
 
 async def test_both_sides_are_shown_in_their_own_dialects() -> None:
-    lines: list[Line] = []
+    lines: list[TraceLine] = []
     with fail_after(20):
         async with (
             on_ports(App(conformance_agent("Open"))) as place,
@@ -64,7 +64,7 @@ async def test_both_sides_are_shown_in_their_own_dialects() -> None:
 
 @pytest.mark.parametrize(("version", "binding"), [(V0_1, JSONRPC), (V1_0, REST)], ids=str)
 async def test_streams_are_shown_event_by_event(version: Version, binding: Binding) -> None:
-    lines: list[Line] = []
+    lines: list[TraceLine] = []
     with fail_after(20):
         async with (
             on_ports(App(conformance_agent("Open"))) as place,
@@ -78,7 +78,7 @@ async def test_streams_are_shown_event_by_event(version: Version, binding: Bindi
 
 
 async def test_what_is_not_understood_or_breaks_is_shown_too() -> None:
-    lines: list[Line] = []
+    lines: list[TraceLine] = []
     with fail_after(30):
         async with on_ports(App(conformance_agent("Open"))) as place:
             proxying = proxy_of(place["url"], bindings=[REST], trace=Trace(lines.append))
@@ -101,7 +101,7 @@ async def test_what_is_not_understood_or_breaks_is_shown_too() -> None:
 
 
 async def test_webhooks_are_shown_without_their_secrets() -> None:
-    lines: list[Line] = []
+    lines: list[TraceLine] = []
     app = App(conformance_agent("Open"), webhooks=WebhookPolicy(allow_private=True))
     config = PushConfig(
         "http://127.0.0.1:9/secret-0/hook?key=secret-1",
@@ -133,13 +133,13 @@ async def test_webhooks_are_shown_without_their_secrets() -> None:
 @pytest.mark.parametrize("binding", [JSONRPC, REST, GRPC], ids=str)
 def test_an_error_that_quotes_a_webhook_shows_no_more_of_it_than_its_server(binding: Binding) -> None:
     error = InvalidParamsError("'https://ada:pw@hooks.example.com/T0/secret?key=secret' is refused", details={"n": "1"})
-    shown = msgspec.json.encode(spelling.show_error(error, V1_0, binding)).decode()
+    shown = msgspec.json.encode(trace_json.show_error(error, V1_0, binding)).decode()
     assert "'https://hooks.example.com/…' is refused" in shown
     assert "secret" not in shown
     assert "pw" not in shown
 
 
-def line(**fields: object) -> Line:
+def line(**fields: object) -> TraceLine:
     given = {
         "direction": Direction.CALLER_TO_PROXY,
         "kind": "request",
@@ -147,7 +147,7 @@ def line(**fields: object) -> Line:
         "version": "1.0",
         "binding": "JSONRPC",
     }
-    return msgspec.convert({"time": NOON.isoformat(), "exchange": 7, "what": "GetTask", **given, **fields}, Line)
+    return msgspec.convert({"time": NOON.isoformat(), "exchange": 7, "what": "GetTask", **given, **fields}, TraceLine)
 
 
 def test_people_get_indented_text_that_cannot_steer_their_terminal() -> None:
@@ -192,16 +192,16 @@ def test_a_reader_that_stands_still_holds_nobody_up_and_hears_what_is_left_out()
 
 
 def test_a_trace_that_cannot_be_written_disturbs_nobody(caplog: pytest.LogCaptureFixture) -> None:
-    def full(_: Line) -> None:
+    def full(_: TraceLine) -> None:
         raise OSError("No space left on device")
 
-    lines: list[Line] = []
+    lines: list[TraceLine] = []
     trace = Trace(full, lines.append, now=lambda: NOON)
     for _ in range(2):
-        trace.write(Direction.PROXY_TO_AGENT, "request", AgentCall(ops.GET_TASK, V1_0, JSONRPC), "GetTask", None)
+        trace.requested(AgentCall(ops.GET_TASK, V1_0, JSONRPC), r.GetTaskRequest("t"))
     assert len(lines) == 2
     assert [record.getMessage() for record in caplog.records] == [
-        "A trace could not be written and is ended: No space left on device"
+        "A trace output failed and is no longer written: No space left on device"
     ]
 
 
@@ -216,15 +216,15 @@ def test_a_terminal_that_is_gone_disturbs_nobody() -> None:
 def test_programs_get_a_json_object_a_line() -> None:
     out = io.StringIO()
     json_writer(out)(line(body={"id": "t-1"}))
-    assert msgspec.json.decode(out.getvalue(), type=Line) == line(body={"id": "t-1"})
+    assert msgspec.json.decode(out.getvalue(), type=TraceLine) == line(body={"id": "t-1"})
 
 
 def test_headers_of_a_cards_keys_are_masked_whatever_they_are_called() -> None:
-    lines: list[Line] = []
+    lines: list[TraceLine] = []
     trace = Trace(lines.append, now=lambda: NOON)
     trace.mask([ApiKeyScheme(ApiKeyLocation.HEADER, "X-Agent")])
     headers = {"x-agent": "a", "cookie": "b", "proxy-authorization": "Basic c", "host": "d", "x-request-id": "e"}
-    trace.write(Direction.PROXY_TO_AGENT, "request", AgentCall(ops.GET_TASK, V1_0, JSONRPC), "GetTask", None, headers)
+    trace.requested(AgentCall(ops.GET_TASK, V1_0, JSONRPC, headers), r.GetTaskRequest("t"))
     assert lines[0].headers == {
         "x-agent": "••••",
         "cookie": "••••",
@@ -234,15 +234,17 @@ def test_headers_of_a_cards_keys_are_masked_whatever_they_are_called() -> None:
 
 
 def test_what_a_dialect_cannot_say_is_said_to_be_so() -> None:
-    what, body = spelling.show_request(ops.LIST_TASKS, r.ListTasksRequest(), V0_3, JSONRPC)
+    what, body = trace_json.show_request(ops.LIST_TASKS, r.ListTasksRequest(), V0_3, JSONRPC)
     assert what == "ListTasks"
     assert str(body).startswith("cannot be expressed in A2A 0.3: ")
     page = r.TaskPage((), "", 50, 0)
-    assert str(spelling.show_result(ops.LIST_TASKS, page, V0_3, JSONRPC)).startswith("cannot be expressed in A2A 0.3: ")
+    assert str(trace_json.show_result(ops.LIST_TASKS, page, V0_3, JSONRPC)).startswith(
+        "cannot be expressed in A2A 0.3: "
+    )
     half = Message("m", Role.AGENT, (TextPart("\ud800"),))
-    assert str(spelling.show_event(half, V1_0, JSONRPC)).startswith("cannot be expressed in A2A 1.0: ")
-    assert spelling.show_error(TaskNotFoundError("x"), V0_3, GRPC) == {"code": "NOT_FOUND", "message": "x"}
-    assert spelling.show_request(ops.GET_TASK, r.GetTaskRequest("t", 3), V0_3, REST) == (
+    assert str(trace_json.show_event(half, V1_0, JSONRPC)).startswith("cannot be expressed in A2A 1.0: ")
+    assert trace_json.show_error(TaskNotFoundError("x"), V0_3, GRPC) == {"code": "NOT_FOUND", "message": "x"}
+    assert trace_json.show_request(ops.GET_TASK, r.GetTaskRequest("t", 3), V0_3, REST) == (
         "GET /v1/tasks/t?historyLength=3",
         None,
     )

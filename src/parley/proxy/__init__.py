@@ -1,1 +1,1 @@
-"""Serves another A2A agent in all versions and bindings, and traces the conversation."""
+"""Serves any A2A agent in every version and binding, and traces both sides of the conversation."""

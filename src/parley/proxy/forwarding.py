@@ -1,8 +1,8 @@
 """Authenticates callers of a proxy, and forwards their credentials to the agent.
 
-Without `--auth` the proxy accepts every request and forwards the caller's credentials to the agent, which alone can
-verify them: the `Authorization` header, and the keys that the agent's card declares, and nothing else. They are sent to
-that agent only. With `--auth` callers authenticate at the proxy, and their credentials are not forwarded.
+Unless the proxy has authentication of its own (`--auth`), it admits every caller and forwards the caller's credentials
+to the agent, which checks them: the `Authorization` header and the API keys that the agent's card declares, and nothing
+else. With `--auth`, callers' credentials are for the proxy and are not forwarded.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ from parley.server.security.credentials import ANONYMOUS, Identity, PresentedCre
 from parley.server.security.schemes.scheme import Challenge
 
 _numbers = count(1)
-_secret = secrets.token_bytes(32)  # names of callers must not reveal their credentials
+_secret = secrets.token_bytes(32)  # so that the names of callers do not reveal their credentials
 
 
 @dataclass(frozen=True, slots=True)
-class ForwardedParts:
-    """The parts of a request that are forwarded to the agent; `number` identifies the request in the trace."""
+class CallerRequest:
+    """What a caller's request forwards to the agent; `number` is the number of the request in the trace."""
 
     number: int = 0
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -54,17 +54,17 @@ class ForwardedParts:
     extensions: tuple[str, ...] = ()
 
 
-_NOTHING = ForwardedParts()
-_forwarded_parts: ContextVar[ForwardedParts] = ContextVar("parley.proxy.brought")
+_NO_REQUEST = CallerRequest()
+_current_request: ContextVar[CallerRequest] = ContextVar("parley.proxy.current_request")
 
 
-def forwarded_parts() -> ForwardedParts:
-    """The forwarded parts of the current request: each request has an asyncio task of its own."""
-    return _forwarded_parts.get(_NOTHING)
+def current_request() -> CallerRequest:
+    """The request that this context serves."""
+    return _current_request.get(_NO_REQUEST)
 
 
 class ProxyAuthenticator:
-    """Authenticates callers. `own` decides who may call, if it is set; otherwise `forwards` forwards credentials."""
+    """Authenticates callers with `own`, if there is one; otherwise it admits all, and forwards credentials if told."""
 
     def __init__(self, card: AgentCard, *, own: CallerAuthenticator | None = None, forwards: bool = True) -> None:
         self._card = card
@@ -73,13 +73,13 @@ class ProxyAuthenticator:
 
     @property
     def is_unauthenticated(self) -> bool:
-        """Whether the agent can be called through the proxy without credentials, according to its card."""
-        is_guarded = self._forwards and bool(self._card.security) and all(self._card.security)
-        return self._own is None and not is_guarded
+        """Whether the agent can be called through the proxy without credentials, as far as its card says."""
+        is_protected = self._forwards and bool(self._card.security) and all(self._card.security)
+        return self._own is None and not is_protected
 
     @property
     def schemes(self) -> Mapping[str, SecurityScheme]:
-        """The schemes as the card shows them: the proxy's, or the agent's."""
+        """The schemes as the card shows them: those of the proxy, or of the agent."""
         if self._own is not None:
             return self._own.schemes
         return self._card.security_schemes if self._forwards else {}
@@ -96,23 +96,23 @@ class ProxyAuthenticator:
         return self._own.requirements_for(scopes) if self._own is not None else self.requirements
 
     async def authenticate(self, credentials: PresentedCredentials) -> Identity:
-        """The identity of the caller: as the proxy authenticates it, or derived from its credentials.
+        """Identify the caller. Without authentication of the proxy's own, the credentials identify it.
 
         Raises:
-            UnauthenticatedError: the caller is unknown, or its credentials cannot be forwarded.
+            UnauthenticatedError: the proxy does not accept the credentials, or cannot forward them.
         """
-        headers = credentials.headers
-        asked = read_extensions(headers[name] for name in ("a2a-extensions", "x-a2a-extensions") if name in headers)
+        lists = [credentials.headers.get(name, "") for name in ("a2a-extensions", "x-a2a-extensions")]
         given, query = self._secrets(credentials) if self._forwards else ({}, {})
-        _forwarded_parts.set(ForwardedParts(next(_numbers), given, query, tuple(filter(_is_plain, asked))))
-        if not all(map(_is_plain, given.values())):
-            raise UnauthenticatedError("Credentials must be ASCII")
+        extensions = tuple(filter(_is_printable, read_extensions(lists)))
+        _current_request.set(CallerRequest(next(_numbers), given, query, extensions))
+        if not all(map(_is_printable, given.values())):
+            raise UnauthenticatedError("Credentials can contain printable ASCII only")
         if self._own is not None:
             return await self._own.authenticate(credentials)
         return Identity(_name_of(given, query)) if given or query else ANONYMOUS
 
     def authentication_required(self) -> UnauthenticatedError:
-        """The error for an anonymous caller whose request needs authentication."""
+        """The error for an anonymous caller of an operation that always needs credentials."""
         if self._own is not None:
             return self._own.authentication_required()
         error = UnauthenticatedError()
@@ -120,78 +120,75 @@ class ProxyAuthenticator:
         return error
 
     async def close(self) -> None:
-        """Close the authenticator."""
+        """Release the resources of the proxy's own authentication."""
         if self._own is not None:
             await self._own.close()
 
     def _secrets(self, credentials: PresentedCredentials) -> tuple[dict[str, str], dict[str, str]]:
-        """The headers and query parameters with the caller's credentials."""
-        given = {name: credentials.headers[name] for name in ("authorization",) if name in credentials.headers}
+        """The headers and query parameters with the caller's credentials for the agent."""
+        headers = {name: credentials.headers[name] for name in ("authorization",) if name in credentials.headers}
         query: dict[str, str] = {}
         cookies: list[str] = []
         for scheme in self._card.security_schemes.values():
             if not isinstance(scheme, ApiKeyScheme):
                 continue
-            match scheme.location:
-                case ApiKeyLocation.HEADER if (value := credentials.headers.get(scheme.name.lower())) is not None:
-                    given[scheme.name.lower()] = value
-                case ApiKeyLocation.QUERY if values := credentials.query.get(scheme.name):
-                    query[scheme.name] = values[0]
-                case ApiKeyLocation.COOKIE if (value := _cookie(credentials, scheme.name)) is not None:
-                    cookies.append(f"{scheme.name}={value}")
-                case _:
-                    pass
+            for key in credentials.api_keys(scheme.location, scheme.name)[:1]:
+                match scheme.location:
+                    case ApiKeyLocation.HEADER:
+                        headers[scheme.name.lower()] = key
+                    case ApiKeyLocation.QUERY:
+                        query[scheme.name] = key
+                    case ApiKeyLocation.COOKIE:
+                        cookies.append(f"{scheme.name}={key}")
         if cookies:
-            given["cookie"] = "; ".join(cookies)
-        return given, query
+            headers["cookie"] = "; ".join(cookies)
+        return headers, query
 
 
 class ForwardedCredentials:
-    """Adds the caller's credentials to requests to the agent.
+    """Sends the caller's credentials to the agent, if its origin is one of `origins`.
 
-    They are sent to these origins only, whatever the agent's card names.
+    An agent's card may name interfaces at other origins; those never get credentials.
     """
 
     def __init__(self, origins: Iterable[str]) -> None:
         self._origins = frozenset(map(origin_of, origins))
 
     async def apply(self, options: CallOptions, interface: AgentInterface) -> CallOptions:
-        """The same request with the caller's credentials.
+        """The options with the caller's credentials.
 
         Raises:
-            CredentialsError: there are some, and the interface has another origin.
+            CredentialsError: there are some, but the interface is at another origin.
         """
-        asked = forwarded_parts()
-        if not asked.headers and not asked.query:
+        caller = current_request()
+        if not caller.headers and not caller.query:
             return options
-        if not self._may_see(interface.url):
-            raise CredentialsError(f"The proxy does not send its callers' credentials to {interface.url}")
-        return replace(options, headers={**options.headers, **asked.headers}, query={**options.query, **asked.query})
+        if not self._is_trusted(interface.url):
+            raise CredentialsError(f"The proxy does not forward credentials to {interface.url}: not a trusted origin")
+        return replace(options, headers={**options.headers, **caller.headers}, query={**options.query, **caller.query})
 
     async def renew(self, error: UnauthenticatedError | PermissionDeniedError) -> bool:
-        """Nothing: only the caller has credentials."""
+        """Nothing: the proxy has no other credentials than the caller's."""
         return False
 
-    def _may_see(self, url: str) -> bool:
-        # A bare gRPC target does not say whether it is encrypted; the guard makes sure that it is where it must be.
-        spellings = [url] if "://" in url else [f"http://{url}", f"https://{url}"]
-        return any(origin_of(spelling) in self._origins for spelling in spellings)
+    def _is_trusted(self, url: str) -> bool:
+        # A gRPC target without a scheme may be encrypted or not; the guard checks that it is encrypted if it must be.
+        urls = [url] if "://" in url else [f"http://{url}", f"https://{url}"]
+        return any(origin_of(each) in self._origins for each in urls)
 
 
-async def pass_extensions(attempt: Attempt) -> Attempt:
-    """Request the caller's extensions from the agent, except the cursor, which the proxy's client handles itself."""
-    wanted = [uri for uri in forwarded_parts().extensions if uri != CURSOR.uri]
+async def forward_extensions(attempt: Attempt) -> Attempt:
+    """Activate the caller's extensions at the agent, except for cursors, which the client handles."""
+    wanted = [uri for uri in current_request().extensions if uri != CURSOR.uri]
     if not wanted:
         return attempt
     name = "a2a-extensions" if attempt.version is Version.V1_0 else "x-a2a-extensions"
-    asked = read_extensions([attempt.options.headers.get(name, ""), *wanted])
-    return replace(
-        attempt, options=replace(attempt.options, headers={**attempt.options.headers, name: ", ".join(asked)})
-    )
+    all_wanted = ", ".join(read_extensions([attempt.options.headers.get(name, ""), *wanted]))
+    return replace(attempt, options=replace(attempt.options, headers={**attempt.options.headers, name: all_wanted}))
 
 
 def challenges_for(card: AgentCard) -> tuple[str, ...]:
-    """The challenges of a 401 according to the agent's card. See `challenges_of`."""
+    """The challenges for a 401, from the schemes in the agent's card. See `challenges_of`."""
     found: dict[str, Challenge] = {}
     for scheme in card.security_schemes.values():
         match scheme:
@@ -208,20 +205,12 @@ def challenges_for(card: AgentCard) -> tuple[str, ...]:
     return tuple(map(str, found.values()))
 
 
-_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")  # RFC 9110; a card is untrusted
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")  # RFC 9110; a card may contain anything
 
 
-def _is_plain(text: str) -> bool:
+def _is_printable(text: str) -> bool:
     """Whether a text can be the value of a header in every binding."""
     return text.isascii() and text.isprintable()
-
-
-def _cookie(credentials: PresentedCredentials, name: str) -> str | None:
-    for pair in credentials.headers.get("cookie", "").split(";"):
-        key, equals, value = pair.strip().partition("=")
-        if key == name and equals:
-            return value
-    return None
 
 
 def _name_of(headers: Mapping[str, str], query: Mapping[str, str]) -> str:

@@ -1,7 +1,7 @@
-"""Lists the tasks that went through a proxy, for agents without a list: only 1.0 has one.
+"""Lists the tasks that callers created through a proxy, for agents without lists; only 1.0 has them.
 
-Each task is read from the agent, because only the agent knows its state. Tasks that are not in the ledger are not
-listed. Spec: 1.0 section 3.1.4.
+Each task is read from the agent, which alone knows its state. Tasks that are not in the ledger are not listed. Spec:
+1.0 section 3.1.4.
 """
 
 from __future__ import annotations
@@ -19,42 +19,42 @@ from parley.protocol.requests import ListTasksRequest, TaskPage
 from parley.protocol.tasks import Task
 
 MAX_READ = 200
-"""Tasks that are read for one list, the newest: each takes a call to the agent."""
+"""The newest tasks, which are read for one list; each needs a call to the agent."""
 
 MAX_CONCURRENT = 8
-"""Concurrent calls to the agent, for all lists together: one request of a caller takes many calls."""
+"""Concurrent calls to the agent, for all lists together: one request of a caller causes many."""
 
 Read = Callable[[str], Awaitable[Task]]
 
 
-class Listing:
-    """Builds lists."""
+class TaskLister:
+    """Lists tasks by reading each of them."""
 
     def __init__(self) -> None:
-        self._room = asyncio.Semaphore(MAX_CONCURRENT)
+        self._slots = asyncio.Semaphore(MAX_CONCURRENT)
 
     async def page(self, remote_ids: Sequence[str], read: Read, request: ListTasksRequest) -> TaskPage:
         """A page of these tasks, newest status first.
 
         Raises:
-            InvalidParamsError: the page size is out of range, or the token is not one of ours.
+            InvalidParamsError: the page size is out of range, or the page token is invalid.
         """
         size = DEFAULT_PAGE_SIZE if request.page_size is None else request.page_size
         if not 1 <= size <= MAX_PAGE_SIZE:
             raise InvalidParamsError(f"Must be between 1 and {MAX_PAGE_SIZE}", path="$.pageSize")
         after = decode_page_token(request.page_token) if request.page_token else None
         tasks = await self._read_all(remote_ids[:MAX_READ], read, request)
-        found = sorted((task for task in tasks if _is_wanted(task, request)), key=_sort_key, reverse=True)
+        found = sorted((task for task in tasks if _matches(task, request)), key=_sort_key, reverse=True)
         rest = [task for task in found if after is None or _sort_key(task) < after]
         page = tuple(rest[:size])
         token = encode_page_token(*_sort_key(page[-1])) if len(rest) > size else ""
         return TaskPage(page, token, size, len(found))
 
     async def _read_all(self, remote_ids: Sequence[str], read: Read, request: ListTasksRequest) -> list[Task]:
-        """All of these tasks that the agent still has, without artifacts and history that were not asked for."""
+        """The tasks that the agent still has, without the artifacts and messages that the request leaves out."""
 
         async def read_one(remote_id: str) -> Task | None:
-            async with self._room:
+            async with self._slots:
                 try:
                     task = await read(remote_id)
                 except TaskNotFoundError:
@@ -70,7 +70,7 @@ class Listing:
                 one.cancel()
 
 
-def _is_wanted(task: Task, request: ListTasksRequest) -> bool:
+def _matches(task: Task, request: ListTasksRequest) -> bool:
     since = request.status_timestamp_after
     return (
         request.context_id in (None, task.context_id)

@@ -1,4 +1,4 @@
-"""Assembles a proxy: a client of one agent, and a server that offers it to callers.
+"""Assembles a proxy: a client of one agent, and a server that offers the agent to others.
 
 async with proxied("http://old-agent:9000") as app:
     await serve(app, Serving(port=8080, grpc_port=50051))
@@ -18,14 +18,14 @@ from parley.client.transports.connections import Tls
 from parley.engine.webhooks.deliveries import Deliveries
 from parley.protocol.cards import AgentCard, Binding
 from parley.protocol.versions import Version
-from parley.proxy.addressing import Addressing
-from parley.proxy.forwarding import ForwardedCredentials, ProxyAuthenticator, pass_extensions
+from parley.proxy.forwarding import ForwardedCredentials, ProxyAuthenticator, forward_extensions
+from parley.proxy.id_mapping import IdMapping
 from parley.proxy.ledger import Ledger
 from parley.proxy.remote_agent import RemoteAgent
 from parley.proxy.remote_engine import RemoteEngine
 from parley.proxy.trace import Trace, TracedSender
 from parley.proxy.upstream import Upstream
-from parley.proxy.webhook_relay import Relay
+from parley.proxy.webhook_relay import WebhookRelay
 from parley.server.app import App
 from parley.server.contracts import CallerAuthenticator
 from parley.server.limits import ServerLimits
@@ -60,13 +60,13 @@ async def proxied(
 ) -> AsyncGenerator[App]:
     """An app that serves the agent at `target`, which is called in one of `bindings` and `versions`.
 
-    `credentials` are the proxy's own for the agent; without them, those of each caller are forwarded to the origin of
-    `target` and to the `trusted` ones. `security` authenticates callers at the proxy; their credentials are then not
-    forwarded. `webhooks` says which webhooks callers may register: the proxy calls them if it has a `webhook_url`, at
-    which the agent can reach it; otherwise the agent calls them. `ledger` keeps the owners of tasks.
+    `credentials` are the proxy's own for the agent; without them, each caller's credentials are forwarded, to the
+    origin of `target` and to the `trusted` origins. `security` authenticates callers at the proxy; their credentials
+    are then not forwarded. `webhooks` says which webhooks callers may register. The proxy calls them if it has a
+    `webhook_url`, which is its URL for the agent; otherwise the agent calls them. `ledger` keeps the owners of tasks.
 
     Raises:
-        ClientError, PeerProtocolError: the agent cannot be found, or offers nothing that is asked for.
+        ClientError, PeerProtocolError: the agent cannot be reached, or has no such interface.
     """
     forwards = credentials is None and security is None
     async with AsyncExitStack() as stack:
@@ -76,7 +76,7 @@ async def proxied(
                 credentials=ForwardedCredentials([_first_url(target), *trusted]) if forwards else credentials,
                 bindings=bindings,
                 versions=versions,
-                interceptors=[pass_extensions],
+                interceptors=[forward_extensions],
                 guard=guard,
                 tls=tls,
                 timeouts=timeouts,
@@ -85,24 +85,24 @@ async def proxied(
         if trace is not None:
             trace.mask(client.card.security_schemes.values())
             trace.mask(security.schemes.values() if security is not None else ())
-            client.calls.connect = trace.traced(client.calls.connect)
-        spoken = f"A2A {client.calls.transport.version} over {client.interface.binding}"
-        agent = RemoteAgent(client.card, spoken=spoken, keeps_security=forwards)
+            client.calls.connect = trace.connecting(client.calls.connect)
+        protocol = f"A2A {client.calls.transport.version} over {client.interface.binding}"
+        agent = RemoteAgent(client.card, protocol=protocol, keeps_security=forwards)
         authenticator = ProxyAuthenticator(client.card, own=security, forwards=forwards)
-        upstream = Upstream(client, uses_own_credentials=not forwards)
-        addressing = Addressing(upstream, ledger or Ledger(), isolates_callers=security is not None)
+        upstream = Upstream(client, has_own_credentials=not forwards)
+        ids = IdMapping(upstream, ledger or Ledger(), isolates_callers=security is not None)
         if not client.card.capabilities.push_notifications:
             webhooks = None
         relay = None
         if webhook_url is not None and webhooks is not None:
             store, sender = MemoryStore(), await stack.enter_async_context(WebhookSender(webhooks))
-            heard = sender if trace is None else TracedSender(sender, trace)
-            deliveries = await stack.enter_async_context(Deliveries(store, heard, observer=telemetry))
+            traced = sender if trace is None else TracedSender(sender, trace)
+            deliveries = await stack.enter_async_context(Deliveries(store, traced, observer=telemetry))
             if telemetry is not None:
                 telemetry.watch_deliveries(deliveries)
-            relay = Relay(
+            relay = WebhookRelay(
                 upstream,
-                addressing,
+                ids,
                 agent=agent.id,
                 url=webhook_url,
                 store=store,
@@ -119,7 +119,7 @@ async def proxied(
             cors_origins=cors_origins,
             telemetry=telemetry,
             webhooks=webhooks,
-            remote=RemoteEngine(agent, upstream, addressing, relay),
+            remote=RemoteEngine(agent, upstream, ids, relay),
             conversation_observer=trace,
             extra_route=relay,
         )
@@ -128,5 +128,5 @@ async def proxied(
 
 
 def _first_url(target: str | AgentCard) -> str:
-    """The URL of the agent, or the first in its card."""
+    """The URL that the operator has given: that of the agent, or the first in its card."""
     return target if isinstance(target, str) else target.interfaces[0].url

@@ -1,4 +1,4 @@
-"""The agent behind a proxy, as the proxy's card shows it: its own card with the proxy's URLs."""
+"""The agent behind the proxy, as the proxy's cards show it: its own card with other URLs."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from parley.protocol.cards import AgentCard, AgentInterface
 
 
 class RemoteAgent(Agent):
-    """An agent on another server. It has a card and no handlers.
+    """An agent that runs elsewhere. It has a card, but no handlers.
 
-    `spoken` is how it is called, such as `A2A 0.3 over JSONRPC`. `keeps_security` says whether callers authenticate at
-    the agent itself; otherwise its security requirements are left out.
+    `protocol` is how it is called, such as `A2A 0.3 over JSONRPC`. `keeps_security` says whether callers authenticate
+    at the agent; otherwise its security requirements are not shown to them.
     """
 
-    def __init__(self, card: AgentCard, *, spoken: str, keeps_security: bool = True) -> None:
+    def __init__(self, card: AgentCard, *, protocol: str, keeps_security: bool = True) -> None:
         super().__init__(
             card.name,
             description=card.description,
@@ -25,16 +25,16 @@ class RemoteAgent(Agent):
             streaming=bool(card.capabilities.streaming),
             extensions=card.capabilities.extensions,
         )
-        self.spoken = spoken
+        self.protocol = protocol
         self._keeps_security = keeps_security
         self.remote_card = self.shown(card)
 
     def check(self) -> None:
-        """Nothing: there are no handlers here."""
+        """Nothing: there are no handlers."""
 
     @property
     def has_private_skills(self) -> bool:
-        """Whether the agent's card declares an extended card."""
+        """Whether the agent's card says that it has an extended card."""
         return bool(self.remote_card.capabilities.extended_card)
 
     def card(
@@ -44,7 +44,7 @@ class RemoteAgent(Agent):
         extended_card: bool = False,
         everything: bool = False,
     ) -> AgentCard:
-        """The agent's card with other URLs and capabilities."""
+        """The agent's card with other URLs."""
         capabilities = structs.replace(
             self.remote_card.capabilities,
             streaming=self.streaming,
@@ -54,7 +54,7 @@ class RemoteAgent(Agent):
         return structs.replace(self.remote_card, interfaces=interfaces, capabilities=capabilities)
 
     def shown(self, card: AgentCard) -> AgentCard:
-        """A card of the agent without what does not hold here: signatures, and requirements that the proxy meets."""
+        """A card of the agent without its signatures, which would be invalid, and requirements that the proxy meets."""
         card = structs.replace(card, signatures=())
         if self._keeps_security:
             return card

@@ -1,7 +1,6 @@
-"""Traces the conversation on both sides of a proxy, each in its own dialect.
+"""Traces the conversation on both sides of a proxy, each side in its own dialect and with secrets masked.
 
-Each line has the number of its exchange: a caller's request and everything that follows from it. The calls to the agent
-are between the caller's request and its answer. Notifications of the agent have the number 0. Secrets are masked.
+A caller's request and the calls to the agent that it causes share a number. Notifications have the number 0.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TextIO
@@ -27,15 +26,15 @@ from parley.protocol.jsonvalue import JsonValue
 from parley.protocol.operations import Operation
 from parley.protocol.requests import Request, Result
 from parley.protocol.versions import Version
-from parley.proxy.forwarding import forwarded_parts
-from parley.proxy.trace_format import show_error, show_event, show_headers, show_request, show_result
+from parley.proxy.forwarding import current_request
+from parley.proxy.trace_json import show_error, show_event, show_headers, show_request, show_result
 from parley.server.telemetry.observer import Call
 
 logger = logging.getLogger(__name__)
 
 
 class Direction(StrEnum):
-    """The sender and the receiver."""
+    """The sender and the receiver of what a line shows."""
 
     CALLER_TO_PROXY = "caller → proxy"
     PROXY_TO_AGENT = "proxy → agent"
@@ -45,14 +44,15 @@ class Direction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AgentCall:
-    """A call to the agent; `Call` is its counterpart on the caller's side."""
+    """A call to the agent, as `Call` is one from a caller."""
 
     operation: Operation
     version: Version
     binding: Binding | str
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-class Line(Struct, frozen=True, omit_defaults=True):
+class TraceLine(Struct, frozen=True, omit_defaults=True):
     """One request, reply, event, error or notification."""
 
     time: str
@@ -67,16 +67,16 @@ class Line(Struct, frozen=True, omit_defaults=True):
     body: JsonValue = None
 
 
-Write = Callable[[Line], None]
-"""Writes a line. A writer that raises OSError or ValueError is removed."""
+TraceWriter = Callable[[TraceLine], None]
+"""Receives each line. A writer that raises OSError or ValueError is removed."""
 
 Clock = Callable[[], datetime]
 
 
-def json_writer(out: TextIO) -> Write:
+def json_writer(out: TextIO) -> TraceWriter:
     """A writer of one JSON object per line."""
 
-    def write(line: Line) -> None:
+    def write(line: TraceLine) -> None:
         out.write(msgspec.json.encode(line).decode() + "\n")
         out.flush()
 
@@ -84,125 +84,101 @@ def json_writer(out: TextIO) -> Write:
 
 
 class Trace:
-    """Passes the conversation to writers: it observes the server, and wraps the client's transports."""
+    """Sends a line to its writers for everything that is sent. It observes the server and the client's transports."""
 
-    def __init__(self, *writers: Write, now: Clock = lambda: datetime.now(UTC)) -> None:
+    def __init__(self, *writers: TraceWriter, now: Clock = lambda: datetime.now(UTC)) -> None:
         self._writers = list(writers)
         self._now = now
         self._secrets: set[str] = set()
 
     def mask(self, schemes: Iterable[SecurityScheme]) -> None:
-        """Mask the headers of these API keys."""
+        """Mask the headers in which these schemes carry keys."""
         self._secrets.update(scheme.name.lower() for scheme in schemes if isinstance(scheme, ApiKeyScheme))
 
-    # --- the caller's side --------------------------------------------------------------------------------------------
-
-    def requested(self, call: Call, request: Request) -> None:
-        """A caller's request has arrived."""
-        what, body = show_request(call.operation, request, call.version, call.binding)
-        self.write(Direction.CALLER_TO_PROXY, "request", call, what, body, call.headers)
-
-    def answered(self, call: Call, result: Result) -> None:
-        """The request was answered."""
-        body = show_result(call.operation, result, call.version, call.binding)
-        self.write(Direction.PROXY_TO_CALLER, "reply", call, call.operation.name, body)
-
-    def streamed(self, call: Call, event: StreamEvent) -> None:
-        """An event was sent to the caller."""
-        body = show_event(event, call.version, call.binding)
-        self.write(Direction.PROXY_TO_CALLER, "event", call, type(event).__name__, body)
-
-    def failed(self, call: Call, error: BaseException) -> None:
-        """The request failed."""
-        body = show_error(error, call.version, call.binding)
-        self.write(Direction.PROXY_TO_CALLER, "error", call, _error_name(error), body)
-
-    def refused(self, binding: Binding, error: A2AError) -> None:
-        """A request was refused because it could not be decoded."""
-        body = show_error(error, Version.V1_0, binding)
-        self._write_line(
-            Line(
-                self._time,
-                forwarded_parts().number,
-                Direction.PROXY_TO_CALLER,
-                "error",
-                "",
-                "?",
-                binding,
-                _error_name(error),
-                {},
-                body,
-            )
-        )
-
-    def delivered(self, notification: Notification) -> None:
-        """A caller's webhook was notified."""
-        self._push(Direction.PROXY_TO_CALLER, notification.event, notification.version)
-
-    # --- the agent's side ---------------------------------------------------------------------------------------------
-
-    def traced(
+    def connecting(
         self, connect: Callable[[AgentInterface, Version], Transport]
     ) -> Callable[[AgentInterface, Version], Transport]:
-        """The same function, whose transports are traced."""
+        """The same function, but its transports are traced."""
         return lambda interface, version: TracedTransport(connect(interface, version), self)
 
-    def notified(self, event: StreamEvent, version: Version) -> None:
-        """The agent has notified the proxy."""
-        self._push(Direction.AGENT_TO_PROXY, event, version)
+    # --- requests and replies of both sides; see `ConversationObserver` -----------------------------------------------
 
-    def _push(self, direction: Direction, event: StreamEvent, version: Version) -> None:
-        body = show_event(event, version, Binding.JSONRPC)
-        self._write_line(Line(self._time, 0, direction, "push", "", version, "webhook", type(event).__name__, {}, body))
+    def requested(self, call: Call | AgentCall, request: Request) -> None:
+        """A caller has sent a request, or the proxy sends one to the agent."""
+        what, body = show_request(call.operation, request, call.version, call.binding)
+        direction = Direction.CALLER_TO_PROXY if isinstance(call, Call) else Direction.PROXY_TO_AGENT
+        self._write_call(direction, "request", call, what, body)
 
-    def write(
-        self,
-        direction: Direction,
-        kind: str,
-        asked: Call | AgentCall,
-        what: str,
-        body: JsonValue,
-        headers: Mapping[str, str] = {},
-    ) -> None:
-        """Write one line."""
-        shown = show_headers(headers, self._secrets)
-        number, name = forwarded_parts().number, asked.operation.name
-        self._write_line(
-            Line(self._time, number, direction, kind, name, asked.version, str(asked.binding), what, shown, body)
+    def answered(self, call: Call | AgentCall, result: Result) -> None:
+        """A request was answered."""
+        body = show_result(call.operation, result, call.version, call.binding)
+        self._write_call(_back(call), "reply", call, call.operation.name, body)
+
+    def streamed(self, call: Call | AgentCall, event: StreamEvent) -> None:
+        """An event was sent on the stream of a request."""
+        body = show_event(event, call.version, call.binding)
+        self._write_call(_back(call), "event", call, type(event).__name__, body)
+
+    def failed(self, call: Call | AgentCall, error: BaseException) -> None:
+        """A request was refused, or its stream was cut off."""
+        body = show_error(error, call.version, call.binding)
+        self._write_call(_back(call), "error", call, _name(error), body)
+
+    def refused(self, binding: Binding, error: A2AError) -> None:
+        """A request was refused before it was decoded."""
+        body, number, way = (
+            show_error(error, Version.V1_0, binding),
+            current_request().number,
+            Direction.PROXY_TO_CALLER,
         )
+        self._write(TraceLine(self._time, number, way, "error", "", "?", binding, _name(error), {}, body))
+
+    def notified(self, direction: Direction, event: StreamEvent, version: Version) -> None:
+        """The agent has called the proxy's webhook, or the proxy a caller's."""
+        body = show_event(event, version, Binding.JSONRPC)
+        self._write(TraceLine(self._time, 0, direction, "push", "", version, "webhook", type(event).__name__, {}, body))
+
+    def _write_call(self, direction: Direction, kind: str, call: Call | AgentCall, what: str, body: JsonValue) -> None:
+        headers = show_headers(call.headers, self._secrets) if kind == "request" else {}
+        number, name, binding = current_request().number, call.operation.name, str(call.binding)
+        self._write(TraceLine(self._time, number, direction, kind, name, call.version, binding, what, headers, body))
 
     @property
     def _time(self) -> str:
         return self._now().isoformat(timespec="milliseconds")
 
-    def _write_line(self, line: Line) -> None:
+    def _write(self, line: TraceLine) -> None:
         for write in tuple(self._writers):
             try:
                 write(line)
             except (OSError, ValueError) as error:  # a full disk must not end the conversation
                 self._writers.remove(write)
-                logger.error("A trace could not be written and is ended: %s", error)
+                logger.error("A trace output failed and is no longer written: %s", error)
 
 
-def _error_name(error: BaseException) -> str:
+def _back(call: Call | AgentCall) -> Direction:
+    return Direction.PROXY_TO_CALLER if isinstance(call, Call) else Direction.AGENT_TO_PROXY
+
+
+def _name(error: BaseException) -> str:
     return wire_name(error) if isinstance(error, A2AError) else type(error).__name__
 
 
 class TracedSender:
-    """A sender of notifications that traces each one that was delivered."""
+    """A sender of notifications that traces those that were delivered."""
 
     def __init__(self, inner: Sender, trace: Trace) -> None:
         self._inner = inner
         self._trace = trace
 
     async def send(self, notification: Notification) -> None:
-        """Send a notification; see `Sender`."""
+        """Call a webhook; see `Sender`."""
         await self._inner.send(notification)
-        self._trace.delivered(notification)
+        self._trace.notified(Direction.PROXY_TO_CALLER, notification.event, notification.version)
 
 
 class TracedTransport:
-    """A transport whose calls are traced."""
+    """A transport whose requests and replies are traced."""
 
     def __init__(self, inner: Transport, trace: Trace) -> None:
         self.interface = inner.interface
@@ -211,42 +187,35 @@ class TracedTransport:
         self._trace = trace
 
     async def call(self, operation: Operation, request: Request, options: CallOptions) -> Result:
-        """Call once and return the answer; see `Transport`."""
-        asked = self._ask(operation, request, options)
+        """Send a request and return its result; see `Transport`."""
+        call = self._requested(operation, request, options)
         try:
             result = await self._inner.call(operation, request, options)
         except Exception as error:
-            self._fail(asked, error)
+            self._trace.failed(call, error)
             raise
-        body = show_result(operation, result, asked.version, asked.binding)
-        self._trace.write(Direction.AGENT_TO_PROXY, "reply", asked, operation.name, body)
+        self._trace.answered(call, result)
         return result
 
     async def stream(
         self, operation: Operation, request: Request, options: CallOptions
     ) -> AsyncGenerator[ReceivedEvent]:
-        """Call once and yield the events; see `Transport`."""
-        asked = self._ask(operation, request, options)
+        """Send a request and stream its events; see `Transport`."""
+        call = self._requested(operation, request, options)
         try:
             async with aclosing(self._inner.stream(operation, request, options)) as events:
                 async for received in events:
-                    body = show_event(received.event, asked.version, asked.binding)
-                    self._trace.write(Direction.AGENT_TO_PROXY, "event", asked, type(received.event).__name__, body)
+                    self._trace.streamed(call, received.event)
                     yield received
         except Exception as error:
-            self._fail(asked, error)
+            self._trace.failed(call, error)
             raise
 
     async def close(self) -> None:
         """Close the connections."""
         await self._inner.close()
 
-    def _ask(self, operation: Operation, request: Request, options: CallOptions) -> AgentCall:
-        asked = AgentCall(operation, self.version, self.interface.binding)
-        what, body = show_request(operation, request, asked.version, asked.binding)
-        self._trace.write(Direction.PROXY_TO_AGENT, "request", asked, what, body, options.headers)
-        return asked
-
-    def _fail(self, asked: AgentCall, error: Exception) -> None:
-        body = show_error(error, asked.version, asked.binding)
-        self._trace.write(Direction.AGENT_TO_PROXY, "error", asked, _error_name(error), body)
+    def _requested(self, operation: Operation, request: Request, options: CallOptions) -> AgentCall:
+        call = AgentCall(operation, self.version, self.interface.binding, options.headers)
+        self._trace.requested(call, request)
+        return call

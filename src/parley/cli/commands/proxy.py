@@ -134,7 +134,7 @@ async def _serve(options: ProxyOptions, security: Security | None, signer: Signe
 
             def announce(bound: Bound) -> None:
                 if server.log_format is LogFormat.TEXT:
-                    _announce(f"{agent.name} ({client.url}, {agent.spoken})", bound, who)
+                    _announce(f"{agent.name} ({client.url}, {agent.protocol})", bound, who)
 
             fields = {"agent": client.url} if server.log_format is LogFormat.JSON else None
             await serve(app, server.serving, on_ready=announce, log_fields=fields)
@@ -148,9 +148,9 @@ def _credentials(client: ClientOptions, *, authenticates: bool) -> Credentials |
 @contextmanager
 def _trace(options: ProxyOptions) -> Generator[Trace | None]:
     """The trace, if there is one."""
-    from parley.proxy.trace import Trace, Write, json_writer
+    from parley.proxy.trace import Trace, TraceWriter, json_writer
 
-    writers: list[Write] = []
+    writers: list[TraceWriter] = []
     with ExitStack() as stack:
         if options.trace is not None:
             writers.append(stack.enter_context(TraceText(typer.get_text_stream("stdout"), options.trace)))
@@ -165,12 +165,12 @@ def _trace(options: ProxyOptions) -> Generator[Trace | None]:
 @contextmanager
 def _ledger(file: Path | None) -> Generator[Ledger | None]:
     """The ledger in the file, if there is one."""
-    from parley.proxy.ledger_file import ledger_in
+    from parley.proxy.ledger import open_ledger
 
     if file is None:
         yield None
         return
-    with ledger_in(file) as ledger:
+    with open_ledger(file) as ledger:
         yield ledger
 
 

@@ -18,7 +18,7 @@ from parley.protocol.jsonvalue import JsonValue
 from parley.safe_text import printable
 
 if TYPE_CHECKING:
-    from parley.proxy.trace import Line
+    from parley.proxy.trace import TraceLine
 
 MAX_TEXT = 1_000
 """Characters of one text that are shown, about a screen: files in base64 have millions."""
@@ -67,7 +67,7 @@ class TraceText:
             return
         self._thread.join(FLUSH_SECONDS)
 
-    def __call__(self, line: Line) -> None:
+    def __call__(self, line: TraceLine) -> None:
         """Print a line, if the queue has room."""
         text = self._render(line)
         if self._left_out:
@@ -88,7 +88,7 @@ class TraceText:
                 return
 
 
-def render(line: Line) -> str:
+def render(line: TraceLine) -> str:
     """A line of the trace with its body below."""
     rows = [_head(line)]
     rows += [f"    {name}: {value}" for name, value in line.headers.items()]
@@ -97,13 +97,13 @@ def render(line: Line) -> str:
     return "".join(f"{_one_row(row)}\n" for row in rows)
 
 
-def render_line(line: Line) -> str:
+def render_line(line: TraceLine) -> str:
     """A line of the trace with the texts and states of its body."""
     text = _one_row(f"{_head(line)}  {' '.join(_summary(line.body))}".rstrip())
     return f"{text if len(text) <= MAX_LINE else text[: MAX_LINE - 1] + '…'}\n"
 
 
-def _head(line: Line) -> str:
+def _head(line: TraceLine) -> str:
     head = (
         f"{line.time[11:23]}  #{line.exchange}  {line.direction:<14}  {line.kind:<7}  A2A {line.version} {line.binding}"
     )

@@ -16,6 +16,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 from msgspec import Struct
 
+from parley.protocol.cards import ApiKeyLocation
 from parley.protocol.jsonvalue import JsonObject
 
 
@@ -85,6 +86,17 @@ class PresentedCredentials(Struct, frozen=True):
     query: Mapping[str, Sequence[str]] = {}
     certificate: PeerCertificate | None = None
     address: str = ""
+
+    def api_keys(self, location: ApiKeyLocation, name: str) -> list[str]:
+        """All values of an API key."""
+        match location:
+            case ApiKeyLocation.HEADER:
+                return [self.headers[name.lower()]] if name.lower() in self.headers else []
+            case ApiKeyLocation.QUERY:
+                return list(self.query.get(name, ()))
+            case ApiKeyLocation.COOKIE:  # RFC 6265 section 4.2
+                pairs = [pair.strip(" ").partition("=") for pair in self.headers.get("cookie", "").split(";")]
+                return [value for key, equals, value in pairs if key == name and equals]
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
         return [("headers", sorted(self.headers)), ("query", sorted(self.query)), ("address", self.address)]

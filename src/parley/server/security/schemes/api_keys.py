@@ -47,31 +47,15 @@ class ApiKeys:
 
     async def verify(self, credentials: PresentedCredentials) -> Proof | None:
         """Identify the holder of the key; see `Scheme.verify`."""
-        found = self._read(credentials)
+        found = credentials.api_keys(self._location, self._parameter)
         if not found:
             return None
         if len(found) > 1:
             raise Refused("The request has more than one key")
         if len(found[0]) > MAX_TOKEN:
             raise Refused("The key is too long")
-        return self._table.prove(found[0], self._now())
-
-    def _read(self, credentials: PresentedCredentials) -> list[str]:
-        """All values of the parameter."""
-        match self._location:
-            case ApiKeyLocation.HEADER:
-                value = credentials.headers.get(self._parameter.lower())
-                return [] if value is None else [value]
-            case ApiKeyLocation.QUERY:
-                return list(credentials.query.get(self._parameter, ()))
-            case ApiKeyLocation.COOKIE:
-                return _cookies(credentials.headers.get("cookie", ""), self._parameter)
+        key = found[0].strip('"') if self._location is ApiKeyLocation.COOKIE else found[0]  # it may be quoted
+        return self._table.prove(key, self._now())
 
     async def close(self) -> None:
         """Nothing to do."""
-
-
-def _cookies(header: str, wanted: str) -> list[str]:
-    """The values of the cookies with this name: RFC 6265 section 4.2."""
-    pairs = [pair.partition("=") for pair in header[: 2 * MAX_TOKEN].split(";")]
-    return [value.strip(" ").strip('"') for name, _, value in pairs if name.strip(" ") == wanted]

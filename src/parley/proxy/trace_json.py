@@ -1,6 +1,7 @@
-"""Formats requests, results and events as JSON, in the dialect and binding of the wire, with secrets masked.
+"""Writes requests, replies, events and errors as JSON for a trace, in a dialect and binding, with secrets masked.
 
-Values are encoded again after decoding, by the codecs of the wire. Protobuf is shown as ProtoJSON.
+The trace shows what the proxy has decoded, encoded again by the codecs that the bindings use. Protobuf messages are
+shown in their JSON form.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from parley.protocol.versions import Version
 from parley.wire.rest import build_path, encode_query
 
 if TYPE_CHECKING:
+    from parley.dialects.dialect import JsonDialect
     from parley.dialects.protobuf_dialect import ProtobufDialect
 
 MASK = "••••"
@@ -42,7 +44,7 @@ HIDDEN_HEADERS = frozenset({"accept", "accept-encoding", "connection", "content-
 
 
 def show_headers(headers: Mapping[str, str], secrets: Container[str] = ()) -> dict[str, str]:
-    """Headers of the conversation with secrets masked, except the name of a scheme.
+    """Headers that are part of the conversation, with secrets masked; the name of an HTTP scheme is not a secret.
 
     `secrets` are further headers to mask; all names are in lower case.
     """
@@ -61,61 +63,60 @@ def _masked_header(name: str, value: str) -> str:
 def show_request(
     operation: Operation, request: Request, version: Version, binding: Binding | str
 ) -> tuple[str, JsonValue]:
-    """The method, route or rpc, and the body."""
+    """A request: its method, route or rpc, and its parameters."""
     request = _masked_request(request)
     try:
         if binding == Binding.GRPC:
             dialect = _protobuf(version)
-            return dialect.rpc(operation).path, _shown(dialect.encode_request(operation, request))
+            return dialect.rpc(operation).path, _protobuf_json(dialect.encode_request(operation, request))
         if binding == Binding.HTTP_JSON:
-            asked = encode_rest_request(version, operation, request)
-            verb, path = build_path(operation, version, parameters=asked.parameters, tenant=asked.tenant)
-            query = encode_query(asked.query)
-            return f"{verb} {path}{'?' if query else ''}{query}", _json(asked.body) if asked.body else None
-        return operation.methods.get(version, operation.name), _json(
-            DIALECTS[version].encode_request(operation, request)
-        )
+            encoded = encode_rest_request(version, operation, request)
+            verb, path = build_path(operation, version, parameters=encoded.parameters, tenant=encoded.tenant)
+            query = encode_query(encoded.query)
+            return f"{verb} {path}{'?' if query else ''}{query}", _json(encoded.body) if encoded.body else None
+        parameters = DIALECTS[version].encode_request(operation, request)
+        return operation.methods.get(version, operation.name), _json(parameters)
     except ParleyError as error:
-        return operation.name, f"cannot be expressed in A2A {version}: {error}"
+        return operation.name, _not_expressible(version, error)
 
 
 def show_result(operation: Operation, result: Result, version: Version, binding: Binding | str) -> JsonValue:
-    """A result."""
+    """The result in a reply."""
     result = _masked_result(result)
     try:
         if binding == Binding.GRPC:
-            return _shown(_protobuf(version).encode_result(operation, result))
-        dialect = REST[version] if binding == Binding.HTTP_JSON else DIALECTS[version]
-        return _json(dialect.encode_result(operation, result))
+            return _protobuf_json(_protobuf(version).encode_result(operation, result))
+        return _json(_json_dialect(version, binding).encode_result(operation, result))
     except ParleyError as error:
-        return f"cannot be expressed in A2A {version}: {error}"
+        return _not_expressible(version, error)
 
 
 def show_event(event: StreamEvent, version: Version, binding: Binding | str) -> JsonValue:
-    """An event of a stream. In 0.1 a task becomes several events, which are a list."""
+    """An event of a stream. A 0.1 snapshot consists of several frames, which are shown as a list."""
     try:
         if binding == Binding.GRPC:
-            return _shown(_protobuf(version).encode_event(event))
-        dialect = REST[version] if binding == Binding.HTTP_JSON else DIALECTS[version]
-        frames = [_json(frame) for frame in dialect.encode_event(event)]
+            return _protobuf_json(_protobuf(version).encode_event(event))
+        frames = [_json(frame) for frame in _json_dialect(version, binding).encode_event(event)]
         return frames[0] if len(frames) == 1 else frames
     except ParleyError as error:
-        return f"cannot be expressed in A2A {version}: {error}"
+        return _not_expressible(version, error)
 
 
 def show_error(error: BaseException, version: Version, binding: Binding | str) -> JsonValue:
-    """An error, also of the connection; URLs in it are reduced to their servers."""
-    return _masked_texts(_error_json(error, version, binding))
-
-
-def _error_json(error: BaseException, version: Version, binding: Binding | str) -> JsonValue:
+    """An error of A2A or of the connection, with its URLs cut to the server."""
     if not isinstance(error, A2AError):
-        return f"{type(error).__name__}: {error}"
-    if binding == Binding.GRPC:
-        return {"code": error.row.grpc if version is Version.V1_0 else error.row.grpc_0_3, "message": str(error)}
-    if binding == Binding.HTTP_JSON:
-        return _json(encode_rest_error(version, error)[1])
-    return _json(encode_error(version, error))
+        shown: JsonValue = f"{type(error).__name__}: {error}"
+    elif binding == Binding.GRPC:
+        shown = {"code": error.row.grpc if version is Version.V1_0 else error.row.grpc_0_3, "message": str(error)}
+    elif binding == Binding.HTTP_JSON:
+        shown = _json(encode_rest_error(version, error)[1])
+    else:
+        shown = _json(encode_error(version, error))
+    return _masked_texts(shown)
+
+
+def _not_expressible(version: Version, error: ParleyError) -> str:
+    return f"cannot be expressed in A2A {version}: {error}"
 
 
 # --- secrets ----------------------------------------------------------------------------------------------------------
@@ -143,7 +144,7 @@ def _masked_result(result: Result) -> Result:
 
 
 def _masked(config: PushConfig) -> PushConfig:
-    """A webhook without its credentials, and with only the server of its URL."""
+    """A webhook without its secrets: of its URL, only the server is left."""
     authentication = config.authentication
     if authentication is not None:
         credentials = authentication.credentials and MASK
@@ -172,14 +173,18 @@ def _json(text: bytes) -> JsonValue:
     return msgspec.json.decode(text)
 
 
+def _json_dialect(version: Version, binding: Binding | str) -> JsonDialect:
+    return REST[version] if binding == Binding.HTTP_JSON else DIALECTS[version]
+
+
 def _protobuf(version: Version) -> ProtobufDialect:
-    # Protobuf is slow to import, and installed only with gRPC.
+    # Imported here because the import is slow, and only gRPC needs it.
     from parley.dialects import protobuf_v0_3, protobuf_v1_0
 
     return protobuf_v1_0.DIALECT if version is Version.V1_0 else protobuf_v0_3.DIALECT
 
 
-def _shown(message: object) -> JsonValue:
+def _protobuf_json(message: object) -> JsonValue:
     from google.protobuf.json_format import MessageToDict
     from google.protobuf.message import Message
 
