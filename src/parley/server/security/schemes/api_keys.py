@@ -32,18 +32,10 @@ class ApiKeys:
         self._table = SecretTable(keys, "keys")
         self._location = location
         self._parameter = parameter
-        self._description = description
+        self.card: SecurityScheme = ApiKeyScheme(location, parameter, description=description)
+        # HTTP needs a challenge in every 401, and none is registered for keys.
+        self.challenge = Challenge("ApiKey", {"in": location.value, "name": parameter})
         self._now = now
-
-    @property
-    def card(self) -> SecurityScheme:
-        """The location and the name of the key."""
-        return ApiKeyScheme(self._location, self._parameter, description=self._description)
-
-    @property
-    def challenge(self) -> Challenge:
-        """`ApiKey` with location and name: HTTP needs a challenge in every 401, and none is registered for keys."""
-        return Challenge("ApiKey", {"in": self._location.value, "name": self._parameter})
 
     async def verify(self, credentials: PresentedCredentials) -> Proof | None:
         """Identify the holder of the key; see `Scheme.verify`."""

@@ -109,20 +109,11 @@ class BasicUsers:
         # As slow as the hash of a known user, so that timing does not show which names exist.
         ln, r, p = max(((known.ln, known.r, known.p) for _, known in self._users.values()), default=(_LN, _R, _P))
         self._unknown_user = _Hash(ln, r, p, os.urandom(16), os.urandom(_DIGEST_BYTES))
-        self._description = description
+        self.card: SecurityScheme = HttpAuthScheme("Basic", description=description)
+        self.challenge = Challenge("Basic", {"charset": "UTF-8"})
         self._proofs = CheckCache[Proof](seconds=REMEMBERED_SECONDS, size=REMEMBERED)
         self._waiting = 0
         self._threads: ThreadPoolExecutor | None = None
-
-    @property
-    def card(self) -> SecurityScheme:
-        """HTTP authentication with the scheme Basic."""
-        return HttpAuthScheme("Basic", description=self._description)
-
-    @property
-    def challenge(self) -> Challenge:
-        """`Basic`, with UTF-8 as the encoding of names and passwords."""
-        return Challenge("Basic", {"charset": "UTF-8"})
 
     async def verify(self, credentials: PresentedCredentials) -> Proof | None:
         """Identify the user; see `Scheme.verify`."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from parley.protocol.cards import OAuthFlows, SecurityScheme
+from parley.protocol.cards import OAuthFlows
 from parley.protocol.jsonvalue import JsonObject
 from parley.server.security.credentials import PresentedCredentials
 from parley.server.security.schemes.authorization_header import read_authorization
@@ -66,20 +66,11 @@ class Introspection:
             leeway_seconds=leeway_seconds,
             needs_expiry=False,  # the server has reported it as active
         )
-        self._card = bearer_card(flows, metadata_url, description, None)
+        self.card = bearer_card(flows, metadata_url, description, None)
+        self.challenge = Challenge("Bearer")
         self._now = now
         self._server = AuthorizationServerClient()
         self._answers = CheckCache[bytes](seconds=remembered_seconds, size=REMEMBERED, clock=clock)
-
-    @property
-    def card(self) -> SecurityScheme:
-        """OAuth2 if flows are given, else HTTP authentication with the scheme Bearer."""
-        return self._card
-
-    @property
-    def challenge(self) -> Challenge:
-        """`Bearer`."""
-        return Challenge("Bearer")
 
     async def verify(self, credentials: PresentedCredentials) -> Proof | None:
         """Identify the holder of the token; see `Scheme.verify`."""

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from parley.protocol.cards import HttpAuthScheme, OAuth2Scheme, OAuthFlows, SecurityScheme
+from parley.protocol.jsonvalue import JsonObject
 from parley.server.security.credentials import PresentedCredentials
 from parley.server.security.schemes.authorization_header import read_authorization
 from parley.server.security.schemes.authorization_server import AuthorizationServerClient, check_url
@@ -49,26 +50,20 @@ class JwtIssuer:
             tenant_claim=tenant_claim,
             leeway_seconds=leeway_seconds,
         )
-        self._card = bearer_card(flows, metadata_url, description, "JWT")
+        self.card = bearer_card(flows, metadata_url, description, "JWT")
+        self.challenge = Challenge("Bearer")
         self._now = now
         self._server = AuthorizationServerClient()
-        keys = KeySet(lambda: self._server.get(self._jwks_url), clock=clock)
-        self._jwts = JwtVerifier(rules, keys, check_algorithms(algorithms))
-
-    @property
-    def card(self) -> SecurityScheme:
-        """OAuth2 if flows are given, else HTTP authentication with the scheme Bearer."""
-        return self._card
-
-    @property
-    def challenge(self) -> Challenge:
-        """`Bearer`."""
-        return Challenge("Bearer")
+        self._jwts = JwtVerifier(rules, KeySet(self.fetch_keys, clock=clock), check_algorithms(algorithms))
 
     async def verify(self, credentials: PresentedCredentials) -> Proof | None:
         """Identify the subject of the token; see `Scheme.verify`."""
         token = read_authorization(credentials, "bearer")
         return None if token is None else await self._jwts.verify(token, credentials, self._now())
+
+    async def fetch_keys(self) -> JsonObject:
+        """Fetch the issuer's keys. Raises UnavailableError."""
+        return await self._server.get(self._jwks_url)
 
     async def close(self) -> None:
         """Close the connections to the issuer."""

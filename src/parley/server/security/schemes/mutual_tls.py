@@ -41,17 +41,9 @@ class MutualTls:
                 problem = "it must be a kind (subject, dns, uri, email, ip, sha256), a colon and a name"
                 raise SettingError(f"certificates[{index}].match", problem)
         self._allowed = None if certificates is None else {_folded(entry.match): entry for entry in certificates}
-        self._description = description
-
-    @property
-    def card(self) -> SecurityScheme:
-        """Mutual TLS."""
-        return MutualTlsScheme(description=self._description)
-
-    @property
-    def challenge(self) -> Challenge:
-        """Not a registered scheme: HTTP needs a challenge in every 401, and there is none for certificates."""
-        return Challenge("TLS-Client-Certificate")
+        self.card: SecurityScheme = MutualTlsScheme(description=description)
+        # Not a registered scheme: HTTP needs a challenge in every 401, and there is none for certificates.
+        self.challenge = Challenge("TLS-Client-Certificate")
 
     async def verify(self, credentials: PresentedCredentials) -> Proof | None:
         """Identify the holder of the certificate; see `Scheme.verify`."""

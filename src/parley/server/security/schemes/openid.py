@@ -10,22 +10,18 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 
-from parley.protocol.cards import OpenIdConnectScheme, SecurityScheme
+from parley.protocol.cards import OpenIdConnectScheme
 from parley.protocol.errors import UnavailableError
 from parley.protocol.jsonvalue import JsonObject
-from parley.server.security.credentials import PresentedCredentials
-from parley.server.security.schemes.authorization_header import read_authorization
-from parley.server.security.schemes.authorization_server import AuthorizationServerClient, check_url
-from parley.server.security.schemes.jwt import ALGORITHMS, JwtVerifier, check_algorithms
-from parley.server.security.schemes.jwt_issuer import check_audience
-from parley.server.security.schemes.key_set import KeySet
-from parley.server.security.schemes.scheme import Challenge, Proof
-from parley.server.security.schemes.token_claims import LEEWAY_SECONDS, ClaimRules
+from parley.server.security.schemes.authorization_server import check_url
+from parley.server.security.schemes.jwt import ALGORITHMS
+from parley.server.security.schemes.jwt_issuer import JwtIssuer
+from parley.server.security.schemes.token_claims import LEEWAY_SECONDS
 
 _log = logging.getLogger(__name__)
 
 
-class OpenIdConnect:
+class OpenIdConnect(JwtIssuer):
     """Accepts the JWTs of an OpenID Connect issuer for `audience`, which is this server.
 
     The other settings are those of `JwtIssuer`.
@@ -48,36 +44,23 @@ class OpenIdConnect:
         """Raises SettingError if the issuer is not an https URL, the audience is empty, or an algorithm is unknown."""
         self._discovery_url = check_url("issuer", issuer).rstrip("/") + "/.well-known/openid-configuration"
         self._issuer = issuer
-        rules = ClaimRules(
-            issuer=issuer,
-            audience=check_audience(audience),
+        super().__init__(
+            issuer,
+            audience,
+            jwks_url=self._discovery_url,
+            algorithms=algorithms,
             subject_claim=subject_claim,
-            scope_claims=tuple(scope_claims),
+            scope_claims=scope_claims,
             tenant_claim=tenant_claim,
             leeway_seconds=leeway_seconds,
+            now=now,
+            clock=clock,
         )
-        self._description = description
-        self._now = now
-        self._server = AuthorizationServerClient()
-        self._jwts = JwtVerifier(rules, KeySet(self._discover_keys, clock=clock), check_algorithms(algorithms))
+        self.card = OpenIdConnectScheme(self._discovery_url, description)
 
-    @property
-    def card(self) -> SecurityScheme:
-        """OpenID Connect, with the URL of the discovery document."""
-        return OpenIdConnectScheme(self._discovery_url, self._description)
-
-    @property
-    def challenge(self) -> Challenge:
-        """`Bearer`."""
-        return Challenge("Bearer")
-
-    async def verify(self, credentials: PresentedCredentials) -> Proof | None:
-        """Identify the subject of the token; see `Scheme.verify`."""
-        token = read_authorization(credentials, "bearer")
-        return None if token is None else await self._jwts.verify(token, credentials, self._now())
-
-    async def _discover_keys(self) -> JsonObject:
-        document = await self._server.get(self._discovery_url)
+    async def fetch_keys(self) -> JsonObject:
+        """Fetch the keys from the URL in the discovery document. Raises UnavailableError."""
+        document = await super().fetch_keys()
         url = document.get("jwks_uri")
         try:
             if document.get("issuer") != self._issuer:
@@ -89,7 +72,3 @@ class OpenIdConnect:
             _log.warning("The discovery document at %s is invalid: %s", self._discovery_url, exc)
             raise UnavailableError("The credentials cannot be checked now; try again later") from exc
         return await self._server.get(url)
-
-    async def close(self) -> None:
-        """Close the connections to the issuer."""
-        await self._server.close()

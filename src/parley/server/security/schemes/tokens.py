@@ -29,18 +29,9 @@ class BearerTokens:
     ) -> None:
         """Raises SettingError if an entry is invalid; see `SecretTable`."""
         self._table = SecretTable(tokens, "tokens")
-        self._description = description
+        self.card: SecurityScheme = HttpAuthScheme("Bearer", description=description)
+        self.challenge = Challenge("Bearer")
         self._now = now
-
-    @property
-    def card(self) -> SecurityScheme:
-        """HTTP authentication with the scheme Bearer."""
-        return HttpAuthScheme("Bearer", description=self._description)
-
-    @property
-    def challenge(self) -> Challenge:
-        """`Bearer`."""
-        return Challenge("Bearer")
 
     async def verify(self, credentials: PresentedCredentials) -> Proof | None:
         """Identify the holder of the token; see `Scheme.verify`."""
