@@ -1,11 +1,12 @@
-"""The push outbox: webhooks are told what happens to their tasks, in order and at least once, and no run waits for it.
+"""Deliveries: webhooks get the events of their tasks, in order and at least once, and no run waits for it.
 
-A delivery is one more reader of the log. Each webhook has a durable position, the number of the last event it was told
-of, and what lies beyond it is still to be told; so a restart forgets nothing, and neither writers nor readers of a task
-wait. A webhook gets one event at a time. One that fails is tried again after longer and longer pauses, and given up in
-the end. A webhook that knows everything costs nothing. Whose turn it is, `delivery_schedule` says; which webhooks are
-behind, `delivery_backlog` knows; what they are told, `notifications` says. How a webhook is called is the business of a
-`Sender`; nothing here knows HTTP. Spec: 1.0 sections 3.5.3 and 4.3.3.
+A delivery is one more reader of the log. Each webhook has a durable position, the number of the last event that was
+delivered to it. So a restart loses nothing, and neither writers nor readers of a task wait. A webhook gets one event at
+a time. After a failure the event is sent again, with longer and longer pauses, and in the end the delivery gives up. A
+webhook that has caught up costs nothing.
+
+`backlog` knows which webhooks are behind, `schedule` decides whose turn it is, and `notifications` makes what is sent.
+A `Sender` calls the webhook; nothing here knows HTTP. Spec: 1.0 sections 3.5.3 and 4.3.3.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ from parley.stores.interface import Owner, Store, StoreError, TaskKey, Webhook
 logger = logging.getLogger(__name__)
 
 LOADED_AT_ONCE = 500
-"""Webhooks read from the store in one page."""
+"""Tasks read from the outbox in one page."""
 
 STORE_PAUSE = 5.0
-"""Seconds until the store is asked again after it refused."""
+"""Seconds until the next attempt after the store has failed."""
 
 
 class DeliveryError(ParleyError):
-    """The webhook did not take a notification, and may take it later, `retry_after` seconds from now if it said so."""
+    """The webhook did not accept a notification. It may later, after `retry_after` seconds if it said so."""
 
     def __init__(self, message: str | None = None, *, retry_after: float = 0.0) -> None:
         super().__init__(message)
@@ -50,27 +51,27 @@ class NoAnswerError(DeliveryError):
 
 
 class DeliveryRefusedError(DeliveryError):
-    """The webhook will never take this notification."""
+    """The webhook will never accept this notification."""
 
 
 class Sender(Protocol):
-    """What calls webhooks."""
+    """Calls webhooks."""
 
     async def send(self, notification: Notification) -> None:
-        """Tell a webhook something; return when it has taken it.
+        """Send a notification to its webhook; return when the webhook has accepted it.
 
         Raises:
-            DeliveryError: it has not, and may later. The text holds no secret of the config.
-            NoAnswerError: the same, and the host has not answered at all.
-            DeliveryRefusedError: it has not, and never will.
+            DeliveryError: the webhook did not accept it, and may later. The text holds no secret of the config.
+            NoAnswerError: the same, and the host did not answer at all.
+            DeliveryRefusedError: the webhook did not accept it, and never will.
         """
         ...
 
 
 class Deliveries:
-    """All webhooks of a log, for whichever engines share it: `async with Deliveries(log, sender) as deliveries: …`.
+    """The deliveries to all webhooks of one worker: `async with Deliveries(store, sender) as deliveries: …`.
 
-    Start them before the engines and stop them after, while the log is open. `chance` gives numbers between 0 and 1.
+    Start them before the engine and stop them after it, while the store is open. `chance` gives numbers from 0 to 1.
     """
 
     def __init__(
@@ -91,7 +92,7 @@ class Deliveries:
         self._observer = observer
         self._chance = chance
         self.worker = worker or random_id()
-        """The worker in whose outbox the tasks are of which this tells: the engine's beside it."""
+        """The worker whose outbox is delivered. The engine in the same process has the same id."""
         self._is_running = False
         self._forget()
         self._working: set[asyncio.Task[None]] = set()
@@ -110,12 +111,12 @@ class Deliveries:
     # --- life ---------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Begin to deliver; first of all what an earlier process left undelivered."""
+        """Begin to deliver, first what an earlier process left undelivered."""
         self._is_running = True
         self.sweep()
 
     async def stop(self, *, grace: float = 5.0) -> None:
-        """Let calls that are under way end for some seconds, then cut them off: they are made again after a start."""
+        """Give active calls some seconds to finish, then cancel them. They are made again after the next start."""
         self._is_running = False
         if self._working:
             await asyncio.wait(self._working, timeout=grace)
@@ -153,7 +154,7 @@ class Deliveries:
     # --- what is behind -----------------------------------------------------------------------------------------------
 
     def notify(self, key: TaskKey) -> None:
-        """Hear that a task with webhooks has new events, or a new webhook. The caller waits for nothing."""
+        """Look up the webhooks of a task that has new events or a new webhook. This returns at once."""
         if not self._is_running:
             return
         if not self._news.add(key):
@@ -162,20 +163,20 @@ class Deliveries:
             self._looking = asyncio.create_task(self._look())
 
     async def _look(self) -> None:
-        """Find out which webhooks of the tasks that have news are behind."""
+        """Find the webhooks that are behind, of the tasks with new events."""
         while (key := self._news.take()) is not None:
             await self._until_read(partial(self._take_behind, key))
             self._dispatch()
-            await asyncio.sleep(0)  # many tasks may have news at once
+            await asyncio.sleep(0)  # many tasks may have new events at once
         self._read_more()
 
     def sweep(self) -> None:
-        """Look through the outbox for tasks of which this worker does not know, and for those of dead workers."""
+        """Look through the outbox for tasks that this worker does not know, and for those of dead workers."""
         self._is_sweeping = True
         self._read_more()
 
     def _read_more(self) -> None:
-        """Read what is in the outbox, as far as there is room in memory."""
+        """Read the outbox, as far as there is room in memory."""
         is_wanted = self._is_running and (self._is_sweeping or self._backlog.next_to_read() is not None)
         if is_wanted and (self._reading is None or self._reading.done()):
             self._reading = asyncio.create_task(self._read())
@@ -191,7 +192,7 @@ class Deliveries:
             self._dispatch()
 
     async def _until_read(self, read: Callable[[], Awaitable[None]]) -> None:
-        """Read something, again and again while the store refuses."""
+        """Read something, and try again while the store fails."""
         while True:
             try:
                 return await read()
@@ -200,7 +201,7 @@ class Deliveries:
                 await self._clock.sleep(STORE_PAUSE)
 
     async def _sweep_page(self) -> None:
-        """Take up a page of the outbox, of each owner one at most; the first time, page after page to the end."""
+        """Read a page of the outbox, at most one per owner; the first time, page after page to the end."""
         page = await self._page(self._swept_to)
         for key in await self._claim([key for key in page if not self._backlog.holds(key)]):
             await self._take_behind(key)
@@ -212,16 +213,11 @@ class Deliveries:
         self._is_sweeping = not self._has_swept
 
     async def _read_page(self, owner: Owner, after: TaskKey | None) -> None:
-        """Take up more of an owner's tasks, as far as there is room in memory."""
+        """Read another page of an owner's outbox. Webhooks that find no room in memory are read again later."""
         page = await self._page(after, owner)
-        is_end = len(page) < LOADED_AT_ONCE
         for key in await self._claim(page):
-            if not self._backlog.has_room(owner):
-                is_end = False
-                break
             await self._take_behind(key)
-            after = key
-        self._backlog.note_read(owner, after=after, is_end=is_end)
+        self._backlog.note_read(owner, after=page[-1] if len(page) == LOADED_AT_ONCE else None)
 
     async def _page(self, after: TaskKey | Owner | None, owner: Owner | None = None) -> Sequence[TaskKey]:
         """The next tasks in the outbox of this worker and of dead ones."""
@@ -231,20 +227,20 @@ class Deliveries:
         )
 
     async def _claim(self, keys: Sequence[TaskKey]) -> Sequence[TaskKey]:
-        """Put tasks into the outbox of this worker; which ones no other live worker has."""
+        """Put tasks into the outbox of this worker, and return those that no other live worker has."""
         return await self._store.outbox.claim(keys, holder=self.worker, live=await self._live()) if keys else ()
 
     async def _live(self) -> frozenset[str]:
         return await self._store.leases.live() | {self.worker}
 
     async def _take_behind(self, key: TaskKey) -> None:
-        """Let those webhooks of a task that are behind wait for their turn."""
+        """Queue the webhooks of a task that are behind."""
         for webhook in await self._store.outbox.webhooks(key):
             if webhook.delivered_seq < webhook.last_seq:
                 self._take(webhook)
 
     def _take(self, webhook: Webhook) -> None:
-        """Let a webhook that is behind wait for its turn, or know that there is more."""
+        """Queue a webhook that is behind, or note that there is more for it."""
         pending = self._backlog.find(webhook)
         if pending is None:
             pending = self._backlog.hold(webhook)
@@ -255,7 +251,7 @@ class Deliveries:
             self._correct(pending, webhook)
 
     def _correct(self, pending: PendingWebhook, webhook: Webhook) -> bool:
-        """Let a webhook whose config was replaced begin anew; whether it was."""
+        """Forget the failures of a webhook if its config was replaced; whether it was."""
         digest = digest_of(webhook.config)
         if pending.digest == digest:
             return False
@@ -269,7 +265,7 @@ class Deliveries:
     # --- turns --------------------------------------------------------------------------------------------------------
 
     def _dispatch(self) -> None:
-        """Begin as many turns as may be under way, and look again when a pause ends."""
+        """Begin as many turns as are allowed at once, and look again when a pause ends."""
         while self._is_running and (turn := self._schedule.take(self._clock.monotonic())) is not None:
             task = asyncio.create_task(self._take_turn(turn))
             self._working.add(task)
@@ -287,18 +283,17 @@ class Deliveries:
         self._dispatch()
 
     async def _take_turn(self, turn: DeliveryTurn) -> None:
-        """Tell a webhook what it does not know yet, and put it where it belongs then."""
+        """Send a webhook what it did not get yet; then queue it again, let it pause, or release it."""
         pending = turn.pending
-        fields = {"task": pending.key.task_id, "webhook": pending.config_id}
         try:
-            pause = await self._tell_all(turn)
+            pause = await self._send_page(turn)
         except StoreError as error:
-            text = "Task %s, webhook %r: not told now: %s"
-            logger.warning(text, pending.key.task_id, pending.config_id, error, extra=fields)
+            text = "Task %s, webhook %r: not delivered now: %s"
+            logger.warning(text, pending.key.task_id, pending.config_id, error, extra=pending.log_fields)
             pause = STORE_PAUSE
         except Exception:
             text = "Task %s, webhook %r: given up for now"
-            logger.exception(text, pending.key.task_id, pending.config_id, extra=fields)
+            logger.exception(text, pending.key.task_id, pending.config_id, extra=pending.log_fields)
             pause = None
         now = self._clock.monotonic()
         self._schedule.end(turn, now)
@@ -311,19 +306,17 @@ class Deliveries:
             self._schedule.add(pending)
         self._dispatch()
 
-    async def _tell_all(self, turn: DeliveryTurn) -> float | None:
-        """Tell a webhook the next page of events; the seconds until its next turn, or None if it knows everything."""
+    async def _send_page(self, turn: DeliveryTurn) -> float | None:
+        """Send a webhook the next page of events; the seconds until its next turn, or None if it has caught up."""
         pending = turn.pending
         key, config_id = pending.key, pending.config_id
         pending.has_news = pending.was_corrected = False
         if self._store.is_shared and not await self._claim([key]):  # others may believe that this worker has died
             return None
-        webhooks = [
-            webhook for webhook in await self._store.outbox.webhooks(key) if (webhook.config.id or "") == config_id
-        ]
-        if not webhooks:
+        webhooks = await self._store.outbox.webhooks(key)
+        webhook = next((webhook for webhook in webhooks if (webhook.config.id or "") == config_id), None)
+        if webhook is None:
             return None
-        webhook = webhooks[0]
         if self._correct(pending, webhook):
             return 0.0  # its host may be another one, with turns of its own
         if turn.is_over:
@@ -339,7 +332,7 @@ class Deliveries:
                 continue
             if self._is_long_enough(turn):
                 return 0.0
-            pause = await self._tell(turn, notification)
+            pause = await self._send(turn, notification)
             if pause is not None:
                 return pause
             pending.unmarked_seq = seq
@@ -351,21 +344,21 @@ class Deliveries:
         return 0.0 if len(events) == self._limits.turn_events else None
 
     def _is_long_enough(self, turn: DeliveryTurn) -> bool:
-        """Whether a turn has told enough: it took its time, or how to go on is known now better than at its begin."""
+        """Whether a turn must end here: it took its time, it was a probe, or the config was replaced meanwhile."""
         if turn.outcome is HostOutcome.NOT_CALLED:
             return False
         is_long = self._clock.monotonic() - turn.begun >= self._limits.turn_seconds
         return is_long or turn.is_probe or turn.pending.was_corrected
 
-    async def _tell(self, turn: DeliveryTurn, notification: Notification) -> float | None:
-        """Tell a webhook one thing; the seconds until its next turn, or None if that is done with."""
+    async def _send(self, turn: DeliveryTurn, notification: Notification) -> float | None:
+        """Send one notification; the seconds until the next turn, or None to go on with the next event."""
         pending, begun = turn.pending, perf_counter()
         try:
             await self._sender.send(notification)
         except DeliveryError as error:
             failure = error
         except Exception:
-            logger.exception("Task %s: the sender failed", notification.key.task_id, extra=_log_fields(notification))
+            logger.exception("Task %s: the sender failed", pending.key.task_id, extra=pending.log_fields)
             failure = DeliveryError("The sender failed")
         else:
             turn.outcome = HostOutcome.ANSWERED
@@ -379,45 +372,41 @@ class Deliveries:
             return 0.0
         pending.attempts += 1
         is_last = isinstance(failure, DeliveryRefusedError) or pending.has_given_up
-        fields = _log_fields(notification)
         if not is_last and pending.attempts < self._limits.attempts:
             self._observe(notification, "retried", begun)
-            logger.info("%s: attempt %d: %s", _name(notification), pending.attempts, failure, extra=fields)
+            text = "%s: attempt %d: %s"
+            logger.info(text, _name(notification), pending.attempts, failure, extra=pending.log_fields)
             pause = self._limits.pause_after(pending.attempts, self._chance())
             return max(pause, min(failure.retry_after, self._limits.longest_pause))
         self._observe(notification, "failed", begun)
         text = "%s: given up after attempt %d: %s"
-        logger.error(text, _name(notification), pending.attempts, failure, extra=fields)
+        logger.error(text, _name(notification), pending.attempts, failure, extra=pending.log_fields)
         pause = None if is_last else await self._give_up(pending, notification)
         pending.attempts = 0
         pending.has_given_up = pause is not None and not pending.was_corrected
         return pause
 
     async def _give_up(self, pending: PendingWebhook, notification: Notification) -> float | None:
-        """Drop what waits behind an event that was tried often enough, except for the last, which is tried once.
+        """Skip the events after one that failed too often, except for the last event, which is sent once.
 
         Each further event would take as long as this one, and a receiver that was gone for so long must read the task
-        anyway. The last event says where the task stands.
+        anyway. The last event says what state the task is in.
         """
         head = await self._store.tasks.head(pending.key)
         if head is None or head.last_seq == notification.seq:
             return None
         await self._store.outbox.mark_delivered(pending.key, pending.config_id, head.last_seq - 1, holder=self.worker)
-        logger.error(
-            "%s: events up to %d are not delivered",
-            _name(notification),
-            head.last_seq - 1,
-            extra={**_log_fields(notification), "context": head.context_id},
-        )
+        fields = {**pending.log_fields, "context": head.context_id}
+        logger.error("%s: events up to %d are not delivered", _name(notification), head.last_seq - 1, extra=fields)
         return 0.0
 
     async def _give_up_waiting(self, turn: DeliveryTurn, webhook: Webhook) -> None:
-        """Drop what a webhook should have been told while its host gave no answer to all attempts of others."""
+        """Skip all events of a webhook whose host answered no attempt of other webhooks either."""
         key, config_id = turn.pending.key, turn.pending.config_id
         await self._store.outbox.mark_delivered(key, config_id, webhook.last_seq, holder=self.worker)
         text = "Task %s, webhook %r: events up to %d are not delivered: %s gave no answer to %d calls"
-        fields = {"task": key.task_id, "webhook": config_id}
-        logger.error(text, key.task_id, config_id, webhook.last_seq, turn.route.host, turn.route.failures, extra=fields)
+        host, failures, fields = turn.route.host, turn.route.failures, turn.pending.log_fields
+        logger.error(text, key.task_id, config_id, webhook.last_seq, host, failures, extra=fields)
         if self._observer is not None:
             self._observer.delivered(key, webhook.agent, config_id, "failed", 0.0)
 
@@ -428,11 +417,7 @@ class Deliveries:
             self._observer.delivered(notification.key, notification.agent, config_id, outcome, seconds)
 
 
-def _log_fields(notification: Notification) -> dict[str, str]:
-    return {"task": notification.key.task_id, "webhook": notification.config.id or ""}
-
-
 def _name(notification: Notification) -> str:
-    """A notification as the log may name it: the URL may hold secrets, its host does not."""
+    """A notification as the log names it: the URL may hold secrets, its host does not."""
     host = host_of(notification.config.url)
     return f"Task {notification.key.task_id}, event {notification.seq}, webhook {notification.config.id!r} at {host}"

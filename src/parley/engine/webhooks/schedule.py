@@ -1,13 +1,13 @@
-"""Which webhook is called next: fair between owners, limited per host, and a host that hangs is called ever less.
+"""Which webhook is called next: fair between owners, limited per host, and a host that hangs is called less often.
 
-A route is what one owner has to tell at one host. Owners take turns, those with the fewest calls under way first;
-within an owner its hosts do, within a route its webhooks. Whatever is limited is shared by one rule (`has_share`): an
-owner may take more as long as it holds less than is left free, so that one owner never has more than half and another
-one finds room at once.
+A route is one owner's webhooks at one host. Owners take turns, those with the fewest active calls first; so do the
+routes of an owner, and the webhooks of a route. One rule (`has_share`) shares everything that is limited: an owner may
+take more as long as it holds less than is left free. So one owner never has more than half, and another one finds room
+at once.
 
 A route whose calls get no answer pauses, each time for longer, and is then probed by one call at a time; all probes
-together have a quarter of the calls. Any answer ends that. This is kept per owner and host: an owner that lets a shared
-host hang slows down its own webhooks only.
+together have a quarter of the calls. Any answer ends that. This is kept per owner and host: an owner that makes a
+shared host hang delays its own webhooks only.
 
 Nothing here waits, reads a clock or draws a random number: the caller passes moments and random numbers.
 """
@@ -17,7 +17,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter, OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from itertools import count
 from typing import TypeAlias
@@ -34,58 +34,44 @@ FAILING_ROUTES_REMEMBERED = 1_000
 
 
 class HostOutcome(Enum):
-    """What a turn says about its host."""
+    """What a turn has shown about its host."""
 
     ANSWERED = "answered"
     UNANSWERED = "unanswered"
     NOT_CALLED = "not called"
 
 
+@dataclass(slots=True, eq=False)
 class DeliveryRoute:
-    """What one owner has to tell at one host, and how its calls went."""
+    """One owner's webhooks at one host, and how the calls to it went."""
 
-    __slots__ = (
-        "all_failures",
-        "busy",
-        "failed_at",
-        "failures",
-        "host",
-        "is_probed",
-        "owner",
-        "paused_until",
-        "waiting",
-    )
-
-    def __init__(self, owner: OwnerRoutes, host: str) -> None:
-        self.owner = owner
-        self.host = host
-        self.waiting: dict[PendingWebhook, None] = {}
-        self.busy = 0
-        self.is_probed = False
-        self.failures = 0
-        """Since the last answer."""
-        self.all_failures = 0
-        self.failed_at = float("-inf")
-        self.paused_until: float | None = None
+    owner: OwnerRoutes
+    host: str
+    waiting: dict[PendingWebhook, None] = field(default_factory=dict[PendingWebhook, None])
+    busy: int = 0
+    is_probed: bool = False
+    failures: int = 0
+    """Since the last answer."""
+    all_failures: int = 0
+    failed_at: float = float("-inf")
+    paused_until: float | None = None
 
     def has_outlasted(self, pending: PendingWebhook, attempts: int) -> bool:
         """Whether so many calls in a row got no answer since a webhook began to wait here."""
         return min(self.failures, self.all_failures - pending.known_failures) >= attempts
 
 
+@dataclass(slots=True, eq=False)
 class OwnerRoutes:
-    """One owner's routes, those that can be taken in their order, and how many of its calls are under way."""
+    """One owner's routes, those that can be used in their order, and how many of its calls are active."""
 
-    __slots__ = ("busy", "name", "probes_first", "probing", "ready", "routes", "to_probe")
-
-    def __init__(self, name: Owner) -> None:
-        self.name = name
-        self.routes: dict[str, DeliveryRoute] = {}
-        self.ready: dict[DeliveryRoute, None] = {}
-        self.to_probe: dict[DeliveryRoute, None] = {}
-        self.probes_first = False
-        self.busy = 0
-        self.probing = 0
+    name: Owner
+    routes: dict[str, DeliveryRoute] = field(default_factory=dict[str, DeliveryRoute])
+    ready: dict[DeliveryRoute, None] = field(default_factory=dict[DeliveryRoute, None])
+    to_probe: dict[DeliveryRoute, None] = field(default_factory=dict[DeliveryRoute, None])
+    probes_first: bool = False
+    busy: int = 0
+    probing: int = 0
 
 
 Pause: TypeAlias = tuple[float, int, DeliveryRoute | PendingWebhook]
@@ -94,7 +80,7 @@ Pause: TypeAlias = tuple[float, int, DeliveryRoute | PendingWebhook]
 
 @dataclass(slots=True, eq=False)
 class DeliveryTurn:
-    """A webhook whose turn it is. One that `is_over` is not called: its host outlasted all attempts."""
+    """A webhook's turn. If it `is_over`, the webhook is not called: its host answered none of the allowed attempts."""
 
     pending: PendingWebhook
     route: DeliveryRoute
@@ -139,7 +125,7 @@ class DeliverySchedule:
     # --- waiting ------------------------------------------------------------------------------------------------------
 
     def add(self, pending: PendingWebhook) -> None:
-        """Let a webhook wait for its turn."""
+        """Queue a webhook."""
         route = self._route(pending)
         if pending.known_failures < 0:
             pending.known_failures = route.all_failures
@@ -147,12 +133,12 @@ class DeliverySchedule:
         self._settle(route)
 
     def pause(self, pending: PendingWebhook, until: float) -> None:
-        """Let a webhook wait for its turn from a moment on."""
+        """Queue a webhook at a later moment."""
         pending.paused_until = until
         self._push_pause(until, pending)
 
     def correct(self, pending: PendingWebhook, host: str) -> None:
-        """Let a webhook whose config was replaced wait at its present host, and pause no longer."""
+        """Queue a webhook whose config was replaced at its new host, without a pause."""
         owner = self._owners.get(pending.key.owner)
         route = owner.routes.get(pending.host) if owner is not None else None
         is_waiting = route is not None and pending in route.waiting
@@ -181,7 +167,7 @@ class DeliverySchedule:
         return None
 
     def end(self, turn: DeliveryTurn, now: float) -> None:
-        """End a turn; its webhook is forgotten here until it is added again."""
+        """End a turn. The caller adds its webhook again if there is more for it."""
         route, owner = turn.route, turn.route.owner
         self._leave_ring(owner)
         route.busy -= 1
@@ -250,7 +236,7 @@ class DeliverySchedule:
         return route
 
     def _settle(self, route: DeliveryRoute) -> None:
-        """Put a route where it is found when its turn comes, or forget it."""
+        """Put a route into the ring that it belongs to now, or forget it."""
         owner = route.owner
         wanted = None
         if route.waiting and route.paused_until is None:
@@ -277,7 +263,7 @@ class DeliverySchedule:
             self._rings.pop(owner.busy, None)
 
     def _let_go(self, route: DeliveryRoute) -> None:
-        """Forget a route with nothing to tell; but remember for a while that its calls got no answer."""
+        """Forget a route without webhooks; but remember for a while that its calls got no answer."""
         if route.failures:
             self._idle_failing[route] = None
             if len(self._idle_failing) <= FAILING_ROUTES_REMEMBERED:
@@ -299,7 +285,7 @@ class DeliverySchedule:
 
     def _push_pause(self, until: float, paused: DeliveryRoute | PendingWebhook) -> None:
         heapq.heappush(self._pauses, (until, next(self._order), paused))
-        if len(self._pauses) > self._most_pauses:  # of which many may have been ended before their time
+        if len(self._pauses) > self._most_pauses:  # many of them may have ended early
             self._pauses = [entry for entry in self._pauses if _is_paused(entry)]
             heapq.heapify(self._pauses)
             self._most_pauses = 2 * len(self._pauses) + 1_000
@@ -318,6 +304,6 @@ class DeliverySchedule:
 
 
 def _is_paused(entry: Pause) -> bool:
-    """Whether a pause was not ended before its time."""
+    """Whether a pause did not end early."""
     moment, _, paused = entry
     return paused.paused_until == moment
