@@ -198,7 +198,8 @@ def _check_names(body: bytes) -> None:
 
 
 def _check_version(envelope: _Envelope) -> None:
-    if bytes(envelope.jsonrpc) and _read_text(envelope.jsonrpc) != "2.0":
+    stated = bytes(envelope.jsonrpc)
+    if stated not in (b"", b'"2.0"') and _read_text(envelope.jsonrpc) != "2.0":
         raise InvalidRequestError('jsonrpc must be "2.0"', path="$.jsonrpc")
 
 

@@ -7,7 +7,7 @@ keep their HTTP status in every binding.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any
 from urllib.parse import quote
@@ -190,15 +190,17 @@ class AsgiRequest:
         budget.reserve(self.address, len(reply))
         return len(reply)
 
-    async def reply_long(
+    def reply_long(
         self, budget: BodyBudget, reserved: int, body: bytes, content_type: bytes, headers: Iterable[Header]
-    ) -> None:
+    ) -> Awaitable[None]:
         """Send the reply, and release its memory when all but the last chunk is written."""
         if not reserved:
-            await self.reply(200, body, content_type, headers)
-            return
+            return self.reply(200, body, content_type, headers)
+        head = [(b"content-type", content_type), (b"content-length", b"%d" % len(body)), *headers]
+        return self._reply_in_chunks(budget, reserved, body, head)
+
+    async def _reply_in_chunks(self, budget: BodyBudget, reserved: int, body: bytes, head: Sequence[Header]) -> None:
         try:
-            head = [(b"content-type", content_type), (b"content-length", b"%d" % len(body)), *headers]
             await self.start_reply(200, head)
             for start in range(0, len(body), CHUNK_BYTES):
                 await self.send_chunk(body[start : start + CHUNK_BYTES], is_last=start + CHUNK_BYTES >= len(body))
