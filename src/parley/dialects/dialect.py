@@ -1,7 +1,8 @@
-"""A JSON dialect: one table of codecs, and the methods that servers and clients use.
+"""A dialect: one table of codecs, and the methods that servers and clients use.
 
 Each dialect module fills the table; a missing entry means that the dialect lacks the operation. Requests that cannot be
-read are the caller's fault (`ParseError`, `InvalidParamsError`), replies the peer's (`PeerProtocolError`).
+read are the caller's fault (`ParseError`, `InvalidParamsError`), replies the peer's (`PeerProtocolError`). A dialect
+in JSON is a `JsonDialect`; `protobuf_dialect` has the counterpart for gRPC.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from parley.protocol.requests import Request, Result
 from parley.protocol.tasks import Task
 from parley.protocol.versions import Version
 
+M = TypeVar("M")
 W = TypeVar("W")
 C = TypeVar("C")
 
@@ -50,6 +52,10 @@ class Codec(Generic[W, C]):
         """
         return self._decode(self.reader.read(raw, max_depth=max_depth))
 
+    def decode_reply(self, raw: bytes) -> C:
+        """The same for a reply, which may nest deeper."""
+        return self.decode(raw, max_depth=MAX_REPLY_DEPTH)
+
     def decode_value(self, value: JsonValue) -> C:
         """The canonical value of JSON that was parsed already."""
         return self._decode(self.reader.read_value(value))
@@ -67,28 +73,23 @@ class Codec(Generic[W, C]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JsonDialect:
-    """One release of A2A in JSON.
+class Dialect(Generic[M]):
+    """One release of A2A in one format; `M` is a message in it: JSON text, or a message of protobuf.
 
-    `frames` gives the wire structs of a stream event: one, except in 0.1, which has no snapshots and sends their parts.
-    Its second argument is whether the stream ends with the event, if that is known. `pushes_events` is whether a
-    webhook gets the event itself, as in 1.0, or the whole task.
+    Each codec has `decode`, `decode_reply` and `encode`. Those of requests and results go by the operation's name.
     """
 
     version: Version
-    requests: dict[str, Codec[Any, Any]]
-    results: dict[str, Codec[Any, Any]]
-    events: Codec[Any, StreamEvent]
-    pushes: Codec[Any, StreamEvent]
-    cards: Codec[Any, AgentCard]
-    frames: Callable[[StreamEvent, bool | None], tuple[Any, ...]]
-    pushes_events: bool = False
+    requests: dict[str, Any]
+    results: dict[str, Any]
+    events: Any
+    cards: Any
 
     def speaks(self, operation: Operation) -> bool:
         """Whether the dialect has this operation."""
         return operation.name in self.requests
 
-    def decode_request(self, operation: Operation, params: bytes) -> Request:
+    def decode_request(self, operation: Operation, params: M) -> Request:
         """The request that a caller sent.
 
         Raises:
@@ -100,23 +101,16 @@ class JsonDialect:
         except Fault as fault:
             raise request_error(fault) from None
 
-    def decode_request_value(self, operation: Operation, value: JsonObject) -> Request:
-        """The same for JSON that was put together from a path, a query and a body."""
-        try:
-            return self._request(operation).decode_value(value)
-        except Fault as fault:
-            raise request_error(fault) from None
-
-    def encode_request(self, operation: Operation, request: Request) -> bytes:
-        """The JSON of a request.
+    def encode_request(self, operation: Operation, request: Request) -> M:
+        """What sends a request.
 
         Raises:
-            LocalProtocolError: the request lacks something that this dialect requires, or JSON cannot represent it.
+            LocalProtocolError: the request lacks something that this dialect requires, or it cannot represent it.
             UnsupportedOperationError: the dialect has no such operation.
         """
         return self._request(operation).encode(request)
 
-    def decode_result(self, operation: Operation, raw: bytes) -> Result:
+    def decode_result(self, operation: Operation, raw: M) -> Result:
         """The result that an agent sent.
 
         Raises:
@@ -125,22 +119,76 @@ class JsonDialect:
         """
         return _decode_reply(self._result(operation), raw)
 
-    def encode_result(self, operation: Operation, result: Result) -> bytes:
+    def encode_result(self, operation: Operation, result: Result) -> M:
         """The answer in this dialect.
 
         Raises:
-            LocalProtocolError: the answer lacks something that this dialect requires, or JSON cannot represent it.
+            LocalProtocolError: the answer lacks something that this dialect requires, or it cannot represent it.
             UnsupportedOperationError: the dialect has no such operation, or it answers with a stream.
         """
         return self._result(operation).encode(result)
 
-    def decode_event(self, raw: bytes) -> StreamEvent:
-        """One frame of a stream.
+    def decode_event(self, raw: M) -> StreamEvent:
+        """One event of a stream.
 
         Raises:
-            PeerProtocolError: the frame is not valid A2A.
+            PeerProtocolError: it is not valid A2A.
         """
         return _decode_reply(self.events, raw)
+
+    def decode_card(self, raw: M) -> AgentCard:
+        """An agent's card.
+
+        Raises:
+            PeerProtocolError: it is not a valid card.
+        """
+        return _decode_reply(self.cards, raw)
+
+    def encode_card(self, card: AgentCard) -> M:
+        """The card in this dialect, without members of others.
+
+        Raises:
+            LocalProtocolError: the dialect cannot represent it.
+        """
+        return self.cards.encode(card)
+
+    def _request(self, operation: Operation) -> Any:
+        codec = self.requests.get(operation.name)
+        if codec is None:
+            raise UnsupportedOperationError(f"A2A {self.version} has no {operation.name}")
+        return codec
+
+    def _result(self, operation: Operation) -> Any:
+        codec = self.results.get(operation.name)
+        if codec is None:
+            self._request(operation)
+            raise UnsupportedOperationError(f"A2A {self.version} answers {operation.name} with a stream")
+        return codec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JsonDialect(Dialect[bytes]):
+    """One release of A2A in JSON.
+
+    `frames` gives the wire structs of a stream event: one, except in 0.1, which has no snapshots and sends their parts.
+    Its second argument is whether the stream ends with the event, if that is known. `pushes_events` is whether a
+    webhook gets the event itself, as in 1.0, or the whole task.
+    """
+
+    requests: dict[str, Codec[Any, Any]]
+    results: dict[str, Codec[Any, Any]]
+    events: Codec[Any, StreamEvent]
+    cards: Codec[Any, AgentCard]
+    pushes: Codec[Any, StreamEvent]
+    frames: Callable[[StreamEvent, bool | None], tuple[Any, ...]]
+    pushes_events: bool = False
+
+    def decode_request_value(self, operation: Operation, value: JsonObject) -> Request:
+        """The request in JSON that was put together from a path, a query and a body. Raises as `decode_request`."""
+        try:
+            return self._request(operation).decode_value(value)
+        except Fault as fault:
+            raise request_error(fault) from None
 
     def encode_event(self, event: StreamEvent, *, ends: bool | None = None) -> tuple[bytes, ...]:
         """The frames that send this event in a stream; only the last may carry the event's SSE id.
@@ -172,35 +220,6 @@ class JsonDialect:
         """
         return self.pushes.encode(event if self.pushes_events else task)
 
-    def decode_card(self, raw: bytes) -> AgentCard:
-        """An agent's card.
-
-        Raises:
-            PeerProtocolError: it is not a valid card.
-        """
-        return _decode_reply(self.cards, raw)
-
-    def encode_card(self, card: AgentCard) -> bytes:
-        """The card in this dialect, without members of others.
-
-        Raises:
-            LocalProtocolError: JSON cannot represent it.
-        """
-        return self.cards.encode(card)
-
-    def _request(self, operation: Operation) -> Codec[Any, Any]:
-        codec = self.requests.get(operation.name)
-        if codec is None:
-            raise UnsupportedOperationError(f"A2A {self.version} has no {operation.name}")
-        return codec
-
-    def _result(self, operation: Operation) -> Codec[Any, Any]:
-        codec = self.results.get(operation.name)
-        if codec is None:
-            self._request(operation)
-            raise UnsupportedOperationError(f"A2A {self.version} answers {operation.name} with a stream")
-        return codec
-
 
 def request_error(fault: Fault) -> InvalidParamsError | ParseError:
     """A fault in what a caller sent, as the error to answer with."""
@@ -209,9 +228,9 @@ def request_error(fault: Fault) -> InvalidParamsError | ParseError:
     return InvalidParamsError(fault.reason, path=fault.path)
 
 
-def _decode_reply(codec: Codec[Any, C], raw: bytes) -> C:
+def _decode_reply(codec: Any, raw: object) -> Any:
     try:
-        return codec.decode(raw, max_depth=MAX_REPLY_DEPTH)
+        return codec.decode_reply(raw)
     except Fault as fault:
         raise PeerProtocolError(fault.reason, path=fault.path) from None
 

@@ -25,7 +25,7 @@ from parley.dialects.carried import (
 from parley.dialects.fields import Fault
 from parley.dialects.file_bytes import decode_file_bytes, encode_file_bytes
 from parley.dialects.oauth_flows import one_flow_per_scheme
-from parley.dialects.protobuf_dialect import ProtobufDialect
+from parley.dialects.protobuf_dialect import protobuf_dialect
 from parley.dialects.protobuf_pool import ProtoMessage
 from parley.dialects.protobuf_table import Fields, MessageMap, converter, nested, one_of
 from parley.dialects.protobuf_values import decode_struct, encode_struct
@@ -327,10 +327,10 @@ CARD = t.adapted(
 
 # --- the operations ---------------------------------------------------------------------------------------------------
 
-DIALECT = ProtobufDialect(
-    version=Version.V0_3,
-    package=PACKAGE,
-    operations={
+DIALECT = protobuf_dialect(
+    Version.V0_3,
+    PACKAGE,
+    {
         ops.SEND_MESSAGE: (SEND, SEND_RESULT),
         ops.SEND_STREAMING_MESSAGE: (SEND, None),
         ops.GET_TASK: (GET_TASK, TASK),

@@ -12,7 +12,7 @@ from msgspec import structs
 from parley.dialects import protobuf_table as t
 from parley.dialects.fields import Fault
 from parley.dialects.oauth_flows import one_flow_per_scheme
-from parley.dialects.protobuf_dialect import ProtobufDialect
+from parley.dialects.protobuf_dialect import protobuf_dialect
 from parley.dialects.protobuf_pool import ProtoMessage, message_class
 from parley.dialects.protobuf_table import Converter, Fields, MessageMap, converter, nested, one_of
 from parley.protocol import cards as c
@@ -253,10 +253,10 @@ CARD = t.adapted(_CARD, before_encode=one_flow_per_scheme)
 
 # --- the operations ---------------------------------------------------------------------------------------------------
 
-DIALECT = ProtobufDialect(
-    version=Version.V1_0,
-    package=PACKAGE,
-    operations={
+DIALECT = protobuf_dialect(
+    Version.V1_0,
+    PACKAGE,
+    {
         ops.SEND_MESSAGE: (SEND, SEND_RESULT),
         ops.SEND_STREAMING_MESSAGE: (SEND, None),
         ops.GET_TASK: (GET_TASK, TASK),
