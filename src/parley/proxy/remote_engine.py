@@ -84,17 +84,13 @@ class RemoteEngine:
         with self._upstream.working():
             return await self._messages.send(request, caller)
 
-    async def send_streaming_message(
+    def send_streaming_message(
         self, request: r.SendMessageRequest, caller: Caller, *, after: int | None = None
     ) -> AsyncGenerator[Batch]:
         """Send a message to the agent and stream the events of its task."""
         # a2a-sdk 0.2 stops the work on a task when its only reader leaves; callers of 1.0 do not expect that.
         to_the_end = self._upstream.version is Version.V0_2
-        with self._upstream.working():
-            events = self._messages.stream(request, caller, after)
-            async with aclosing(self._streams.batches(events, to_the_end=to_the_end)) as batches:
-                async for batch in batches:
-                    yield batch
+        return self._batches(self._messages.stream(request, caller, after), to_the_end=to_the_end)
 
     async def get_task(self, request: r.GetTaskRequest, caller: Caller) -> Task:
         """Read a task at the agent."""
@@ -141,13 +137,15 @@ class RemoteEngine:
                 raise TaskNotCancelableError(details={"taskId": request.task_id})
             return self._ids.view(caller).task(task)
 
-    async def subscribe_to_task(
+    def subscribe_to_task(
         self, request: r.SubscribeToTaskRequest, caller: Caller, *, after: int | None = None
     ) -> AsyncGenerator[Batch]:
         """Stream the events of a task."""
+        return self._batches(self._subscription(request, caller, after))
+
+    async def _batches(self, events: AsyncGenerator[Numbered], *, to_the_end: bool = False) -> AsyncGenerator[Batch]:
         with self._upstream.working():
-            events = self._subscription(request, caller, after)
-            async with aclosing(self._streams.batches(events)) as batches:
+            async with aclosing(self._streams.batches(events, to_the_end=to_the_end)) as batches:
                 async for batch in batches:
                     yield batch
 
