@@ -33,6 +33,7 @@ from parley.stores.interface import (
     Write,
 )
 from parley.stores.sqlite import file, recent_sends, writer
+from parley.stores.sqlite.sends import DELETED_AT_ONCE
 from parley.stores.sqlite.store import SqliteStore
 from tests.stores.shared_store_suite import ManualTime, SharedStoreSuite
 from tests.stores.store_suite import MakeStore, StoreSuite
@@ -628,6 +629,17 @@ async def test_messages_of_earlier_that_were_too_many_to_read_are_looked_for(
 
 
 # --- what is in the file ----------------------------------------------------------------------------------------------
+
+
+async def test_many_old_messages_are_deleted_in_turns_with_other_writes(store: SqliteStore) -> None:
+    old = [SendKey(f"m-{number}", b"") for number in range(3 * DELETED_AT_ONCE)]
+    await asyncio.gather(*[store.sends.put(ADA, send, SendRecord(NOON)) for send in old])
+    deleting = asyncio.create_task(store.sends.delete_before(NOON + timedelta(hours=1)))
+    await asyncio.sleep(0)
+    await store.tasks.write(creation())
+    assert not deleting.done()
+    await deleting
+    assert [await store.sends.find(ADA, send, since=NOON) for send in (old[0], old[-1])] == [None, None]
 
 
 async def test_a_deleted_task_leaves_no_row_in_any_table(store: SqliteStore, path: Path) -> None:

@@ -11,6 +11,9 @@ from parley.stores.sqlite.access import SqliteAccess
 from parley.stores.sqlite.recent_sends import RecentSends
 from parley.stores.sqlite.rows import PUT_SEND, encode_send, read_send
 
+DELETED_AT_ONCE = 1_000
+"""Old messages that one transaction deletes, so that other writes, also of other processes, get their turn."""
+
 
 class SqliteSends:
     """What became of messages."""
@@ -74,4 +77,10 @@ class SqliteSends:
 
     async def delete_before(self, moment: datetime) -> None:
         """Delete the records of messages that were sent before a moment."""
-        await self._access.execute("DELETE FROM sends WHERE sent_at < ?", encode_time(moment))
+        while await self._access.submit(lambda writer: _delete_before(writer, encode_time(moment))) == DELETED_AT_ONCE:
+            pass
+
+
+def _delete_before(writer: sqlite3.Connection, sent_before: int) -> int:
+    oldest = "SELECT rowid FROM sends INDEXED BY sends_by_time WHERE sent_at < ? ORDER BY sent_at LIMIT ?"
+    return writer.execute(f"DELETE FROM sends WHERE rowid IN ({oldest})", (sent_before, DELETED_AT_ONCE)).rowcount

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from time import monotonic
 from typing import Any, TypeAlias, TypeVar
 
 from msgspec import Struct
@@ -30,6 +31,9 @@ T = TypeVar("T")
 
 # A transaction of this many single events takes about as long as a sync or two, and its callers wait that long.
 MAX_BATCH = 2_000
+
+BUSY_MILLISECONDS = 3
+"""How long SQLite waits for another process before it is asked again."""
 
 
 class _Job(Struct, frozen=True):
@@ -106,6 +110,7 @@ class SqliteWriter:
                 stack.close()  # and may try again at once
                 self._wake([(started, None, self._explain(error))])
                 return
+            connection.execute(f"PRAGMA busy_timeout = {BUSY_MILLISECONDS}")
             self._health.start()
             self.refusal = None
             self._wake([(started, None, None)])
@@ -133,7 +138,7 @@ class SqliteWriter:
     def _commit(self, connection: sqlite3.Connection, batch: list[_Job]) -> list[_Outcome]:
         try:
             self._health.require_sound()
-            connection.execute("BEGIN IMMEDIATE")
+            self._begin(connection)
             outcomes = self._change(connection, batch)
             connection.execute("COMMIT")
             self._health.require_in_place()
@@ -144,6 +149,21 @@ class SqliteWriter:
             self._roll_back(connection)
             return [(job.done, None, self._explain(error)) for job in batch]
         return outcomes
+
+    def _begin(self, connection: sqlite3.Connection) -> None:
+        """Begin a transaction, and try often while another process has one.
+
+        SQLite's own waiting looks ten times a second in the end, and rarely meets the moment between two transactions
+        of a process that has always more to write.
+        """
+        deadline = monotonic() + self._busy_timeout
+        while True:
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                return
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or monotonic() >= deadline:
+                    raise
 
     def _change(self, connection: sqlite3.Connection, batch: list[_Job]) -> list[_Outcome]:
         transaction = Transaction(connection, (job.change for job in batch if isinstance(job.change, Append)))
