@@ -32,9 +32,9 @@ from parley.protocol.messages import Message, Role, TextPart
 from parley.protocol.requests import SendConfiguration, SendMessageRequest, SubscribeToTaskRequest
 from parley.protocol.tasks import Task, TaskState
 from parley.stores.interface import Store
-from parley.stores.locate import opened
 from parley.stores.memory import MemoryStore
 from parley.stores.sqlite.store import SqliteStore
+from parley.stores.urls import opened
 
 STORES = ("memory", "sqlite")
 SENDERS = 16

@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator
 from parley import Agent, Turn
 from parley.server.app import App
 from parley.server.run import Bound, Serving, run, serve
-from parley.server.security.requirements import Security
+from parley.server.security.authentication import Security
 from parley.server.security.schemes.stored_secrets import StoredSecret, hash_secret
 from parley.server.security.schemes.tokens import BearerTokens
 from parley.server.webhooks.guard import WebhookPolicy

@@ -23,7 +23,7 @@ from parley.protocol.versions import Version
 from parley.server.app import App
 from parley.server.bindings.grpc import GrpcServer
 from parley.server.listener.tls import ClientCertificates
-from parley.server.security.requirements import Security
+from parley.server.security.authentication import Security
 from parley.server.security.schemes.api_keys import ApiKeys
 from parley.server.security.schemes.stored_secrets import StoredSecret, hash_secret
 from parley.server.security.schemes.tokens import BearerTokens

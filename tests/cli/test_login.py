@@ -39,7 +39,7 @@ from parley.protocol.cards import (
     SecurityRequirement,
     SecurityScheme,
 )
-from parley.server.security.requirements import Security
+from parley.server.security.authentication import Security
 from parley.server.security.schemes.api_keys import ApiKeys
 from parley.server.security.schemes.basic import BasicUser, BasicUsers, hash_password
 from parley.server.security.schemes.jwt_issuer import JwtIssuer

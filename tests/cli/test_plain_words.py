@@ -9,7 +9,7 @@ from parley.cli.main import app
 from parley.cli.output.exit_codes import error_json, error_text
 from parley.client.errors import CredentialsError, DiscoveryError, ForbiddenTargetError
 from parley.client.guard import Guard
-from parley.server.security.requirements import Security
+from parley.server.security.authentication import Security
 from parley.server.security.schemes.api_keys import ApiKeys
 from parley.server.security.schemes.stored_secrets import StoredSecret, hash_secret
 from tests.cli.sampler import parley, sampler_on_a_port

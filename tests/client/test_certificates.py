@@ -22,7 +22,7 @@ from parley.protocol.errors import UnauthenticatedError
 from parley.server.app import App
 from parley.server.listener.tls import ClientCertificates, TlsFiles
 from parley.server.run import Bound, Serving, serve
-from parley.server.security.requirements import Security
+from parley.server.security.authentication import Security
 from parley.server.security.schemes.mutual_tls import MutualTls
 from tests.server.serving import echo_agent
 

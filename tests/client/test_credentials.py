@@ -38,7 +38,7 @@ from parley.protocol.cards import (
 )
 from parley.protocol.errors import UnauthenticatedError
 from parley.server.app import App
-from parley.server.security.requirements import Security
+from parley.server.security.authentication import Security
 from parley.server.security.schemes.api_keys import ApiKeys
 from parley.server.security.schemes.stored_secrets import StoredSecret, hash_secret
 from tests.client.open_channel import open_channel

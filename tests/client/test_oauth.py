@@ -51,7 +51,7 @@ from parley.protocol.cards import (
 from parley.protocol.errors import PermissionDeniedError, UnauthenticatedError
 from parley.server.app import App
 from parley.server.bindings.grpc import GrpcServer
-from parley.server.security.requirements import Security
+from parley.server.security.authentication import Security
 from parley.server.security.schemes.jwt_issuer import JwtIssuer
 from parley.server.security.schemes.openid import OpenIdConnect
 from tests.client.open_channel import open_channel

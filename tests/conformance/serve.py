@@ -21,7 +21,7 @@ from parley.server.app import App
 from parley.server.bindings.grpc import GrpcServer
 from parley.server.listener.listener import Listener
 from parley.server.pages.signer import Signer
-from parley.server.security.requirements import Security
+from parley.server.security.authentication import Security
 from parley.server.security.schemes.stored_secrets import StoredSecret, hash_secret
 from parley.server.security.schemes.tokens import BearerTokens
 from parley.server.webhooks.guard import WebhookPolicy

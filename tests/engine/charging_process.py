@@ -15,8 +15,8 @@ from parley import Agent, Turn
 from parley.engine.engine import Engine
 from parley.protocol.messages import Message, Role, TextPart
 from parley.protocol.requests import SendMessageRequest
-from parley.stores.locate import opened
 from parley.stores.sqlite.store import SqliteStore
+from parley.stores.urls import opened
 
 
 def shop(lines: Path) -> Agent:

@@ -17,8 +17,8 @@ from parley.engine.limits import Limits
 from parley.protocol.events import ArtifactUpdate
 from parley.protocol.messages import Message, Role, TextPart
 from parley.protocol.requests import SendConfiguration, SendMessageRequest, SubscribeToTaskRequest
-from parley.stores.locate import opened
 from parley.stores.sqlite.store import SqliteStore
+from parley.stores.urls import opened
 
 
 def counter(chunks: int) -> Agent:

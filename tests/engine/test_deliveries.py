@@ -130,7 +130,7 @@ class Outcomes:
 @asynccontextmanager
 async def delivering(store: Any, inbox: Inbox, **options: Any) -> AsyncGenerator[Deliveries]:
     options.setdefault("clock", FakeClock())
-    options.setdefault("chance", lambda: 1.0)
+    options.setdefault("jitter", lambda: 1.0)
     with fail_after(5):
         async with Deliveries(store, inbox, **options) as deliveries:
             yield deliveries
@@ -465,7 +465,7 @@ async def test_calls_are_bounded_in_all_and_per_host() -> None:
         return sorted(notification.config.url[8] for notification in inbox.tried)
 
     # One owner has half of either limit at most.
-    async with delivering(store, inbox, limits=DeliveryLimits(at_once=6, at_once_per_host=4)) as deliveries:
+    async with delivering(store, inbox, limits=DeliveryLimits(max_calls=6, max_calls_per_host=4)) as deliveries:
         await inbox.until(lambda: inbox.under_way == 3)
         assert hosts() == ["a", "b", "c"]
         assert deliveries.pending == 12
@@ -595,10 +595,10 @@ async def test_a_webhook_that_fails_is_called_again_after_longer_and_longer_paus
     assert "s3cret" not in caplog.text
 
 
-async def test_chance_shortens_a_pause_by_half_at_most_and_a_webhook_may_ask_for_more() -> None:
+async def test_jitter_shortens_a_pause_by_half_at_most_and_a_webhook_may_ask_for_more() -> None:
     store, inbox, clock = await a_log(chunks=1), Inbox(), Clock()
     inbox.failures = deque(DeliveryError(retry_after=seconds) for seconds in (0, 0, 7, 5_000))
-    async with delivering(store, inbox, clock=clock, chance=lambda: 0.0) as deliveries:
+    async with delivering(store, inbox, clock=clock, jitter=lambda: 0.0) as deliveries:
         for number, pause in enumerate((0.5, 1.0, 7.0, 600.0), start=1):
             await clock.wait_for_sleeper(number)
             assert clock.pauses[-1] == pause
@@ -762,7 +762,7 @@ async def test_webhooks_that_waited_for_a_dead_host_are_given_up_with_it(caplog:
     store, inbox, clock, outcomes = log_under_test(), Inbox(), Clock(), Outcomes()
     keys = await many_webhooks(store, 30)
     inbox.failures = deque(NoAnswerError("silent") for _ in range(99))
-    limits = DeliveryLimits(attempts=3, at_once_per_host=2)
+    limits = DeliveryLimits(attempts=3, max_calls_per_host=2)
     async with delivering(store, inbox, clock=clock, limits=limits, observer=outcomes) as deliveries:
         await inbox.until(lambda: len(inbox.tried) == 1)
         await happened()
@@ -886,8 +886,8 @@ async def test_each_webhook_is_told_everything_once_and_in_order(seed: int, monk
     last = dict.fromkeys(keys, 2)
     errors = [None, None, DeliveryError("busy"), NoAnswerError("silent"), NoAnswerError("silent")]
     inbox.failures = deque(random.choice(errors) for _ in range(60))
-    limits = DeliveryLimits(at_once=4, at_once_per_host=3, in_memory=6, turn_events=2, attempts=99)
-    async with delivering(store, inbox, clock=clock, limits=limits, chance=random.random) as deliveries:
+    limits = DeliveryLimits(max_calls=4, max_calls_per_host=3, in_memory=6, turn_events=2, attempts=99)
+    async with delivering(store, inbox, clock=clock, limits=limits, jitter=random.random) as deliveries:
         for _ in range(60):
             key = random.choice(keys)
             if random.random() < 0.8:
@@ -912,7 +912,7 @@ async def test_a_webhook_that_answers_slowly_ends_its_turn_with_each_answer() ->
     store, inbox, clock = await a_log(chunks=2), Inbox(), Clock()
     other = TaskKey(KEY.owner, "t-2")
     gate = inbox.gates[HOOK.url] = asyncio.Event()
-    async with delivering(store, inbox, clock=clock, limits=DeliveryLimits(at_once=1)) as deliveries:
+    async with delivering(store, inbox, clock=clock, limits=DeliveryLimits(max_calls=1)) as deliveries:
         await inbox.until(lambda: inbox.under_way == 1)
         await store.tasks.write(creation(other))
         await store.outbox.put(other, structs.replace(HOOK, url="https://other.example"))

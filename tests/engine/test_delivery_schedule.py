@@ -11,7 +11,7 @@ from parley.engine.webhooks.delivery_limits import DeliveryLimits
 from parley.engine.webhooks.schedule import DeliverySchedule, DeliveryTurn, HostOutcome
 from parley.stores.interface import Owner, TaskKey
 
-LIMITS = DeliveryLimits(at_once=8, at_once_per_host=4, attempts=3, longest_pause=60.0)
+LIMITS = DeliveryLimits(max_calls=8, max_calls_per_host=4, attempts=3, longest_pause=60.0)
 ANSWERED, UNANSWERED, NOT_CALLED = HostOutcome.ANSWERED, HostOutcome.UNANSWERED, HostOutcome.NOT_CALLED
 
 
@@ -57,7 +57,7 @@ def test_one_owner_takes_half_of_all_calls_and_the_next_half_of_the_rest() -> No
 
 
 def test_owners_that_want_everything_end_with_equal_shares() -> None:
-    turns = turns_of(limits=DeliveryLimits(at_once=40))
+    turns = turns_of(limits=DeliveryLimits(max_calls=40))
     taken: list[DeliveryTurn] = []
     for number in range(1_000):
         turns.add(pending("ada", f"ada-{number}", number))
@@ -81,7 +81,7 @@ def test_owners_that_share_a_host_share_its_calls() -> None:
 
 def test_the_hosts_of_an_owner_take_turns() -> None:
     many = [pending("ada", "many", number) for number in range(5)]
-    turns = turns_of(*many, pending("ada", "few", 9), limits=DeliveryLimits(at_once=2))
+    turns = turns_of(*many, pending("ada", "few", 9), limits=DeliveryLimits(max_calls=2))
     hosts: list[str] = []
     while (turn := turns.take(0.0)) is not None:
         hosts.append(turn.route.host)
@@ -123,7 +123,7 @@ def test_an_owner_whose_calls_get_no_answer_slows_down_only_its_own_calls_of_the
 
 
 def test_probes_have_a_quarter_of_all_calls_and_leave_an_owners_other_hosts_alone() -> None:
-    limits = DeliveryLimits(at_once=16)
+    limits = DeliveryLimits(max_calls=16)
     dead = [pending("ada", f"dead-{number}", number) for number in range(50)]
     turns = turns_of(*dead, limits=limits)
     now = 0.0
@@ -180,7 +180,7 @@ def test_a_host_without_answers_is_remembered_for_its_next_webhook_within_a_boun
 
 def test_a_corrected_webhook_leaves_its_host_and_its_pause() -> None:
     waiting, paused, quiet = (pending("ada", "dead", number) for number in range(3))
-    turns = turns_of(waiting, limits=DeliveryLimits(at_once=1))
+    turns = turns_of(waiting, limits=DeliveryLimits(max_calls=1))
     turns.pause(paused, 100.0)
     for webhook in (waiting, paused, quiet):
         turns.correct(webhook, "alive")
@@ -226,9 +226,9 @@ def test_bounds_hold_and_each_owner_gets_its_turn_whatever_happens(events: list[
     def check() -> None:
         owners, hosts = Counter(map(owner_of, under_way)), Counter(turn.route.host for turn in under_way)
         probes = Counter((owner_of(turn), turn.route.host) for turn in under_way if turn.is_probe)
-        assert len(under_way) == turns.under_way <= LIMITS.at_once
-        assert max(owners.values(), default=0) <= LIMITS.at_once // 2
-        assert max(hosts.values(), default=0) <= LIMITS.at_once_per_host
+        assert len(under_way) == turns.under_way <= LIMITS.max_calls
+        assert max(owners.values(), default=0) <= LIMITS.max_calls // 2
+        assert max(hosts.values(), default=0) <= LIMITS.max_calls_per_host
         assert probes.total() <= LIMITS.probes
         assert max(probes.values(), default=0) <= 1
 

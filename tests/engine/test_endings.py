@@ -275,7 +275,7 @@ from parley.engine.clock import random_id
 from parley.engine.engine import Engine
 from parley.protocol.messages import Message, Role, TextPart
 from parley.protocol.requests import SendMessageRequest
-from parley.stores.locate import opened
+from parley.stores.urls import opened
 from parley.stores.sqlite.store import SqliteStore
 
 agent = Agent("Bomb")

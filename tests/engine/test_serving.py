@@ -30,8 +30,8 @@ from parley.protocol.requests import (
 from parley.protocol.tasks import Task, TaskState
 from parley.protocol.versions import Version
 from parley.stores.interface import StoreUnavailableError, TaskKey
-from parley.stores.locate import opened
 from parley.stores.sqlite.store import SqliteStore
+from parley.stores.urls import opened
 from tests.bounded import bounded, log_under_test
 from tests.changed_store import ChangedStore
 

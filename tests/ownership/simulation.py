@@ -189,7 +189,7 @@ class SimulatedWorker:
         self.clock.jump(world.random.choice([0, 0, -3_600, 3_600]))
         self.store = PausableStore(MemoryStore(world.database), self._misjudge)
         store = cast("Store", self.store)
-        self.deliveries = Deliveries(store, world.calls, clock=self.clock, worker=name, chance=world.random.random)
+        self.deliveries = Deliveries(store, world.calls, clock=self.clock, worker=name, jitter=world.random.random)
         self.engine = Engine(
             store,
             world.agent(name),

@@ -11,9 +11,9 @@ import pytest
 from msgspec import structs
 
 from parley.stores.interface import Store, Write
-from parley.stores.locate import opened
 from parley.stores.memory import MemoryDatabase, MemoryStore, MemoryTasks
 from parley.stores.sqlite.store import SqliteStore
+from parley.stores.urls import opened
 from tests.ownership.claim_protocol import Play, Violation
 
 pytestmark = pytest.mark.anyio

@@ -33,8 +33,8 @@ from parley.proxy.forwarding import ProxyAuthenticator, challenges_for
 from parley.proxy.proxied import proxied
 from parley.server.app import App
 from parley.server.limits import ServerLimits
+from parley.server.security.authentication import Security, challenges_of
 from parley.server.security.credentials import ANONYMOUS, PresentedCredentials
-from parley.server.security.requirements import Security, challenges_of
 from parley.server.security.schemes.api_keys import ApiKeys
 from parley.server.security.schemes.stored_secrets import StoredSecret, hash_secret
 from parley.server.security.schemes.tokens import BearerTokens

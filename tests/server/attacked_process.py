@@ -22,7 +22,7 @@ from parley.server.app import App
 from parley.server.limits import ServerLimits
 from parley.server.listener.connection import HttpServerConnection
 from parley.server.run import Bound, Serving, run, serve
-from parley.server.security.requirements import Security
+from parley.server.security.authentication import Security
 from parley.server.security.schemes.basic import BasicUser, BasicUsers, hash_password
 from parley.server.security.schemes.stored_secrets import StoredSecret, hash_secret
 from parley.server.security.schemes.tokens import BearerTokens

@@ -16,6 +16,7 @@ from starlette.routing import Mount
 
 from parley import Agent
 from parley.engine.limits import Limits
+from parley.engine.ownership.hints import Hint, HintKind, LocalHints
 from parley.protocol.signing import load_key, verify_card
 from parley.protocol.versions import Version
 from parley.server.app import App
@@ -23,7 +24,7 @@ from parley.server.bindings.cursor import CURSOR
 from parley.server.bindings.idempotent_send import idempotent_send
 from parley.server.limits import ServerLimits
 from parley.server.pages.signer import Signer
-from parley.server.security.requirements import Security
+from parley.server.security.authentication import Security
 from parley.server.security.schemes.stored_secrets import StoredSecret, hash_secret
 from parley.server.security.schemes.tokens import BearerTokens
 from parley.server.security.throttle import RateLimits
@@ -329,8 +330,16 @@ async def test_a_tenant_cannot_have_the_name_of_a_route() -> None:
         assert refused["code"] == -32602
 
 
+async def test_an_app_publishes_hints_about_new_events() -> None:
+    hints, received = LocalHints(), list[Hint]()
+    hints.listen(received.append)
+    async with running(App(echo_agent(), hints=hints)) as client:
+        task = (await client.post("/", json=send("hello", message_id="m-1"))).json()["result"]["task"]
+    assert {(hint.kind, hint.key.task_id) for hint in received} == {(HintKind.NEWS, task["id"])}
+
+
 async def test_the_id_of_a_request_is_bounded() -> None:
-    async with running(App(echo_agent(), limits=ServerLimits(id_bytes=40))) as client:
+    async with running(App(echo_agent(), limits=ServerLimits(id_characters=40))) as client:
         for id in (7, "x" * 38, None, -1.5):
             assert (await client.post("/", json=send("hi", message_id=f"m{id}", id=id))).json()["id"] == id
         refused = (await client.post("/", json=send("hi", message_id="m", id="x" * 39))).json()

@@ -15,8 +15,8 @@ from parley.protocol.errors import (
     UnavailableError,
 )
 from parley.protocol.versions import Version
+from parley.server.security.authentication import Security, challenges_of, was_refused
 from parley.server.security.credentials import ANONYMOUS, Identity, PeerCertificate, PresentedCredentials
-from parley.server.security.requirements import Security, challenges_of, was_refused
 from parley.server.security.schemes.api_keys import ApiKeys
 from parley.server.security.schemes.mutual_tls import AllowedCertificate, MutualTls
 from parley.server.security.schemes.scheme import Challenge, Proof

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from parley.protocol.cards import ApiKeyLocation
 from parley.protocol.errors import UnauthenticatedError, UnavailableError
 from parley.protocol.jsonvalue import JsonObject
+from parley.server.security.authentication import Security, challenges_of
 from parley.server.security.credentials import PresentedCredentials
-from parley.server.security.requirements import Security, challenges_of
 from parley.server.security.schemes.api_keys import ApiKeys
 from parley.server.security.schemes.basic import BasicUser, BasicUsers
 from parley.server.security.schemes.jwt import ALGORITHMS, JwtVerifier

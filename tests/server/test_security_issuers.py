@@ -19,8 +19,8 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from parley.protocol.cards import HttpAuthScheme, OAuth2Scheme, OAuthFlow, OAuthFlows, OpenIdConnectScheme
 from parley.protocol.errors import UnauthenticatedError, UnavailableError
+from parley.server.security.authentication import Security, challenges_of
 from parley.server.security.credentials import Identity, PeerCertificate, PresentedCredentials
-from parley.server.security.requirements import Security, challenges_of
 from parley.server.security.schemes import authorization_server as asking
 from parley.server.security.schemes import jwt
 from parley.server.security.schemes.introspection import Introspection

@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from parley.agents.agent import Agent
 from parley.engine.engine import Engine
 from parley.engine.limits import Limits
+from parley.engine.ownership.hints import Hints
 from parley.engine.webhooks.deliveries import Deliveries
 from parley.engine.webhooks.delivery_limits import DeliveryLimits
 from parley.engine.webhooks.notifications import Notification
@@ -26,6 +27,7 @@ from parley.protocol.errors import A2AError, MethodNotFoundError, UnavailableErr
 from parley.protocol.versions import Version
 from parley.server import health
 from parley.server.agent_table import AgentTable, check_agent
+from parley.server.app_resources import AppResources
 from parley.server.bindings.body_budget import BodyBudget
 from parley.server.bindings.cursor import CURSOR
 from parley.server.bindings.http import AsgiRequest, reply_error
@@ -44,14 +46,13 @@ from parley.server.pages.cards import Cards, host_of
 from parley.server.pages.signer import Signer
 from parley.server.security.throttle import Throttle
 from parley.server.service import Service
-from parley.server.shared_parts import SharedParts
 from parley.server.site import Site
 from parley.server.telemetry.metrics import Metrics
 from parley.server.telemetry.telemetry import Telemetry
 from parley.server.webhooks.guard import PUBLIC_ONLY, WebhookPolicy, check_webhook
 from parley.server.webhooks.sender import WebhookSender
 from parley.stores.interface import Store
-from parley.stores.locate import open_store, opened
+from parley.stores.urls import open_store, opened
 
 logger = logging.getLogger(__name__)
 
@@ -63,7 +64,8 @@ class App:
     """Agents as an ASGI app.
 
     `public_url` is the URL that cards name; without it, cards name the host of the request. `webhooks` says which
-    webhooks may be called; None turns push notifications off.
+    webhooks may be called; None turns push notifications off. `hints` connects apps on one store, so that each learns
+    of the others' changes before it polls.
     """
 
     def __init__(
@@ -83,6 +85,7 @@ class App:
         delivery_limits: DeliveryLimits | None = None,
         retention: timedelta | None = None,
         drain_seconds: float = 10.0,
+        hints: Hints | None = None,
         remote: RemoteOperations | None = None,
         conversation_observer: ConversationObserver | None = None,
         extra_route: ExtraRoute | None = None,
@@ -120,6 +123,7 @@ class App:
             drain_seconds=drain_seconds,
             observer=telemetry,
             deliveries=self._deliveries,
+            hints=hints,
         )
         self.health = Health(self._local_engine.store_health)
         self.engine: OperationsEngine = remote or self._local_engine
@@ -129,7 +133,7 @@ class App:
                 telemetry.watch_deliveries(self._deliveries)
         seconds = self._local_engine.limits.idempotency_seconds
         added = (CURSOR, idempotent_send(seconds)) if seconds else (CURSOR,)
-        self.shared = SharedParts(
+        self.shared = AppResources(
             limits=self.limits,
             security=security,
             throttle=Throttle(self.limits.rates),

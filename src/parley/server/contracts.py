@@ -144,7 +144,7 @@ class ExtraRoute(Protocol):
 
 
 class CallerAuthenticator(Protocol):
-    """Authenticates callers. `parley.server.security.requirements.Security` is the usual implementation."""
+    """Authenticates callers. `parley.server.security.authentication.Security` is the usual implementation."""
 
     @property
     def schemes(self) -> Mapping[str, SecurityScheme]:

@@ -23,9 +23,9 @@ class ServerLimits:
     The limit allows a table of as many rows."""
     parts: int = 10_000
     """Parts of one message. Each is validated, hashed, stored and sent back."""
-    id_bytes: int = 1_024
-    """Every frame of a stream repeats the JSON-RPC id, every event the task id and context id. Clients use numbers and
-    UUIDs."""
+    id_characters: int = 1_024
+    """Of one id or tenant. Every frame of a stream repeats the JSON-RPC id, every event the task id and context id.
+    Clients use numbers and UUIDs."""
     heartbeat_seconds: float = 15.0
     """Proxies close connections that are idle for 30 to 60 seconds."""
     stalled_seconds: float = 60.0

@@ -30,12 +30,12 @@ from parley.protocol.operations import Needs, Operation
 from parley.protocol.push import PushConfig
 from parley.protocol.requests import CreatePushConfigRequest, Request, Result, SendMessageRequest
 from parley.protocol.versions import Version
+from parley.server.app_resources import AppResources
 from parley.server.bindings.failures import Header
 from parley.server.call_stream import CallStream, record_task_ids
 from parley.server.contracts import ConversationObserver, EventStream, Operations
 from parley.server.pages.cards import Cards
 from parley.server.security.credentials import Identity
-from parley.server.shared_parts import SharedParts
 from parley.server.telemetry.observer import Call
 from parley.wire.rest import RESERVED_TENANTS
 
@@ -82,7 +82,7 @@ class Service:
 
     __slots__ = ("_demands_extensions", "_extensions", "_operations", "agent_id", "cards", "shared")
 
-    def __init__(self, agent: Agent, operations: Operations, cards: Cards, shared: SharedParts) -> None:
+    def __init__(self, agent: Agent, operations: Operations, cards: Cards, shared: AppResources) -> None:
         self.agent_id = agent.id
         self.cards = cards
         self.shared = shared
@@ -199,8 +199,8 @@ class Service:
         if config is not None:
             names = (*names, ("webhook id", "$.pushNotificationConfig.id", config.id))
         for name, path, value in names:
-            if value and len(value) > limits.id_bytes:
-                raise InvalidParamsError(f"The {name} may have up to {limits.id_bytes} characters", path=path)
+            if value and len(value) > limits.id_characters:
+                raise InvalidParamsError(f"The {name} may have up to {limits.id_characters} characters", path=path)
 
     def _check_capability(self, call: Call) -> None:
         """Refuse what the card does not declare."""
@@ -252,17 +252,3 @@ def _caller(identity: Identity, version: Version, tenant: str | None) -> Caller:
     if tenant in RESERVED_TENANTS:
         raise InvalidParamsError(f"Invalid tenant: {tenant!r} is reserved", path="$.tenant")
     return Caller(identity.name, tenant or "", identity.scopes, identity.claims, version)
-
-
-def read_last_event_id(headers: Mapping[str, str]) -> int | None:
-    """The number in `Last-Event-ID`, or None if there is no such header.
-
-    Raises:
-        InvalidParamsError: the value is not the number of an event.
-    """
-    text = headers.get("last-event-id", "").strip()
-    if not text:
-        return None
-    if text.isascii() and text.isdigit() and len(text) <= 15:
-        return int(text)
-    raise InvalidParamsError("Last-Event-ID must be the id of an event of this task")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from parley.proxy.trace import Trace
     from parley.server.pages.signer import Signer
     from parley.server.run import Bound
-    from parley.server.security.requirements import Security
+    from parley.server.security.authentication import Security
 
 
 EXIT_CODES = """\b

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from parley.cli.serving.announcement import Announcement
     from parley.server.app import App
     from parley.server.run import Bound
-    from parley.server.security.requirements import Security
+    from parley.server.security.authentication import Security
     from parley.server.telemetry.telemetry import Telemetry
 
 RELOAD_DRAIN_SECONDS = "1"

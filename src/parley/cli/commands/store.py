@@ -17,8 +17,8 @@ from parley.cli.output.help_text import ParleyCommand, ParleyGroup
 from parley.cli.output.transcript import console, size_of
 from parley.safe_text import printable_line
 from parley.stores.interface import StoreError
-from parley.stores.locate import sqlite_path
 from parley.stores.sqlite.maintenance import MAX_FINDINGS, FileMaintenance
+from parley.stores.urls import sqlite_path
 
 T = TypeVar("T")
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from parley.server.listener.tls import TlsFiles
     from parley.server.pages.signer import Signer
     from parley.server.run import Serving
-    from parley.server.security.requirements import Security
+    from parley.server.security.authentication import Security
     from parley.server.telemetry.audit import AuditTrail
     from parley.server.telemetry.telemetry import Telemetry
     from parley.server.webhooks.guard import WebhookPolicy

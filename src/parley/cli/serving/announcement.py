@@ -30,7 +30,7 @@ from parley.protocol.cards import (
 )
 from parley.protocol.negotiation import accepts
 from parley.server.app import App
-from parley.server.security.requirements import Security
+from parley.server.security.authentication import Security
 
 CARD_PATH = "/.well-known/agent-card.json"
 

@@ -106,7 +106,7 @@ class Claims:
                     head, f"The agent crashed {often} while it worked on this task, without making progress."
                 )
             else:
-                text = "Task %s: begun again after a restart (attempt %d)"
+                text = "Task %s: resumed after its worker died (attempt %d)"
                 logger.info(text, head.key.task_id, head.attempts + 1, extra=fields)
                 return await self._engine.intake.take_over(head, program)
         return None

@@ -1,9 +1,6 @@
 """Live events: how readers of a task learn of what was committed, without the writer ever waiting for them.
 
-A reader pulls. Recent events come from memory; a reader that has fallen behind takes pages from the store and catches
-up. It sees each event after its cursor once, in order, and only after it is durable. It ends after the event that ends
-the stream, or with an error that cannot be mistaken for the end. What is kept for readers is bounded in number and in
-bytes, and a reader that waits holds no event.
+Readers pull (see `following`). What is kept in memory for them is bounded in number and in bytes.
 """
 
 from __future__ import annotations

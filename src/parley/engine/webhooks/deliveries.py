@@ -2,8 +2,8 @@
 
 A delivery is one more reader of the log. Each webhook has a durable position, the number of the last event that was
 delivered to it. So a restart loses nothing, and neither writers nor readers of a task wait. A webhook gets one event at
-a time. After a failure the event is sent again, with longer and longer pauses, and in the end the delivery gives up. A
-webhook that has caught up costs nothing.
+a time. After a failure the event is sent again, with longer and longer pauses, and in the end the delivery gives up. An
+up-to-date webhook uses no memory.
 
 `backlog` knows which webhooks are behind, `schedule` decides whose turn it is, and `notifications` makes what is sent.
 A `Sender` calls the webhook; nothing here knows HTTP. Spec: 1.0 sections 3.5.3 and 4.3.3.
@@ -71,7 +71,7 @@ class Sender(Protocol):
 class Deliveries:
     """The deliveries to all webhooks of one worker: `async with Deliveries(store, sender) as deliveries: …`.
 
-    Start them before the engine and stop them after it, while the store is open. `chance` gives numbers from 0 to 1.
+    Start them before the engine and stop them after it, while the store is open. `jitter` gives numbers from 0 to 1.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Deliveries:
         clock: Clock | None = None,
         limits: DeliveryLimits | None = None,
         observer: Observer | None = None,
-        chance: Callable[[], float] = random.random,
+        jitter: Callable[[], float] = random.random,
         worker: str | None = None,
     ) -> None:
         self._store = store
@@ -90,7 +90,7 @@ class Deliveries:
         self._clock: Clock = clock or SystemClock()
         self._limits = limits or DeliveryLimits()
         self._observer = observer
-        self._chance = chance
+        self._jitter = jitter
         self.worker = worker or random_id()
         """The worker whose outbox is delivered. The engine in the same process has the same id."""
         self._is_running = False
@@ -103,7 +103,7 @@ class Deliveries:
     def _forget(self) -> None:
         self._news = News()
         self._backlog = Backlog(self._limits.in_memory)
-        self._schedule = DeliverySchedule(self._limits, self._chance)
+        self._schedule = DeliverySchedule(self._limits, self._jitter)
         self._is_sweeping = self._has_swept = False
         self._swept_to: Owner | None = None
         self._wakes_at: float | None = None
@@ -376,7 +376,7 @@ class Deliveries:
             self._observe(notification, "retried", begun)
             text = "%s: attempt %d: %s"
             logger.info(text, _name(notification), pending.attempts, failure, extra=pending.log_fields)
-            pause = self._limits.pause_after(pending.attempts, self._chance())
+            pause = self._limits.pause_after(pending.attempts, self._jitter())
             return max(pause, min(failure.retry_after, self._limits.longest_pause))
         self._observe(notification, "failed", begun)
         text = "%s: given up after attempt %d: %s"

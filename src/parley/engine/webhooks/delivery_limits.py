@@ -9,14 +9,14 @@ from dataclasses import dataclass
 class DeliveryLimits:
     """How hard webhooks are called, and how much of that one owner or one host may take."""
 
-    at_once: int = 128
+    max_calls: int = 128
     """Calls under way. They cost a socket each and wait most of their time. One owner has half of them at most."""
-    at_once_per_host: int = 16
+    max_calls_per_host: int = 16
     """Calls of one host under way, so that a slow one is not flooded. One owner has half of them at most."""
     attempts: int = 15
     """Calls for one event. With the pauses below, half an hour to an hour: longer than a deployment, not for ever."""
     first_pause: float = 1.0
-    """Seconds before the second attempt; each further pause is twice as long; up to half of it is left to chance."""
+    """Seconds before the second attempt; each further pause is twice as long; up to half of it is left to jitter."""
     longest_pause: float = 600.0
     """No pause is longer, also where the webhook asks for it."""
     turn_events: int = 20
@@ -30,12 +30,12 @@ class DeliveryLimits:
     @property
     def probes(self) -> int:
         """Calls under way to hosts that did not answer before."""
-        return max(1, self.at_once // 4)
+        return max(1, self.max_calls // 4)
 
-    def pause_after(self, attempt: int, chance: float) -> float:
-        """The seconds before the attempt that follows this one; `chance` is between 0 and 1."""
+    def pause_after(self, attempt: int, jitter: float) -> float:
+        """The seconds before the attempt that follows this one; `jitter` is between 0 and 1."""
         longest = min(self.first_pause * 2.0 ** min(attempt - 1, 64), self.longest_pause)
-        return longest * (0.5 + chance / 2)
+        return longest * (0.5 + jitter / 2)
 
 
 def has_share(held: int, free: int) -> bool:

@@ -93,9 +93,9 @@ class DeliveryTurn:
 class DeliverySchedule:
     """The order in which webhooks are called."""
 
-    def __init__(self, limits: DeliveryLimits, chance: Callable[[], float]) -> None:
+    def __init__(self, limits: DeliveryLimits, jitter: Callable[[], float]) -> None:
         self._limits = limits
-        self._chance = chance
+        self._jitter = jitter
         self._owners: dict[Owner, OwnerRoutes] = {}
         self._rings: dict[int, dict[OwnerRoutes, None]] = {}
         """Owners with something to take, next first, by how many of their calls are under way."""
@@ -156,7 +156,7 @@ class DeliverySchedule:
     def take(self, now: float) -> DeliveryTurn | None:
         """Begin the next turn, if one may begin now. Call it until it returns None, and `end` each turn."""
         self._end_pauses(now)
-        free = self._limits.at_once - self._busy
+        free = self._limits.max_calls - self._busy
         for busy in sorted(self._rings):
             if not has_share(busy, free):
                 break
@@ -188,7 +188,7 @@ class DeliverySchedule:
             route.failures += 1
             route.all_failures += 1
             route.failed_at = now
-            route.paused_until = now + self._limits.pause_after(route.failures, self._chance())
+            route.paused_until = now + self._limits.pause_after(route.failures, self._jitter())
             self._push_pause(route.paused_until, route)
         self._settle(route)
 
@@ -199,7 +199,7 @@ class DeliverySchedule:
             rings.reverse()
         for ring in rings:
             for route in ring:
-                if has_share(route.busy, self._limits.at_once_per_host - self._calls_of_host[route.host]):
+                if has_share(route.busy, self._limits.max_calls_per_host - self._calls_of_host[route.host]):
                     return route
         return None
 

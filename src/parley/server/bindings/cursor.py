@@ -6,11 +6,14 @@ in the event's metadata, and sends the last one back as `last-event-id` when it 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec import structs
 
 from parley.engine.reading.following import Batch
 from parley.protocol import extensions
 from parley.protocol.cards import AgentExtension
+from parley.protocol.errors import InvalidParamsError
 from parley.protocol.events import StreamEvent
 from parley.protocol.messages import Message
 
@@ -18,6 +21,20 @@ CURSOR = AgentExtension(
     extensions.CURSOR,
     description="Every event of a stream has its number in its metadata; last-event-id resumes after it.",
 )
+
+
+def read_last_event_id(headers: Mapping[str, str]) -> int | None:
+    """The number in `Last-Event-ID`, or None if there is no such header.
+
+    Raises:
+        InvalidParamsError: the value is not the number of an event.
+    """
+    text = headers.get("last-event-id", "").strip()
+    if not text:
+        return None
+    if text.isascii() and text.isdigit() and len(text) <= 15:
+        return int(text)
+    raise InvalidParamsError("Last-Event-ID must be the id of an event of this task")
 
 
 def add_cursors(batch: Batch) -> None:

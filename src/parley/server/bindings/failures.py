@@ -19,7 +19,7 @@ from parley.protocol.errors import (
     RateLimitedError,
     UnavailableError,
 )
-from parley.server.security.requirements import challenges_of
+from parley.server.security.authentication import challenges_of
 from parley.server.security.throttle import retry_after_of
 from parley.wire.rest import MethodNotAllowedError
 

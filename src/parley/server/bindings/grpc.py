@@ -39,10 +39,11 @@ from parley.protocol.negotiation import read_version
 from parley.protocol.operations import OPERATIONS, Operation
 from parley.protocol.versions import Version
 from parley.server.app import App
+from parley.server.bindings.cursor import read_last_event_id
 from parley.server.bindings.failures import as_wire_error, headers_of_error, with_last_event_id
 from parley.server.call_stream import CallStream, FlaggedEvents
 from parley.server.security.credentials import Identity, PeerCertificate, PresentedCredentials
-from parley.server.service import Service, extension_headers, read_last_event_id
+from parley.server.service import Service, extension_headers
 from parley.server.telemetry.observer import Call
 
 # The type stubs of grpcio-health-checking lack these two.

@@ -22,12 +22,13 @@ from parley.protocol.errors import A2AError, InvalidRequestError
 from parley.protocol.events import StreamEvent
 from parley.protocol.negotiation import read_version
 from parley.protocol.versions import Version
+from parley.server.bindings.cursor import read_last_event_id
 from parley.server.bindings.failures import ClientDisconnected, as_wire_error, headers_of_error, with_last_event_id
 from parley.server.bindings.http import JSON, AsgiRequest
 from parley.server.bindings.streams import EVENT_STREAM, SseStream
 from parley.server.call_stream import CallStream
 from parley.server.security.credentials import Identity
-from parley.server.service import Service, extension_headers, read_last_event_id
+from parley.server.service import Service, extension_headers
 from parley.server.telemetry.observer import Call
 from parley.wire import jsonrpc
 from parley.wire.jsonrpc import NULL, RejectedRequest
@@ -111,8 +112,10 @@ class JsonRpcEndpoint:
         return call, decoded
 
     def _checked_id(self, request_id: bytes) -> bytes:
-        if len(request_id) > self._shared.limits.id_bytes:
-            raise InvalidRequestError(f"The id may have up to {self._shared.limits.id_bytes} bytes", path="$.id")
+        if len(request_id) > self._shared.limits.id_characters:
+            raise InvalidRequestError(
+                f"The id may have up to {self._shared.limits.id_characters} characters", path="$.id"
+            )
         return request_id
 
     async def _detect(self, rpc: jsonrpc.Request, header: str | None, identity: Identity) -> Detection:

@@ -18,11 +18,12 @@ from parley.protocol.events import StreamEvent
 from parley.protocol.operations import GET_EXTENDED_CARD, Operation
 from parley.protocol.requests import Request, Result
 from parley.protocol.versions import Version
+from parley.server.bindings.cursor import read_last_event_id
 from parley.server.bindings.failures import ClientDisconnected, Header, as_wire_error, with_last_event_id
 from parley.server.bindings.http import JSON, AsgiRequest, reply_error
 from parley.server.bindings.streams import SseStream
 from parley.server.call_stream import CallStream
-from parley.server.service import Service, extension_headers, read_last_event_id
+from parley.server.service import Service, extension_headers
 from parley.server.telemetry.observer import Call
 from parley.wire.rest import RouteMatch, match_any, read_query
 from parley.wire.sse import encode_frame

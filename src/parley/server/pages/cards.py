@@ -21,8 +21,8 @@ from parley.network import urls
 from parley.protocol.cards import AgentCard, AgentInterface, AgentSkill, Binding
 from parley.protocol.signing import CardForm, sign_card
 from parley.protocol.versions import Version
+from parley.server.app_resources import AppResources
 from parley.server.pages.signer import KEYS_PATH
-from parley.server.shared_parts import SharedParts
 
 PUBLIC_SECONDS = 300
 """How long callers may cache a public card."""
@@ -55,7 +55,7 @@ class Cards:
 
     __slots__ = ("_agent", "_grpc_tenant", "_shared", "_since", "has_extended")
 
-    def __init__(self, agent: Agent, shared: SharedParts, *, since: datetime, grpc_tenant: str | None) -> None:
+    def __init__(self, agent: Agent, shared: AppResources, *, since: datetime, grpc_tenant: str | None) -> None:
         self._agent = agent
         self._shared = shared
         self._since = since

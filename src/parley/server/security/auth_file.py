@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Struct, defstruct, field, structs
 
 from parley.protocol.cards import OAuthFlow, OAuthFlows
-from parley.server.security.requirements import Security
+from parley.server.security.authentication import Security
 from parley.server.security.schemes.api_keys import ApiKeys
 from parley.server.security.schemes.basic import BasicUsers, hash_password
 from parley.server.security.schemes.introspection import Introspection

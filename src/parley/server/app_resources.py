@@ -18,8 +18,8 @@ from parley.server.bindings.streams import StreamMonitor
 from parley.server.contracts import CallerAuthenticator, ConversationObserver
 from parley.server.limits import ServerLimits
 from parley.server.pages.signer import Signer
+from parley.server.security.authentication import was_refused
 from parley.server.security.credentials import ANONYMOUS, Identity, PresentedCredentials
-from parley.server.security.requirements import was_refused
 from parley.server.security.throttle import Throttle
 from parley.server.telemetry.observer import ServerObserver
 
@@ -56,7 +56,7 @@ class Cache:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SharedParts:
+class AppResources:
     """One for each app. `find_extended_card` is for a remote agent."""
 
     limits: ServerLimits

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from parley.stores.interface import StoreError
-from parley.stores.locate import open_store
 from parley.stores.memory import MemoryStore
 from parley.stores.sqlite.store import SqliteStore
+from parley.stores.urls import open_store
 from tests.stores.writes import KEY, creation
 
 
