@@ -16,7 +16,9 @@ from parley import Agent
 from parley.cli.options import server as serving
 from parley.cli.serving.announcement import Announcement
 from parley.server.app import App
+from parley.server.run import Bound
 from parley.server.security.auth_file import parse_security
+from parley.server.security.authentication import Security
 from parley.server.security.schemes.stored_secrets import hash_secret
 
 PASSWORD = "$scrypt$ln=14,r=8,p=5$c2FsdHNhbHRzYWx0c2FsdA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
@@ -43,25 +45,21 @@ def charts() -> Agent:
     return agent
 
 
-def announcement(*agents: Agent, **options: Any) -> Announcement:
-    security = options.pop("security", None)
-    facts: dict[str, Any] = {
-        "app": App(*agents, security=security),
-        "local_url": "http://here:1",
-        "public_url": None,
-        "local_grpc": None,
-        "public_grpc": None,
-        "grpc_hint": None,
-        "listens_everywhere": False,
-        "store": "memory:",
-        "shutdown_note": "all is lost",
-        "security": security,
-        "certificate": None,
-        "is_exposed": False,
-        "has_metrics": False,
-        **options,
-    }
-    return Announcement(**facts)
+def announcement(
+    *agents: Agent,
+    url: str = "http://here:1",
+    grpc: str | None = None,
+    security: Security | None = None,
+    has_metrics: bool = False,
+    **options: Any,
+) -> Announcement:
+    server = serving.server_options(**{"grpc_port": "off", **options})
+    app = App(*agents, security=security)
+    return Announcement(app, Bound(url, grpc), server, "memory:", "all is lost", security, has_metrics)
+
+
+def with_tls(certificate: str) -> dict[str, Any]:
+    return {"tls_cert": Path(certificate), "tls_key": Path("key.pem")}
 
 
 def shown(announcement: Announcement) -> str:
@@ -104,7 +102,7 @@ def places_of(base: str) -> list[str]:
 
 
 def test_several_agents_share_grpc_and_each_has_its_places() -> None:
-    assert places(announcement(hello(), charts(), local_grpc="here:2", has_metrics=True)) == [
+    assert places(announcement(hello(), charts(), grpc="here:2", has_metrics=True)) == [
         *places_of("http://here:1/agents/hello"),
         *places_of("http://here:1/agents/charts"),
         "  directory  http://here:1/agents",
@@ -115,8 +113,8 @@ def test_several_agents_share_grpc_and_each_has_its_places() -> None:
 
 
 def test_a_server_behind_a_public_url_says_where_it_is_from_here_too() -> None:
-    options = {"public_url": "https://a.example/x", "local_grpc": "here:2", "public_grpc": "a.example:443"}
-    ready = announcement(hello(), certificate=Path("cert.pem"), **options)
+    grpc: dict[str, Any] = {"grpc": "here:2", "grpc_port": "2", "public_grpc_url": "a.example:443"}
+    ready = announcement(hello(), public_url="https://a.example/x", **with_tls("cert.pem"), **grpc)
     assert places(ready) == [
         *places_of("https://a.example/x"),
         "  gRPC       a.example:443  (0.3 and 1.0)",
@@ -132,10 +130,10 @@ def test_a_server_behind_a_public_url_says_where_it_is_from_here_too() -> None:
 
 
 def test_a_server_at_every_address_without_grpc_says_so() -> None:
-    ready = announcement(hello(), listens_everywhere=True, grpc_hint="--grpc-port 1 serves it")
+    ready = announcement(hello(), host="0.0.0.0", grpc_port=None)
     assert places(ready) == [
         *places_of("http://here:1"),
-        "  gRPC       off; --grpc-port 1 serves it",
+        "  gRPC       off; --grpc-port 50051 serves it",
         "  store      memory:",
         "  listens on every address of this machine, port 1",
     ]
@@ -144,13 +142,14 @@ def test_a_server_at_every_address_without_grpc_says_so() -> None:
 def test_credentials_without_tls_are_warned_about_unless_a_proxy_does_it() -> None:
     security = parse_security(f"[schemes.only]\n{next(iter(SCHEMES))}\n")
     clear = "Credentials are not encrypted"
-    for options, warns in (
-        ({"is_exposed": True}, True),
-        ({"is_exposed": True, "public_url": "http://a.example"}, True),
-        ({"is_exposed": True, "public_url": "https://a.example"}, False),
-        ({"is_exposed": True, "certificate": Path("cert.pem")}, False),
-        ({"is_exposed": False}, False),
-    ):
+    kinds: list[tuple[dict[str, Any], bool]] = [
+        ({"host": "0.0.0.0"}, True),
+        ({"host": "0.0.0.0", "public_url": "http://a.example"}, True),
+        ({"host": "0.0.0.0", "public_url": "https://a.example"}, False),
+        ({"host": "0.0.0.0", **with_tls("cert.pem")}, False),
+        ({}, False),
+    ]
+    for options, warns in kinds:
         assert (clear in shown(announcement(hello(), security=security, **options))) == warns, options
 
 
@@ -164,11 +163,11 @@ def test_the_message_to_try_is_of_a_kind_that_the_agent_takes() -> None:
 
 
 def test_a_server_that_everybody_reaches_says_so_loudly() -> None:
-    assert "\nOpen: ANYONE who can reach this machine may call" in shown(announcement(hello(), is_exposed=True))
+    assert "\nOpen: ANYONE who can reach this machine may call" in shown(announcement(hello(), host="0.0.0.0"))
 
 
 def test_the_certificate_to_trust_is_in_the_line() -> None:
-    words = shlex.split(announcement(hello(), certificate=Path("my cert.pem")).curl_line())
+    words = shlex.split(announcement(hello(), **with_tls("my cert.pem")).curl_line())
     assert words[words.index("--cacert") + 1] == "my cert.pem"
 
 
@@ -182,7 +181,7 @@ def test_spans_are_made_where_something_takes_them(monkeypatch: pytest.MonkeyPat
 def test_it_says_how_to_talk_to_the_first_agent() -> None:
     assert "Talk to it:\n\n  parley chat http://here:1\n" in shown(announcement(hello()))
     assert "parley chat http://here:1/agents/hello\n" in shown(announcement(hello(), charts()))
-    behind_tls = announcement(hello(), local_url="https://here:1", certificate=Path("my cert.pem"))
+    behind_tls = announcement(hello(), url="https://here:1", **with_tls("my cert.pem"))
     assert "parley chat https://here:1 --ca 'my cert.pem'\n" in shown(behind_tls)
 
 

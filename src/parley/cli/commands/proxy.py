@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +13,7 @@ import typer
 
 from parley.cli.options.client import ClientOptions, WithClientOptions
 from parley.cli.options.groups import with_option_groups
-from parley.cli.options.server import LogFormat, ServerOptions, UsageError, WithServerOptions, check_url
+from parley.cli.options.server import ServerOptions, UsageError, WithServerOptions, server_url
 from parley.cli.output.trace_text import TraceDetail, TraceText
 from parley.cli.serving.running import fail, run_server
 from parley.protocol.cards import AgentCard
@@ -21,7 +21,6 @@ from parley.safe_text import printable_line
 
 if TYPE_CHECKING:
     from parley.client.credentials.credentials import Credentials
-    from parley.proxy.ledger import Ledger
     from parley.proxy.trace import Trace
     from parley.server.pages.signer import Signer
     from parley.server.run import Bound
@@ -62,6 +61,7 @@ def proxy(
         str | None,
         typer.Option(
             metavar="URL",
+            callback=server_url,
             help="The URL at which the agent can send notifications to the proxy.",
             show_default="--public-url, if there is one",
         ),
@@ -84,14 +84,14 @@ def proxy(
     options = ProxyOptions(
         client=client,
         server=server,
-        webhook_url=check_url(webhook_url, "--webhook-url") or server.public_url,
+        webhook_url=webhook_url or server.public_url,
         ledger=ledger,
         trace=TraceDetail.LINES if trace_lines else TraceDetail.BODIES if trace else None,
         trace_file=trace_file,
     )
     from parley.server.telemetry.logs import configure_logging
 
-    configure_logging(server.log_format.value, server.log_level.value)
+    configure_logging(server.log_format, server.log_level)
     try:
         security, signer = server.security(), server.signer()
     except (UsageError, ValueError) as error:
@@ -100,12 +100,14 @@ def proxy(
 
 
 async def _serve(options: ProxyOptions, security: Security | None, signer: Signer | None) -> None:
+    from parley.proxy.ledger import open_ledger
     from parley.proxy.proxied import proxied
     from parley.proxy.remote_agent import RemoteAgent
     from parley.server.run import serve
 
     client, server = options.client, options.server
-    with _trace(options) as trace, _ledger(options.ledger) as ledger:
+    ledger_file = open_ledger(options.ledger) if options.ledger else nullcontext()
+    with _trace(options) as trace, ledger_file as ledger:
         async with proxied(
             client.url,
             bindings=client.bindings,
@@ -133,10 +135,10 @@ async def _serve(options: ProxyOptions, security: Security | None, signer: Signe
             )
 
             def announce(bound: Bound) -> None:
-                if server.log_format is LogFormat.TEXT:
+                if server.log_format == "text":
                     _announce(f"{agent.name} ({client.url}, {agent.protocol})", bound, who)
 
-            fields = {"agent": client.url} if server.log_format is LogFormat.JSON else None
+            fields = {"agent": client.url} if server.log_format == "json" else None
             await serve(app, server.serving, on_ready=announce, log_fields=fields)
 
 
@@ -160,18 +162,6 @@ def _trace(options: ProxyOptions) -> Generator[Trace | None]:
             writers.append(json_writer(stack.enter_context(open(file, "a", encoding="utf-8"))))
             os.fchmod(file, 0o600)
         yield Trace(*writers) if writers else None
-
-
-@contextmanager
-def _ledger(file: Path | None) -> Generator[Ledger | None]:
-    """The ledger in the file, if there is one."""
-    from parley.proxy.ledger import open_ledger
-
-    if file is None:
-        yield None
-        return
-    with open_ledger(file) as ledger:
-        yield ledger
 
 
 def _access_note(card: AgentCard, *, is_unauthenticated: bool, authenticates: bool) -> str:

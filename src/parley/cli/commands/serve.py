@@ -22,13 +22,12 @@ from rich.console import Console
 
 from parley import Agent
 from parley.cli.options.groups import with_option_groups
-from parley.cli.options.server import LogFormat, ServerOptions, UsageError, WithServerOptions
+from parley.cli.options.server import ServerOptions, UsageError, WithServerOptions
 from parley.cli.serving.agent_loading import TargetError, load_agent, source_of
 from parley.cli.serving.reload import exit_with_reloader, free_port, run_reloading
 from parley.cli.serving.running import fail, run_server
 
 if TYPE_CHECKING:
-    from parley.cli.serving.announcement import Announcement
     from parley.server.app import App
     from parley.server.run import Bound
     from parley.server.security.authentication import Security
@@ -150,11 +149,11 @@ def _reload(targets: Sequence[str], server: ServerOptions) -> int:
         pipe_option = [] if pipe is None else ["--reloader", str(pipe)]
         return [sys.executable, "-m", "parley.cli.main", *arguments, *pipe_option, *(["--again"] if was_up else [])]
 
-    if log_format is LogFormat.JSON:
+    if log_format == "json":
         from parley.server.telemetry.logs import configure_logging
 
-        configure_logging(log_format.value)
-    log = partial(typer.echo, err=True) if log_format is LogFormat.TEXT else logger.info
+        configure_logging(log_format)
+    log = partial(typer.echo, err=True) if log_format == "text" else logger.info
     return run_reloading(command, {Path.cwd(), *map(source_of, targets)}, log)
 
 
@@ -162,6 +161,7 @@ def _reload(targets: Sequence[str], server: ServerOptions) -> int:
 
 
 def _serve(options: ServeOptions) -> None:
+    from parley.cli.serving.announcement import Announcement
     from parley.server.run import serve
     from parley.server.telemetry.audit import AuditTrail
     from parley.server.telemetry.logs import configure_logging
@@ -169,7 +169,7 @@ def _serve(options: ServeOptions) -> None:
 
     server = options.server
     audit = AuditTrail(options.audit_log) if options.audit_log else None
-    configure_logging(server.log_format.value, server.log_level.value)
+    configure_logging(server.log_format, server.log_level)
     try:
         agents = [load_agent(target) for target in options.targets]
         security, telemetry = server.security(), server.telemetry(audit)
@@ -177,7 +177,7 @@ def _serve(options: ServeOptions) -> None:
     except (TargetError, StoreError, UsageError, ValueError) as error:
         fail(str(error), code=2)
 
-    is_for_machines = server.log_format is LogFormat.JSON
+    is_for_machines = server.log_format == "json"
     has_metrics = telemetry.metrics is not None
 
     def announce(bound: Bound) -> None:
@@ -186,7 +186,9 @@ def _serve(options: ServeOptions) -> None:
         if options.is_restart:
             typer.echo(f"Serving again at {bound.url}")
         else:
-            _announcement(options, app, security, bound, has_metrics).show(Console(highlight=False))
+            note = _shutdown_note(options.store)
+            ready = Announcement(app, bound, server, options.store, note, security, has_metrics)
+            ready.show(Console(highlight=False))
 
     running = serve(
         app,
@@ -207,7 +209,7 @@ def _report_drain(runs: int, options: ServeOptions) -> None:
         line = f"Finishing {what}, up to {options.drain_seconds:g} s; press Ctrl+C again to stop now."
     else:
         line = f"Interrupting {what}; {_shutdown_note(options.store)}."
-    if options.server.log_format is LogFormat.JSON:
+    if options.server.log_format == "json":
         logger.info(line)
     else:
         with suppress(OSError):  # the terminal may be gone
@@ -246,28 +248,4 @@ def _app(options: ServeOptions, agents: Sequence[Agent], security: Security | No
         webhooks=server.webhook_policy(),
         retention=options.retention,
         drain_seconds=options.drain_seconds,
-    )
-
-
-def _announcement(
-    options: ServeOptions, app: App, security: Security | None, bound: Bound, has_metrics: bool
-) -> Announcement:
-    from parley.cli.serving.announcement import Announcement
-    from parley.server.run import is_loopback
-
-    server, serving = options.server, options.server.serving
-    return Announcement(
-        app=app,
-        local_url=bound.url,
-        public_url=server.public_url.rstrip("/") if server.public_url else None,
-        local_grpc=bound.grpc_target,
-        public_grpc=serving.public_grpc,
-        grpc_hint=server.grpc_hint,
-        listens_everywhere=serving.host in ("", "0.0.0.0", "::"),
-        store=options.store,
-        shutdown_note=_shutdown_note(options.store),
-        security=security,
-        certificate=serving.tls.certificate if serving.tls else None,
-        is_exposed=not is_loopback(serving.host),
-        has_metrics=has_metrics,
     )

@@ -8,10 +8,9 @@ from __future__ import annotations
 import importlib.util
 import re
 from dataclasses import dataclass
-from enum import StrEnum
 from ipaddress import ip_network
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
@@ -34,36 +33,10 @@ if TYPE_CHECKING:
 GRPC_PORT = 50051
 GRPC_MODULES = ("grpc", "grpc_health", "grpc_reflection")
 
-
-class WebhookTargets(StrEnum):
-    """Which webhooks may be called."""
-
-    PUBLIC = "public"
-    ANY = "any"
-    OFF = "off"
-
-
-class LogFormat(StrEnum):
-    """The format of log lines."""
-
-    TEXT = "text"
-    JSON = "json"
-
-
-class LogLevel(StrEnum):
-    """The level from which lines are logged."""
-
-    DEBUG = "debug"
-    INFO = "info"
-    WARNING = "warning"
-    ERROR = "error"
-
-
-class ClientAuth(StrEnum):
-    """Whether callers must present a certificate."""
-
-    REQUIRED = "required"
-    OPTIONAL = "optional"
+WebhookTargets: TypeAlias = Literal["public", "any", "off"]
+LogFormat: TypeAlias = Literal["text", "json"]
+LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
+ClientAuth: TypeAlias = Literal["required", "optional"]
 
 
 class UsageError(ParleyError):
@@ -133,8 +106,7 @@ class ServerOptions:
         """Which webhooks may be called; None for no webhooks at all."""
         from parley.server.webhooks.guard import PUBLIC_ONLY, WebhookPolicy
 
-        policies = {WebhookTargets.PUBLIC: PUBLIC_ONLY, WebhookTargets.ANY: WebhookPolicy(allow_private=True)}
-        return policies.get(self.webhooks)
+        return {"public": PUBLIC_ONLY, "any": WebhookPolicy(allow_private=True)}.get(self.webhooks)
 
     def signer(self) -> Signer | None:
         """What signs the cards.
@@ -177,6 +149,54 @@ def _tracing() -> Any:
 # --- options ----------------------------------------------------------------------------------------------------------
 
 
+def server_url(url: str | None) -> str | None:
+    """The URL of a server. Raises BadParameter if it is invalid."""
+    try:
+        parsed = parse_url(url) if url is not None else None
+    except InvalidUrlError as error:
+        raise typer.BadParameter(error.message) from None
+    if parsed is not None and (parsed.query or parsed.fragment):
+        raise typer.BadParameter("Invalid URL: it must not have a query or a fragment.")
+    return url
+
+
+def _host_and_port(text: str | None) -> str | None:
+    try:
+        parsed = parse_url(text, AGENT) if text is not None else None
+    except InvalidUrlError as error:
+        raise typer.BadParameter(error.message) from None
+    if parsed is not None and (parsed.target != "/" or parsed.fragment or not (parsed.scheme or parsed.has_port)):
+        advice = "Write it as agents.example.com:443, or with a scheme before it."
+        raise typer.BadParameter(f"Invalid host and port: {text!r}. {advice}")
+    return text
+
+
+def _check_each(texts: list[str] | None, pattern: str, what: str, advice: str) -> list[str] | None:
+    for text in texts or ():
+        if not re.fullmatch(pattern, text, re.ASCII):
+            raise typer.BadParameter(f"Invalid {what}: {text!r}. {advice}")
+    return texts
+
+
+def _origins(texts: list[str] | None) -> list[str] | None:
+    advice = "Write it as https://app.example.com, or * for all."
+    return _check_each(texts, r"\*|[a-z][a-z0-9+.-]*://[^/?#@\s]+", "origin", advice)
+
+
+def _hosts(texts: list[str] | None) -> list[str] | None:
+    advice = "Write it without a port, as agents.example.com, or as .example.com for all names below it."
+    return _check_each(texts, r"\.?[\w-]+(\.[\w-]+)*|[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*", "host name", advice)
+
+
+def _networks(texts: list[str] | None) -> list[str] | None:
+    for text in texts or ():
+        try:
+            ip_network(text)
+        except ValueError as error:
+            raise typer.BadParameter(f"Invalid address or network: {text!r}.") from error
+    return texts
+
+
 def server_options(
     host: Annotated[str, typer.Option(metavar="HOST", help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[
@@ -191,12 +211,14 @@ def server_options(
         ),
     ] = None,
     public_url: Annotated[
-        str | None, typer.Option(metavar="URL", help="The public URL of this server, for its cards.")
+        str | None,
+        typer.Option(metavar="URL", callback=server_url, help="The public URL of this server, for its cards."),
     ] = None,
     public_grpc_url: Annotated[
         str | None,
         typer.Option(
             metavar="HOST:PORT",
+            callback=_host_and_port,
             help="The public address of gRPC, if it differs; the card has it as given.",
         ),
     ] = None,
@@ -214,20 +236,25 @@ def server_options(
     tls_client_auth: Annotated[
         ClientAuth,
         typer.Option(metavar="HOW", help="Whether callers must present a certificate: required or optional."),
-    ] = ClientAuth.REQUIRED,
+    ] = "required",
     trusted_proxy: Annotated[
         list[str] | None,
-        typer.Option(metavar="ADDRESS", help="Trust X-Forwarded-… headers from this address or network."),
+        typer.Option(
+            metavar="ADDRESS", callback=_networks, help="Trust X-Forwarded-… headers from this address or network."
+        ),
     ] = None,
     allowed_host: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Also answer under this host name; .example.com for all subdomains."),
+        typer.Option(
+            metavar="NAME", callback=_hosts, help="Also answer under this host name; .example.com for all subdomains."
+        ),
     ] = None,
     signing_key: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Sign the cards with this key, PEM or JWK.")
     ] = None,
     cors_origin: Annotated[
-        list[str] | None, typer.Option(metavar="ORIGIN", help="Allow calls from web pages of this origin; * for all.")
+        list[str] | None,
+        typer.Option(metavar="ORIGIN", callback=_origins, help="Allow calls from web pages of this origin; * for all."),
     ] = None,
     rate: Annotated[
         float | None,
@@ -235,7 +262,7 @@ def server_options(
     ] = None,
     webhooks: Annotated[
         WebhookTargets, typer.Option(metavar="WHICH", help="Which webhooks may be called: public (https), any, or off.")
-    ] = WebhookTargets.PUBLIC,
+    ] = "public",
     metrics: Annotated[
         bool | None,
         typer.Option("--metrics/--no-metrics", help="Prometheus metrics at /metrics.", show_default="on loopback only"),
@@ -243,10 +270,10 @@ def server_options(
     access_log: Annotated[bool, typer.Option("--access-log", help="Log every HTTP request.")] = False,
     log_format: Annotated[
         LogFormat, typer.Option(metavar="FORMAT", help="The format of log lines: text or json.")
-    ] = LogFormat.TEXT,
+    ] = "text",
     log_level: Annotated[
         LogLevel, typer.Option(metavar="LEVEL", help="The log level: debug, info, warning or error.")
-    ] = LogLevel.INFO,
+    ] = "info",
 ) -> ServerOptions:
     """Build the value from the options.
 
@@ -262,20 +289,20 @@ def server_options(
         host=host,
         port=port,
         grpc_port=grpc,
-        public_grpc=_check_target(public_grpc_url),
+        public_grpc=public_grpc_url,
         tls=_tls(tls_cert, tls_key, tls_client_ca, tls_client_auth),
         allow_anonymous=allow_anonymous,
-        trusted_proxies=tuple(map(_check_network, trusted_proxy or ())),
-        allowed_hosts=tuple(map(_check_host, allowed_host or ())),
+        trusted_proxies=tuple(trusted_proxy or ()),
+        allowed_hosts=tuple(allowed_host or ()),
         access_log=access_log,
     )
     return ServerOptions(
         serving=serving,
         grpc_hint=f"--grpc-port {GRPC_PORT} serves it" if grpc_port is None else None,
-        public_url=check_url(public_url, "--public-url"),
+        public_url=public_url,
         auth=auth,
         signing_key=signing_key,
-        cors_origins=tuple(map(_check_origin, cors_origin or ())),
+        cors_origins=tuple(cors_origin or ()),
         rate=rate,
         webhooks=webhooks,
         metrics=metrics,
@@ -313,56 +340,6 @@ def parse_grpc_port(text: str) -> int | None:
     )
 
 
-def check_url(url: str | None, option: str) -> str | None:
-    """The URL of a server. Raises BadParameter if it is invalid."""
-    try:
-        parsed = parse_url(url) if url is not None else None
-    except InvalidUrlError as error:
-        raise typer.BadParameter(error.message, param_hint=option) from None
-    if parsed is not None and (parsed.query or parsed.fragment):
-        raise typer.BadParameter("Invalid URL: it must not have a query or a fragment.", param_hint=option)
-    return url
-
-
-def _check_target(text: str | None) -> str | None:
-    try:
-        parsed = parse_url(text, AGENT) if text is not None else None
-    except InvalidUrlError as error:
-        raise typer.BadParameter(error.message, param_hint="--public-grpc-url") from None
-    if parsed is not None and (parsed.target != "/" or parsed.fragment or not (parsed.scheme or parsed.has_port)):
-        raise typer.BadParameter(
-            f"Invalid host and port: {text!r}. Write it as agents.example.com:443, or with a scheme before it.",
-            param_hint="--public-grpc-url",
-        )
-    return text
-
-
-def _check_origin(text: str) -> str:
-    if text != "*" and not re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/?#@\s]+", text):
-        raise typer.BadParameter(
-            f"Invalid origin: {text!r}. Write it as https://app.example.com, or * for all.", param_hint="--cors-origin"
-        )
-    return text
-
-
-def _check_host(text: str) -> str:
-    if not re.fullmatch(r"\.?[\w-]+(\.[\w-]+)*|[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*", text, re.ASCII):
-        raise typer.BadParameter(
-            f"Invalid host name: {text!r}. Write it without a port, as agents.example.com, "
-            "or as .example.com for all names below it.",
-            param_hint="--allowed-host",
-        )
-    return text
-
-
-def _check_network(text: str) -> str:
-    try:
-        ip_network(text)
-    except ValueError as error:
-        raise typer.BadParameter(f"Invalid address or network: {text!r}.", param_hint="--trusted-proxy") from error
-    return text
-
-
 def _tls(cert: Path | None, key: Path | None, client_ca: Path | None, client_auth: ClientAuth) -> TlsFiles | None:
     if cert is None and key is None and client_ca is None:
         return None
@@ -374,5 +351,5 @@ def _tls(cert: Path | None, key: Path | None, client_ca: Path | None, client_aut
         certificate=cert,
         key=key,
         client_authority=client_ca,
-        client_certificates=ClientCertificates(client_auth.value),
+        client_certificates=ClientCertificates(client_auth),
     )

@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.text import Text
 
 from parley import Agent, __version__
+from parley.cli.options.server import ServerOptions
 from parley.network.urls import parse_url
 from parley.protocol.cards import (
     AgentSkill,
@@ -30,6 +31,7 @@ from parley.protocol.cards import (
 )
 from parley.protocol.negotiation import accepts
 from parley.server.app import App
+from parley.server.run import Bound, is_loopback
 from parley.server.security.authentication import Security
 
 CARD_PATH = "/.well-known/agent-card.json"
@@ -37,27 +39,17 @@ CARD_PATH = "/.well-known/agent-card.json"
 UNENCRYPTED_WARNING = "Credentials are not encrypted: use --tls-cert, or a proxy that terminates TLS."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Announcement:
     """The facts about a server that is ready."""
 
     app: App
-    local_url: str
-    """The URL for callers on this machine."""
-    public_url: str | None
-    """The URL for other callers, if it was given."""
-    local_grpc: str | None
-    public_grpc: str | None
-    grpc_hint: str | None
-    """How to serve gRPC, if no option mentions it."""
-    listens_everywhere: bool
+    bound: Bound
+    server: ServerOptions
     store: str
     shutdown_note: str
     """What happens to tasks when the server ends."""
     security: Security | None
-    certificate: Path | None
-    """The certificate that a caller on this machine must trust; None without TLS."""
-    is_exposed: bool
     has_metrics: bool
 
     @property
@@ -65,8 +57,22 @@ class Announcement:
         return list(self.app.agents)
 
     @property
+    def _public_url(self) -> str | None:
+        """The URL for other callers, if it was given."""
+        return self.server.public_url.rstrip("/") if self.server.public_url else None
+
+    @property
     def _url(self) -> str:
-        return self.public_url or self.local_url
+        return self._public_url or self.bound.url
+
+    @property
+    def _certificate(self) -> Path | None:
+        """The certificate that a caller on this machine must trust; None without TLS."""
+        return self.server.serving.tls.certificate if self.server.serving.tls else None
+
+    @property
+    def _is_exposed(self) -> bool:
+        return not is_loopback(self.server.serving.host)
 
     def show(self, console: Console) -> None:
         """Print it."""
@@ -89,19 +95,19 @@ class Announcement:
             yield "OpenAPI", f"{base}/openapi.json"
         if len(self._agents) > 1:
             yield "directory", f"{self._url}/agents"
-        if self.local_grpc:
+        if self.bound.grpc_target:
             versions = "1.0" if len(self._agents) > 1 else "0.3 and 1.0"
-            yield "gRPC", f"{self.public_grpc or self.local_grpc}  ({versions})"
-        elif self.grpc_hint:
-            yield "gRPC", f"off; {self.grpc_hint}"
+            yield "gRPC", f"{self.server.serving.public_grpc or self.bound.grpc_target}  ({versions})"
+        elif self.server.grpc_hint:
+            yield "gRPC", f"off; {self.server.grpc_hint}"
         if self.has_metrics:
             yield "metrics", f"{self._url}/metrics"
         yield "store", self.store
-        if self.listens_everywhere:
-            yield "listens on", f"every address of this machine, port {parse_url(self.local_url).port}"
-        if self.public_url:
-            grpc = f", gRPC {self.local_grpc}" if self.local_grpc else ""
-            yield "local", f"{self.local_url}{grpc}"
+        if self.server.serving.host in ("", "0.0.0.0", "::"):
+            yield "listens on", f"every address of this machine, port {parse_url(self.bound.url).port}"
+        if self._public_url:
+            grpc = f", gRPC {self.bound.grpc_target}" if self.bound.grpc_target else ""
+            yield "local", f"{self.bound.url}{grpc}"
 
     def _base(self, agent: Agent, url: str) -> str:
         return url if len(self._agents) == 1 else f"{url}/agents/{agent.id}"
@@ -110,21 +116,21 @@ class Announcement:
         if self.security is not None:
             who = f"Callers must authenticate: {', '.join(self.security.schemes)}."
             return f"{who} {UNENCRYPTED_WARNING}" if self._is_unencrypted else who
-        if self.is_exposed:
+        if self._is_exposed:
             return "Open: ANYONE who can reach this machine may call, without credentials (--allow-anonymous)."
         return "Open to this machine only: no authentication is configured. See --auth."
 
     @property
     def _is_unencrypted(self) -> bool:
-        is_behind_tls = self.public_url is not None and self.public_url.startswith("https:")
-        return self.is_exposed and self.certificate is None and not is_behind_tls
+        is_behind_tls = (self._public_url or "").startswith("https:")
+        return self._is_exposed and self._certificate is None and not is_behind_tls
 
     # --- commands to try ---------------------------------------------------------------------------------------------
 
     def _commands(self) -> Iterator[tuple[str, str]]:
         names = dict.fromkeys(re.findall(r"\$(\w+)", " ".join(self._credentials())))
         first = f", after export {' '.join(f'{name}=…' for name in names)}" if names else ""
-        if self.public_url:
+        if self._public_url:
             yield f"Try it{first}", self.curl_line(is_local=False)
             yield "Or from this machine", self.curl_line()
         else:
@@ -139,16 +145,16 @@ class Announcement:
         method = "SendStreamingMessage" if is_stream else "SendMessage"
         request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"message": _message(agent)}}
         flags = "-sSN" if is_stream else "-sS"
-        base = self._base(agent, self.local_url if is_local else self._url)
+        base = self._base(agent, self.bound.url if is_local else self._url)
         words = ["curl", flags, f"{base}/", "-H", "Content-Type: application/json"]
-        if self.certificate is not None and is_local:
-            words += ["--cacert", str(self.certificate)]
+        if self._certificate is not None and is_local:
+            words += ["--cacert", str(self._certificate)]
         words += ["-d", json.dumps(request, ensure_ascii=False)]
         return " ".join([shlex.join(words), *self._credentials()])
 
     def _chat_line(self) -> str:
-        words = ["parley", "chat", self._base(self._agents[0], self.local_url)]
-        return shlex.join([*words, *(["--ca", str(self.certificate)] if self.certificate is not None else [])])
+        words = ["parley", "chat", self._base(self._agents[0], self.bound.url)]
+        return shlex.join([*words, *(["--ca", str(self._certificate)] if self._certificate is not None else [])])
 
     def _credentials(self) -> list[str]:
         """Arguments for curl, with shell variables in double quotes."""
