@@ -102,7 +102,7 @@ class EndpointCheck:
             return
 
         async def trial(probe: Probe) -> str:
-            read = await probe.call(ops.GET_TASK, r.GetTaskRequest(task.id, tenant=probe.tenant))
+            read = await probe.call(ops.GET_TASK, r.GetTaskRequest(task.id))
             if (read.id, read.context_id, read.status.state) != (task.id, task.context_id, task.status.state):
                 raise Broken(f"task {task.id} reads differently here")
             return "The task reads the same here"

@@ -27,7 +27,7 @@ from parley.check.cases import (
 from parley.check.cases.card import PUBLISHED, card_cases
 from parley.check.cases.case import Case
 from parley.check.endpoint_check import CaseResult, EndpointCheck, OnProgress, not_checked, result_of
-from parley.check.endpoints.connections import CheckConnections
+from parley.check.endpoints.connections import connections_for
 from parley.check.endpoints.discovery import FaultyCardError, FoundCard, find_cards
 from parley.check.endpoints.endpoint import endpoints_of
 from parley.check.endpoints.hints import hint_for_forbidden
@@ -83,15 +83,14 @@ async def check(
     redaction = Redaction(url, webhook=own_webhook)
     text = redaction.text
     at, begun = datetime.now(UTC), time.monotonic()
-    results = await _check(url, options, selection, redaction, on_progress)
-    return Report(
+    report = await _check(url, options, selection, redaction, on_progress)
+    return replace(
+        report,
         url=text(url),
-        agent=results.agent,
-        endpoints=tuple(map(text, results.endpoints)),
-        findings=tuple(_redacted(finding, text) for finding in results.findings if selection.has_rule(finding.rule)),
-        requests=results.requests,
+        endpoints=tuple(map(text, report.endpoints)),
+        findings=tuple(_redacted(finding, text) for finding in report.findings if selection.has_rule(finding.rule)),
         seconds=round(time.monotonic() - begun, 3),
-        incomplete=tuple(map(text, results.incomplete)),
+        incomplete=tuple(map(text, report.incomplete)),
         at=at.strftime("%Y-%m-%d %H:%M:%S UTC"),
         made_by=options.made_by,
         options={name: text(value) for name, value in _described(options, selection)},
@@ -109,17 +108,6 @@ class _Selection:
     def has_rule(self, id: str) -> bool:
         """Whether this rule is checked."""
         return not self.only or id in self.only
-
-
-@dataclass(frozen=True, slots=True)
-class _Results:
-    """What was found, before redaction."""
-
-    agent: str
-    findings: Sequence[Finding]
-    requests: int
-    endpoints: Sequence[str] = ()
-    incomplete: Sequence[str] = ()
 
 
 def _described(options: CheckOptions, selection: _Selection) -> Iterator[tuple[str, str]]:
@@ -144,10 +132,10 @@ def _described(options: CheckOptions, selection: _Selection) -> Iterator[tuple[s
 
 async def _check(
     url: str, options: CheckOptions, selection: _Selection, redaction: Redaction, on_progress: OnProgress
-) -> _Results:
-    """Find the cards and check the endpoints that they declare."""
+) -> Report:
+    """Find the cards and check the endpoints that they declare; the report is not redacted yet."""
     async with AsyncExitStack() as stack:
-        connections = CheckConnections(url, options)
+        connections = connections_for(url, options)
         stack.push_async_callback(connections.close)
         recorder = Recorder(max_requests=options.max_requests)
         try:
@@ -156,7 +144,7 @@ async def _check(
             finding = _faulty_card_finding(error)
             if not selection.has_rule(finding.rule):
                 raise
-            return _Results(UNNAMED, (finding,), recorder.requests)
+            return Report(url, UNNAMED, (), (finding,), recorder.requests)
         findings = [finding for found in cards for finding in _card_findings(found)]
         endpoints, unsupported = endpoints_of(cards, selection.bindings, selection.versions, options.skills)
         if not endpoints and (selection.bindings or selection.versions):
@@ -165,7 +153,7 @@ async def _check(
         checks: list[EndpointCheck] = []
         for endpoint in endpoints:
             try:
-                probe = Probe(endpoint, options=options, connections=connections, redaction=redaction)
+                probe = Probe(endpoint, url=url, options=options, connections=connections, redaction=redaction)
             except ForbiddenTargetError as error:
                 hint = hint_for_forbidden(error, endpoint, url)
                 findings.append(not_checked(endpoint.version, endpoint.name, error.message, hint=hint))
@@ -177,7 +165,7 @@ async def _check(
         requests = recorder.requests + sum(one.probe.recorder.requests for one in checks)
         names = [endpoint.name for endpoint in endpoints]
         incomplete = [one.name for one in checks if one.is_incomplete] if checks else [*unsupported, *names]
-    return _Results(cards[0].card.name, findings, requests, names, incomplete)
+    return Report(url, cards[0].card.name, tuple(names), tuple(findings), requests, incomplete=tuple(incomplete))
 
 
 async def _run_cases(checks: Sequence[EndpointCheck]) -> None:

@@ -209,7 +209,7 @@ async def typed_details(probe: Probe) -> str:
 @CASES.case("An invalid member is named", v1_0="G1.58b")
 async def named_member(probe: Probe) -> str:
     task = await probe.samples.task()
-    error = await probe.refusal(ops.GET_TASK, r.GetTaskRequest(task.id, history_length=-1, tenant=probe.tenant))
+    error = await probe.refusal(ops.GET_TASK, r.GetTaskRequest(task.id, history_length=-1))
     if not isinstance(error, INVALID):
         raise Undecided(f"a negative history length is answered with {describe(error)}") from error
     said = f"{error} {error.path or ''} {probe.recorder.exchanges[-1].shown}".lower()

@@ -25,7 +25,7 @@ DEFAULT_PAGE = 50
 
 async def _list(probe: Probe, **fields: Any) -> r.TaskPage:
     try:
-        page: r.TaskPage = await probe.call(ops.LIST_TASKS, r.ListTasksRequest(tenant=probe.tenant, **fields))
+        page: r.TaskPage = await probe.call(ops.LIST_TASKS, r.ListTasksRequest(**fields))
     except A2AError as error:
         raise Undecided(f"listing is answered with {describe(error)}") from error
     except PeerProtocolError as error:  # it fails "Tasks can be listed", once
@@ -35,7 +35,7 @@ async def _list(probe: Probe, **fields: Any) -> r.TaskPage:
 
 @CASES.case("Tasks can be listed", v1_0="G1.44")
 async def listed(probe: Probe) -> str:
-    error = await probe.refusal(ops.LIST_TASKS, r.ListTasksRequest(tenant=probe.tenant))
+    error = await probe.refusal(ops.LIST_TASKS, r.ListTasksRequest())
     if error is None:
         return "There is a list of tasks"
     if isinstance(error, INCONCLUSIVE):
@@ -59,7 +59,7 @@ async def order(probe: Probe) -> str:
 async def page_size(probe: Probe) -> str:
     await _list(probe, page_size=1)
     for size in (101, -1, 0):
-        error = await probe.refusal(ops.LIST_TASKS, r.ListTasksRequest(page_size=size, tenant=probe.tenant))
+        error = await probe.refusal(ops.LIST_TASKS, r.ListTasksRequest(page_size=size))
         expect(probe, error, *invalid(probe), what=f"A page size of {size}")
     return "Page sizes of 101, -1 and 0 are refused"
 
@@ -67,7 +67,7 @@ async def page_size(probe: Probe) -> str:
 @CASES.case("A page token that the server did not make is invalid", v1_0="G1.19c")
 async def page_token(probe: Probe) -> str:
     await _list(probe, page_size=1)
-    error = await probe.refusal(ops.LIST_TASKS, r.ListTasksRequest(page_token="check!", tenant=probe.tenant))
+    error = await probe.refusal(ops.LIST_TASKS, r.ListTasksRequest(page_token="check!"))
     return expect(probe, error, *invalid(probe), what="A made-up page token")
 
 

@@ -34,7 +34,7 @@ NOT_SPOKEN = (MethodNotFoundError, VersionNotSupportedError)
 
 async def _ask(probe: Probe, options: CallOptions) -> A2AError | None:
     """Read an unknown task: the cheapest request that shows whether the server accepts one."""
-    return await probe.refusal(ops.GET_TASK, r.GetTaskRequest(unknown_id(), tenant=probe.tenant), options)
+    return await probe.refusal(ops.GET_TASK, r.GetTaskRequest(unknown_id()), options)
 
 
 @CASES.case("The interface answers as the card says", v1_0="G1.53b", v0_3="G2.2a", v0_2="G3.4", v0_1="A1.1a")
@@ -192,9 +192,7 @@ async def accepted(probe: Probe) -> str:
 async def leak(probe: Probe) -> str:
     _secured(probe)
     task = await probe.samples.task()
-    known = await probe.refusal(
-        ops.GET_TASK, r.GetTaskRequest(task.id, tenant=probe.tenant), probe.call_options(anonymous=True)
-    )
+    known = await probe.refusal(ops.GET_TASK, r.GetTaskRequest(task.id), probe.call_options(anonymous=True))
     unknown = await _ask(probe, probe.call_options(anonymous=True))
     if known is None:
         raise Broken("a caller without credentials reads a task")
@@ -216,9 +214,7 @@ async def extended_card(probe: Probe) -> str:
         raise Undecided("the card declares no extended card")
     if probe.options.shows_certificate:
         raise Undecided("every connection of this check shows your certificate")
-    error = await probe.refusal(
-        ops.GET_EXTENDED_CARD, r.GetExtendedCardRequest(probe.tenant), probe.call_options(anonymous=True)
-    )
+    error = await probe.refusal(ops.GET_EXTENDED_CARD, r.GetExtendedCardRequest(), probe.call_options(anonymous=True))
     if error is None:
         raise Broken("the extended card is given to a caller without credentials")
     if not isinstance(error, DENIALS):
@@ -232,7 +228,7 @@ async def no_extended_card(probe: Probe) -> str:
         raise Undecided("0.2 has no method for it")
     if probe.card.capabilities.extended_card:
         raise Undecided("the card declares an extended card")
-    error = await probe.refusal(ops.GET_EXTENDED_CARD, r.GetExtendedCardRequest(probe.tenant))
+    error = await probe.refusal(ops.GET_EXTENDED_CARD, r.GetExtendedCardRequest())
     is_new = probe.version is Version.V1_0
     if error is None and not is_new and probe.binding is not Binding.JSONRPC:
         raise Undecided("0.3 has one route for both cards over HTTP+JSON and gRPC")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from parley.check.cases.case import Cases
 from parley.check.cases.expectations import INVALID, describe, expect
 from parley.check.endpoints.probe import Probe, unknown_id
@@ -24,10 +22,6 @@ from parley.protocol.versions import Version
 CASES = Cases()
 
 
-def _get(probe: Probe, task_id: str, **fields: Any) -> r.GetTaskRequest:
-    return r.GetTaskRequest(task_id, tenant=probe.tenant, **fields)
-
-
 def invalid(probe: Probe) -> tuple[type[A2AError], ...]:
     """The errors that say that a request is invalid."""
     return INVALID if probe.binding is not Binding.JSONRPC else (InvalidParamsError,)
@@ -42,14 +36,14 @@ async def need_agent(probe: Probe) -> None:
 @CASES.case("An unknown task is not found", v1_0="G1.16", v0_3="G2.18", v0_1="A1.7a")
 async def unknown_task(probe: Probe) -> str:
     await need_agent(probe)
-    error = await probe.refusal(ops.GET_TASK, _get(probe, unknown_id()))
+    error = await probe.refusal(ops.GET_TASK, r.GetTaskRequest(unknown_id()))
     return expect(probe, error, TaskNotFoundError, what="Reading an unknown task")
 
 
 @CASES.case("A task can be read", v1_0="G1.44", v0_3="G2.4", v0_1="A1.2a")
 async def known_task(probe: Probe) -> str:
     task = await probe.samples.finished()
-    read = await probe.call(ops.GET_TASK, _get(probe, task.id))
+    read = await probe.call(ops.GET_TASK, r.GetTaskRequest(task.id))
     if read.id != task.id:
         raise Broken(f"task {task.id} reads as {read.id}")
     if read.status.state is not task.status.state:
@@ -88,7 +82,7 @@ async def _still_finished(probe: Probe) -> Task:
 async def read_task(probe: Probe, task_id: str) -> Task:
     """A task as it reads now; another case tests whether it can be read at all."""
     try:
-        return await probe.call(ops.GET_TASK, _get(probe, task_id))
+        return await probe.call(ops.GET_TASK, r.GetTaskRequest(task_id))
     except A2AError as error:
         raise Undecided(f"reading the task is answered with {describe(error)}") from error
 
@@ -97,10 +91,11 @@ async def read_task(probe: Probe, task_id: str) -> Task:
 async def history(probe: Probe) -> str:
     task = await probe.samples.finished()
     whole = await read_task(probe, task.id)
-    shorter = {length: await probe.call(ops.GET_TASK, _get(probe, task.id, history_length=length)) for length in (0, 1)}
+    requests = [r.GetTaskRequest(task.id, history_length=length) for length in (0, 1)]
+    shorter = [await probe.call(ops.GET_TASK, request) for request in requests]
     if (await read_task(probe, task.id)).history != whole.history:
         raise Broken("asking for less history has changed the task's history")
-    for length, read in shorter.items():
+    for length, read in enumerate(shorter):
         if len(read.history) > length:
             raise Broken(f"with historyLength {length} the task has {len(read.history)} messages")
     if not whole.history:
@@ -122,7 +117,7 @@ async def sent_history(probe: Probe) -> str:
 @CASES.case("A negative history length is invalid", v1_0="G1.15b", v0_3="G2.20b", v0_1="A1.7b")
 async def negative_history(probe: Probe) -> str:
     task = await probe.samples.task()
-    error = await probe.refusal(ops.GET_TASK, _get(probe, task.id, history_length=-1))
+    error = await probe.refusal(ops.GET_TASK, r.GetTaskRequest(task.id, history_length=-1))
     must = probe.version is Version.V1_0
     return expect(probe, error, *invalid(probe), what="A history length of -1", must=must)
 
@@ -130,21 +125,17 @@ async def negative_history(probe: Probe) -> str:
 # --- cancel -----------------------------------------------------------------------------------------------------------
 
 
-def _cancel(probe: Probe, task_id: str) -> r.CancelTaskRequest:
-    return r.CancelTaskRequest(task_id, tenant=probe.tenant)
-
-
 @CASES.case("Cancelling an unknown task is not found", v1_0="G1.23b", v0_3="G2.18", v0_1="A1.7a")
 async def cancel_unknown(probe: Probe) -> str:
     await need_agent(probe)
-    error = await probe.refusal(ops.CANCEL_TASK, _cancel(probe, unknown_id()))
+    error = await probe.refusal(ops.CANCEL_TASK, r.CancelTaskRequest(unknown_id()))
     return expect(probe, error, TaskNotFoundError, what="Cancelling an unknown task")
 
 
 @CASES.case("A finished task cannot be cancelled", v1_0="G1.23a", v0_3="G2.18", v0_1="A1.7a")
 async def cancel_finished(probe: Probe) -> str:
     task = await _still_finished(probe)
-    error = await probe.refusal(ops.CANCEL_TASK, _cancel(probe, task.id))
+    error = await probe.refusal(ops.CANCEL_TASK, r.CancelTaskRequest(task.id))
     if error is None and task.status.state is TaskState.CANCELED:
         raise Undecided("a canceled task can be cancelled again: the specification is ambiguous about it")
     return expect(probe, error, TaskNotCancelableError, what=f"Cancelling a {task.status.state} task")
@@ -154,7 +145,7 @@ async def cancel_finished(probe: Probe) -> str:
 async def cancel(probe: Probe) -> str:
     task = await probe.samples.running()
     try:
-        cancelled = await probe.call(ops.CANCEL_TASK, _cancel(probe, task.id))
+        cancelled = await probe.call(ops.CANCEL_TASK, r.CancelTaskRequest(task.id))
     except A2AError as error:
         if isinstance(error, TaskNotCancelableError) or probe.has_no_error_format:
             raise Undecided(f"the task cannot be cancelled, or has ended, which is allowed: {error}") from error

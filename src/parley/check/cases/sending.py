@@ -141,7 +141,7 @@ async def waits(probe: Probe) -> str:
 async def _check_artifacts(probe: Probe, task: Task) -> None:
     """A send that waits returns all artifacts."""
     try:
-        read: Task = await probe.call(ops.GET_TASK, r.GetTaskRequest(task.id, tenant=probe.tenant))
+        read: Task = await probe.call(ops.GET_TASK, r.GetTaskRequest(task.id))
     except A2AError:
         return  # another case tests that
     came = {artifact.artifact_id for artifact in task.artifacts}
@@ -155,7 +155,7 @@ async def _track_unanswered_send(probe: Probe, message: Message) -> None:
     if probe.version is not Version.V1_0:
         return
     with suppress(ParleyError):
-        request = r.ListTasksRequest(page_size=20, history_length=5, tenant=probe.tenant)
+        request = r.ListTasksRequest(page_size=20, history_length=5)
         page = await probe.call(ops.LIST_TASKS, request)
         for task in page.tasks:
             if message.message_id in [said.message_id for said in task.history]:

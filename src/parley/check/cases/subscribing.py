@@ -23,12 +23,16 @@ from parley.protocol.versions import Version
 CASES = Cases()
 
 
+def _subscribe(probe: Probe, task_id: str) -> AsyncGenerator[StreamEvent]:
+    return probe.events(ops.SUBSCRIBE_TO_TASK, r.SubscribeToTaskRequest(task_id))
+
+
 @CASES.case("An agent without streaming refuses subscriptions", v1_0="G1.24", v0_3="G2.5a")
 async def refused_subscription(probe: Probe) -> str:
     if probe.card.capabilities.streaming:
         raise Undecided("the card declares streaming")
     task = await probe.samples.task()
-    error = await probe.refusal(ops.SUBSCRIBE_TO_TASK, r.SubscribeToTaskRequest(task.id, tenant=probe.tenant))
+    error = await probe.refusal(ops.SUBSCRIBE_TO_TASK, r.SubscribeToTaskRequest(task.id))
     is_new = probe.version is Version.V1_0
     return expect(probe, error, UnsupportedOperationError, what="A subscription", any_error=not is_new)
 
@@ -37,7 +41,7 @@ async def refused_subscription(probe: Probe) -> str:
 async def unknown_task(probe: Probe) -> str:
     need_streams(probe)
     await need_agent(probe)
-    error = await probe.refusal(ops.SUBSCRIBE_TO_TASK, r.SubscribeToTaskRequest(unknown_id(), tenant=probe.tenant))
+    error = await probe.refusal(ops.SUBSCRIBE_TO_TASK, r.SubscribeToTaskRequest(unknown_id()))
     what = "A subscription to an unknown task"
     return expect(probe, error, TaskNotFoundError, what=what, any_error=probe.version in (Version.V0_2, Version.V0_3))
 
@@ -46,7 +50,7 @@ async def unknown_task(probe: Probe) -> str:
 async def finished_task(probe: Probe) -> str:
     need_streams(probe)
     task = await probe.samples.finished()
-    error = await probe.refusal(ops.SUBSCRIBE_TO_TASK, r.SubscribeToTaskRequest(task.id, tenant=probe.tenant))
+    error = await probe.refusal(ops.SUBSCRIBE_TO_TASK, r.SubscribeToTaskRequest(task.id))
     return expect(probe, error, UnsupportedOperationError, what=f"A subscription to a {task.status.state} task")
 
 
@@ -54,17 +58,13 @@ async def finished_task(probe: Probe) -> str:
 async def finished_task_0_3(probe: Probe) -> str:
     need_streams(probe)
     task = await probe.samples.finished()
-    request = r.SubscribeToTaskRequest(task.id, tenant=probe.tenant)
-    number = 0
-    try:
-        async with aclosing(probe.events(ops.SUBSCRIBE_TO_TASK, request)) as events:
-            async for _ in events:
-                number += 1
-    except INCONCLUSIVE as error:
+    received: list[StreamEvent] = []
+    error = await _read_all(probe, task.id, received)
+    if isinstance(error, INCONCLUSIVE):
         raise Undecided(f"the subscription is answered with {error}") from error
-    except A2AError as error:
+    if error is not None:
         return f"The subscription is refused: {type(error).__name__}"
-    return f"The subscription gives {number} event(s) and ends"
+    return f"The subscription gives {len(received)} event(s) and ends"
 
 
 @CASES.case("A subscription begins with the task", v1_0="G1.29a")
@@ -78,9 +78,8 @@ async def first_event(probe: Probe) -> str:
 
 
 async def _first(probe: Probe, task_id: str) -> StreamEvent:
-    request = r.SubscribeToTaskRequest(task_id, tenant=probe.tenant)
     try:
-        async with aclosing(probe.events(ops.SUBSCRIBE_TO_TASK, request)) as events:
+        async with aclosing(_subscribe(probe, task_id)) as events:
             async for event in events:
                 return event
     except UnsupportedOperationError as error:
@@ -126,9 +125,8 @@ async def two_readers(probe: Probe) -> str:
 
 
 async def _read_all(probe: Probe, task_id: str, into: list[StreamEvent]) -> A2AError | None:
-    request = r.SubscribeToTaskRequest(task_id, tenant=probe.tenant)
     try:
-        async with aclosing(probe.events(ops.SUBSCRIBE_TO_TASK, request)) as events:
+        async with aclosing(_subscribe(probe, task_id)) as events:
             async for event in events:
                 into.append(event)
     except A2AError as error:
@@ -140,8 +138,7 @@ async def _read_all(probe: Probe, task_id: str, into: list[StreamEvent]) -> A2AE
 async def closing(probe: Probe) -> str:
     need_streams(probe)
     task = await probe.samples.running()
-    request = r.SubscribeToTaskRequest(task.id, tenant=probe.tenant)
-    async with aclosing(probe.events(ops.SUBSCRIBE_TO_TASK, request)) as other:
+    async with aclosing(_subscribe(probe, task.id)) as other:
         if await _first_of(other) is None:
             raise Undecided("the task had ended before the subscription")
         await _first(probe, task.id)  # closed after its first event

@@ -24,19 +24,9 @@ async def wrong_params(probe: Probe) -> str:
     return expect(probe, answer.error, *INVALID, what="A task id that is an object", must=must)
 
 
-def _dropped(name: str) -> Callable[[dict[str, Any]], None]:
-    def edit(message: dict[str, Any]) -> None:
-        message.pop(name, None)
-
-    return edit
-
-
-def _emptied(message: dict[str, Any]) -> None:
-    name = "content" if "content" in message else "parts"
-    message[name] = []
-
-
-async def _edited(probe: Probe, edit: Callable[[dict[str, Any]], None]) -> RawAnswer:
+async def _edited(probe: Probe, edit: Callable[[dict[str, Any]], object]) -> RawAnswer:
+    """The answer to a message that was edited before it was sent."""
+    await probe.samples.answer()
     members: Any = probe.members(ops.SEND_MESSAGE, probe.request())
     edit(members["message"])
     return await probe.raw(ops.SEND_MESSAGE, members)
@@ -44,17 +34,15 @@ async def _edited(probe: Probe, edit: Callable[[dict[str, Any]], None]) -> RawAn
 
 @CASES.case("A message without its parts is invalid", v1_0="G1.45b", v0_3="G2.20a", v0_1="A1.7a", bindings=HTTP)
 async def without_parts(probe: Probe) -> str:
-    await probe.samples.answer()
-    must = probe.version is not Version.V1_0
     name = "content" if probe.version is Version.V0_3 and probe.binding is Binding.HTTP_JSON else "parts"
-    answer = await _edited(probe, _dropped(name))
+    answer = await _edited(probe, lambda message: message.pop(name))
+    must = probe.version is not Version.V1_0
     return expect(probe, answer.error, *INVALID, what="A message without parts", must=must)
 
 
 @CASES.case("A message whose parts are empty is invalid", v1_0="G1.45b", bindings=HTTP)
 async def empty_parts(probe: Probe) -> str:
-    await probe.samples.answer()
-    answer = await _edited(probe, _emptied)
+    answer = await _edited(probe, lambda message: message.update(parts=[]))
     return expect(probe, answer.error, *INVALID, what="A message with an empty list of parts", must=False)
 
 
@@ -62,8 +50,7 @@ async def empty_parts(probe: Probe) -> str:
 @CASES.case("A message without an id is invalid", v0_3="G2.20a", v0_2="G2.20c", bindings=JSONRPC)
 @CASES.case("A message without an id is invalid", v1_0="G1.45b", bindings=HTTP)
 async def without_id(probe: Probe) -> str:
-    await probe.samples.answer()
-    answer = await _edited(probe, _dropped("messageId"))
+    answer = await _edited(probe, lambda message: message.pop("messageId"))
     # The proto of 0.3 marks no member as required, and its SDK reads an absent one as empty.
     must = probe.version is Version.V0_3 and probe.binding is Binding.JSONRPC
     return expect(probe, answer.error, *INVALID, what="A message without messageId", must=must)
@@ -71,7 +58,6 @@ async def without_id(probe: Probe) -> str:
 
 @CASES.case("An unknown role is invalid", v1_0="G1.45b", v0_3="G2.20a", bindings=HTTP)
 async def unknown_role(probe: Probe) -> str:
-    await probe.samples.answer()
     answer = await _edited(probe, lambda message: message.update(role="ROLE_WIZARD"))
     must = probe.version is not Version.V1_0
     return expect(probe, answer.error, *INVALID, what="A message with the role ROLE_WIZARD", must=must)
@@ -79,7 +65,6 @@ async def unknown_role(probe: Probe) -> str:
 
 @CASES.case("Unknown members are ignored", v1_0="G1.45a", bindings=HTTP)
 async def unknown_members(probe: Probe) -> str:
-    await probe.samples.answer()
     answer = await _edited(probe, lambda message: message.update(parleyCheckSurprise={"a": [1]}))
     if answer.error is None:
         return "A message with an unknown member is answered"

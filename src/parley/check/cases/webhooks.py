@@ -36,20 +36,16 @@ def _pushes(probe: Probe) -> None:
         raise Undecided("the card declares no push notifications")
 
 
-def _create(probe: Probe, task_id: str, url: str, id: str | None = None) -> r.CreatePushConfigRequest:
-    return r.CreatePushConfigRequest(task_id, PushConfig(url, id=id), tenant=probe.tenant)
-
-
 @CASES.case("An agent without push notifications refuses them", v1_0="G1.32", v0_3="G2.5b", v0_1="A1.2b")
 async def refused(probe: Probe) -> str:
     if probe.card.capabilities.push_notifications:
         raise Undecided("the card declares push notifications")
     task = await probe.samples.task()
     calls: list[tuple[Operation, r.Request]] = [
-        (ops.CREATE_PUSH_CONFIG, _create(probe, task.id, probe.options.webhook)),
-        (ops.GET_PUSH_CONFIG, r.GetPushConfigRequest(task.id, "check", tenant=probe.tenant)),
-        (ops.LIST_PUSH_CONFIGS, r.ListPushConfigsRequest(task.id, tenant=probe.tenant)),
-        (ops.DELETE_PUSH_CONFIG, r.DeletePushConfigRequest(task.id, "check", tenant=probe.tenant)),
+        (ops.CREATE_PUSH_CONFIG, r.CreatePushConfigRequest(task.id, PushConfig(probe.options.webhook))),
+        (ops.GET_PUSH_CONFIG, r.GetPushConfigRequest(task.id, "check")),
+        (ops.LIST_PUSH_CONFIGS, r.ListPushConfigsRequest(task.id)),
+        (ops.DELETE_PUSH_CONFIG, r.DeletePushConfigRequest(task.id, "check")),
     ]
     for operation, request in calls:
         if probe.version in operation.methods:
@@ -65,7 +61,7 @@ async def _quiet_task(probe: Probe) -> Task:
 
 
 async def _registered(probe: Probe, task: Task) -> PushConfig:
-    request = _create(probe, task.id, probe.options.webhook, f"check-{uuid4()}")
+    request = r.CreatePushConfigRequest(task.id, PushConfig(probe.options.webhook, id=f"check-{uuid4()}"))
     try:
         return await probe.call(ops.CREATE_PUSH_CONFIG, request)
     except PushNotificationNotSupportedError as error:
@@ -77,12 +73,8 @@ async def _registered(probe: Probe, task: Task) -> PushConfig:
         raise Undecided(f"{reason} at a task that is {task.status.state}: {describe(error)}") from error
 
 
-async def _delete(probe: Probe, task: Task, config: PushConfig) -> None:
-    await probe.call(ops.DELETE_PUSH_CONFIG, _deletion(probe, task, config))
-
-
-def _deletion(probe: Probe, task: Task, config: PushConfig) -> r.DeletePushConfigRequest:
-    return r.DeletePushConfigRequest(task.id, config.id or task.id, tenant=probe.tenant)
+def _deletion(task: Task, config: PushConfig) -> r.DeletePushConfigRequest:
+    return r.DeletePushConfigRequest(task.id, config.id or task.id)
 
 
 @asynccontextmanager
@@ -95,7 +87,7 @@ async def _deleting_afterwards(probe: Probe, task: Task) -> AsyncGenerator[list[
         evidence = len(probe.recorder.exchanges)
         for config in configs:
             with suppress(ParleyError):
-                await _delete(probe, task, config)
+                await probe.call(ops.DELETE_PUSH_CONFIG, _deletion(task, config))
         del probe.recorder.exchanges[evidence:]
 
 
@@ -116,17 +108,17 @@ async def kept(probe: Probe) -> str:
         if not first.id or not second.id or first.id == second.id:
             raise Broken(f"two webhooks came back with the ids {first.id!r} and {second.id!r}")
         try:
-            read = await probe.call(ops.GET_PUSH_CONFIG, r.GetPushConfigRequest(task.id, first.id, tenant=probe.tenant))
+            read = await probe.call(ops.GET_PUSH_CONFIG, r.GetPushConfigRequest(task.id, first.id))
         except TaskNotFoundError as error:
             raise _missing(task, "a webhook that was registered cannot be read") from error
         if (read.id, read.url) != (first.id, probe.options.webhook):
             raise Broken(f"the webhook reads as {read.id}, {read.url}")
-        page = await probe.call(ops.LIST_PUSH_CONFIGS, r.ListPushConfigsRequest(task.id, tenant=probe.tenant))
+        page = await probe.call(ops.LIST_PUSH_CONFIGS, r.ListPushConfigsRequest(task.id))
         listed = {config.id for config in page.configs}
         if not {first.id, second.id} <= listed and not page.next_page_token:
             raise _missing(task, "the list lacks a webhook")
         while left:
-            await _delete(probe, task, left[-1])
+            await probe.call(ops.DELETE_PUSH_CONFIG, _deletion(task, left[-1]))
             left.pop()
     return "Two webhooks were registered, read, listed and deleted"
 
@@ -136,13 +128,13 @@ async def deleted(probe: Probe) -> str:
     _pushes(probe)
     task = await _quiet_task(probe)
     config = await _registered(probe, task)
-    await _delete(probe, task, config)
-    again = await probe.refusal(ops.DELETE_PUSH_CONFIG, _deletion(probe, task, config))
+    await probe.call(ops.DELETE_PUSH_CONFIG, _deletion(task, config))
+    again = await probe.refusal(ops.DELETE_PUSH_CONFIG, _deletion(task, config))
     if isinstance(again, INCONCLUSIVE):
         raise Undecided(f"deleting a second time is answered with {describe(again)}") from again
     if again is not None:
         raise Broken(f"deleting a second time is answered with {describe(again)}")
-    read = r.GetPushConfigRequest(task.id, config.id, tenant=probe.tenant)
+    read = r.GetPushConfigRequest(task.id, config.id)
     error = await probe.refusal(ops.GET_PUSH_CONFIG, read)
     return expect(probe, error, TaskNotFoundError, what="Reading a deleted webhook", clause="G1.34a")
 
@@ -151,7 +143,7 @@ async def deleted(probe: Probe) -> str:
 async def missing(probe: Probe) -> str:
     _pushes(probe)
     await need_agent(probe)
-    request = r.GetPushConfigRequest(unknown_id(), "check", tenant=probe.tenant)
+    request = r.GetPushConfigRequest(unknown_id(), "check")
     error = await probe.refusal(ops.GET_PUSH_CONFIG, request)
     return expect(probe, error, TaskNotFoundError, what="Reading a webhook of an unknown task")
 
@@ -160,7 +152,8 @@ async def missing(probe: Probe) -> str:
 async def unknown_task(probe: Probe) -> str:
     _pushes(probe)
     await need_agent(probe)
-    error = await probe.refusal(ops.CREATE_PUSH_CONFIG, _create(probe, unknown_id(), probe.options.webhook))
+    request = r.CreatePushConfigRequest(unknown_id(), PushConfig(probe.options.webhook))
+    error = await probe.refusal(ops.CREATE_PUSH_CONFIG, request)
     if isinstance(error, INVALID):
         raise Undecided(f"the server does not accept the webhook {probe.options.webhook}: {error}")
     return expect(probe, error, TaskNotFoundError, what="A webhook for an unknown task")
@@ -173,7 +166,8 @@ async def private(probe: Probe) -> str:
     async with _deleting_afterwards(probe, task) as left:
         left.append(await _registered(probe, task))  # what follows is refused because of its address alone
         try:
-            left.append(await probe.call(ops.CREATE_PUSH_CONFIG, _create(probe, task.id, METADATA_SERVICE)))
+            request = r.CreatePushConfigRequest(task.id, PushConfig(METADATA_SERVICE))
+            left.append(await probe.call(ops.CREATE_PUSH_CONFIG, request))
         except A2AError as error:
             what = "A webhook at a link-local address"
             return expect(probe, error, InvalidParamsError, what=what, must=False, any_error=True)

@@ -9,13 +9,14 @@ from typing import Any, cast
 import msgspec
 
 from parley.check.card_faults import intended_version
-from parley.check.endpoints.connections import BOUNDS, CheckConnections
+from parley.check.endpoints.connections import BOUNDS, recorded_channel
 from parley.check.findings import RecordedExchange
 from parley.check.options import CheckOptions
 from parley.check.report.recording import Recorder
 from parley.client.discovery.discovery import card_urls
 from parley.client.discovery.signatures import SignaturePolicy, verify
 from parley.client.errors import DiscoveryError, ForbiddenTargetError, TimedOutError, UnreachableError
+from parley.client.transports.connections import Connections
 from parley.client.transports.http import HttpChannel
 from parley.client.transports.transport import CallOptions
 from parley.dialects.cards import decode_any_card
@@ -63,9 +64,7 @@ class FaultyCardError(DiscoveryError):
         return intended_version(self.members, self.exchange.body)
 
 
-async def find_cards(
-    url: str, recorder: Recorder, connections: CheckConnections, options: CheckOptions
-) -> list[FoundCard]:
+async def find_cards(url: str, recorder: Recorder, connections: Connections, options: CheckOptions) -> list[FoundCard]:
     """The cards at a URL: the one that it names, else those at the well-known paths below it, else at its root.
 
     Raises:
@@ -76,7 +75,7 @@ async def find_cards(
     found: list[FoundCard] = []
     faulty: list[FaultyCardError] = []
     reasons: list[str] = []
-    channel = connections.channel(recorder)
+    channel = recorded_channel(connections, recorder)
     try:
         for candidates in _candidates(url):
             for candidate in candidates:
@@ -138,7 +137,7 @@ def _members(body: bytes) -> dict[str, Any] | None:
     return cast(dict[str, Any], value) if isinstance(value, dict) else None
 
 
-async def _verified(found: FoundCard, connections: CheckConnections, policy: SignaturePolicy) -> Verification:
+async def _verified(found: FoundCard, connections: Connections, policy: SignaturePolicy) -> Verification:
     """Verify with the caller's keys, and with key sets on hosts that the caller named or allows."""
     if not found.card.signatures:
         return Verification(reason="the card is not signed", is_certain=False)
@@ -146,10 +145,14 @@ async def _verified(found: FoundCard, connections: CheckConnections, policy: Sig
 
     async def fetch(url: str) -> bytes:
         try:
-            return await connections.fetch(url)
+            timeout = connections.timeouts.reply
+            reply = await connections.channel.exchange("GET", url, b"", CallOptions(timeout=timeout))
+            if reply.status != 200:
+                raise DiscoveryError(f"{url} answers {reply.status}")
         except ParleyError as error:
             failures.append(f"the key set cannot be fetched: {error}")
             raise
+        return reply.body
 
     try:
         headers = signature_headers(found.exchange.body)
@@ -166,7 +169,7 @@ async def _verified(found: FoundCard, connections: CheckConnections, policy: Sig
         return Verification(reason="; ".join(failures) or str(error), is_certain=not failures)
 
 
-def _is_own(url: str, connections: CheckConnections) -> bool:
+def _is_own(url: str, connections: Connections) -> bool:
     try:
         return connections.is_named(url)
     except ForbiddenTargetError:

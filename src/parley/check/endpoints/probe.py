@@ -15,16 +15,17 @@ from uuid import uuid4
 
 import msgspec
 
-from parley.check.endpoints.connections import CheckConnections
+from parley.check.endpoints.connections import bound_credentials, recorded_channel
 from parley.check.endpoints.endpoint import Endpoint
 from parley.check.endpoints.samples import Samples
 from parley.check.endpoints.time_budget import TimeBudget
 from parley.check.findings import MAX_SHOWN, Broken, RecordedExchange, Undecided, cut
 from parley.check.options import CheckOptions
-from parley.check.report.grpc_as_json import event_as_json, refused, request_as_json, result_as_json
+from parley.check.report.grpc_as_json import event_as_json, refusal_as_text, request_as_json, result_as_json
 from parley.check.report.recording import Recorder
 from parley.check.report.redaction import Redaction
 from parley.client.errors import UnreachableError
+from parley.client.transports.connections import Connections
 from parley.client.transports.transport import CallOptions
 from parley.dialects.json_errors import decode_error, decode_rest_error
 from parley.dialects.registry import DIALECTS
@@ -75,9 +76,9 @@ class Probe:
     """A caller of one endpoint."""
 
     def __init__(
-        self, endpoint: Endpoint, *, options: CheckOptions, connections: CheckConnections, redaction: Redaction
+        self, endpoint: Endpoint, *, url: str, options: CheckOptions, connections: Connections, redaction: Redaction
     ) -> None:
-        """Raises ForbiddenTargetError if the card must not point there."""
+        """`url` is the one that the caller named. Raises ForbiddenTargetError if the card must not point there."""
         self.endpoint = endpoint
         self.card = endpoint.card
         self.interface = endpoint.interface
@@ -86,12 +87,12 @@ class Probe:
         self.options = options
         self.budget = TimeBudget(per_answer=options.timeout, total=options.seconds_per_endpoint)
         self.recorder = Recorder(max_requests=options.max_requests)
-        self.channel = connections.channel(self.recorder)
+        self.channel = recorded_channel(connections, self.recorder)
         self.transport = connections.connect(endpoint.interface, endpoint.version, self.channel)
         self.samples = Samples(self)
         self.missing_credentials = ""
         """Why the caller is anonymous at this endpoint, if it is."""
-        self.authenticator = connections.authenticator(endpoint.card)
+        self.authenticator = bound_credentials(url, options.credentials, connections, endpoint.card)
         self._redaction = redaction
         self._credentials = CallOptions()
         self._started: dict[str, None] = {}
@@ -117,7 +118,7 @@ class Probe:
         """Whether the server answers a simple request."""
         self.recorder.requests_left = max(self.recorder.requests_left, 1)
         try:
-            await self.call(ops.GET_TASK, r.GetTaskRequest(unknown_id(), tenant=self.tenant))
+            await self.call(ops.GET_TASK, r.GetTaskRequest(unknown_id()))
         except (UnreachableError, Undecided):
             return False
         except ParleyError:
@@ -135,7 +136,7 @@ class Probe:
         for task_id in left:
             del self._started[task_id]
             try:
-                await self.call(ops.CANCEL_TASK, r.CancelTaskRequest(task_id, tenant=self.tenant))
+                await self.call(ops.CANCEL_TASK, r.CancelTaskRequest(task_id))
             except (UnreachableError, Undecided):
                 return  # the server does not answer; the others would wait as long
             except ParleyError:
@@ -198,12 +199,13 @@ class Probe:
 
     async def call(self, operation: Operation, request: r.Request, options: CallOptions | None = None) -> Any:
         """Call once. Raises what the transport raises, and Undecided when no answer comes in time."""
+        request = msgspec.structs.replace(request, tenant=self.tenant)
         exchange = self._grpc_exchange(operation, request)
         try:
             result = await self.budget.wait(self.transport.call(operation, request, options or self.call_options()))
         except ParleyError as error:
             if exchange is not None:
-                exchange.received = refused(error, self.version)
+                exchange.received = refusal_as_text(error, self.version)
             if isinstance(error, UnreachableError | Undecided):
                 self._track_unanswered(request)
             raise
@@ -233,6 +235,7 @@ class Probe:
         self, operation: Operation, request: r.Request, options: CallOptions | None = None
     ) -> AsyncGenerator[StreamEvent]:
         """The events of a stream, until the server closes it."""
+        request = msgspec.structs.replace(request, tenant=self.tenant)
         exchange = self._grpc_exchange(operation, request)
         number = 0
         async with aclosing(self.transport.stream(operation, request, options or self.call_options())) as received:

@@ -93,7 +93,7 @@ class Samples:
                 while not ends_stream(task.status.state):
                     await asyncio.sleep(pause)
                     pause = min(2 * pause, MAX_POLL_PAUSE)
-                    task = await probe.call(ops.GET_TASK, r.GetTaskRequest(task.id, tenant=probe.tenant))
+                    task = await probe.call(ops.GET_TASK, r.GetTaskRequest(task.id))
                     del probe.recorder.exchanges[begun:-1]  # the last poll is enough
         except TimeoutError:
             pass  # it is reported as a running task
@@ -145,7 +145,7 @@ class Samples:
             started = await self.settled(started)
         if is_terminal(started.status.state):
             return started
-        ended: Task = await probe.call(ops.CANCEL_TASK, r.CancelTaskRequest(started.id, tenant=probe.tenant))
+        ended: Task = await probe.call(ops.CANCEL_TASK, r.CancelTaskRequest(started.id))
         if not is_terminal(ended.status.state):
             raise Undecided(f"no task has ended: one that was cancelled is {ended.status.state}")
         probe.track(ended)

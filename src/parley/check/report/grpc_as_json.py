@@ -42,7 +42,7 @@ def event_as_json(version: Version, event: StreamEvent) -> str:
         return f"({error})"
 
 
-def refused(error: ParleyError, version: Version) -> str:
+def refusal_as_text(error: ParleyError, version: Version) -> str:
     """An error, with its gRPC status if the agent sent it."""
     if not isinstance(error, A2AError):
         return f"{type(error).__name__}: {error}"
