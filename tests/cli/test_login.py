@@ -23,6 +23,7 @@ from typer.main import get_command
 from parley.cli.login import credentials as login_secrets
 from parley.cli.login.choice import LoginOptions, chosen_requirement
 from parley.cli.main import app
+from parley.cli.options.client import ClientOptions
 from parley.client.credentials.oauth_client import Flow, OAuthClient
 from parley.client.credentials.token_store import FileLogins
 from parley.client.errors import CredentialsError
@@ -281,8 +282,8 @@ SCHEMES: dict[str, SecurityScheme] = {
 
 
 def login_options(**options: Any) -> LoginOptions:
-    usual: dict[str, Any] = {"url": "https://a.example", "scheme": None, "flow": None, "client": None}
-    return LoginOptions(**{**usual, "redirect": None, "opens_browser": True, "allow_private": False, **options})
+    usual: dict[str, Any] = {"scheme": None, "flow": None, "client": None, "redirect": None, "opens_browser": True}
+    return LoginOptions(agent=ClientOptions(url="https://a.example"), **{**usual, **options})
 
 
 def card(*names: str | dict[str, tuple[str, ...]], others: tuple[str, ...] = ()) -> AgentCard:

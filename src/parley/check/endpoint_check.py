@@ -39,19 +39,14 @@ OnProgress = Callable[[str, str], None]
 
 def not_checked(version: Version, endpoint: str, reason: str, *, hint: str = "") -> Finding:
     """The finding about an endpoint that is not checked."""
-    rule, says = CLAUSES[TRUTHFUL[version]]
-    name = "The interface answers as the card says"
-    return Finding(rule, name, endpoint, Verdict.UNDECIDED, reason, says=says, hint=hint)
+    finding = undecided(TRUTHFUL[version], "The interface answers as the card says", endpoint, reason)
+    return replace(finding, hint=hint)
 
 
-@dataclass(frozen=True, slots=True)
-class CaseResult:
-    """How a case ended; `clause` is set if it is another than the one that the case is about."""
-
-    verdict: Verdict
-    detail: str
-    clause: str = ""
-    hint: str = ""
+def undecided(clause: str, case: str, endpoint: str, reason: str = "") -> Finding:
+    """The finding about a case that has not run."""
+    rule, says = CLAUSES[clause]
+    return Finding(rule, case, endpoint, Verdict.UNDECIDED, reason, says=says)
 
 
 @dataclass
@@ -144,41 +139,37 @@ class EndpointCheck:
     # --- one case -----------------------------------------------------------------------------------------------------
 
     async def _run(self, clause: str, name: str, trial: Callable[[Probe], Awaitable[str | None]]) -> None:
-        rule, says = CLAUSES[clause]
-        if self.only and rule not in self.only:
+        finding = undecided(clause, name, self.name, self.stop_reason)
+        if self.only and finding.rule not in self.only:
             return
         if self.stop_reason:
             if self.is_incomplete:  # otherwise `begin` has reported it
-                self.findings.append(Finding(rule, name, self.name, Verdict.UNDECIDED, self.stop_reason, says=says))
+                self.findings.append(finding)
             return
         self.on_progress(self.name, name)
         await self.probe.authenticate()  # before each case: tokens expire
         begun = time.monotonic()
-        result = await self._result(trial)
+        result = await self._result(finding, trial)
         if result.verdict is not Verdict.PASSED and (pause := self._retry_pause()) is not None:
             await asyncio.sleep(pause)
-            result = await self._result(trial)
+            result = await self._result(finding, trial)
         seen = tuple((exchange.sent, exchange.shown) for exchange in _distinct(self.probe.recorder.exchanges))
-        seconds = round(time.monotonic() - begun, 3)
-        if result.clause:
-            _, says = CLAUSES[result.clause]
-        found = Finding(rule, name, self.name, result.verdict, result.detail, seen, seconds, says, result.hint)
-        self.findings.append(found)
+        self.findings.append(replace(result, exchanges=seen, seconds=round(time.monotonic() - begun, 3)))
         await self._clean_up()
 
-    async def _result(self, trial: Callable[[Probe], Awaitable[str | None]]) -> CaseResult:
+    async def _result(self, finding: Finding, trial: Callable[[Probe], Awaitable[str | None]]) -> Finding:
         self.probe.recorder.exchanges.clear()
         self.connection_broke = False
         try:
-            return CaseResult(Verdict.PASSED, await trial(self.probe) or "")
+            return replace(finding, verdict=Verdict.PASSED, detail=await trial(self.probe) or "")
         except ParleyError as error:
             self.connection_broke = isinstance(error, UnreachableError)
-            result = result_of(error, self.probe.version)
+            result = judged(finding, error, self.probe.version)
             is_open = result.verdict is Verdict.UNDECIDED
             return replace(result, hint=hint_for(error, self.probe)) if is_open else result
         except Exception as error:  # a reply that no case expects must not cost the report
             log.exception("A case of the check failed at %s", self.name)
-            return CaseResult(Verdict.UNDECIDED, f"the check itself failed: {type(error).__name__}: {error}")
+            return replace(finding, detail=f"the check itself failed: {type(error).__name__}: {error}")
 
     def _retry_pause(self) -> float | None:
         """Seconds after which to run a case again: the connection broke, or the server asked for a pause."""
@@ -203,19 +194,21 @@ class EndpointCheck:
             await self.probe.cancel_started()
 
 
-def result_of(error: ParleyError, version: Version) -> CaseResult:
-    """What an error in a case means for its rule."""
+def judged(finding: Finding, error: ParleyError, version: Version) -> Finding:
+    """An undecided finding, with what an error in its case means for the rule."""
     match error:
         case Broken():
-            return CaseResult(Verdict.FAILED if error.must else Verdict.WARNED, error.message, error.clause)
+            verdict = Verdict.FAILED if error.must else Verdict.WARNED
+            says = CLAUSES[error.clause][1] if error.clause else finding.says
+            return replace(finding, verdict=verdict, detail=error.message, says=says)
         case Undecided():
-            return CaseResult(Verdict.UNDECIDED, error.message)
+            return replace(finding, detail=error.message)
         case PeerProtocolError():
-            return CaseResult(Verdict.FAILED, f"the answer is not valid A2A {version}: {error}")
+            return replace(finding, verdict=Verdict.FAILED, detail=f"the answer is not valid A2A {version}: {error}")
         case A2AError() if not isinstance(error, INCONCLUSIVE):
-            return CaseResult(Verdict.FAILED, f"answered with {describe(error)}")
+            return replace(finding, verdict=Verdict.FAILED, detail=f"answered with {describe(error)}")
         case _:
-            return CaseResult(Verdict.UNDECIDED, f"{type(error).__name__}: {error}")
+            return replace(finding, detail=f"{type(error).__name__}: {error}")
 
 
 def _distinct(exchanges: Sequence[RecordedExchange]) -> list[RecordedExchange]:

@@ -69,16 +69,11 @@ class RecordedExchange:
     @property
     def shown(self) -> str:
         """The reply, truncated for a report."""
-        return self.received or shown(self.status, self.headers, self.body)
-
-
-def shown(status: int, headers: dict[str, str], body: bytes) -> str:
-    """A reply as a report shows it."""
-    if not status:
-        return "(nothing)"
-    lines = [f"{name}: {cut(headers[name])}" for name in SHOWN_HEADERS if name in headers]
-    head = "\n".join([f"HTTP {status}", *lines])
-    return f"{head}\n\n{cut(body.decode(errors='replace'))}"
+        if self.received or not self.status:
+            return self.received or "(nothing)"
+        lines = [f"{name}: {cut(self.headers[name])}" for name in SHOWN_HEADERS if name in self.headers]
+        head = "\n".join([f"HTTP {self.status}", *lines])
+        return f"{head}\n\n{cut(self.body.decode(errors='replace'))}"
 
 
 def cut(text: str) -> str:

@@ -26,7 +26,7 @@ from parley.check.cases import (
 )
 from parley.check.cases.card import PUBLISHED, card_cases
 from parley.check.cases.case import Case
-from parley.check.endpoint_check import CaseResult, EndpointCheck, OnProgress, not_checked, result_of
+from parley.check.endpoint_check import EndpointCheck, OnProgress, judged, not_checked, undecided
 from parley.check.endpoints.connections import connections_for
 from parley.check.endpoints.discovery import FaultyCardError, FoundCard, find_cards
 from parley.check.endpoints.endpoint import endpoints_of
@@ -36,7 +36,6 @@ from parley.check.findings import Broken, Finding, Report, Undecided, Verdict
 from parley.check.options import EXAMPLE_WEBHOOK, CheckOptions
 from parley.check.report.recording import Recorder
 from parley.check.report.redaction import Redaction
-from parley.check.rules import CLAUSES
 from parley.client.errors import DiscoveryError, ForbiddenTargetError
 from parley.protocol.cards import Binding
 from parley.protocol.versions import Version
@@ -195,22 +194,19 @@ def _redacted(finding: Finding, text: Callable[[str], str]) -> Finding:
 
 def _faulty_card_finding(error: FaultyCardError) -> Finding:
     """What is reported about a card that is not valid."""
-    rule, says = CLAUSES[PUBLISHED[error.version]]
     missing = missing_members(error.members, error.version)
     detail = f"the card cannot be read: {error.message}" + (f"; it lacks {', '.join(missing)}" if missing else "")
-    exchanges = ((error.exchange.sent, error.exchange.shown),)
-    return Finding(rule, "The card is complete", error.url, Verdict.FAILED, detail, exchanges, says=says)
+    finding = undecided(PUBLISHED[error.version], "The card is complete", error.url, detail)
+    return replace(finding, verdict=Verdict.FAILED, exchanges=((error.exchange.sent, error.exchange.shown),))
 
 
 def _card_findings(found: FoundCard) -> list[Finding]:
     findings: list[Finding] = []
     exchanges = ((found.exchange.sent, found.exchange.shown),)
     for clause, name, trial in card_cases(found.version):
+        finding = replace(undecided(clause, name, found.url), exchanges=exchanges)
         try:
-            result = CaseResult(Verdict.PASSED, trial(found))
+            findings.append(replace(finding, verdict=Verdict.PASSED, detail=trial(found)))
         except (Broken, Undecided) as error:
-            result = result_of(error, found.version)
-        rule, _ = CLAUSES[clause]
-        _, says = CLAUSES[result.clause or clause]
-        findings.append(Finding(rule, name, found.url, result.verdict, result.detail, exchanges, says=says))
+            findings.append(judged(finding, error, found.version))
     return findings

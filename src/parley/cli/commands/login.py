@@ -17,8 +17,17 @@ import typer
 from parley.cli.login.choice import LoginOptions, chosen_requirement, schemes_for
 from parley.cli.login.credentials import get_tokens, prompt_for_secret
 from parley.cli.login.verification import verify_logins
-from parley.cli.options.client import AllowPrivate, AsJson, Authorities, Certificate, CertificateKey, agent_url, tls_of
-from parley.cli.options.login_store import login_store
+from parley.cli.options.client import (
+    AllowPrivate,
+    AsJson,
+    Authorities,
+    Certificate,
+    CertificateKey,
+    ClientOptions,
+    agent_url,
+    login_store,
+    tls_of,
+)
 from parley.cli.output.exit_codes import DONE, error_text, run
 from parley.client.credentials.oauth_client import Flow, OAuthClient
 from parley.client.credentials.origins import origin_of
@@ -97,14 +106,12 @@ def login(
         secret = os.environ.get(SECRET_VARIABLE)
         client = OAuthClient(client_id, secret or None, issuer, tuple(scope) if scope else None, resource)
     options = LoginOptions(
-        url=target,
+        agent=ClientOptions(url=target, tls=tls_of(ca, cert, key), allow_private=allow_private),
         scheme=scheme,
         flow=flow,
         client=client,
         redirect=redirect,
         opens_browser=browser,
-        allow_private=allow_private,
-        tls=tls_of(ca, cert, key),
     )
     run(_as_login_error(_login(options, as_json=as_json)), as_json=as_json)
 
@@ -162,12 +169,11 @@ async def _forget(url: str, scheme: str | None) -> int:
 
 async def _login(options: LoginOptions, *, as_json: bool) -> int:
     from parley.client.discovery.discovery import Discovery
-    from parley.client.guard import Guard
     from parley.client.transports.connections import Connections
 
-    connections = Connections(guard=Guard(allow_private=options.allow_private), tls=options.tls)
+    connections = Connections(guard=options.agent.guard(), tls=options.agent.tls)
     try:
-        card = await Discovery(connections).card(options.url)
+        card = await Discovery(connections).card(options.agent.url)
         chosen = chosen_requirement(card, options)
         if not chosen:
             typer.echo(f"{printable_line(card.name)} requires no credentials.", err=True)
@@ -178,10 +184,10 @@ async def _login(options: LoginOptions, *, as_json: bool) -> int:
             if isinstance(scheme, OAuth2Scheme | OpenIdConnectScheme):
                 entries.append(await get_tokens(options, name, scheme, scopes, connections))
             else:
-                entries.append(prompt_for_secret(options, name, scheme))
+                entries.append(prompt_for_secret(options.agent.url, name, scheme))
     finally:
         await connections.close()
-    doubt = await verify_logins(options, entries)
+    doubt = await verify_logins(options.agent, entries)
     for entry in entries:
         login_store().put(entry)
         if as_json:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from parley.cli.options.client import ClientOptions
 from parley.client.credentials.oauth_client import Flow, OAuthClient
 from parley.client.errors import CredentialsError
 from parley.protocol.cards import (
@@ -18,9 +18,6 @@ from parley.protocol.cards import (
     SecurityScheme,
 )
 
-if TYPE_CHECKING:
-    from parley.client.transports.connections import Tls
-
 UNSUPPORTED = 9
 """The rank of a scheme that has no login."""
 
@@ -29,14 +26,12 @@ UNSUPPORTED = 9
 class LoginOptions:
     """The options of `parley login`."""
 
-    url: str
+    agent: ClientOptions
     scheme: str | None
     flow: Flow | None
     client: OAuthClient | None
     redirect: str | None
     opens_browser: bool
-    allow_private: bool
-    tls: Tls | None = None
 
 
 def chosen_requirement(card: AgentCard, options: LoginOptions) -> SecurityRequirement:

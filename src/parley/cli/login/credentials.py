@@ -40,7 +40,7 @@ BROWSER_SECONDS = 600.0
 """How long to wait for the browser; most servers let codes expire by then."""
 
 
-def prompt_for_secret(options: LoginOptions, name: str, scheme: SecurityScheme) -> Login:
+def prompt_for_secret(url: str, name: str, scheme: SecurityScheme) -> Login:
     """A key, token or password from the terminal or from standard input.
 
     Raises:
@@ -54,8 +54,8 @@ def prompt_for_secret(options: LoginOptions, name: str, scheme: SecurityScheme) 
     secret = _read_secret(f"{printable_line(describe_scheme(name, scheme))}; the {wanted}")
     if not secret or (is_basic and ":" not in secret):
         raise CredentialsError(f"Not a valid {wanted} for {describe_scheme(name, scheme)}")
-    fields_for(name, scheme, secret, AgentInterface(options.url, Binding.JSONRPC, ""))  # raises if it cannot be sent
-    return Login(origin=origin_of(options.url), scheme=name, kind=kind, secret=secret)
+    fields_for(name, scheme, secret, AgentInterface(url, Binding.JSONRPC, ""))  # raises if it cannot be sent
+    return Login(origin=origin_of(url), scheme=name, kind=kind, secret=secret)
 
 
 def _read_secret(question: str) -> str:
@@ -107,8 +107,8 @@ async def get_tokens(
         scheme,
         flow,
         client=client,
-        trusted=frozenset({origin_of(options.url)}),
-        check=lambda url: connections.guard.check_interface(url, card_url=options.url),
+        trusted=frozenset({origin_of(options.agent.url)}),
+        check=lambda url: connections.guard.check_interface(url, card_url=options.agent.url),
     )
     wanted = _scopes(scheme, endpoints, scopes if client.scopes is None else client.scopes, flow)
     typer.echo(f"Tokens come from {origin_of(endpoints.token_url)}.", err=True)
@@ -121,7 +121,7 @@ async def get_tokens(
         case Flow.AUTHORIZATION_CODE:
             tokens = await _by_browser(server, wanted, options)
     return Login(
-        origin=origin_of(options.url),
+        origin=origin_of(options.agent.url),
         scheme=name,
         kind=flow.value,
         tokens=tokens,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from parley.cli.login.choice import LoginOptions
 from parley.cli.options.client import ClientOptions
 from parley.client.credentials.token_store import Login, MemoryLogins
 from parley.client.errors import CredentialsError
@@ -20,31 +20,19 @@ SECONDS = 15.0
 """How long to wait for the agent, while a person waits."""
 
 
-async def verify_logins(options: LoginOptions, logins: Sequence[Login]) -> ParleyError | None:
+async def verify_logins(agent: ClientOptions, logins: Sequence[Login]) -> ParleyError | None:
     """None if the agent accepts these logins; otherwise the error because of which it is unknown.
 
     Raises:
         CredentialsError: the agent refuses them.
     """
-    from parley.client.client import Client
     from parley.client.credentials.credentials import Credentials
 
-    client_options = ClientOptions(
-        url=options.url, tls=options.tls, allow_private=options.allow_private, timeout=SECONDS
-    )
     store = MemoryLogins()
     for login in logins:
         store.put(login)
-    client = Client(
-        options.url,
-        credentials=Credentials(store=store),
-        bindings=client_options.bindings,
-        timeouts=client_options.timeouts(),
-        guard=client_options.guard(),
-        tls=options.tls,
-    )
     try:
-        async with client:
+        async with replace(agent, timeout=SECONDS).client(Credentials(store=store)) as client:
             await _ask(client)
     except UnauthenticatedError as error:
         raise CredentialsError(f"The agent refused the login, which is not stored: {error}") from error

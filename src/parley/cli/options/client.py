@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from parley.cli.options.groups import OptionGroup
-from parley.cli.options.login_store import login_store
 from parley.client.errors import CredentialsError
 from parley.network.urls import InvalidUrlError, parse_url, with_scheme
 from parley.protocol.cards import Binding
@@ -21,6 +20,7 @@ from parley.protocol.versions import Version
 if TYPE_CHECKING:
     from parley.client.client import Client
     from parley.client.credentials.credentials import Credentials, Secret
+    from parley.client.credentials.token_store import FileLogins
     from parley.client.guard import Guard
     from parley.client.options import Retries, Timeouts
     from parley.client.transports.connections import Tls
@@ -123,13 +123,13 @@ class ClientOptions:
         """The allowed versions; empty for all."""
         return (self.dialect,) if self.dialect else ()
 
-    def client(self) -> Client:
-        """A client of the agent, to be opened."""
+    def client(self, credentials: Credentials | None = None) -> Client:
+        """A client of the agent, to be opened; it has the credentials of these options unless others are given."""
         from parley.client.client import Client
 
         return Client(
             self.url,
-            credentials=self.credentials(),
+            credentials=credentials or self.credentials(),
             bindings=self.bindings,
             versions=self.versions,
             timeouts=self.timeouts(),
@@ -182,6 +182,13 @@ class ClientOptions:
             secrets["mutual-tls"] = self.tls
         store = login_store() if with_logins else None
         return Credentials(secrets, headers=dict(self.headers), store=store, origins=self.trusted)
+
+
+def login_store() -> FileLogins:
+    """The logins of the current user, in the system's directory for settings."""
+    from parley.client.credentials.token_store import FileLogins
+
+    return FileLogins(Path(typer.get_app_dir("parley")) / "logins")
 
 
 def client_options(
