@@ -14,8 +14,9 @@ import typer
 from parley.cli.options.client import ClientOptions, WithClientOptions
 from parley.cli.options.groups import with_option_groups
 from parley.cli.options.server import ServerOptions, UsageError, WithServerOptions, server_url
+from parley.cli.output.exit_codes import fail
 from parley.cli.output.trace_text import TraceDetail, TraceText
-from parley.cli.serving.running import fail, run_server
+from parley.cli.serving.running import run_server
 from parley.protocol.cards import AgentCard
 from parley.safe_text import printable_line
 

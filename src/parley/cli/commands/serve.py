@@ -23,9 +23,10 @@ from rich.console import Console
 from parley import Agent
 from parley.cli.options.groups import with_option_groups
 from parley.cli.options.server import ServerOptions, UsageError, WithServerOptions
+from parley.cli.output.exit_codes import fail
 from parley.cli.serving.agent_loading import TargetError, load_agent, source_of
 from parley.cli.serving.reload import exit_with_reloader, free_port, run_reloading
-from parley.cli.serving.running import fail, run_server
+from parley.cli.serving.running import run_server
 
 if TYPE_CHECKING:
     from parley.server.app import App

@@ -16,7 +16,7 @@ import typer
 
 from parley.cli.options.client import INSTALL_GRPC
 from parley.cli.options.groups import OptionGroup
-from parley.cli.serving.running import fail
+from parley.cli.output.exit_codes import fail
 from parley.network.urls import AGENT, InvalidUrlError, parse_url
 from parley.protocol.errors import ParleyError
 

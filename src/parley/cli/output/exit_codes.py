@@ -89,6 +89,12 @@ def run(work: Coroutine[Any, Any, int], *, as_json: bool, options: ClientOptions
     raise typer.Exit(code)
 
 
+def fail(message: str, *, code: int = 1) -> NoReturn:
+    """End the command with an error message."""
+    typer.secho(f"Error: {message}", err=True, fg=typer.colors.RED)
+    raise typer.Exit(code)
+
+
 def flush_output() -> None:
     """Flush standard output, so that a failure can still be reported. Raises OSError, after dropping the rest."""
     try:

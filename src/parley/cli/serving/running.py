@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine, Iterator
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from parley.cli.output.exit_codes import report_error
+from parley.cli.output.exit_codes import fail, report_error
 from parley.protocol.errors import ParleyError
 
 if TYPE_CHECKING:
@@ -34,12 +34,6 @@ def run_server(running: Coroutine[Any, Any, None], serving: Serving) -> None:
         fail(f"{error.filename or 'A file'} cannot be used: {error.strerror or error}")
     except ParleyError as error:  # such as a proxy's agent that is not reachable
         raise typer.Exit(report_error(error, as_json=False)) from error
-
-
-def fail(message: str, *, code: int = 1) -> NoReturn:
-    """End the command with an error message."""
-    typer.secho(f"Error: {message}", err=True, fg=typer.colors.RED)
-    raise typer.Exit(code)
 
 
 def _grpc_port_problem(error: PortError, serving: Serving) -> Iterator[PortError]:
