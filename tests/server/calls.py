@@ -7,7 +7,7 @@ from parley.protocol.cards import Binding
 from parley.protocol.operations import Operation
 from parley.protocol.versions import Version
 from parley.server.security.credentials import Identity
-from parley.server.telemetry.observer import Call
+from parley.server.telemetry.call import Call
 
 
 def a_call(operation: Operation = ops.SEND_MESSAGE, version: Version = Version.V1_0, **members: Any) -> Call:

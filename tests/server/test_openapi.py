@@ -19,8 +19,7 @@ from parley.protocol import operations as ops
 from parley.protocol.cards import AgentCapabilities, AgentCard, OAuth2Scheme, OAuthFlow, OAuthFlows
 from parley.protocol.operations import OPERATIONS
 from parley.protocol.versions import Version
-from parley.server.pages.openapi import document
-from parley.server.pages.security_schemes import encode_scheme
+from parley.server.pages.openapi import document, encode_scheme
 from parley.server.pages.wire_schemas import RULES, Schemas, schema_of
 from parley.wire.rest import match_any
 from tests import samples

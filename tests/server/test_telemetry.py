@@ -20,7 +20,6 @@ from parley.protocol.versions import Version
 from parley.server.telemetry import telemetry as telemetry_module
 from parley.server.telemetry.audit import AuditTrail
 from parley.server.telemetry.metrics import Metrics
-from parley.server.telemetry.observer import ServerObserver
 from parley.server.telemetry.telemetry import Telemetry
 from parley.server.telemetry.tracing import Tracing, current_trace_ids
 from parley.stores.interface import Owner, TaskKey
@@ -199,7 +198,7 @@ async def test_the_metrics_say_how_many_audit_lines_are_lost(tmp_path: Path) -> 
 
 async def test_telemetry_without_parts_only_passes_by() -> None:
     telemetry = Telemetry()
-    observer: ServerObserver = telemetry
+    observer = telemetry
     telemetry.open()
     async with bounded(asking(), observer=observer) as client:
         with observer.call(a_call()):

@@ -28,7 +28,7 @@ from parley.protocol.requests import Request, Result
 from parley.protocol.versions import Version
 from parley.proxy.forwarding import current_request
 from parley.proxy.trace_json import show_error, show_event, show_headers, show_request, show_result
-from parley.server.telemetry.observer import Call
+from parley.server.telemetry.call import Call
 
 logger = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from parley.server.pages.signer import Signer
 from parley.server.security.authentication import was_refused
 from parley.server.security.credentials import ANONYMOUS, Identity, PresentedCredentials
 from parley.server.security.throttle import Throttle
-from parley.server.telemetry.observer import ServerObserver
+from parley.server.telemetry.telemetry import Telemetry
 
 V = TypeVar("V")
 
@@ -64,7 +64,7 @@ class AppResources:
     throttle: Throttle
     monitor: StreamMonitor
     bodies: BodyBudget
-    observer: ServerObserver | None
+    observer: Telemetry | None
     conversation_observer: ConversationObserver | None
     signer: Signer | None
     card_version: Version | None

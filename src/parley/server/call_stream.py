@@ -18,7 +18,8 @@ from parley.protocol.lifecycle import ends_stream
 from parley.protocol.tasks import Task
 from parley.server.bindings.cursor import CURSOR, add_cursors
 from parley.server.contracts import ConversationObserver, EventStream
-from parley.server.telemetry.observer import Call, ServerObserver
+from parley.server.telemetry.call import Call
+from parley.server.telemetry.telemetry import Telemetry
 
 FlaggedEvents: TypeAlias = deque[tuple[int, StreamEvent, bool]]
 """Events with their numbers and whether the stream ends with the event. The consumer pops them one by one."""
@@ -35,7 +36,7 @@ class CallStream:
         self,
         call: Call,
         start: Start,
-        observer: ServerObserver | None,
+        observer: Telemetry | None,
         conversation_observer: ConversationObserver | None,
     ) -> None:
         self._call = call

@@ -22,8 +22,8 @@ from parley.protocol.tasks import Task
 from parley.protocol.versions import Version
 from parley.server.bindings.http import AsgiRequest
 from parley.server.security.credentials import Identity, PresentedCredentials
+from parley.server.telemetry.call import Call
 from parley.server.telemetry.metrics import RunCounters
-from parley.server.telemetry.observer import Call
 
 
 class EventStream(Protocol):

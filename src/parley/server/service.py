@@ -36,7 +36,7 @@ from parley.server.call_stream import CallStream, record_task_ids
 from parley.server.contracts import ConversationObserver, EventStream, Operations
 from parley.server.pages.cards import Cards
 from parley.server.security.credentials import Identity
-from parley.server.telemetry.observer import Call
+from parley.server.telemetry.call import Call
 from parley.wire.rest import RESERVED_TENANTS
 
 EXTENSION_HEADERS: Mapping[Version, str] = {

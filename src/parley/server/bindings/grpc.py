@@ -44,7 +44,7 @@ from parley.server.bindings.failures import as_wire_error, headers_of_error, wit
 from parley.server.call_stream import CallStream, FlaggedEvents
 from parley.server.security.credentials import Identity, PeerCertificate, PresentedCredentials
 from parley.server.service import Service, extension_headers
-from parley.server.telemetry.observer import Call
+from parley.server.telemetry.call import Call
 
 # The type stubs of grpcio-health-checking lack these two.
 _HealthServicer: Any = vars(health)["aio"].HealthServicer

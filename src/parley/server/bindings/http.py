@@ -29,7 +29,7 @@ from parley.server.bindings.failures import (
 )
 from parley.server.limits import ServerLimits
 from parley.server.security.credentials import Identity, PeerCertificate, PresentedCredentials
-from parley.server.telemetry.observer import Call
+from parley.server.telemetry.call import Call
 from parley.wire.rest import parse_query
 
 JSON = b"application/json"

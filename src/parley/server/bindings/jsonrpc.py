@@ -29,7 +29,7 @@ from parley.server.bindings.streams import EVENT_STREAM, SseStream
 from parley.server.call_stream import CallStream
 from parley.server.security.credentials import Identity
 from parley.server.service import Service, extension_headers
-from parley.server.telemetry.observer import Call
+from parley.server.telemetry.call import Call
 from parley.wire import jsonrpc
 from parley.wire.jsonrpc import NULL, RejectedRequest
 from parley.wire.sse import encode_frame

@@ -24,7 +24,7 @@ from parley.server.bindings.http import JSON, AsgiRequest, reply_error
 from parley.server.bindings.streams import SseStream
 from parley.server.call_stream import CallStream
 from parley.server.service import Service, extension_headers
-from parley.server.telemetry.observer import Call
+from parley.server.telemetry.call import Call
 from parley.wire.rest import RouteMatch, match_any, read_query
 from parley.wire.sse import encode_frame
 

@@ -10,14 +10,15 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
-from parley.dialects import v0_2, v0_3, v0_3_protojson, v1_0
+from parley.dialects import v0_2, v0_3, v0_3_card, v0_3_protojson, v1_0
 from parley.dialects.dialect import JsonDialect
 from parley.dialects.json_errors import encode_rest_error
 from parley.dialects.registry import DIALECTS
 from parley.protocol import errors as e
 from parley.protocol import operations as ops
-from parley.protocol.cards import AgentCard
+from parley.protocol.cards import AgentCard, OAuth2Scheme, SecurityScheme
 from parley.protocol.errors import A2AError
 from parley.protocol.jsonvalue import JsonObject, JsonValue
 from parley.protocol.operations import OPERATIONS, Needs, Operation, Route, routes_of
@@ -25,7 +26,6 @@ from parley.protocol.versions import Version
 from parley.server.bindings.http import BodyTooLargeError, MediaTypeError
 from parley.server.pages import openapi_elements as oa
 from parley.server.pages.sample_requests import sample_request
-from parley.server.pages.security_schemes import encode_requirements, encode_schemes
 from parley.server.pages.wire_schemas import JSON_VALUE, NULL, Schemas, any_json, object_of, ref
 from parley.wire.rest import RESERVED_TENANTS, MethodNotAllowedError
 
@@ -64,12 +64,12 @@ class _Writer:
             "info": {"title": card.name, "description": card.description, "version": card.version or "0"},
             "servers": [{"url": base_url.rstrip("/") or "/"}],
             "tags": oa.tags(),
-            "security": encode_requirements(card.security),
+            "security": [{name: list(scopes) for name, scopes in each.items()} for each in card.security],
             "paths": paths,
             "components": {
                 "schemas": self._components | oa.error_schemas(),
                 "responses": self._responses,
-                "securitySchemes": encode_schemes(card.security_schemes),
+                "securitySchemes": {name: encode_scheme(scheme) for name, scheme in card.security_schemes.items()},
             },
         }
 
@@ -349,6 +349,16 @@ class _Writer:
                 **self._errors(Version.V1_0, ops.GET_EXTENDED_CARD),
             },
         }
+
+
+def encode_scheme(scheme: SecurityScheme) -> JsonObject:
+    """A security scheme: as in A2A 0.3, which has them from OpenAPI, but without the URL of OAuth metadata.
+
+    OpenAPI has no device code flow, so such a flow is left out. Spec: OpenAPI 3.1 sections 4.8.27 to 4.8.30.
+    """
+    if isinstance(scheme, OAuth2Scheme):
+        scheme = structs.replace(scheme, metadata_url=None)
+    return msgspec.to_builtins(v0_3_card.encode_scheme(scheme))
 
 
 # --- operations and their errors --------------------------------------------------------------------------------------

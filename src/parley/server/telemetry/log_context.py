@@ -15,7 +15,7 @@ from typing import TypeAlias
 from parley.engine.runs.run import Run
 from parley.protocol.errors import A2AError, InternalError
 from parley.protocol.versions import Version
-from parley.server.telemetry.observer import Call
+from parley.server.telemetry.call import Call
 
 CallOrRun: TypeAlias = Call | Run
 

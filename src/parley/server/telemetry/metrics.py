@@ -24,8 +24,8 @@ from parley.protocol.cards import Binding
 from parley.protocol.errors import A2AError
 from parley.protocol.tasks import TaskState
 from parley.server.telemetry.audit import AuditTrail
+from parley.server.telemetry.call import Call
 from parley.server.telemetry.log_context import OK, outcome_of
-from parley.server.telemetry.observer import Call
 
 # From an answer out of memory to one for which a model takes a minute.
 REQUEST_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)

@@ -22,9 +22,9 @@ from parley.protocol.events import StatusUpdate, TaskCreated, TaskEvent
 from parley.protocol.lifecycle import is_terminal
 from parley.protocol.tasks import TaskState
 from parley.server.telemetry.audit import AuditEvent, AuditLine, AuditTrail, utc_now
+from parley.server.telemetry.call import Call
 from parley.server.telemetry.log_context import caller_version, in_log_context
 from parley.server.telemetry.metrics import Metrics, RunCounters
-from parley.server.telemetry.observer import Call
 from parley.server.telemetry.tracing import Tracing, current_trace_ids
 from parley.stores.interface import TaskKey
 
@@ -86,7 +86,7 @@ class Telemetry:
         """The trace headers for a webhook call, so that the receiver can continue the trace of the task's run."""
         return self.tracing.task_headers(key) if self.tracing is not None else {}
 
-    # --- ServerObserver -----------------------------------------------------------------------------------------------
+    # --- calls --------------------------------------------------------------------------------------------------------
 
     @contextmanager
     def call(self, call: Call) -> Generator[None]:

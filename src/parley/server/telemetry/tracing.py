@@ -26,8 +26,8 @@ from parley.engine.runs.run import Run
 from parley.protocol.errors import A2AError
 from parley.protocol.lifecycle import ends_stream
 from parley.protocol.tasks import TaskState
+from parley.server.telemetry.call import Call
 from parley.server.telemetry.log_context import DISCONNECTED, OK, outcome_of
-from parley.server.telemetry.observer import Call
 from parley.stores.interface import TaskKey
 
 TASKS_REMEMBERED = 10_000
