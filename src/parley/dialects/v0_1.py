@@ -19,7 +19,7 @@ from parley.dialects.dialect import Codec, JsonDialect
 from parley.dialects.fields import Count, NonEmpty, Reader, WireStruct
 from parley.dialects.timestamps import in_utc
 from parley.dialects.v0_1_card import CARDS
-from parley.dialects.v0_3 import decode_part, encode_file
+from parley.dialects.v0_3 import V03TaskQuery, decode_part, encode_file, plain
 from parley.protocol import messages as m
 from parley.protocol import operations as ops
 from parley.protocol import requests as r
@@ -133,12 +133,6 @@ class V01Send(WireStruct):
     def __post_init__(self) -> None:
         if self.message.role is None:
             raise ValueError("The message has no role")
-
-
-class V01TaskQuery(WireStruct):
-    id: NonEmpty
-    history_length: Count | None = None
-    metadata: dict[str, Any] | None = None
 
 
 def _schemes(given: object) -> list[str]:
@@ -404,7 +398,6 @@ def encode_send(request: r.SendMessageRequest) -> V01Send:
 SEND = Codec(Reader(V01Send), decode_send, encode_send)
 TASK: Codec[Any, Any] = Codec(Reader(V01Task), decode_task, encode_task)
 TASK_PUSH_CONFIG = Codec(Reader(V01TaskPushConfig), decode_task_push_config, encode_task_push_config)
-TASK_QUERY = Reader(V01TaskQuery)
 
 DIALECT = JsonDialect(
     version=Version.V0_1,
@@ -412,30 +405,18 @@ DIALECT = JsonDialect(
         ops.SEND_MESSAGE.name: SEND,
         ops.SEND_STREAMING_MESSAGE.name: SEND,
         ops.GET_TASK.name: Codec(
-            TASK_QUERY,
-            lambda w: r.GetTaskRequest(w.id, w.history_length or 0, w.metadata or {}),
-            lambda q: V01TaskQuery(q.task_id, q.history_length, q.metadata or None),
+            Reader(V03TaskQuery),
+            lambda w: r.GetTaskRequest(w.task_id, w.history_length or 0, w.metadata or {}),
+            lambda q: V03TaskQuery(q.task_id, q.history_length, q.metadata or None),
         ),
-        ops.CANCEL_TASK.name: Codec(
-            TASK_QUERY,
-            lambda w: r.CancelTaskRequest(w.id, w.metadata or {}),
-            lambda q: V01TaskQuery(q.task_id, None, q.metadata or None),
-        ),
-        ops.SUBSCRIBE_TO_TASK.name: Codec(
-            TASK_QUERY,
-            lambda w: r.SubscribeToTaskRequest(w.id, w.metadata or {}),
-            lambda q: V01TaskQuery(q.task_id, None, q.metadata or None),
-        ),
+        ops.CANCEL_TASK.name: plain(V03TaskQuery, r.CancelTaskRequest),
+        ops.SUBSCRIBE_TO_TASK.name: plain(V03TaskQuery, r.SubscribeToTaskRequest),
         ops.CREATE_PUSH_CONFIG.name: Codec(
             Reader(V01TaskPushConfig),
             lambda w: r.CreatePushConfigRequest(w.id, decode_task_push_config(w)),
             lambda q: V01TaskPushConfig(q.task_id, encode_push_config(q.config)),
         ),
-        ops.GET_PUSH_CONFIG.name: Codec(
-            TASK_QUERY,
-            lambda w: r.GetPushConfigRequest(w.id, None, w.metadata or {}),
-            lambda q: V01TaskQuery(q.task_id, None, q.metadata or None),
-        ),
+        ops.GET_PUSH_CONFIG.name: plain(V03TaskQuery, r.GetPushConfigRequest),
     },
     results={
         ops.SEND_MESSAGE.name: TASK,

@@ -9,8 +9,8 @@ from msgspec import field
 
 from parley.dialects.dialect import Codec
 from parley.dialects.fields import NonEmpty, Reader, WireStruct, always_list, always_text
+from parley.dialects.same_names import decoded, encoded
 from parley.dialects.v0_3_card import interfaces_for
-from parley.dialects.v1_0_card import decoded, encoded
 from parley.protocol import cards as c
 
 

@@ -17,6 +17,7 @@ from parley.dialects.carried import carry_part, unload_part, unwrap_data, wrap_d
 from parley.dialects.dialect import Codec, JsonDialect, nothing
 from parley.dialects.fields import Count, NonEmpty, OneOf, Reader, WireStruct, always_list, always_text
 from parley.dialects.objects import Objects
+from parley.dialects.same_names import same_names
 from parley.dialects.timestamps import in_utc
 from parley.dialects.v0_3_card import CARDS
 from parley.protocol import messages as m
@@ -189,30 +190,30 @@ class V03Send(WireStruct):
 
 
 class V03TaskId(WireStruct):
-    id: NonEmpty
+    task_id: NonEmpty = field(name="id")
     metadata: dict[str, Any] | None = None
 
 
 class V03TaskQuery(WireStruct):
-    id: NonEmpty
+    task_id: NonEmpty = field(name="id")
     history_length: Count | None = None
     metadata: dict[str, Any] | None = None
 
 
 class V03PushConfigQuery(WireStruct):
-    id: NonEmpty
-    push_notification_config_id: str | None = None
+    task_id: NonEmpty = field(name="id")
+    id: str | None = field(default=None, name="pushNotificationConfigId")
     metadata: dict[str, Any] | None = None
 
 
 class V03DeletePushConfig(WireStruct):
-    id: NonEmpty
-    push_notification_config_id: NonEmpty
+    task_id: NonEmpty = field(name="id")
+    id: NonEmpty = field(name="pushNotificationConfigId")
     metadata: dict[str, Any] | None = None
 
 
 class V03ListPushConfigs(WireStruct):
-    id: NonEmpty
+    task_id: NonEmpty = field(name="id")
     page_size: Count | None = None  # REST alone has pages
     page_token: str | None = None
     metadata: dict[str, Any] | None = None
@@ -385,6 +386,12 @@ def encode_create_push_config(request: r.CreatePushConfigRequest) -> V03TaskPush
 
 # --- the table --------------------------------------------------------------------------------------------------------
 
+
+def plain(wire: type[Any], kind: type[Any]) -> Codec[Any, Any]:
+    """The codec of a request whose members have the names of its wire struct."""
+    return same_names(Reader(wire), wire, kind)
+
+
 SEND = Codec(Reader(V03Send, guesses_tags=False), decode_send, encode_send)
 TASK = Codec(Reader(V03Task), OBJECTS.decode_task, OBJECTS.encode_task)
 EVENT: Codec[Any, StreamEvent] = Codec(Reader[Any](V03Event), decode_event, encode_event)
@@ -396,42 +403,20 @@ DIALECT = JsonDialect(
     requests={
         ops.SEND_MESSAGE.name: SEND,
         ops.SEND_STREAMING_MESSAGE.name: SEND,
-        ops.GET_TASK.name: Codec(
+        ops.GET_TASK.name: Codec(  # callers poll, so it is written out, which is faster
             Reader(V03TaskQuery),
-            lambda w: r.GetTaskRequest(w.id, w.history_length, w.metadata or {}),
+            lambda w: r.GetTaskRequest(w.task_id, w.history_length, w.metadata or {}),
             lambda q: V03TaskQuery(q.task_id, q.history_length, q.metadata or None),
         ),
-        ops.CANCEL_TASK.name: Codec(
-            Reader(V03TaskId),
-            lambda w: r.CancelTaskRequest(w.id, w.metadata or {}),
-            lambda q: V03TaskId(q.task_id, q.metadata or None),
-        ),
-        ops.SUBSCRIBE_TO_TASK.name: Codec(
-            Reader(V03TaskId),
-            lambda w: r.SubscribeToTaskRequest(w.id, w.metadata or {}),
-            lambda q: V03TaskId(q.task_id, q.metadata or None),
-        ),
+        ops.CANCEL_TASK.name: plain(V03TaskId, r.CancelTaskRequest),
+        ops.SUBSCRIBE_TO_TASK.name: plain(V03TaskId, r.SubscribeToTaskRequest),
         ops.CREATE_PUSH_CONFIG.name: Codec(
             Reader(V03TaskPushConfig), decode_create_push_config, encode_create_push_config
         ),
-        ops.GET_PUSH_CONFIG.name: Codec(
-            Reader(V03PushConfigQuery),
-            lambda w: r.GetPushConfigRequest(w.id, w.push_notification_config_id or None, w.metadata or {}),
-            lambda q: V03PushConfigQuery(q.task_id, q.id, q.metadata or None),
-        ),
-        ops.LIST_PUSH_CONFIGS.name: Codec(
-            Reader(V03TaskId),
-            lambda w: r.ListPushConfigsRequest(w.id, metadata=w.metadata or {}),
-            lambda q: V03TaskId(q.task_id, q.metadata or None),
-        ),
-        ops.DELETE_PUSH_CONFIG.name: Codec(
-            Reader(V03DeletePushConfig),
-            lambda w: r.DeletePushConfigRequest(w.id, w.push_notification_config_id, w.metadata or {}),
-            lambda q: V03DeletePushConfig(q.task_id, q.id, q.metadata or None),
-        ),
-        ops.GET_EXTENDED_CARD.name: Codec(
-            Reader(V03NoParams), lambda _: r.GetExtendedCardRequest(), lambda _: V03NoParams()
-        ),
+        ops.GET_PUSH_CONFIG.name: plain(V03PushConfigQuery, r.GetPushConfigRequest),
+        ops.LIST_PUSH_CONFIGS.name: plain(V03TaskId, r.ListPushConfigsRequest),
+        ops.DELETE_PUSH_CONFIG.name: plain(V03DeletePushConfig, r.DeletePushConfigRequest),
+        ops.GET_EXTENDED_CARD.name: plain(V03NoParams, r.GetExtendedCardRequest),
     },
     results={
         ops.SEND_MESSAGE.name: SEND_RESULT,
@@ -464,12 +449,12 @@ REST_DIALECT = replace(
         ops.GET_TASK.name: Codec(
             Reader(V03TaskQuery),
             # SDKs fill the query from protobuf, where 0 is the same as not given.
-            lambda w: r.GetTaskRequest(w.id, w.history_length or None, w.metadata or {}),
+            lambda w: r.GetTaskRequest(w.task_id, w.history_length or None, w.metadata or {}),
             lambda q: V03TaskQuery(q.task_id, q.history_length, q.metadata or None),
         ),
         ops.LIST_PUSH_CONFIGS.name: Codec(
             Reader(V03ListPushConfigs),
-            lambda w: r.ListPushConfigsRequest(w.id, w.page_size or None, w.page_token or None, w.metadata or {}),
+            lambda w: r.ListPushConfigsRequest(w.task_id, w.page_size or None, w.page_token or None, w.metadata or {}),
             lambda q: V03ListPushConfigs(q.task_id, q.page_size, q.page_token, q.metadata or None),
         ),
     },

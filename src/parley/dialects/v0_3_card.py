@@ -11,6 +11,7 @@ from msgspec import field
 
 from parley.dialects.dialect import Codec
 from parley.dialects.fields import NonEmpty, Reader, WireStruct, always_list, always_object, always_text, read_each
+from parley.dialects.same_names import decoded, encoded
 from parley.dialects.v1_0_card import (
     V10ApiKey,
     V10Extension,
@@ -25,10 +26,8 @@ from parley.dialects.v1_0_card import (
     decode_card_with,
     decode_extensions,
     decode_scheme,
-    decoded,
     encode_card_with,
     encode_extensions,
-    encoded,
 )
 from parley.dialects.v1_0_card import encode_scheme as encode_scheme_as
 from parley.protocol import cards as c

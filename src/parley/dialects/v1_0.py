@@ -15,6 +15,7 @@ from msgspec import UNSET, Meta, UnsetType, field, structs
 from parley.dialects.dialect import Codec, JsonDialect, nothing
 from parley.dialects.fields import Count, EnumNames, NonEmpty, OneOf, Reader, WireStruct
 from parley.dialects.objects import Objects
+from parley.dialects.same_names import same_names
 from parley.dialects.timestamps import in_utc
 from parley.dialects.v1_0_card import CARDS
 from parley.protocol import messages as m
@@ -198,13 +199,13 @@ class V10TaskPage(WireStruct, omit_defaults=False):
 
 
 class V10CancelTask(WireStruct):
-    id: NonEmpty
+    task_id: NonEmpty = field(name="id")
     tenant: str | None = None
     metadata: dict[str, Any] | None = None
 
 
 class V10Subscribe(WireStruct):
-    id: NonEmpty
+    task_id: NonEmpty = field(name="id")
     tenant: str | None = None
 
 
@@ -437,6 +438,10 @@ def reader(wire_type: type[Any]) -> Reader[Any]:
     return Reader(wire_type, protojson=ENUMS)
 
 
+def _plain(wire: type[Any], kind: type[Any]) -> Codec[Any, Any]:
+    return same_names(reader(wire), wire, kind)
+
+
 _send = Codec(reader(V10Send), decode_send, encode_send)
 _task = Codec(reader(V10Task), OBJECTS.decode_task, OBJECTS.encode_task)
 _event = Codec(reader(V10StreamResponse), OBJECTS.decode_wrapped, OBJECTS.encode_wrapped)
@@ -449,22 +454,14 @@ DIALECT = JsonDialect(
     requests={
         ops.SEND_MESSAGE.name: _send,
         ops.SEND_STREAMING_MESSAGE.name: _send,
-        ops.GET_TASK.name: Codec(
+        ops.GET_TASK.name: Codec(  # callers poll, so it is written out, which is faster
             reader(V10GetTask),
             lambda w: r.GetTaskRequest(w.id, w.history_length, tenant=w.tenant or None),
             lambda q: V10GetTask(q.task_id, q.tenant, q.history_length),
         ),
         ops.LIST_TASKS.name: Codec(reader(V10ListTasks), decode_list_tasks, encode_list_tasks),
-        ops.CANCEL_TASK.name: Codec(
-            reader(V10CancelTask),
-            lambda w: r.CancelTaskRequest(w.id, w.metadata or {}, w.tenant or None),
-            lambda q: V10CancelTask(q.task_id, q.tenant, q.metadata or None),
-        ),
-        ops.SUBSCRIBE_TO_TASK.name: Codec(
-            reader(V10Subscribe),
-            lambda w: r.SubscribeToTaskRequest(w.id, tenant=w.tenant or None),
-            lambda q: V10Subscribe(q.task_id, q.tenant),
-        ),
+        ops.CANCEL_TASK.name: _plain(V10CancelTask, r.CancelTaskRequest),
+        ops.SUBSCRIBE_TO_TASK.name: _plain(V10Subscribe, r.SubscribeToTaskRequest),
         ops.CREATE_PUSH_CONFIG.name: Codec(
             reader(V10CreatePushConfig), decode_create_push_config, encode_create_push_config
         ),
@@ -480,16 +477,8 @@ DIALECT = JsonDialect(
             ),
             lambda q: V10ListPushConfigs(q.task_id, q.page_size, q.page_token, q.tenant),
         ),
-        ops.DELETE_PUSH_CONFIG.name: Codec(
-            reader(V10PushConfigId),
-            lambda w: r.DeletePushConfigRequest(w.task_id, w.id, tenant=w.tenant or None),
-            lambda q: V10PushConfigId(q.task_id, q.id, q.tenant),
-        ),
-        ops.GET_EXTENDED_CARD.name: Codec(
-            reader(V10GetCard),
-            lambda w: r.GetExtendedCardRequest(w.tenant or None),
-            lambda q: V10GetCard(q.tenant),
-        ),
+        ops.DELETE_PUSH_CONFIG.name: _plain(V10PushConfigId, r.DeletePushConfigRequest),
+        ops.GET_EXTENDED_CARD.name: _plain(V10GetCard, r.GetExtendedCardRequest),
     },
     results={
         ops.SEND_MESSAGE.name: _send_result,

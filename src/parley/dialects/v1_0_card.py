@@ -13,6 +13,7 @@ from msgspec import Struct, field
 from parley.dialects.dialect import Codec
 from parley.dialects.fields import NonEmpty, Reader, WireStruct, always_list, always_object, always_text, read_each
 from parley.dialects.oauth_flows import one_flow_per_scheme
+from parley.dialects.same_names import decoded, encoded
 from parley.protocol import cards as c
 from parley.protocol.versions import Version, without_patch
 
@@ -168,31 +169,6 @@ class V10Card(WireStruct):
     security_schemes: dict[str, Any] | None = None  # each a V10Scheme
     security_requirements: list[V10Requirement] | None = None
     signatures: list[V10Signature] | None = None
-
-
-# --- members of the same name -----------------------------------------------------------------------------------------
-
-
-def decoded(kind: type[S], wire: WireStruct, **given: Any) -> S:
-    """A canonical struct: the given members, and those that the wire struct has under the same names.
-
-    What is absent has its default, and so has an optional text that is empty.
-    """
-    required = kind.__struct_fields__[: -len(kind.__struct_defaults__) or None]
-    for name in kind.__struct_fields__:
-        value = given.pop(name, getattr(wire, name, None))
-        if value is not None and (value != "" or name in required):
-            given[name] = tuple(value) if isinstance(value, list) else value  # pyright: ignore[reportUnknownArgumentType]
-    return kind(**given)
-
-
-def encoded(kind: type[S], value: Struct, **given: Any) -> S:
-    """A wire struct: the given members, and those that the canonical struct has under the same names, unless empty."""
-    for name in kind.__struct_fields__:
-        member = getattr(value, name, None)
-        if name not in given and member not in (None, (), {}):
-            given[name] = list(member) if isinstance(member, tuple) else member  # pyright: ignore[reportUnknownArgumentType]
-    return kind(**given)
 
 
 # --- security ---------------------------------------------------------------------------------------------------------
