@@ -13,6 +13,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from copy import copy
+from dataclasses import dataclass
 from itertools import count
 from typing import Any, cast
 
@@ -45,29 +47,21 @@ from parley.stores.memory import MemoryStore
 from parley.testing.clock import FakeClock
 
 
+@dataclass(eq=False)
 class AgentClient:
     """A caller of an agent under test, which it runs."""
 
-    def __init__(
-        self,
-        program: Program,
-        store: Store,
-        clock: Clock,
-        limits: Limits,
-        caller: Caller,
-        *,
-        observer: Observer | None = None,
-        sender: Sender | None = None,
-    ) -> None:
-        self.program = program
-        self.store = store
-        self.clock = clock
-        self.limits = limits
-        self.caller = caller
-        self.observer = observer
+    program: Program
+    store: Store
+    clock: Clock
+    limits: Limits
+    caller: Caller
+    observer: Observer | None = None
+    sender: Sender | None = None
+
+    def __post_init__(self) -> None:
         self._ids = count(1)
         self._messages = count(1)
-        self.sender = sender
         self.deliveries: Deliveries | None = None
         self._engine: Engine | None = None
         self._crashing_store: CrashingStore | None = None
@@ -199,8 +193,8 @@ class AgentClient:
 
     def as_caller(self, **members: Any) -> AgentClient:
         """The same agent, with another caller."""
-        other = AgentClient(self.program, self.store, self.clock, self.limits, structs.replace(self.caller, **members))
-        other._engine, other._crashing_store, other._ids = self._engine, self._crashing_store, self._ids  # pyright: ignore[reportPrivateUsage]
+        other = copy(self)
+        other.caller = structs.replace(self.caller, **members)
         other._messages = count(1_000_000)  # pyright: ignore[reportPrivateUsage]
         return other
 
@@ -271,13 +265,7 @@ async def running(
 ) -> AsyncGenerator[AgentClient]:
     """Runs an agent in this process, with scripted time unless a clock is given. `sender` calls its webhooks."""
     client = AgentClient(
-        program,
-        store or MemoryStore(),
-        clock or FakeClock(),
-        limits or Limits(),
-        caller,
-        observer=observer,
-        sender=sender,
+        program, store or MemoryStore(), clock or FakeClock(), limits or Limits(), caller, observer, sender
     )
     await client.restart()
     try:
