@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -37,6 +37,8 @@ from parley.safe_text import printable_json, printable_line
 
 if TYPE_CHECKING:
     from parley.client.transports.connections import Connections
+
+CAPABILITIES = ("streaming", "push_notifications", "extended_card")
 
 
 @with_option_groups
@@ -200,22 +202,13 @@ def _facts(found: AgentCard) -> Iterator[tuple[str, str]]:
         yield "provider", f"{found.provider.organization} {found.provider.url}"
     if found.documentation_url:
         yield "docs", found.documentation_url
-    yield "features", ", ".join(_capabilities(found.capabilities)) or "–"
+    yield "features", _present(found.capabilities, CAPABILITIES) or "–"
     yield "input", ", ".join(found.default_input_modes)
     yield "output", ", ".join(found.default_output_modes)
     for extension in found.capabilities.extensions:
         yield "extension", f"{extension.uri}{' (required)' if extension.required else ''}"
     if found.signatures:
         yield "signatures", str(len(found.signatures))
-
-
-def _capabilities(capabilities: AgentCapabilities) -> Iterator[str]:
-    if capabilities.streaming:
-        yield "streaming"
-    if capabilities.push_notifications:
-        yield "push notifications"
-    if capabilities.extended_card:
-        yield "extended card"
 
 
 def _skill_facts(skill: AgentSkill) -> Iterator[tuple[str, str]]:
@@ -235,17 +228,16 @@ def describe(scheme: SecurityScheme) -> str:
         case HttpAuthScheme():
             return f"HTTP {scheme.scheme}{f' ({scheme.bearer_format})' if scheme.bearer_format else ''}"
         case OAuth2Scheme():
-            return f"OAuth 2: {', '.join(_flows(scheme.flows)) or 'no flow'}"
+            return f"OAuth 2: {_present(scheme.flows, scheme.flows.__struct_fields__) or 'no flow'}"
         case OpenIdConnectScheme():
             return f"OpenID Connect at {scheme.url}"
         case MutualTlsScheme():
             return "a client certificate (mutual TLS)"
 
 
-def _flows(flows: OAuthFlows) -> Iterator[str]:
-    for name in flows.__struct_fields__:
-        if getattr(flows, name) is not None:
-            yield name.replace("_", " ")
+def _present(value: AgentCapabilities | OAuthFlows, names: Iterable[str]) -> str:
+    """Those of these members that are set, for people."""
+    return ", ".join(name.replace("_", " ") for name in names if getattr(value, name))
 
 
 def _requirements(found: AgentCard) -> str:
