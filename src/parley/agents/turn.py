@@ -11,10 +11,10 @@ import inspect
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from parley.agents.context import Context
 from parley.agents.threads import STEPS, in_thread
 from parley.contents import parts_of
 from parley.engine.caller import Caller
+from parley.engine.runs.contexts import Context
 from parley.engine.runs.run import Run, Stopped
 from parley.protocol.errors import LocalProtocolError
 from parley.protocol.jsonvalue import JsonObject, JsonValue
@@ -95,7 +95,7 @@ class Turn(Answer):
     @property
     def context(self) -> Context:
         """The conversation around the task."""
-        return Context(self._run.contexts, self._run.context_id, self._run.key.task_id)
+        return Context(self._run)
 
     @property
     def caller(self) -> Caller:

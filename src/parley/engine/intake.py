@@ -144,8 +144,8 @@ class Intake:
         )
         key = TaskKey(caller.owner, task_id)
         run = Run(
-            engine,
-            program,
+            engine=engine,
+            program=program,
             key=key,
             context_id=context_id,
             caller=caller,
@@ -209,7 +209,7 @@ class Intake:
     ) -> Accepted | None:
         """Leave a message for the worker that holds its task; None if the task must be looked at again."""
         engine, webhook = self._engine, request.configuration.push_config
-        journal = Journal(await engine.views.events(head.key))
+        journal = Journal.read(await engine.views.events(head.key))
         self._check_messages(len(journal.messages) + 1)
         _admit_opening(program, journal.opening or message, caller)
         item = InboxItem(engine.new_id(), head.key, caller.version, message, remembered, webhook)
@@ -232,7 +232,7 @@ class Intake:
         state = TaskState.SUBMITTED if is_reopened else TaskState.WORKING
         status = StatusUpdate(head.key.task_id, head.context_id, TaskStatus(state, timestamp=now))
         news: tuple[TaskEvent, ...] = (status, added) if is_reopened else (added, status)
-        journal = Journal([*events, *news])
+        journal = Journal.read([*events, *news])
         self._check_messages(len(journal.messages))
         _admit_opening(program, journal.opening or message, caller)
         run = self._run_of_stored(program, head, journal, caller, request.configuration, status_at=now, state=state)
@@ -254,8 +254,8 @@ class Intake:
     ) -> Run:
         """A run of a task that is in the store."""
         return Run(
-            self._engine,
-            program,
+            engine=self._engine,
+            program=program,
             key=head.key,
             context_id=head.context_id,
             caller=caller,
@@ -301,7 +301,7 @@ class Intake:
         run = self._run_of_stored(
             program,
             head,
-            Journal(events),
+            Journal.read(events),
             Caller(key.owner.name, key.owner.tenant, version=head.created_in),
             SendConfiguration(),
             status_at=head.status_at,

@@ -1,4 +1,4 @@
-"""Live events: how readers of a task learn of what was committed, without the writer ever waiting for them.
+"""Live events: readers of a task get what was committed, and the writer never waits for them.
 
 Readers pull (see `following`). What is kept in memory for them is bounded in number and in bytes.
 """
@@ -9,6 +9,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from copy import copy
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from parley.engine.limits import Limits
 from parley.engine.reading.sizes import size_of_event
@@ -22,36 +24,22 @@ NumberedEvent: TypeAlias = tuple[int, TaskEvent]
 """An event with its number in the task's log."""
 
 
-class Feed:
-    """The recent events of one task, and those who wait for the next."""
+class Feed(Struct, eq=False):
+    """The recent events of one task, and the readers that wait for the next."""
 
-    __slots__ = (
-        "_bytes",
-        "_events",
-        "_failure",
-        "_first_seq",
-        "_limits",
-        "_sizes",
-        "_waiting",
-        "agent",
-        "last_seq",
-        "on_publish",
-        "users",
-    )
-
-    def __init__(self, limits: Limits, agent: str, failure: ParleyError | None = None) -> None:
-        self.agent = agent
-        self.users = 0
-        self.last_seq = 0
-        self._first_seq = 1
-        self._events: list[TaskEvent] = []
-        self._sizes: list[int] = []
-        self._bytes = 0
-        self._limits = limits
-        self._waiting: list[asyncio.Future[None]] = []
-        self._failure = failure
-        self.on_publish: Callable[[], None] | None = None
-        """Who must hear of everything published, without pulling: the deliveries of a task with webhooks."""
+    limits: Limits
+    agent: str
+    failure: ParleyError | None = None
+    """Why its readers were cut off; a new reader needs another feed."""
+    users: int = 0
+    last_seq: int = 0
+    on_publish: Callable[[], None] | None = None
+    """Called after everything published, for the deliveries of a task with webhooks."""
+    _first_seq: int = 1
+    _events: list[TaskEvent] = []
+    _sizes: list[int] = []
+    _bytes: int = 0
+    _waiting: list[asyncio.Future[None]] = []
 
     def publish(self, first_seq: int, events: Sequence[TaskEvent]) -> None:
         """Show events that were just committed."""
@@ -65,7 +53,7 @@ class Feed:
         self._sizes += sizes
         self._bytes += sum(sizes)
         # Twice what is to be kept, and so seldom that it costs nothing per event.
-        if len(recent) > 2 * self._limits.events_in_memory or self._bytes > 2 * self._limits.bytes_in_memory:
+        if len(recent) > 2 * self.limits.events_in_memory or self._bytes > 2 * self.limits.bytes_in_memory:
             self._forget()
         if self._waiting:
             self._wake()
@@ -73,7 +61,7 @@ class Feed:
             self.on_publish()
 
     def note(self, seq: int) -> None:
-        """Hear that another worker has written up to a number: readers take what is new from the store."""
+        """Note that another worker has written events up to a number. Readers get them from the store."""
         if seq > self.last_seq:
             self._events.clear()
             self._sizes.clear()
@@ -84,14 +72,14 @@ class Feed:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether a reader waits for news."""
+        """Whether a reader waits for events."""
         return bool(self._waiting)
 
     def _forget(self) -> None:
         """Keep the newest events, as many as there is room for."""
         self._bytes = kept = 0
-        for size in reversed(self._sizes[-self._limits.events_in_memory :]):
-            if self._bytes + size > self._limits.bytes_in_memory:
+        for size in reversed(self._sizes[-self.limits.events_in_memory :]):
+            if self._bytes + size > self.limits.bytes_in_memory:
                 break
             self._bytes += size
             kept += 1
@@ -101,7 +89,7 @@ class Feed:
 
     def fail(self, error: ParleyError) -> None:
         """Cut all readers off with an error."""
-        self._failure = error
+        self.failure = error
         self._wake()
 
     def since(self, cursor: int) -> list[NumberedEvent] | None:
@@ -137,13 +125,8 @@ class Feed:
         self._check()
 
     def _check(self) -> None:
-        if self._failure is not None:
-            raise copy(self._failure)  # an error of its own: its traceback holds what its reader holds
-
-    @property
-    def has_failed(self) -> bool:
-        """Whether its readers were cut off; a new reader needs another feed."""
-        return self._failure is not None
+        if self.failure is not None:
+            raise copy(self.failure)  # a copy per reader: the traceback refers to the reader's objects
 
     def _wake(self) -> None:
         waiting, self._waiting = self._waiting, []
@@ -164,13 +147,13 @@ class Feeds:
     def use(self, key: TaskKey, agent: str) -> Feed:
         """The feed of a task of an agent; its user calls `release` in the end."""
         feed = self._feeds.get(key)
-        if feed is None or feed.has_failed:
+        if feed is None or feed.failure is not None:
             feed = self._feeds[key] = Feed(self._limits, agent, self._failure)
         feed.users += 1
         return feed
 
     def release(self, key: TaskKey, feed: Feed) -> None:
-        """Say that a user of the feed is gone."""
+        """Stop using a feed."""
         feed.users -= 1
         if feed.users == 0 and self._feeds.get(key) is feed:
             del self._feeds[key]
@@ -180,13 +163,13 @@ class Feeds:
         return self._feeds.get(key)
 
     async def poll(self, is_written_here: Callable[[TaskKey], bool]) -> None:
-        """Look for news of the tasks that have waiting readers and are written by other workers."""
+        """Look for new events of the tasks that have waiting readers and are written by other workers."""
         for key, feed in tuple(self._feeds.items()):
             if feed.is_awaited and not is_written_here(key):
                 await self.look(key)
 
     async def look(self, key: TaskKey) -> None:
-        """Look for news of a task that another worker writes, if it has readers here."""
+        """Look for new events of a task that another worker writes, if it has readers here."""
         head, feed = await self._store.tasks.head(key), self._feeds.get(key)
         if feed is None:
             return
@@ -202,7 +185,7 @@ class Feeds:
             feed.fail(self._failure)
 
     async def page(self, key: TaskKey, *, after: int) -> list[NumberedEvent]:
-        """Events after a number from the store, as many as a reader takes at once."""
+        """Events after a number from the store, as many as a reader gets at once."""
         limits = self._limits
         return list(
             await self._store.tasks.events(key, after=after, limit=limits.page_events, size=limits.page_characters)

@@ -1,13 +1,15 @@
-"""What a run has done already: the memory of a handler that begins again from the top.
+"""What a run has done already, for a handler that begins again from the top.
 
-A handler is run anew after every answer and after a crash. It then gets recorded answers and steps at once, and of what
-it emits, only the part that is not in the log yet is emitted: the n-th chunk of an artifact and the n-th status message
-are said once, however often the handler says them.
+A handler runs again after every answer and after a crash. It then gets recorded answers and steps at once, and only
+what is not in the log yet is emitted: the n-th chunk of an artifact and the n-th status message are written once,
+however often the handler emits them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+
+from msgspec import Struct
 
 from parley.engine.reading.sizes import size_of
 from parley.protocol.events import ArtifactUpdate, MessageAdded, StatusUpdate, StepRecorded, TaskEvent
@@ -20,52 +22,38 @@ STATUS = ""
 """The name under which status messages are counted; no artifact has it."""
 
 
-class Journal:
+class Journal(Struct, eq=False):
     """What the log of a task holds since its current conversation began."""
 
-    __slots__ = (
-        "_answers",
-        "_answers_given",
-        "_emitted",
-        "_is_waiting",
-        "_repeated",
-        "_steps",
-        "_steps_taken",
-        "artifact_bytes",
-        "artifact_ids",
-        "messages",
-        "opening",
-        "opening_number",
-        "unclosed",
-    )
+    messages: list[Message] = []
+    opening: Message | None = None
+    """The message that began the conversation: the one a handler is given, however often it runs."""
+    opening_number: int = 1
+    """Which of the task's messages that is."""
+    artifact_ids: dict[str, int] = {}
+    artifact_bytes: int = 0
+    unclosed: dict[str, None] = {}
+    """The artifacts of which no chunk was the last yet, in the order in which they were begun."""
+    _emitted: dict[str, int] = {}
+    _repeated: dict[str, int] = {}
+    _answers: list[Message] = []
+    _answers_given: int = 0
+    _steps: dict[tuple[str, int], JsonValue] = {}
+    _steps_taken: dict[str, int] = {}
+    _is_waiting: bool = False
 
-    def __init__(self, events: Iterable[TaskEvent] = ()) -> None:
-        self.messages: list[Message] = []
-        self.opening: Message | None = None
-        """The message that began the conversation: the one a handler is given, however often it runs."""
-        self.opening_number = 1
-        """Which of the task's messages that is."""
-        self.artifact_ids: dict[str, int] = {}
-        self.artifact_bytes = 0
-        self.unclosed: dict[str, None] = {}
-        """The artifacts of which no chunk was the last yet, in the order in which they were begun."""
-        self._emitted: dict[str, int] = {}
-        self._repeated: dict[str, int] = {}
-        self._answers: list[Message] = []
-        self._answers_given = 0
-        self._steps: dict[tuple[str, int], JsonValue] = {}
-        self._steps_taken: dict[str, int] = {}
-        self._is_waiting = False
+    @classmethod
+    def read(cls, events: Iterable[TaskEvent]) -> Journal:
+        """The journal of a task that has these events."""
+        journal = cls()
         for event in events:
-            self._record(event)
+            journal._record(event)
+        return journal
 
     @classmethod
     def begun_by(cls, message: Message) -> Journal:
         """The journal of a task that a message has just begun."""
-        journal = cls()
-        journal.messages.append(message)
-        journal.opening = message
-        return journal
+        return cls(messages=[message], opening=message)
 
     def _record(self, event: TaskEvent) -> None:
         match event:
@@ -94,7 +82,7 @@ class Journal:
         if state is TaskState.WORKING and event.status.message is not None:
             self._count_emitted(STATUS)
         if state is TaskState.SUBMITTED:
-            # Reopened: the handler begins a new conversation, with the slots of the old one.
+            # Reopened: the handler begins a new conversation, which keeps the slots of the old artifacts.
             self.opening = None
             self._emitted.clear()
             self.unclosed.clear()

@@ -23,14 +23,13 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 import msgspec
-from msgspec import structs
+from msgspec import Struct, field, structs
 
 from parley.engine.caller import Caller
 from parley.engine.ownership.hints import Hint, HintKind
 from parley.engine.program import Program
 from parley.engine.reading.feed import Feed
 from parley.engine.reading.sizes import size_of
-from parley.engine.runs.contexts import Contexts
 from parley.engine.runs.journal import STATUS, Journal
 from parley.protocol.errors import InvalidParamsError, LocalProtocolError, ParleyError, UnavailableError
 from parley.protocol.events import ArtifactUpdate, MessageAdded, StatusUpdate, StepRecorded, TaskEvent
@@ -75,128 +74,67 @@ class LimitExceededError(LocalProtocolError):
     """The agent produced more than it may."""
 
 
-class Run:
+class Run(Struct, kw_only=True, eq=False):
     """One program at work on one task."""
 
-    __slots__ = (
-        "_begun_seq",
-        "_buffer",
-        "_created_in",
-        "_engine",
-        "_handed_over",
-        "_has_progressed",
-        "_holder",
-        "_is_scheduled",
-        "_is_writing",
-        "_lease_number",
-        "_new",
-        "_on_settled",
-        "_sends",
-        "_sends_since",
-        "_status_at",
-        "_taken",
-        "_waiting",
-        "_waiting_for_end",
-        "_webhooks",
-        "_written_seq",
-        "attempts",
-        "caller",
-        "configuration",
-        "context_id",
-        "deadline",
-        "failure",
-        "feed",
-        "first_seq",
-        "is_cancelled",
-        "is_closed",
-        "is_cut_off",
-        "is_over",
-        "is_overdue",
-        "is_queued",
-        "is_recovered",
-        "journal",
-        "key",
-        "loop",
-        "message",
-        "program",
-        "seq",
-        "starts_at_once",
-        "state",
-    )
+    engine: Engine
+    program: Program
+    key: TaskKey
+    context_id: str
+    caller: Caller
+    message: Message
+    configuration: SendConfiguration
+    feed: Feed
+    journal: Journal
+    created_in: Version
+    status_at: datetime
+    state: TaskState = TaskState.SUBMITTED
+    seq: int = 0
+    holder: str = ""
+    """The worker that holds the task after all writes of this run so far."""
+    attempts: int = 1
+    """Which attempt this is since the program last made progress."""
+    is_recovered: bool = False
+    """Whether it continues what another worker left behind."""
+    loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
+    first_seq: int = 0
+    starts_at_once: bool = False
+    """Whether the program starts before the run's first events are durable, because no other worker can have started
+    the same."""
+    is_cancelled: bool = False
+    is_cut_off: bool = False
+    is_overdue: bool = False
+    is_queued: bool = False
+    """Whether its program has not begun because too many others are at work."""
+    is_closed: bool = False
+    is_over: bool = False
+    """Whether its supervisor has released it."""
+    deadline: float = 0.0
+    """When it has taken too long, on the clock's monotonic scale."""
+    failure: ParleyError | None = None
+    """Why the run ended without an end of its task: the store refused a write, or another worker has the task."""
+    _buffer: list[TaskEvent] = []
+    _new: NewTask | None = None
+    _sends: list[tuple[SendKey, SendRecord]] = []
+    _sends_since: datetime | None = None
+    _taken: list[str] = []
+    _webhooks: list[tuple[PushConfig, Caller]] = []
+    _lease_number: int | None = None
+    _begun_seq: int = 0
+    _written_seq: int = 0
+    _has_progressed: bool = False
+    _handed_over: tuple[TaskState, datetime] | None = None
+    """The state of the task after all writes of this run so far, if there are any."""
+    _is_writing: bool = False
+    _is_scheduled: bool = False
+    _waiting: list[tuple[int, asyncio.Future[None]]] = []
+    _waiting_for_end: list[asyncio.Future[None]] = []
+    _on_settled: Callable[[Run], None] | None = None
 
-    def __init__(
-        self,
-        engine: Engine,
-        program: Program,
-        *,
-        key: TaskKey,
-        context_id: str,
-        caller: Caller,
-        message: Message,
-        configuration: SendConfiguration,
-        feed: Feed,
-        journal: Journal,
-        status_at: datetime,
-        created_in: Version,
-        seq: int = 0,
-        state: TaskState = TaskState.SUBMITTED,
-        attempts: int = 1,
-        holder: str = "",
-        is_recovered: bool = False,
-    ) -> None:
-        self._engine = engine
-        self.program = program
-        self.key = key
-        self.context_id = context_id
-        self.caller = caller
-        self.message = message
-        self.configuration = configuration
-        self.feed = feed
-        self.journal = journal
-        self.state = state
-        self.seq = seq
-        self.first_seq = seq
-        self.starts_at_once = seq == 0 and not engine.store.is_shared
-        """Whether the program need not wait for what began the run to be durable, because no other worker can have
-        begun the same."""
-        self.attempts = attempts
-        """Which attempt this is since the program last made progress."""
-        self.is_recovered = is_recovered
-        """Whether it goes on with what another worker left behind."""
-        self.loop = asyncio.get_running_loop()
-        self.is_cancelled = False
-        self.is_cut_off = False
-        self.is_overdue = False
-        self.is_queued = False
-        """Whether its program has not begun because too many others are at work."""
-        self.is_closed = False
-        self.is_over = False
-        """Whether its supervisor has let go of it."""
-        self.deadline = 0.0
-        """When it has taken too long, on the clock's monotonic scale."""
-        self.failure: ParleyError | None = None
-        """Why the store refused a write, so that the task stands somewhere in the middle."""
-        self._status_at = status_at
-        self._created_in = created_in
-        self._buffer: list[TaskEvent] = []
-        self._new: NewTask | None = None
-        self._holder = holder
-        """The worker that holds the task after all writes of this run so far."""
-        self._sends: list[tuple[SendKey, SendRecord]] = []
-        self._lease_number = engine.lease.number
-        self._sends_since: datetime | None = None
-        self._taken: list[str] = []
-        self._webhooks: list[tuple[PushConfig, Caller]] = []
-        self._begun_seq = seq
-        self._has_progressed = False
-        # What the head of the task says after all writes of this run so far, if there are any.
-        self._handed_over: tuple[TaskState, datetime] | None = None
-        self._is_writing = False
-        self._is_scheduled = False
-        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
-        self._waiting_for_end: list[asyncio.Future[None]] = []
-        self._on_settled: Callable[[Run], None] | None = None
-        self._written_seq = seq
+    def __post_init__(self) -> None:
+        self.first_seq = self._begun_seq = self._written_seq = self.seq
+        self.starts_at_once = self.seq == 0 and not self.engine.store.is_shared
+        self._lease_number = self.engine.lease.number
 
     @property
     def log_fields(self) -> dict[str, str]:
@@ -210,17 +148,12 @@ class Run:
         The ids of task and context do not count, because a repeat may come to others than the first.
         """
         message = structs.replace(self.message, context_id=None, task_id=None)
-        if self._created_in is Version.V0_1:
+        if self.created_in is Version.V0_1:
             # 0.1 has no message ids, but callers choose the ids of tasks: the task and the turn in it name the message.
             message = structs.replace(message, message_id=f"{self.key.task_id} {self.journal.opening_number}")
         owner = self.key.owner
         named = _key_encoder.encode((owner.tenant, owner.name, self.program.id, message))
         return hashlib.blake2b(named, digest_size=16).hexdigest()
-
-    @property
-    def contexts(self) -> Contexts:
-        """The conversations of the task's owner with its agent."""
-        return Contexts(self._engine, self.key.owner, self.program.id, before_change=self.prepare_effect)
 
     # --- what a program does ------------------------------------------------------------------------------------------
 
@@ -241,8 +174,8 @@ class Run:
     async def emit_status(self, parts: tuple[Part, ...], metadata: JsonObject | None = None) -> None:
         """Say how the work goes, unless the log has it already."""
         if self.journal.next_emission(STATUS) is not None:
-            self._status_at = self._engine.clock.now()
-            status = TaskStatus(TaskState.WORKING, self.agent_message(parts), self._status_at)
+            self.status_at = self.engine.clock.now()
+            status = TaskStatus(TaskState.WORKING, self.agent_message(parts), self.status_at)
             self._emit(StatusUpdate(self.key.task_id, self.context_id, status, metadata or {}))
             if self._is_far_ahead:
                 await self.settle()
@@ -292,11 +225,11 @@ class Run:
 
     async def check_held(self) -> None:
         """Abandon the run if its worker slept past its lease, and another one holds the task since."""
-        lease, number = self._engine.lease, self._engine.lease.number
+        lease, number = self.engine.lease, self.engine.lease.number
         if number is not None and number == self._lease_number:
             return
         if not self.is_closed and self._written_seq >= self._begun_seq:
-            head = await self._engine.store.tasks.head(self.key)
+            head = await self.engine.store.tasks.head(self.key)
             if not self.is_closed and (head is None or head.holder != lease.worker):
                 self.abandon()
             self._lease_number = number
@@ -358,7 +291,7 @@ class Run:
         """Drop what was not handed to the store; messages among it may be sent again."""
         self._buffer.clear()
         for send, _ in self._sends:
-            self._engine.sends.resolve(self.key.owner, send)
+            self.engine.sends.resolve(self.key.owner, send)
         self._sends.clear()
 
     async def return_attempt(self) -> None:
@@ -369,12 +302,12 @@ class Run:
         if self._handed_over is None or self._has_progressed:
             return
         state, status_at = self._handed_over
-        attempts, holder = self.attempts - 1, self._holder
+        attempts, holder = self.attempts - 1, self.holder
         write = Write(
             self.key, self.seq, (), state, status_at, attempts=attempts, expected_holder=holder, holder=holder
         )
         with suppress(StoreError):  # it counts then, as after a crash
-            await self._engine.store.tasks.write(write)
+            await self.engine.store.tasks.write(write)
 
     def abort(self, error: ParleyError) -> None:
         """Give up without an end: nothing more is written, and all waiters get the error."""
@@ -388,7 +321,7 @@ class Run:
             return
         logger.info("Task %s: another worker goes on with it", self.key.task_id, extra=self.log_fields)
         self.abort(AbandonedError())
-        self._engine.runs.give_up(self)
+        self.engine.runs.give_up(self)
 
     @property
     def is_abandoned(self) -> bool:
@@ -407,12 +340,12 @@ class Run:
 
     def agent_message(self, parts: tuple[Part, ...]) -> Message:
         """A message of the agent in this task."""
-        return Message(self._engine.new_id(), Role.AGENT, parts, self.context_id, self.key.task_id)
+        return Message(self.engine.new_id(), Role.AGENT, parts, self.context_id, self.key.task_id)
 
     def _count_bytes(self, parts: tuple[Part, ...]) -> None:
         self.journal.artifact_bytes += size_of(parts)
-        if self.journal.artifact_bytes > self._engine.limits.artifact_bytes:
-            raise LimitExceededError(f"The task's artifacts exceed {self._engine.limits.artifact_bytes} bytes")
+        if self.journal.artifact_bytes > self.engine.limits.artifact_bytes:
+            raise LimitExceededError(f"The task's artifacts exceed {self.engine.limits.artifact_bytes} bytes")
 
     # --- what the engine does -----------------------------------------------------------------------------------------
 
@@ -431,8 +364,8 @@ class Run:
         self._new = new
         if send is not None:
             self._take_along(send, webhook, self.caller)
-            if self._engine.store.is_shared and self._engine.limits.idempotency_seconds:
-                self._sends_since = self._engine.sends.since()
+            if self.engine.store.is_shared and self.engine.limits.idempotency_seconds:
+                self._sends_since = self.engine.sends.since()
         self._buffer.extend(events)
         self._begun_seq = self.seq + len(self._buffer)
 
@@ -480,8 +413,8 @@ class Run:
     def _append_status(
         self, state: TaskState, message: Message | None = None, metadata: JsonObject | None = None
     ) -> None:
-        self._status_at = self._engine.clock.now()
-        status = TaskStatus(state, message, self._status_at)
+        self.status_at = self.engine.clock.now()
+        status = TaskStatus(state, message, self.status_at)
         self.state = state
         self._append(StatusUpdate(self.key.task_id, self.context_id, status, metadata or {}))
 
@@ -491,15 +424,15 @@ class Run:
         self._check_loop()
         if self.is_closed:
             raise Stopped
-        if self.seq + len(self._buffer) >= self._engine.limits.events_per_task:
-            raise LimitExceededError(f"The task has more than {self._engine.limits.events_per_task} events")
+        if self.seq + len(self._buffer) >= self.engine.limits.events_per_task:
+            raise LimitExceededError(f"The task has more than {self.engine.limits.events_per_task} events")
         self._has_progressed = True
         self._append(event)
 
     @property
     def _is_far_ahead(self) -> bool:
         """Whether the program must wait for the store."""
-        return len(self._buffer) >= self._engine.limits.unwritten_events
+        return len(self._buffer) >= self.engine.limits.unwritten_events
 
     def _check_loop(self) -> None:
         if asyncio.get_running_loop() is not self.loop:
@@ -535,24 +468,24 @@ class Run:
             expected_seq=self.seq,
             events=events,
             state=self.state,
-            status_at=self._status_at,
+            status_at=self.status_at,
             new=self._new,
             sends=tuple(self._sends),
             webhooks=tuple([(config, caller.version) for config, caller in webhooks]) if webhooks else (),
             attempts=0 if self._has_progressed or is_last else self.attempts - self.is_queued,
-            expected_holder=self._holder,
-            holder="" if is_last else self._engine.lease.worker,
+            expected_holder=self.holder,
+            holder="" if is_last else self.engine.lease.worker,
             sends_since=self._sends_since,
             taken=tuple(self._taken) if self._taken else (),
         )
-        self._handed_over = (self.state, self._status_at)
-        self._holder = write.holder
+        self._handed_over = (self.state, self.status_at)
+        self.holder = write.holder
         self.seq += len(events)
         self._new = self._sends_since = None
         self._sends.clear()
         self._taken.clear()
-        begun = perf_counter() if self._engine.observer is not None else 0.0
-        writing = self._engine.store.tasks.write(write)
+        begun = perf_counter() if self.engine.observer is not None else 0.0
+        writing = self.engine.store.tasks.write(write)
         if not isinstance(writing, asyncio.Future):
             writing = asyncio.ensure_future(writing)
         if writing.done():  # as a store in memory has it
@@ -567,19 +500,19 @@ class Run:
             return  # the process is going down
         first, events, error = write.expected_seq + 1, write.events, done.exception()
         for send, record in write.sends:
-            self._engine.sends.resolve(self.key.owner, send, record if error is None else None)
+            self.engine.sends.resolve(self.key.owner, send, record if error is None else None)
         if error is not None:
             self._break(error, is_new=write.new is not None)
         else:
             self._written_seq = first + len(events) - 1
-            self._engine.store_health.accepted()
-            if self._engine.observer is not None:
-                self._engine.observer.committed(self.key, self.program.id, events, perf_counter() - begun)
+            self.engine.store_health.accepted()
+            if self.engine.observer is not None:
+                self.engine.observer.committed(self.key, self.program.id, events, perf_counter() - begun)
             for config, caller in webhooks:
-                self._engine.webhooks.kept(self.key, config, caller, self.program.id)
+                self.engine.webhooks.kept(self.key, config, caller, self.program.id)
             self.feed.publish(first, events)
-            if self._engine.hints is not None:
-                self._engine.hints.publish(Hint(HintKind.NEWS, self.key, self._written_seq))
+            if self.engine.hints is not None:
+                self.engine.hints.publish(Hint(HintKind.NEWS, self.key, self._written_seq))
             self._is_writing = False
             if self._buffer:
                 self._write()
@@ -599,9 +532,9 @@ class Run:
         else:
             logger.error("Task %s: the store refused a write: %s", self.key.task_id, error, extra=self.log_fields)
             self.failure = UnavailableError("The agent cannot store the task's progress now")
-            self._engine.store_health.refused()
+            self.engine.store_health.refused()
         self.feed.fail(self.failure)
-        self._engine.runs.give_up(self)
+        self.engine.runs.give_up(self)
 
     async def settle(self) -> None:
         """Return when everything emitted so far is durable.
