@@ -8,7 +8,7 @@ import sys
 from collections.abc import AsyncGenerator
 from typing import assert_type
 
-from parley import Agent, Answer, Client, Turn
+from parley import Agent, Client, ReceivedMessage, Turn
 from parley.client import Binding, Reply, Task, Update
 from parley.server.app import App
 
@@ -19,7 +19,7 @@ agent = Agent("Counter", description="Counts.")
 async def count(turn: Turn) -> AsyncGenerator[str, None]:
     if turn.text == "ask":
         answer = await turn.ask("How far?")
-        assert_type(answer, Answer)
+        assert_type(answer, ReceivedMessage)
         yield answer.text
     yield "one "
     yield await turn.step("two", str.upper, "two")

@@ -8,7 +8,7 @@ time), `agents` (what authors write). ARCHITECTURE.md has the picture.
 from typing import TYPE_CHECKING, Any
 
 from parley.agents.agent import Agent
-from parley.agents.turn import Answer, Turn
+from parley.agents.turn import ReceivedMessage, Turn
 from parley.contents import File
 from parley.engine.program import Recovery
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__all__ = ["Agent", "Answer", "Client", "File", "Recovery", "Turn", "__version__", "ask"]
+__all__ = ["Agent", "Client", "File", "ReceivedMessage", "Recovery", "Turn", "__version__", "ask"]
 
 
 if not TYPE_CHECKING:  # type checkers know the name from above, and that there are no others

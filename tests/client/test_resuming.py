@@ -282,7 +282,7 @@ async def test_an_agent_that_thinks_in_silence_is_looked_at_and_not_given_up() -
 async def test_looks_begin_with_the_task_that_they_are_of() -> None:
     following = Streams(tasks=[WORKING, DONE]).following()
     with fail_after(5):
-        assert [event async for event in following.polls(TASK)] == [WORKING, WHOLE, status(S.COMPLETED)]
+        assert [event async for event in following.poll_events(TASK)] == [WORKING, WHOLE, status(S.COMPLETED)]
 
 
 @pytest.mark.anyio
@@ -441,14 +441,14 @@ async def test_looks_at_a_task_go_on_after_an_outage() -> None:
     away: list[Task | Exception] = [BROKEN] * 10
     agent = Streams(tasks=[WORKING, *away, DONE])
     with fail_after(5):
-        events = [event async for event in agent.following(attempts=1, first_pause=0.2, outage=60).polls(TASK)]
+        events = [event async for event in agent.following(attempts=1, first_pause=0.2, outage=60).poll_events(TASK)]
     assert events == [WORKING, WHOLE, status(S.COMPLETED)]
     agent = Streams(tasks=[WORKING, BROKEN])
     with fail_after(5), pytest.raises(StreamTruncatedError) as caught:
-        _ = [event async for event in agent.following(attempts=1, first_pause=0.2, outage=60).polls(TASK)]
+        _ = [event async for event in agent.following(attempts=1, first_pause=0.2, outage=60).poll_events(TASK)]
     assert caught.value.__cause__ is BROKEN
     with fail_after(5), pytest.raises(UnreachableError, match="broken"):
-        _ = [event async for event in Streams(tasks=[BROKEN]).following().polls(TASK)]
+        _ = [event async for event in Streams(tasks=[BROKEN]).following().poll_events(TASK)]
 
 
 @pytest.mark.anyio
@@ -543,8 +543,8 @@ async def test_an_agent_that_does_not_stream_is_looked_at_until_the_task_is_over
     following = agent.following()
     following.seen.add(BEGUN)
     with fail_after(5):
-        events = [event async for event in following.polls(TASK)]
-        assert [event async for event in following.polls(TASK)] == []
+        events = [event async for event in following.poll_events(TASK)]
+        assert [event async for event in following.poll_events(TASK)] == []
     assert events == [status(S.WORKING), WHOLE, status(S.COMPLETED)]
 
 

@@ -225,9 +225,9 @@ def test_non_object_data_crosses_0_3_by_the_convention_of_the_sdk() -> None:
 
 def test_carried_values_of_the_wrong_type_stay_metadata() -> None:
     odd = {carried.MEDIA_TYPE: 5, carried.FILENAME: "", carried.REFERENCE_TASK_IDS: ["a", 1], "x": "y"}
-    assert carried.unload_part(odd) == (None, None, odd)
-    assert carried.unload_texts(odd, carried.REFERENCE_TASK_IDS) == ((), odd)
-    assert carried.unload_texts({}, carried.EXTENSIONS) == ((), {})
+    assert carried.unpack_part(odd) == (None, None, odd)
+    assert carried.unpack_texts(odd, carried.REFERENCE_TASK_IDS) == ((), odd)
+    assert carried.unpack_texts({}, carried.EXTENSIONS) == ((), {})
     data, marked = {"value": 1, "unit": "km"}, {carried.DATA_VALUE: True}
     assert carried.unwrap_data(data, marked) == DataPart(data, metadata=marked)
 

@@ -110,14 +110,14 @@ def test_an_address_that_guesses_is_stopped_and_let_in_again_bit_by_bit() -> Non
     throttle.check_address("192.0.2.1")
     for _ in range(3):
         throttle.check_address("192.0.2.1")
-        throttle.refuse("192.0.2.1")
+        throttle.count_refusal("192.0.2.1")
     with pytest.raises(RateLimitedError) as caught:
         throttle.check_address("192.0.2.1")
     assert retry_after_of(caught.value) == 20
     throttle.check_address("192.0.2.2")
     time.now += 20
     throttle.check_address("192.0.2.1")
-    throttle.refuse("192.0.2.1")
+    throttle.count_refusal("192.0.2.1")
     with pytest.raises(RateLimitedError):
         throttle.check_address("192.0.2.1")
 
@@ -125,10 +125,10 @@ def test_an_address_that_guesses_is_stopped_and_let_in_again_bit_by_bit() -> Non
 def test_parallel_guesses_count_even_when_they_were_let_through_together() -> None:
     time = Time()
     throttle = Throttle(RateLimits(failures_per_minute=3), clock=time)
-    throttle.refuse("192.0.2.1")
+    throttle.count_refusal("192.0.2.1")
     time.now += 3_600
     for _ in range(5):
-        throttle.refuse("192.0.2.1")
+        throttle.count_refusal("192.0.2.1")
     with pytest.raises(RateLimitedError) as caught:
         throttle.check_address("192.0.2.1")
     assert retry_after_of(caught.value) == 60  # two more than it may have, and one for the next
@@ -137,7 +137,7 @@ def test_parallel_guesses_count_even_when_they_were_let_through_together() -> No
 def test_a_flood_of_guesses_does_not_lock_an_address_out_for_hours() -> None:
     throttle = Throttle(RateLimits(failures_per_minute=30), clock=Time())
     for _ in range(10_000):
-        throttle.refuse("192.0.2.1")
+        throttle.count_refusal("192.0.2.1")
     with pytest.raises(RateLimitedError) as caught:
         throttle.check_address("192.0.2.1")
     assert retry_after_of(caught.value) == 62
@@ -153,7 +153,7 @@ def test_without_limits_a_request_costs_no_object() -> None:
     throttle = Throttle(limits)
     assert throttle.admit("token:ada") is throttle.admit_stream("token:bob")
     for _ in range(100):
-        throttle.refuse("192.0.2.1")
+        throttle.count_refusal("192.0.2.1")
     throttle.check_address("192.0.2.1")
     assert request(throttle) is None
 

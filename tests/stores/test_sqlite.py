@@ -187,10 +187,10 @@ async def test_a_full_disk_refuses_writes_until_there_is_room(store: SqliteStore
     assert "the disk is full" in str(outcomes[0])
     assert isinstance(outcomes[1], StoreError)
     assert await read_seqs(store) == [1]
-    assert store.trouble() == "The store could not be written: the disk is full."
+    assert store.problem() == "The store could not be written: the disk is full."
 
     await store._access._writer.submit(allow_pages(1_000_000))
-    assert store.trouble() is None
+    assert store.problem() is None
     await asyncio.gather(*[store.tasks.write(write) for write in writes])
     assert await read_seqs(store) == [1, 2, 3]
 
@@ -216,9 +216,9 @@ async def test_a_lock_of_another_program_refuses_writes_until_it_goes(store: Sql
             assert "another process holds the database" in str(outcome)
         assert await read_seqs(store) == [1]
         assert await store.tasks.head(KEY) is not None
-        assert store.trouble() == "The store could not be written: another process holds the database."
+        assert store.problem() == "The store could not be written: another process holds the database."
     await store.tasks.write(addition(1))
-    assert store.trouble() is None
+    assert store.problem() is None
     assert await read_seqs(store) == [1, 2]
     await store.close()
     with locked(path):
@@ -313,13 +313,13 @@ async def test_damage_that_is_met_later_ends_all_writing(
     store = SqliteStore(path)
     await store.open()
     await store.tasks.write(creation(TaskKey(ADA, "t-2")))
-    assert store.trouble() is None
+    assert store.problem() is None
     for _ in range(2):
         with pytest.raises(StoreUnavailableError, match="the file is damaged"):
             await read_seqs(store)
         with pytest.raises(StoreUnavailableError, match=r"The database file is damaged\. Stop the server"):
             await store.tasks.write(creation(TaskKey(ADA, "t-3")))
-    assert store.trouble() == "The database file is damaged."
+    assert store.problem() == "The database file is damaged."
     assert await store.tasks.head(TaskKey(ADA, "t-2")) is not None
     assert await store.tasks.head(TaskKey(ADA, "t-3")) is None
     assert len([record for record in caplog.records if record.levelname == "CRITICAL"]) == 1
@@ -345,15 +345,15 @@ async def test_a_file_that_is_no_longer_at_its_path_acknowledges_nothing(
     store = SqliteStore(path)
     await store.open()
     await store.tasks.write(creation())
-    assert store.trouble() is None
+    assert store.problem() is None
     change(path)
     for number in (1, 2):
         with pytest.raises(StoreUnavailableError, match=f"{what}.+Stop the server, put the file back, or a backup"):
             await store.tasks.write(addition(number))
     with pytest.raises(StoreUnavailableError, match=what):
         await read_seqs(store)  # in a connection of its own, which would read another file
-    assert str(store.trouble()).startswith(what)
-    assert str(path) not in str(store.trouble())
+    assert str(store.problem()).startswith(what)
+    assert str(path) not in str(store.problem())
     assert await store.tasks.head(KEY) is not None
     assert len([record for record in caplog.records if record.levelname == "CRITICAL"]) == 1
     await store.close()

@@ -21,7 +21,7 @@ from functools import partial
 from typing import Any, TypeVar, overload
 
 from parley.agents.handlers import Handler
-from parley.agents.turn import RESPONSE, Answer, Turn
+from parley.agents.turn import RESPONSE, ReceivedMessage, Turn
 from parley.contents import InvalidContentError, parts_of
 from parley.engine.caller import Caller
 from parley.engine.program import Recovery
@@ -275,7 +275,7 @@ class Agent:
             parts.extend(parts_of(result))
             return False
 
-        await self._handler(message).handle(Answer(message), say)
+        await self._handler(message).handle(ReceivedMessage(message), say)
         if whole:
             return whole[0]
         if not parts:

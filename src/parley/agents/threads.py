@@ -72,11 +72,11 @@ def _make(call: Callable[[], Any], loop: asyncio.AbstractEventLoop, done: asynci
     except BaseException as raised:
         result, error = None, raised
     with suppress(RuntimeError):  # the loop is closed: the process ends, and this was cut off
-        loop.call_soon_threadsafe(_tell, done, result, error)
+        loop.call_soon_threadsafe(_resolve, done, result, error)
     del done, error  # the traceback of the error holds this frame
 
 
-def _tell(done: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
+def _resolve(done: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
     if done.done():  # the caller was cancelled
         return
     if error is None:

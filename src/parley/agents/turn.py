@@ -1,7 +1,7 @@
 """What a handler is given: the message, the conversation, and verbs for everything an agent may do.
 
 A handler begins again from the top after every answer and after a restart. `ask` and `step` then return at once what is
-in the log, and what was emitted before is not emitted again; so straight-line code survives.
+in the log, and what was emitted before is not emitted again, so a plain sequential handler works across restarts.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ RESPONSE = "response"
 """The artifact into which a handler's own results go."""
 
 
-class Answer:
-    """A message to read: what the caller sent, or answered."""
+class ReceivedMessage:
+    """A message from the caller: the one that began the task, or the answer to a question."""
 
     def __init__(self, message: Message) -> None:
         self.message = message
@@ -83,14 +83,14 @@ class ArtifactWriter:
         await self._run.emit_chunk(artifact, last=last)
 
 
-class Turn(Answer):
+class Turn(ReceivedMessage):
     """One handler's view of its task."""
 
     def __init__(self, run: Run) -> None:
         self.message = run.message
         self._run = run
 
-    # --- to read ------------------------------------------------------------------------------------------------------
+    # --- input --------------------------------------------------------------------------------------------------------
 
     @property
     def context(self) -> Context:
@@ -129,7 +129,7 @@ class Turn(Answer):
         """Whether the caller can take results of this type."""
         return accepts(self._run.configuration.accepted_output_modes, media_type)
 
-    # --- to say -------------------------------------------------------------------------------------------------------
+    # --- output -------------------------------------------------------------------------------------------------------
 
     async def status(self, *contents: Any, metadata: JsonObject | None = None) -> None:
         """Say how the work goes: `await turn.status("Looking up rates…")`."""
@@ -143,17 +143,17 @@ class Turn(Answer):
             raise LocalProtocolError("An artifact needs a name")
         return ArtifactWriter(self._run, name, description, metadata or {})
 
-    async def ask(self, *contents: Any, schema: JsonObject | None = None) -> Answer:
+    async def ask(self, *contents: Any, schema: JsonObject | None = None) -> ReceivedMessage:
         """Ask the caller something and get the answer, however long that takes.
 
         With a JSON Schema the question is a form: the schema goes along as a data part, and the answer's `data` has the
         fields.
         """
-        return Answer(await self._run.ask(TaskState.INPUT_REQUIRED, _question(contents, schema)))
+        return ReceivedMessage(await self._run.ask(TaskState.INPUT_REQUIRED, _question(contents, schema)))
 
-    async def require_auth(self, *contents: Any, schema: JsonObject | None = None) -> Answer:
+    async def require_auth(self, *contents: Any, schema: JsonObject | None = None) -> ReceivedMessage:
         """Ask the caller to authorise something elsewhere, and go on with the message that says it is done."""
-        return Answer(await self._run.ask(TaskState.AUTH_REQUIRED, _question(contents, schema)))
+        return ReceivedMessage(await self._run.ask(TaskState.AUTH_REQUIRED, _question(contents, schema)))
 
     async def reject(self, *contents: Any) -> None:
         """Refuse the task; nothing after this line runs."""
@@ -168,7 +168,7 @@ class Turn(Answer):
         await self._run.end(state, self._run.agent_message(parts) if parts else None)
         raise Stopped
 
-    # --- to do --------------------------------------------------------------------------------------------------------
+    # --- steps --------------------------------------------------------------------------------------------------------
 
     async def step(self, name: str, do: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """The result of `do(*args)`, which is JSON: taken once and recorded, so that no restart takes it again.

@@ -406,7 +406,7 @@ class Client:
             stream.seen.add(answer)
             yield answer
         if not stream.seen.is_over:
-            async with aclosing(stream.polls(task_id)) as events:
+            async with aclosing(stream.poll_events(task_id)) as events:
                 async for event in events:
                     yield event
 

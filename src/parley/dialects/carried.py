@@ -1,7 +1,7 @@
 """Values that a dialect has no member for, and how `metadata` carries them.
 
 The keys below are the whole list; `docs/losses.md` says which dialect uses which. A carried value of the wrong type is
-left where it is: it is then ordinary metadata. Rule: `unload(carry(metadata, …))` gives back both, unless the
+left where it is: it is then ordinary metadata. Rule: `unpack(pack(metadata, …))` gives back both, unless the
 metadata used one of the keys itself.
 """
 
@@ -30,13 +30,13 @@ DATA_VALUE = "data_part_compat"
 """Marks a data part whose content is `{"value": X}` because X is not an object; a2a-sdk's own convention before 1.0."""
 
 
-def carry(metadata: JsonObject, values: JsonObject) -> JsonObject:
+def pack(metadata: JsonObject, values: JsonObject) -> JsonObject:
     """The metadata with these values added under the keys above, empty ones left out."""
     carried = {key: value for key, value in values.items() if value}
     return {**metadata, **carried} if carried else metadata
 
 
-def unload_text(metadata: JsonObject, key: str) -> tuple[str | None, JsonObject]:
+def unpack_text(metadata: JsonObject, key: str) -> tuple[str | None, JsonObject]:
     """A carried string, and the metadata without it."""
     value = metadata.get(key)
     if not isinstance(value, str) or not value:
@@ -44,7 +44,7 @@ def unload_text(metadata: JsonObject, key: str) -> tuple[str | None, JsonObject]
     return value, _without(metadata, key)
 
 
-def unload_texts(metadata: JsonObject, key: str) -> tuple[tuple[str, ...], JsonObject]:
+def unpack_texts(metadata: JsonObject, key: str) -> tuple[tuple[str, ...], JsonObject]:
     """A carried list of strings, and the metadata without it."""
     value = metadata.get(key)
     if not isinstance(value, list) or not value:
@@ -53,41 +53,41 @@ def unload_texts(metadata: JsonObject, key: str) -> tuple[tuple[str, ...], JsonO
     return (tuple(texts), _without(metadata, key)) if len(texts) == len(value) else ((), metadata)
 
 
-def carry_part(part: Part) -> JsonObject:
+def pack_part(part: Part) -> JsonObject:
     """The metadata of a text or data part before 1.0, where such parts have neither media type nor file name."""
     if part.media_type or part.filename:
-        return carry(part.metadata, {MEDIA_TYPE: part.media_type, FILENAME: part.filename})
+        return pack(part.metadata, {MEDIA_TYPE: part.media_type, FILENAME: part.filename})
     return part.metadata
 
 
-def unload_part(metadata: JsonObject) -> tuple[str | None, str | None, JsonObject]:
-    """What `carry_part` added: media type, file name, and the metadata without them."""
+def unpack_part(metadata: JsonObject) -> tuple[str | None, str | None, JsonObject]:
+    """What `pack_part` added: media type, file name, and the metadata without them."""
     if not metadata:
         return None, None, metadata
-    media_type, metadata = unload_text(metadata, MEDIA_TYPE)
-    filename, metadata = unload_text(metadata, FILENAME)
+    media_type, metadata = unpack_text(metadata, MEDIA_TYPE)
+    filename, metadata = unpack_text(metadata, FILENAME)
     return media_type, filename, metadata
 
 
-def carry_references(message: Message) -> Message:
+def pack_references(message: Message) -> Message:
     """The message with the tasks that it refers to in its metadata."""
     if not message.reference_task_ids:
         return message
-    metadata = carry(message.metadata, {REFERENCE_TASK_IDS: list(message.reference_task_ids)})
+    metadata = pack(message.metadata, {REFERENCE_TASK_IDS: list(message.reference_task_ids)})
     return structs.replace(message, metadata=metadata, reference_task_ids=())
 
 
-def unload_references(message: Message) -> Message:
-    """The message that `carry_references` changed."""
+def unpack_references(message: Message) -> Message:
+    """The message that `pack_references` changed."""
     if REFERENCE_TASK_IDS not in message.metadata:
         return message
-    references, metadata = unload_texts(message.metadata, REFERENCE_TASK_IDS)
+    references, metadata = unpack_texts(message.metadata, REFERENCE_TASK_IDS)
     return structs.replace(message, metadata=metadata, reference_task_ids=references) if references else message
 
 
 def wrap_data(part: DataPart) -> tuple[JsonObject, JsonObject]:
     """A data part's content as the object that dialects before 1.0 require, and the metadata that marks it."""
-    metadata = carry_part(part)
+    metadata = pack_part(part)
     if isinstance(part.data, dict):
         return part.data, metadata
     return {"value": part.data}, {**metadata, DATA_VALUE: True}
@@ -98,7 +98,7 @@ def unwrap_data(data: JsonObject, metadata: JsonObject) -> DataPart:
     content: JsonValue = data
     if metadata.get(DATA_VALUE) is True and data.keys() == {"value"}:
         content, metadata = data["value"], _without(metadata, DATA_VALUE)
-    media_type, filename, metadata = unload_part(metadata)
+    media_type, filename, metadata = unpack_part(metadata)
     return DataPart(content, media_type, filename, metadata)
 
 

@@ -20,8 +20,8 @@ from parley.protocol.tasks import Artifact, Task, TaskState, TaskStatus
 class Objects:
     """The conversions of one dialect, made from its parts, its enums and its wire structs.
 
-    `no_context` is written for an absent context id, which dialects before 1.0 require. `carry` and
-    `unload` move what a dialect's message has no member for into its metadata and back.
+    `no_context` is written for an absent context id, which dialects before 1.0 require. `pack` and
+    `unpack` move what a dialect's message has no member for into its metadata and back.
     """
 
     decode_part: Callable[[Any], Part]
@@ -38,8 +38,8 @@ class Objects:
     artifact_update: Callable[..., Any]
     has_final: bool
     no_context: str | None
-    carry: Callable[[Message], Message] | None = None
-    unload: Callable[[Message], Message] | None = None
+    pack: Callable[[Message], Message] | None = None
+    unpack: Callable[[Message], Message] | None = None
 
     def decode_message(self, wire: Any) -> Message:
         """A message."""
@@ -53,12 +53,12 @@ class Objects:
             tuple(wire.extensions or ()),
             tuple(wire.reference_task_ids or ()),
         )
-        return message if self.unload is None else self.unload(message)
+        return message if self.unpack is None else self.unpack(message)
 
     def encode_message(self, message: Message) -> Any:
         """A message on the wire."""
-        if self.carry is not None:
-            message = self.carry(message)
+        if self.pack is not None:
+            message = self.pack(message)
         return self.message(
             self.role_names[message.role],
             [self.encode_part(part) for part in message.parts],

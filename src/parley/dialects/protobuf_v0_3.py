@@ -15,10 +15,10 @@ from msgspec import structs
 from parley.dialects import protobuf_table as t
 from parley.dialects import protobuf_v1_0 as v1_0
 from parley.dialects.carried import (
-    carry_part,
-    carry_references,
-    unload_part,
-    unload_references,
+    pack_part,
+    pack_references,
+    unpack_part,
+    unpack_references,
     unwrap_data,
     wrap_data,
 )
@@ -63,7 +63,7 @@ def decode_part(part: ProtoMessage) -> m.Part:
     metadata = t.at("metadata", decode_struct, part.metadata) if part.HasField("metadata") else {}
     match part.WhichOneof("part"):
         case "text":
-            return m.TextPart(part.text, *unload_part(metadata))
+            return m.TextPart(part.text, *unpack_part(metadata))
         case "file":
             file = FILE.decode(part.file)
             return structs.replace(file, metadata=metadata) if metadata else file
@@ -76,7 +76,7 @@ def decode_part(part: ProtoMessage) -> m.Part:
 def encode_part(part: m.Part) -> Fields:
     """A part in 0.3."""
     if isinstance(part, m.TextPart):
-        return {"text": part.text, "metadata": encode_struct(carry_part(part))}
+        return {"text": part.text, "metadata": encode_struct(pack_part(part))}
     if isinstance(part, m.DataPart):
         data, metadata = wrap_data(part)
         return {"data": {"data": encode_struct(data)}, "metadata": encode_struct(metadata)}
@@ -92,8 +92,8 @@ MESSAGE = t.adapted(
         parts=t.non_empty(PART, "content", "parts"),
         reference_task_ids=None,
     ),
-    after_decode=unload_references,
-    before_encode=carry_references,
+    after_decode=unpack_references,
+    before_encode=pack_references,
 )
 # a2a-sdk 0.3 reads an absent message as an empty one, and passes that on.
 _UNLESS_EMPTY = "at({path}, {decode}, {field}) if {field}.message_id or {field}.content else None"

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from msgspec import Meta, field, structs
 
 from parley.dialects import carried, v0_3
-from parley.dialects.carried import carry, carry_part, unload_text, unload_texts, wrap_data
+from parley.dialects.carried import pack, pack_part, unpack_text, unpack_texts, wrap_data
 from parley.dialects.dialect import Codec, JsonDialect
 from parley.dialects.fields import Count, NonEmpty, Reader, WireStruct
 from parley.dialects.timestamps import in_utc
@@ -150,7 +150,7 @@ def _schemes(given: object) -> list[str]:
 def encode_part(part: m.Part) -> V01Part:
     """A part in 0.1; what text and data parts have no member for is carried in their metadata."""
     if isinstance(part, m.TextPart):
-        return V01TextPart(part.text, carry_part(part) or None)
+        return V01TextPart(part.text, pack_part(part) or None)
     if isinstance(part, m.DataPart):
         data, metadata = wrap_data(part)
         return V01DataPart(data, metadata or None)
@@ -159,9 +159,9 @@ def encode_part(part: m.Part) -> V01Part:
 
 def decode_message(message: V01Message, task_id: str, context_id: str | None, *, default_id: str = "") -> m.Message:
     """A message of a task; its id is the carried one, else the default."""
-    message_id, metadata = unload_text(message.metadata or {}, carried.MESSAGE_ID)
-    extensions, metadata = unload_texts(metadata, carried.EXTENSIONS)
-    references, metadata = unload_texts(metadata, carried.REFERENCE_TASK_IDS)
+    message_id, metadata = unpack_text(message.metadata or {}, carried.MESSAGE_ID)
+    extensions, metadata = unpack_texts(metadata, carried.EXTENSIONS)
+    references, metadata = unpack_texts(metadata, carried.REFERENCE_TASK_IDS)
     return m.Message(
         message_id or default_id,
         m.Role(message.role or m.Role.AGENT),
@@ -195,7 +195,7 @@ def decode_status(
 ) -> tuple[TaskStatus, JsonObject]:
     """A task's status, and the metadata without the state that it carried."""
     state = TaskState(status.state)
-    carried_state, rest = unload_text(metadata, carried.STATE)
+    carried_state, rest = unpack_text(metadata, carried.STATE)
     meant = [true for true, written in SUBSTITUTES.items() if true == carried_state and written == status.state]
     if meant:
         state, metadata = meant[0], rest
@@ -211,13 +211,13 @@ def encode_status(status: TaskStatus, metadata: JsonObject) -> tuple[V01Status, 
     message = encode_message(status.message) if status.message else None
     name: Any = substitute or status.state.value
     wire = V01Status(name, message, status.timestamp)
-    return wire, carry(metadata, {carried.STATE: status.state.value}) if substitute else metadata
+    return wire, pack(metadata, {carried.STATE: status.state.value}) if substitute else metadata
 
 
 def decode_artifact(artifact: V01Artifact) -> Artifact:
     """An artifact; without a carried id it is known by its slot."""
-    artifact_id, metadata = unload_text(artifact.metadata or {}, carried.ARTIFACT_ID)
-    extensions, metadata = unload_texts(metadata, carried.EXTENSIONS)
+    artifact_id, metadata = unpack_text(artifact.metadata or {}, carried.ARTIFACT_ID)
+    extensions, metadata = unpack_texts(metadata, carried.EXTENSIONS)
     return Artifact(
         artifact_id or f"artifact-{artifact.index}",
         tuple([decode_part(part) for part in artifact.parts]),
@@ -233,7 +233,7 @@ def encode_artifact(artifact: Artifact, *, position: int) -> V01Artifact:
     """An artifact in 0.1, in its own slot or that of its position in the task."""
     index = position if artifact.index is None else artifact.index
     artifact_id = artifact.artifact_id if artifact.artifact_id != f"artifact-{index}" else None
-    metadata = carry(
+    metadata = pack(
         artifact.metadata, {carried.ARTIFACT_ID: artifact_id, carried.EXTENSIONS: list(artifact.extensions)}
     )
     parts = [encode_part(part) for part in artifact.parts]

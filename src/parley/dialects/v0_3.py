@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, field
 
-from parley.dialects.carried import carry_part, unload_part, unwrap_data, wrap_data
+from parley.dialects.carried import pack_part, unpack_part, unwrap_data, wrap_data
 from parley.dialects.dialect import Codec, JsonDialect, nothing
 from parley.dialects.fields import Count, NonEmpty, OneOf, Reader, WireStruct, always_list, always_text
 from parley.dialects.objects import Objects
@@ -231,7 +231,7 @@ ROLES: dict[str, m.Role] = {"user": m.Role.USER, "agent": m.Role.AGENT}
 def decode_part(part: V03Part) -> m.Part:
     """A part, by its kind."""
     if isinstance(part, V03TextPart):
-        return m.TextPart(part.text, *unload_part(part.metadata or {}))
+        return m.TextPart(part.text, *unpack_part(part.metadata or {}))
     if isinstance(part, V03DataPart):
         return unwrap_data(part.data, part.metadata or {})
     file = part.file
@@ -246,7 +246,7 @@ def decode_part(part: V03Part) -> m.Part:
 def encode_part(part: m.Part) -> V03Part:
     """A part in 0.3; what text and data parts have no member for is carried in their metadata."""
     if isinstance(part, m.TextPart):
-        return V03TextPart(part.text, carry_part(part) or None)
+        return V03TextPart(part.text, pack_part(part) or None)
     if isinstance(part, m.DataPart):
         data, metadata = wrap_data(part)
         return V03DataPart(data, metadata or None)

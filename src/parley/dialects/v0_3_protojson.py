@@ -14,10 +14,10 @@ from msgspec import Meta, field, structs
 
 from parley.dialects import v0_3, v1_0
 from parley.dialects.carried import (
-    carry_part,
-    carry_references,
-    unload_part,
-    unload_references,
+    pack_part,
+    pack_references,
+    unpack_part,
+    unpack_references,
     unwrap_data,
     wrap_data,
 )
@@ -218,7 +218,7 @@ class V03ProtoSend(WireStruct):
 def decode_part(part: V03ProtoPart) -> m.Part:
     """A part, by the one content it has."""
     if part.text is not None:
-        return m.TextPart(part.text, *unload_part(part.metadata or {}))
+        return m.TextPart(part.text, *unpack_part(part.metadata or {}))
     if part.data is not None:
         return unwrap_data(part.data.data, part.metadata or {})
     assert part.file is not None  # V03ProtoPart lets nothing else through
@@ -231,7 +231,7 @@ def decode_part(part: V03ProtoPart) -> m.Part:
 def encode_part(part: m.Part) -> V03ProtoPart:
     """A part; what text and data parts have no member for is carried in their metadata."""
     if isinstance(part, m.TextPart):
-        return V03ProtoPart(text=part.text, metadata=carry_part(part) or None)
+        return V03ProtoPart(text=part.text, metadata=pack_part(part) or None)
     if isinstance(part, m.DataPart):
         data, metadata = wrap_data(part)
         return V03ProtoPart(data=V03ProtoData(data), metadata=metadata or None)
@@ -261,8 +261,8 @@ OBJECTS = Objects(
     artifact_update=V03ProtoArtifactUpdate,
     has_final=True,
     no_context=None,
-    carry=carry_references,
-    unload=unload_references,
+    pack=pack_references,
+    unpack=unpack_references,
 )
 
 

@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 _KEY = TaskKey(Owner("", "parley:readiness"), "readiness")
 
 
-class StoreTrouble(Struct, frozen=True):
+class StoreProblem(Struct, frozen=True):
     """Why nothing can be written, in words that may be public, and since when."""
 
     text: str
@@ -62,7 +62,7 @@ class StoreHealth:
         if self._refused_since is None:
             self._refused_since = self._clock.now()
 
-    async def trouble(self) -> StoreTrouble | None:
+    async def problem(self) -> StoreProblem | None:
         """Why the store refuses writes; None if it takes them."""
         if self._must_probe():
             self._probed_at = self._clock.monotonic()
@@ -71,12 +71,12 @@ class StoreHealth:
             await asyncio.wait({self._probing}, timeout=PROBE_SECONDS)
             if not self._probing.done():
                 self.refused()
-        text = self._store.trouble()
+        text = self._store.problem()
         if text is not None:
             self.refused()
         if self._refused_since is None:
             return None
-        return StoreTrouble(text or "The store refuses writes; the log says why.", self._refused_since)
+        return StoreProblem(text or "The store refuses writes; the log says why.", self._refused_since)
 
     def close(self) -> None:
         """Give up an attempt that is under way."""

@@ -1,4 +1,4 @@
-"""A task's life: which state may follow which, and how events add up to a task. The rules, all of them:
+"""A task's life: which state may follow which, and how events add up to a task. The complete rules:
 
 - A task begins as submitted. It works, waits for input or authorization, and ends; `TRANSITIONS` is the whole table.
 - No event follows a terminal state. The one exception is 0.1, whose callers may send to a finished
@@ -49,8 +49,8 @@ TRANSITIONS: dict[TaskState, frozenset[TaskState]] = {
     S.REJECTED: _REOPENED,
     S.UNKNOWN: frozenset(S),
 }
-"""What may follow each state. Staying in working or a waiting state with a new message is a step, too; only 0.1
-reopens tasks."""
+"""What may follow each state. Staying in working or a waiting state with a new message is also a transition.
+Only 0.1 reopens tasks."""
 
 
 def is_terminal(state: TaskState) -> bool:

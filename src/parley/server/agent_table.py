@@ -20,7 +20,7 @@ from parley.server.site import Site
 
 DIRECTORY_PATHS = ("/agents", "/agents/")
 DIRECTORY_PAGE = 100
-"""Agents on one page of the directory, and at most: some 20 KB."""
+"""Default and maximum page size of the directory: some 20 KB."""
 
 MakeSite = Callable[[Agent, datetime, str | None], Site]
 """Makes the site of an agent that was added at a moment; the string is its tenant over gRPC, if it needs one."""
@@ -89,7 +89,7 @@ class AgentTable:
         return None if site is None else (site, path)
 
     def is_directory(self, path: str) -> bool:
-        """Whether the directory of agents is at a path: also at the root, where no agent is."""
+        """True if the directory of agents is at this path: `/agents`, also `/` if no agent is served there."""
         if self.root in self._entries:
             return path in DIRECTORY_PATHS and len(self._entries) > 1
         return path in ("", "/", *DIRECTORY_PATHS)

@@ -99,7 +99,7 @@ class AppResources:
             yield
         except UnauthenticatedError as error:
             if was_refused(error):
-                self.throttle.refuse(address)
+                self.throttle.count_refusal(address)
             raise
 
     def refused(self, agent_id: str, binding: Binding, error: A2AError) -> None:

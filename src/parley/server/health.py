@@ -41,8 +41,8 @@ class Health:
         found: list[Reason] = []
         if self.is_draining:
             found.append(Reason("draining", "The server is shutting down."))
-        elif (trouble := await self.store.trouble()) is not None:
-            found.append(Reason("store", trouble.text, trouble.since))
+        elif (problem := await self.store.problem()) is not None:
+            found.append(Reason("store", problem.text, problem.since))
         return found
 
     async def answer(self, request: AsgiRequest, path: str) -> None:

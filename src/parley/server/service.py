@@ -150,9 +150,8 @@ class Service:
                 stack.enter_context(self.shared.observer.call(call))
             if self.shared.conversation_observer is not None:
                 stack.enter_context(_conversation_observed(self.shared.conversation_observer, call, request))
-            if (
-                self.shared.find_extended_card is not None
-            ):  # a remote agent may refuse credentials that this server has only forwarded
+            # A remote agent may refuse credentials that this server has only forwarded.
+            if self.shared.find_extended_card is not None:
                 stack.enter_context(self.shared.counting_refusals(call.address))
             yield
 

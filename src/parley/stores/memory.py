@@ -148,7 +148,7 @@ class MemoryStore:
     async def close(self) -> None:
         """Nothing to do: the same object may be opened again."""
 
-    def trouble(self) -> str | None:
+    def problem(self) -> str | None:
         """None: memory can always be written."""
         return None
 

@@ -28,7 +28,7 @@ EVENT_MEMBERS = ("task", "message", "statusUpdate", "artifactUpdate")
 """The members of a StreamResponse of 1.0, of which each event has one."""
 
 
-def need_streams(probe: Probe) -> None:
+def require_streaming(probe: Probe) -> None:
     """Raises Undecided if the agent does not stream."""
     if not probe.card.capabilities.streaming:
         raise Undecided("the card declares no streaming")
@@ -36,7 +36,7 @@ def need_streams(probe: Probe) -> None:
 
 async def _sample(probe: Probe) -> list[StreamEvent]:
     """The events of the sampled stream. Raises Broken if the stream is not valid."""
-    need_streams(probe)
+    require_streaming(probe)
     if isinstance(await probe.samples.answer(), Task):
         await probe.samples.quick()
     try:
@@ -163,17 +163,17 @@ async def spelling(probe: Probe) -> str:
 
 
 @CASES.case("The streamed artifacts are those of the task", v1_0="G1.27", v0_1="G3.3")
-async def order(probe: Probe) -> str:
+async def artifacts_match(probe: Probe) -> str:
     events = await _sample(probe)
     replay = replayed(events)
     if not replay.task_id or replay.status is None or not is_terminal(replay.status.state):
         raise Undecided("the stream has no task that has ended")
-    held = await read_task(probe, replay.task_id)
-    if held.status.state is not replay.status.state:
-        raise Broken(f"the stream ended with {replay.status.state}, and the task is {held.status.state}")
+    stored = await read_task(probe, replay.task_id)
+    if stored.status.state is not replay.status.state:
+        raise Broken(f"the stream ended with {replay.status.state}, and the task is {stored.status.state}")
     if not _texts(replay.task()):
         raise Undecided("the stream has no artifacts")
-    compare_with_task(replay, held)
+    compare_with_task(replay, stored)
     if probe.version is Version.V0_1 and sum(isinstance(event, ArtifactUpdate) for event in events) < 2:
         raise Undecided("the agent sends no chunks")
     return "The streamed artifacts are those of the task"
@@ -187,12 +187,12 @@ def replayed(events: list[StreamEvent]) -> StreamedTask:
     return replay
 
 
-def compare_with_task(replay: StreamedTask, held: Task) -> None:
+def compare_with_task(replay: StreamedTask, stored: Task) -> None:
     """Make sure that a stream had the artifacts of its task. Raises Broken.
 
     Only texts are compared, because a server may divide them into parts as it likes.
     """
-    streamed, kept = _texts(replay.task()), _texts(held)
+    streamed, kept = _texts(replay.task()), _texts(stored)
     if any(streamed[name] != kept.get(name) for name in streamed):
         raise Broken("the chunks of the stream, put together in their order, are not the task's artifacts")
 

@@ -9,7 +9,7 @@ from contextlib import aclosing
 from parley.check.cases.case import Cases
 from parley.check.cases.expectations import INCONCLUSIVE, describe, expect
 from parley.check.cases.reading import need_agent, read_task
-from parley.check.cases.streaming import compare_with_task, is_end, need_streams, replayed
+from parley.check.cases.streaming import compare_with_task, is_end, replayed, require_streaming
 from parley.check.endpoints.probe import Probe, unknown_id
 from parley.check.findings import Broken, Undecided
 from parley.protocol import operations as ops
@@ -39,7 +39,7 @@ async def refused_subscription(probe: Probe) -> str:
 
 @CASES.case("A subscription to an unknown task is refused", v1_0="G1.29c", v0_3="G2.11b", v0_1="A1.7a")
 async def unknown_task(probe: Probe) -> str:
-    need_streams(probe)
+    require_streaming(probe)
     await need_agent(probe)
     error = await probe.refusal(ops.SUBSCRIBE_TO_TASK, r.SubscribeToTaskRequest(unknown_id()))
     what = "A subscription to an unknown task"
@@ -48,7 +48,7 @@ async def unknown_task(probe: Probe) -> str:
 
 @CASES.case("A subscription to a finished task is refused", v1_0="G1.29b")
 async def finished_task(probe: Probe) -> str:
-    need_streams(probe)
+    require_streaming(probe)
     task = await probe.samples.finished()
     error = await probe.refusal(ops.SUBSCRIBE_TO_TASK, r.SubscribeToTaskRequest(task.id))
     return expect(probe, error, UnsupportedOperationError, what=f"A subscription to a {task.status.state} task")
@@ -56,7 +56,7 @@ async def finished_task(probe: Probe) -> str:
 
 @CASES.case("A subscription to a finished task ends", v0_3="G2.11a")
 async def finished_task_0_3(probe: Probe) -> str:
-    need_streams(probe)
+    require_streaming(probe)
     task = await probe.samples.finished()
     received: list[StreamEvent] = []
     error = await _read_all(probe, task.id, received)
@@ -69,7 +69,7 @@ async def finished_task_0_3(probe: Probe) -> str:
 
 @CASES.case("A subscription begins with the task", v1_0="G1.29a")
 async def first_event(probe: Probe) -> str:
-    need_streams(probe)
+    require_streaming(probe)
     task = await probe.samples.running()
     first = await _first(probe, task.id)
     if not isinstance(first, Task) or first.id != task.id:
@@ -90,7 +90,7 @@ async def _first(probe: Probe, task_id: str) -> StreamEvent:
 @CASES.case("Two readers of a task get the same events", v1_0="G1.28a")
 async def two_readers(probe: Probe) -> str:
     """One reads from the beginning, the other joins later; in the end both have the artifacts of the task."""
-    need_streams(probe)
+    require_streaming(probe)
     await probe.samples.quick()
     first: list[StreamEvent] = []
     second: list[StreamEvent] = []
@@ -113,12 +113,12 @@ async def two_readers(probe: Probe) -> str:
             await asyncio.wait([later])
     if refusal is not None or not second:
         raise Undecided(f"the second reader came too late: {describe(refusal)}")
-    held = await read_task(probe, begun.id)
-    if not held.artifacts:
+    stored = await read_task(probe, begun.id)
+    if not stored.artifacts:
         raise Undecided("the task has no artifacts")
     for reader, events_read in (("first", first), ("second", second)):
         try:
-            compare_with_task(replayed(events_read), held)
+            compare_with_task(replayed(events_read), stored)
         except Broken as error:
             raise Broken(f"what the {reader} of two readers got is not what the task holds") from error
     return f"{len(first)} and {len(second)} events add up to the same"
@@ -136,7 +136,7 @@ async def _read_all(probe: Probe, task_id: str, into: list[StreamEvent]) -> A2AE
 
 @CASES.case("Closing a stream affects neither the others nor the task", v1_0="G1.28b")
 async def closing(probe: Probe) -> str:
-    need_streams(probe)
+    require_streaming(probe)
     task = await probe.samples.running()
     async with aclosing(_subscribe(probe, task.id)) as other:
         if await _first_of(other) is None:
@@ -169,7 +169,7 @@ async def _untouched(probe: Probe, task_id: str, when: str) -> str:
 
 @CASES.case("A caller that disconnects does not cancel its task", v1_0="G1.31")
 async def going_away(probe: Probe) -> str:
-    need_streams(probe)
+    require_streaming(probe)
     await probe.samples.task()
     async with aclosing(probe.events(ops.SEND_STREAMING_MESSAGE, probe.request())) as events:
         first = await anext(events, None)

@@ -44,8 +44,8 @@ MAX_LATE_EVENTS = 100
 MAX_CONNECTIONS = 1_000
 """Connections of one stream: 16 hours, if a proxy cuts it every minute."""
 
-MAX_VAIN_STREAMS = 1
-"""Streams in a row that may end without news before the task is polled instead."""
+MAX_EMPTY_STREAMS = 1
+"""Streams in a row that may end without a new event before the task is polled instead."""
 
 SUBSCRIPTION_REFUSED = (UnsupportedOperationError, MethodNotFoundError, InvalidParamsError, TaskNotFoundError)
 """How agents refuse a subscription. Some call a task that is not running invalid, or unknown."""
@@ -82,7 +82,7 @@ class ResumableStream:
         self._connections = 1
         self._failures = 0
         self._failing_since = 0.0
-        self._vain_streams = 0
+        self._empty_streams = 0
 
     @property
     def cursor(self) -> str | None:
@@ -115,7 +115,7 @@ class ResumableStream:
         self._start, self._task_id = _Start.CONTINUATION if is_continued else _Start.SUBSCRIPTION, request.task_id
         return self._follow(self._mode.subscribe(request))
 
-    def polls(self, task_id: str) -> AsyncGenerator[StreamEvent]:
+    def poll_events(self, task_id: str) -> AsyncGenerator[StreamEvent]:
         """What polling a task finds, for agents that do not stream. It begins with the task unless that was seen."""
         self._start, self._task_id = _Start.SUBSCRIPTION, task_id
         return self._follow(self._poll())
@@ -137,17 +137,17 @@ class ResumableStream:
                             yield event
                 if self.seen.is_over or (self._start is _Start.CONTINUATION and self.seen.task_id is None):
                     return
-                self._vain_streams += 1
+                self._empty_streams += 1
             except (UnreachableError, UnavailableError) as error:
                 if self.seen.task_id is None:
                     raise
                 if isinstance(error, TimedOutError) and self._mode is self._unnumbered:
-                    self._vain_streams += 1  # an agent without heartbeats may be silent while it works
+                    self._empty_streams += 1  # an agent without heartbeats may be silent while it works
                 problem = error
             except A2AError as error:
                 if self._connections == 1:
                     raise
-                raise self._truncated(error) from _without_history(error)
+                raise self._truncated(error) from _without_traceback(error)
             await self._pause(problem)
             source = self._reconnect()
 
@@ -179,7 +179,9 @@ class ResumableStream:
     def _add(self, event: StreamEvent) -> None:
         self.seen.add(event)
         self._began_waiting = self._began_waiting and self.seen.is_over
-        self._failures = self._vain_streams = 0  # only news count: some agents close each stream after a snapshot
+        self._failures = self._empty_streams = (
+            0  # only new events count: some agents close each stream after a snapshot
+        )
 
     @property
     def _is_complete(self) -> bool:
@@ -190,7 +192,7 @@ class ResumableStream:
     async def _reconnect(self) -> AsyncGenerator[ReceivedEvent]:
         """A subscription that continues the stream; polls of the task, if it cannot be subscribed to."""
         self._connections += 1
-        if not self._is_polled and self._vain_streams <= MAX_VAIN_STREAMS:
+        if not self._is_polled and self._empty_streams <= MAX_EMPTY_STREAMS:
             if self._mode.cursor is None:
                 self._mode = self._unnumbered
             request = SubscribeToTaskRequest(self.seen.task_id or "", tenant=self._tenant)
@@ -215,7 +217,7 @@ class ResumableStream:
         self._failures += 1
         is_over = self._failures > retries.attempts and now - self._failing_since >= retries.outage
         if (problem is not None and is_over) or self._connections >= MAX_CONNECTIONS:
-            raise self._truncated(problem) from _without_history(problem)
+            raise self._truncated(problem) from _without_traceback(problem)
         pause = retries.first_pause * 2.0 ** min(self._failures - 1, 20)
         await self._calls.sleep(min(pause, retries.longest_pause))
 
@@ -236,7 +238,7 @@ async def _late_events(source: AsyncGenerator[ReceivedEvent]) -> list[ReceivedEv
     return late
 
 
-def _without_history(problem: ParleyError | None) -> ParleyError | None:
+def _without_traceback(problem: ParleyError | None) -> ParleyError | None:
     """The error without its cause and traceback: the layers of the last of many attempts tell nothing."""
     if problem is None:
         return None

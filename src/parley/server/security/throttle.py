@@ -85,7 +85,7 @@ class Throttle:
         if seconds := self._failures.wait(_network(address), self._clock()):
             raise _too_many("refused credentials from this address", seconds)
 
-    def refuse(self, address: str) -> None:
+    def count_refusal(self, address: str) -> None:
         """Count refused credentials against this address; call it if `was_refused(error)`."""
         if self._failures is not None:
             self._failures.take(_network(address), self._clock())
@@ -97,8 +97,8 @@ class Throttle:
             RateLimitedError: on entering, if there are too many; see `retry_after_of`.
         """
         if not self._limits_requests:
-            return _FREE
-        return _Held(self._enter_request, self._requests.release, caller or _network(address))
+            return _NO_LIMIT
+        return _Slot(self._enter_request, self._requests.release, caller or _network(address))
 
     def admit_stream(self, caller: str, address: str = "") -> AbstractContextManager[None]:
         """A context for one open stream of this caller.
@@ -107,8 +107,8 @@ class Throttle:
             RateLimitedError: on entering, if there are too many; see `retry_after_of`.
         """
         if not self._streams.is_limited:
-            return _FREE
-        return _Held(self._streams.acquire, self._streams.release, caller or _network(address))
+            return _NO_LIMIT
+        return _Slot(self._streams.acquire, self._streams.release, caller or _network(address))
 
     def _enter(self, caller: str) -> None:
         """Check all limits of a request, and count it only if all allow it."""
@@ -122,11 +122,11 @@ class Throttle:
         self._requests.acquire(caller)
 
 
-_FREE = nullcontext()  # shared: it has no state
+_NO_LIMIT = nullcontext()  # shared: it has no state
 
 
-class _Held:
-    """A context that holds something of a caller's. It is faster than a generator."""
+class _Slot:
+    """A context in which a request or stream of a caller is counted. It is faster than a generator."""
 
     __slots__ = ("_acquire", "_caller", "_release")
 

@@ -49,7 +49,7 @@ class Store(Protocol):
         """Finish what was begun and let go."""
         ...
 
-    def trouble(self) -> str | None:
+    def problem(self) -> str | None:
         """Why nothing can be written, by the last write and a check; None if writes succeed.
 
         One sentence for health checks: it names no paths and no contents.

@@ -2,8 +2,9 @@
 
 - A task is a sequence of events, numbered from 1 without gaps. `write` is compare-and-set on the last number and on the
   worker that holds the task.
-- A worker holds a task from the write that creates, resumes or claims it to the one that ends or parks it. Claiming is
-  an append: it takes the number that the former holder would have written next, so that its next write fails.
+- A worker holds a task from the write that creates, resumes or claims it to the one that ends it or waits for
+  input. Claiming is an append: it takes the number that the former holder would have written next, so that the former
+  holder's next write fails.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ class TaskHead(Struct, frozen=True, gc=False):
     last_seq: int
     created_in: Version
     attempts: int = 0
-    """How often a run of it was begun since it last made progress; recovery counts here."""
+    """How many runs began since the task last made progress. Recovery counts them."""
     holder: str = ""
     """The worker that holds it, or the last one that did before it died; empty for a task that ended or waits."""
     size: int = 0
-    """How many characters must be loaded to read the task, about; 0 in a store that has nothing to load."""
+    """About how many characters must be loaded to read the task; 0 in a store that loads nothing."""
 
 
 class StoredTask(Struct, frozen=True, gc=False):
@@ -55,7 +56,7 @@ class StoredTask(Struct, frozen=True, gc=False):
 
 
 class NewTask(Struct, frozen=True, gc=False):
-    """What a store keeps of a task besides its events."""
+    """The fixed fields of a new task."""
 
     agent: str
     context_id: str
@@ -131,12 +132,11 @@ class TaskLog(Protocol):
     def write(self, write: Write) -> Awaitable[None]:
         """Append events to a task, or create it.
 
-        The call itself puts the write in line, not the waiting for it: this is not a coroutine, and what it returns
-        need not be awaited for the write to happen. Errors come when it is awaited.
+        The write is queued when this is called, even if the result is never awaited. Errors are raised by the await.
 
         Raises:
             ConflictError: `expected_seq` is not the task's last number, or the task exists already.
-            LeaseLostError: the same, for a writer that expected a worker to hold the task; or another one does.
+            LeaseLostError: as above when `expected_holder` is set, or another worker holds the task.
             RepeatedSendError: one of `sends` was sent since `sends_since`.
             StoreUnavailableError: nothing was written.
         """
@@ -197,9 +197,9 @@ class TaskLog(Protocol):
         ...
 
     async def delete(self, key: TaskKey) -> bool:
-        """Delete a task with its events, sends, webhooks and inbox; whether there was one. Leaves no rows."""
+        """Delete a task with its events, sends, webhooks and inbox. Return True if there was such a task."""
         ...
 
     async def delete_finished(self, *, before: datetime, limit: int) -> int:
-        """Delete tasks of all owners that ended before a moment; how many, at most `limit`."""
+        """Delete tasks of all owners that ended before a moment, at most `limit`. Return how many were deleted."""
         ...

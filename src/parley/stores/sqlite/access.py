@@ -74,12 +74,12 @@ class SqliteAccess:
         while self._thread_readers:
             self._thread_readers.pop().close()
 
-    def trouble(self) -> str | None:
+    def problem(self) -> str | None:
         """Why nothing can be written, by the file and the last write; None if writes succeed."""
-        trouble = self._health.trouble()
-        if trouble is None and (refusal := self._writer.refusal) is not None:
+        problem = self._health.problem()
+        if problem is None and (refusal := self._writer.refusal) is not None:
             return f"The store could not be written: {refusal}."
-        return trouble
+        return problem
 
     def append(self, append: Append) -> asyncio.Future[None]:
         """Put an append to a task in line; the future is done when it is on disk."""

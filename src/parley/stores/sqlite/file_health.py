@@ -41,7 +41,7 @@ _Identity: TypeAlias = tuple[int, int] | None
 """Which file has a name: its device and number there; None if none has."""
 
 
-class _Trouble(Struct, frozen=True):
+class _Problem(Struct, frozen=True):
     """What is wrong; what to do about it, which only the log says; whether the file has left its path."""
 
     what: str
@@ -56,21 +56,21 @@ class FileHealth:
         self._database = str(path)
         self._log = f"{path}-wal"
         self._in_use: tuple[_Identity, _Identity] | None = None
-        self._trouble: _Trouble | None = None
+        self._problem: _Problem | None = None
 
     def start(self) -> None:
         """Remember the files at the path: they were opened just now."""
-        self._trouble = None
+        self._problem = None
         self._in_use = (_identify(self._database), _identify(self._log))
 
     def stop(self) -> None:
         """Stop checking: the files are closed."""
         self._in_use = None
 
-    def trouble(self) -> str | None:
+    def problem(self) -> str | None:
         """What is wrong, without paths; None while all is well."""
         self._look()
-        return f"{self._trouble.what}." if self._trouble is not None else None
+        return f"{self._problem.what}." if self._problem is not None else None
 
     def require_sound(self) -> None:
         """Pass if nothing wrong is known.
@@ -78,8 +78,8 @@ class FileHealth:
         Raises:
             StoreUnavailableError: something is; what, and what to do about it.
         """
-        if self._trouble is not None:
-            raise self._refusal(self._trouble)
+        if self._problem is not None:
+            raise self._refusal(self._problem)
 
     def require_in_place(self) -> None:
         """Pass if the path leads to the file in use.
@@ -88,34 +88,34 @@ class FileHealth:
             StoreUnavailableError: it does not; what has happened, and what to do about it.
         """
         self._look()
-        if self._trouble is not None and self._trouble.is_out_of_place:
-            raise self._refusal(self._trouble)
+        if self._problem is not None and self._problem.is_out_of_place:
+            raise self._refusal(self._problem)
 
     def note_error(self, error: Exception) -> None:
         """Note an error of the database: it may say that the file is damaged."""
         code = getattr(error, "sqlite_errorcode", None)
         if isinstance(error, sqlite3.Error) and code is not None and code & 0xFF in DAMAGE:
-            self._find(_Trouble(DAMAGED, DAMAGE_ADVICE, False), f" ({error})")
+            self._find(_Problem(DAMAGED, DAMAGE_ADVICE, False), f" ({error})")
 
     def _look(self) -> None:
-        if self._trouble is not None or self._in_use is None:
+        if self._problem is not None or self._in_use is None:
             return
         with suppress(OSError):  # SQLite reports what else is wrong
             database, log = _identify(self._database), _identify(self._log)
             if database != self._in_use[0]:
-                self._find(_Trouble(REPLACED if database else GONE, GONE_ADVICE, True))
+                self._find(_Problem(REPLACED if database else GONE, GONE_ADVICE, True))
             elif log != self._in_use[1]:
-                self._find(_Trouble(LOG_GONE, GONE_ADVICE, True))
+                self._find(_Problem(LOG_GONE, GONE_ADVICE, True))
 
-    def _find(self, trouble: _Trouble, details: str = "") -> None:
-        if self._trouble is None:
-            self._trouble = trouble
+    def _find(self, problem: _Problem, details: str = "") -> None:
+        if self._problem is None:
+            self._problem = problem
             logger.critical(
-                "%s: %s%s. Nothing is stored any more. %s", self._database, trouble.what, details, trouble.advice
+                "%s: %s%s. Nothing is stored any more. %s", self._database, problem.what, details, problem.advice
             )
 
-    def _refusal(self, trouble: _Trouble) -> StoreUnavailableError:
-        return StoreUnavailableError(f"{self._database}: {trouble.what}. {trouble.advice}")
+    def _refusal(self, problem: _Problem) -> StoreUnavailableError:
+        return StoreUnavailableError(f"{self._database}: {problem.what}. {problem.advice}")
 
 
 def _identify(file: str) -> _Identity:

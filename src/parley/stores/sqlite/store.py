@@ -67,6 +67,6 @@ class SqliteStore:
         self._sends.close()
         await self._access.close()
 
-    def trouble(self) -> str | None:
+    def problem(self) -> str | None:
         """Why nothing can be written, by the file and the last write; None if writes succeed."""
-        return self._access.trouble()
+        return self._access.problem()

@@ -83,7 +83,7 @@ class SqliteWriter:
             await stopped
 
     def submit(self, change: Append | Callable[[sqlite3.Connection], T]) -> asyncio.Future[T]:
-        """Put a change in line; the future is done when it is on disk.
+        """Queue a change. The future is done when the change is on disk.
 
         A callable checks before it changes, and raises `StoreError` only before.
         """
@@ -120,7 +120,7 @@ class SqliteWriter:
         self._wake([(stopped, None, None)])
 
     def _take(self) -> list[_Job]:
-        """Whatever waits, at least one; nothing at the end."""
+        """Wait for jobs and return all that are queued; an empty list at the end."""
         batch: list[_Job] = []
         jobs = self._jobs.get()
         while jobs is not None:
@@ -132,7 +132,7 @@ class SqliteWriter:
             except Empty:
                 return batch
         if batch:
-            self._jobs.put(None)  # nothing comes behind it: meet it again after this batch
+            self._jobs.put(None)  # put the stop marker back for the next call
         return batch
 
     def _commit(self, connection: sqlite3.Connection, batch: list[_Job]) -> list[_Outcome]:
@@ -192,10 +192,10 @@ class SqliteWriter:
 
     def _wake(self, outcomes: list[_Outcome]) -> None:
         with suppress(RuntimeError):  # the loop is closed: no caller waits any more
-            outcomes[0][0].get_loop().call_soon_threadsafe(_tell, outcomes)
+            outcomes[0][0].get_loop().call_soon_threadsafe(_resolve, outcomes)
 
 
-def _tell(outcomes: list[_Outcome]) -> None:
+def _resolve(outcomes: list[_Outcome]) -> None:
     for done, result, error in outcomes:
         if done.done():  # the caller was cancelled
             continue
