@@ -33,7 +33,7 @@ from parley.protocol.cards import (
     SecurityScheme,
 )
 from parley.protocol.errors import ParleyError, PeerProtocolError, SignatureInvalidError
-from parley.safe_text import printable_json, printable_line
+from parley.safe_text import printable_line
 
 if TYPE_CHECKING:
     from parley.client.transports.connections import Connections
@@ -62,7 +62,7 @@ async def card(
     if as_json:
         print_json(DIALECT.encode_card(found))
         for problem in problems(found, options):
-            typer.echo(printable_json(msgspec.json.encode({"problem": problem})).encode(), err=True)
+            print_json(msgspec.json.encode({"problem": problem}), err=True)
     else:
         show_card(found, options, console())
     return DONE if _called_interface(found, options) is not None else FAILED

@@ -12,6 +12,7 @@ from collections.abc import Coroutine
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
+import msgspec
 import typer
 
 from parley.cli.login.choice import LoginOptions, chosen_requirement, schemes_for
@@ -29,12 +30,13 @@ from parley.cli.options.client import (
     tls_of,
 )
 from parley.cli.output.exit_codes import DONE, error_text, run
+from parley.cli.output.transcript import print_json
 from parley.client.credentials.oauth_client import Flow, OAuthClient
 from parley.client.credentials.origins import origin_of
 from parley.client.credentials.token_store import Login
 from parley.client.errors import ClientError, CredentialsError
 from parley.protocol.cards import OAuth2Scheme, OpenIdConnectScheme
-from parley.safe_text import printable_json, printable_line
+from parley.safe_text import printable_line
 
 SECRET_VARIABLE = "PARLEY_CLIENT_SECRET"
 
@@ -130,7 +132,7 @@ async def _as_login_error(work: Coroutine[Any, Any, int]) -> int:
 async def _list(*, as_json: bool) -> int:
     for entry in login_store().all():
         if as_json:
-            _print_json(entry)
+            print_json(msgspec.json.encode(_facts(entry)))
         else:
             facts = _facts(entry)
             until = facts["expires"]
@@ -150,12 +152,6 @@ def _facts(entry: Login) -> dict[str, Any]:
         "expires": datetime.fromtimestamp(expires_at, UTC).isoformat(timespec="seconds") if expires_at else None,
         "renews": entry.tokens is not None and (is_machine or entry.tokens.refresh_token is not None),
     }
-
-
-def _print_json(entry: Login) -> None:
-    import msgspec
-
-    typer.echo(printable_json(msgspec.json.encode(_facts(entry))))
 
 
 async def _forget(url: str, scheme: str | None) -> int:
@@ -191,7 +187,7 @@ async def _login(options: LoginOptions, *, as_json: bool) -> int:
     for entry in entries:
         login_store().put(entry)
         if as_json:
-            _print_json(entry)
+            print_json(msgspec.json.encode(_facts(entry)))
         else:
             done = "Logged in to" if doubt is None else "Stored for"
             typer.echo(f"{done} {printable_line(card.name)} at {entry.origin}, scheme {printable_line(entry.scheme)}.")

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import msgspec
 import typer
 
-from parley.cli.output.transcript import console
+from parley.cli.output.transcript import console, print_json
 from parley.client.errors import (
     ClientError,
     CredentialsError,
@@ -38,7 +38,7 @@ from parley.protocol.errors import (
 )
 from parley.protocol.lifecycle import is_interrupted
 from parley.protocol.tasks import TaskState
-from parley.safe_text import printable_json, printable_line
+from parley.safe_text import printable_line
 
 if TYPE_CHECKING:
     from parley.cli.options.client import ClientOptions
@@ -116,8 +116,7 @@ def report_error(error: Exception, *, as_json: bool, options: ClientOptions | No
     with suppress(OSError):  # it may be the error itself
         flush_output()
     if as_json:
-        line = printable_json(msgspec.json.encode({"error": error_json(error)}))
-        typer.echo(line.encode(), err=True)  # in UTF-8, whatever the terminal's encoding
+        print_json(msgspec.json.encode({"error": error_json(error)}), err=True)
     else:
         console(stderr=True).print(f"Error: {error_text(error, options)}", style="red")
     return code_of(error)

@@ -37,9 +37,9 @@ COLORS = {
 }
 
 
-def print_json(raw: bytes) -> None:
-    """Print a line of JSON, in UTF-8 whatever the terminal's encoding."""
-    typer.echo(printable_json(raw).encode())
+def print_json(raw: bytes, *, err: bool = False) -> None:
+    """Print a line of JSON, in UTF-8 whatever the terminal's encoding; `err` is for standard error."""
+    typer.echo(printable_json(raw).encode(), err=err)
 
 
 def print_event(event: StreamEvent) -> None:
