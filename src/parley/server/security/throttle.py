@@ -82,13 +82,14 @@ class Throttle:
         """
         if self._failures is None or not self._failures.buckets:
             return
-        if seconds := self._failures.wait(_network(address), self._clock()):
+        if seconds := self._failures.wait(self._failures.tokens(_network(address), self._clock())):
             raise _too_many("refused credentials from this address", seconds)
 
     def count_refusal(self, address: str) -> None:
         """Count refused credentials against this address; call it if `was_refused(error)`."""
         if self._failures is not None:
-            self._failures.take(_network(address), self._clock())
+            network, now = _network(address), self._clock()
+            self._failures.take(network, self._failures.tokens(network, now), now)
 
     def admit(self, caller: str, address: str = "") -> AbstractContextManager[None]:
         """A context for one request of this caller; anonymous callers are identified by address.
@@ -114,11 +115,12 @@ class Throttle:
         """Check all limits of a request, and count it only if all allow it."""
         self._requests.check(caller)
         now = self._clock()
-        limited = [(rates, key) for rates, key in ((self._total_rate, ""), (self._rate, caller)) if rates]
-        if seconds := max(rates.wait(key, now) for rates, key in limited):
+        limits = ((self._total_rate, ""), (self._rate, caller))
+        found = [(rates, key, rates.tokens(key, now)) for rates, key in limits if rates]
+        if seconds := max([rates.wait(tokens) for rates, _, tokens in found]):
             raise _too_many("requests", seconds)
-        for rates, key in limited:
-            rates.take(key, now)
+        for rates, key, tokens in found:
+            rates.take(key, tokens, now)
         self._requests.acquire(caller)
 
 
@@ -189,25 +191,26 @@ class _Rates:
             return None
         return cls(per_second, max(1, BURST_SECONDS * per_second) if burst is None else burst, remembered)
 
-    def wait(self, key: str, now: float) -> float:
-        """Seconds until there is a token; 0 if there is one."""
-        tokens = self._tokens(key, now)
-        # Rounding may leave slightly less than a whole token.
-        return 0 if tokens > 1 - 1e-9 else (1 - tokens) / self._per_second
-
-    def take(self, key: str, now: float) -> None:
-        # Refusals that were checked at the same time may exceed the limit; the debt is bounded by the burst.
-        self.buckets[key] = (max(self._tokens(key, now) - 1, -self._burst), now)
-        if len(self.buckets) > self._remembered:
-            self.buckets.popitem(last=False)
-
-    def _tokens(self, key: str, now: float) -> float:
+    def tokens(self, key: str, now: float) -> float:
+        """The tokens of a key, which counts as used."""
         bucket = self.buckets.get(key)
         if bucket is None:
             return self._burst
         self.buckets.move_to_end(key)
         tokens, counted = bucket
         return min(self._burst, tokens + (now - counted) * self._per_second)
+
+    def wait(self, tokens: float) -> float:
+        """Seconds until there is a whole token; 0 if there is one."""
+        # Rounding may leave slightly less than a whole token.
+        return 0 if tokens > 1 - 1e-9 else (1 - tokens) / self._per_second
+
+    def take(self, key: str, tokens: float, now: float) -> None:
+        """Take one of the tokens that a key has."""
+        # Refusals that were checked at the same time may exceed the limit; the debt is bounded by the burst.
+        self.buckets[key] = (max(tokens - 1, -self._burst), now)
+        if len(self.buckets) > self._remembered:
+            self.buckets.popitem(last=False)
 
 
 def _network(address: str) -> str:
