@@ -805,7 +805,7 @@ async def test_webhooks_that_do_not_fit_into_memory_wait_in_the_store(monkeypatc
 
 async def test_when_many_tasks_have_news_each_owner_gets_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     """And what is too much for one owner to remember is found in the store."""
-    monkeypatch.setattr(parley.engine.webhooks.backlog, "NEWS_PER_OWNER", 5)
+    monkeypatch.setattr(parley.engine.webhooks.backlog, "CHANGED_TASKS_PER_OWNER", 5)
     store, inbox = log_under_test(), Inbox()
     async with delivering(store, inbox) as deliveries:
         await happened()  # the start finds nothing
@@ -820,7 +820,7 @@ async def test_when_many_tasks_have_news_each_owner_gets_its_turn(monkeypatch: p
 async def test_news_that_are_too_much_to_remember_reach_webhooks_that_are_being_called(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(parley.engine.webhooks.backlog, "NEWS_PER_OWNER", 1)
+    monkeypatch.setattr(parley.engine.webhooks.backlog, "CHANGED_TASKS_PER_OWNER", 1)
     store, inbox = await a_log(chunks=1), Inbox()
     gate = inbox.gates[HOOK.url] = asyncio.Event()
     async with delivering(store, inbox) as deliveries:
@@ -879,7 +879,7 @@ async def test_what_finds_no_room_because_others_were_faster_is_read_again() -> 
 async def test_each_webhook_is_told_everything_once_and_in_order(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever fails, hangs, is corrected or does not fit into memory."""
     monkeypatch.setattr(parley.engine.webhooks.deliveries, "LOADED_AT_ONCE", 2)
-    monkeypatch.setattr(parley.engine.webhooks.backlog, "NEWS_PER_OWNER", 2)
+    monkeypatch.setattr(parley.engine.webhooks.backlog, "CHANGED_TASKS_PER_OWNER", 2)
     random, clock = Random(seed), Clock()
     store, inbox = log_under_test(), Inbox()
     keys = [key for name in "abc" for key in await many_webhooks(store, 8, Owner("", name))]

@@ -141,13 +141,13 @@ def test_probes_have_a_quarter_of_all_calls_and_leave_an_owners_other_hosts_alon
 def test_what_waited_through_all_attempts_of_its_host_is_over() -> None:
     """But not what came later, and not what has its last attempt before it."""
     old, tried, young = (pending("ada", "dead", number) for number in range(3))
-    tried.has_given_up = True
+    tried.is_last_try = True
     turns = turns_of(*(pending("ada", "dead", 9) for _ in range(3)), old, tried, limits=DeliveryLimits(attempts=3))
     now = 0.0
     for number in range(3):
         turn = turns.take(now)
         assert turn is not None
-        assert not turn.is_over
+        assert not turn.is_expired
         end(turns, turn, UNANSWERED, now + 15.0)
         now += 100.0
         if number == 0:
@@ -155,7 +155,7 @@ def test_what_waited_through_all_attempts_of_its_host_is_over() -> None:
     found: dict[PendingWebhook, bool] = {}
     for _ in range(3):
         (turn,) = take_all(turns, now)
-        found[turn.pending] = turn.is_over
+        found[turn.pending] = turn.is_expired
         end(turns, turn, NOT_CALLED, now)
     assert found == {old: True, tried: False, young: False}
 
@@ -183,7 +183,7 @@ def test_a_corrected_webhook_leaves_its_host_and_its_pause() -> None:
     turns = turns_of(waiting, limits=DeliveryLimits(max_calls=1))
     turns.pause(paused, 100.0)
     for webhook in (waiting, paused, quiet):
-        turns.correct(webhook, "alive")
+        turns.change_host(webhook, "alive")
     found: list[PendingWebhook] = []
     while (turn := turns.take(0.0)) is not None:
         assert turn.route.host == "alive"
@@ -198,7 +198,7 @@ def test_pauses_that_were_ended_early_do_not_pile_up() -> None:
     for _ in range(5_000):
         webhook = pending("ada", "host")
         turns.pause(webhook, 600.0)
-        turns.correct(webhook, "host")
+        turns.change_host(webhook, "host")
         end(turns, take_all(turns)[0], ANSWERED)
     assert len(turns._pauses) <= 1_000
 

@@ -17,7 +17,7 @@ from parley.network.urls import host_of
 from parley.protocol.push import PushConfig
 from parley.stores.interface import Owner, TaskKey, Webhook
 
-NEWS_PER_OWNER = 1_000
+CHANGED_TASKS_PER_OWNER = 1_000
 """Tasks of one owner with new events that were not looked up yet. Beyond that, the owner's outbox is read."""
 
 
@@ -29,16 +29,16 @@ class PendingWebhook:
     config_id: str
     host: str
     digest: int
-    """The digest of its config. It changes when the owner replaces the config."""
+    """A hash of the config."""
     attempts: int = 0
     has_news: bool = False
-    has_given_up: bool = False
-    was_corrected: bool = False
+    is_last_try: bool = False
+    config_replaced: bool = False
     paused_until: float | None = None
     known_failures: int = -1
     """The failures of its route when it joined; -1 before that."""
     unmarked_seq: int = 0
-    """The last event that was delivered but could not be marked in the store. It is not delivered again."""
+    """Delivered, but not yet recorded in the store; prevents redelivery."""
 
     @property
     def log_fields(self) -> dict[str, str]:
@@ -100,7 +100,7 @@ class Backlog:
     # --- what is in the store -----------------------------------------------------------------------------------------
 
     def read_again(self, owner: Owner, *, after: TaskKey | None = None) -> None:
-        """Remember that an owner has more webhooks in the store: after this task, or anywhere."""
+        """Remember that an owner has more webhooks in the store. `after`: continue after this task."""
         if owner in self._unread:
             self._skipped.add(owner)
         else:
@@ -124,7 +124,7 @@ class Backlog:
             self._unread[owner] = None
 
 
-class News:
+class ChangedTasks:
     """Tasks with new events whose webhooks have to be looked up. Owners take turns."""
 
     def __init__(self) -> None:
@@ -133,7 +133,7 @@ class News:
     def add(self, key: TaskKey) -> bool:
         """Add a task; False if its owner has too many here."""
         keys = self._keys.setdefault(key.owner, {})
-        if len(keys) >= NEWS_PER_OWNER and key not in keys:
+        if len(keys) >= CHANGED_TASKS_PER_OWNER and key not in keys:
             return False
         keys[key] = None
         return True

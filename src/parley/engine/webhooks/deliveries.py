@@ -1,8 +1,8 @@
-"""Deliveries: webhooks get the events of their tasks, in order and at least once, and no run waits for it.
+"""Deliveries: webhooks are notified of the events of their tasks, in order and at least once; no run waits for it.
 
 A delivery is one more reader of the log. Each webhook has a durable position, the number of the last event that was
 delivered to it. So a restart loses nothing, and neither writers nor readers of a task wait. A webhook gets one event at
-a time. After a failure the event is sent again, with longer and longer pauses, and in the end the delivery gives up. An
+a time. After a failure the call is retried with increasing pauses (backoff), and in the end the delivery gives up. An
 up-to-date webhook uses no memory.
 
 `backlog` knows which webhooks are behind, `schedule` decides whose turn it is, and `notifications` makes what is sent.
@@ -21,7 +21,7 @@ from typing import Protocol
 
 from parley.engine.clock import Clock, SystemClock, random_id
 from parley.engine.observer import DeliveryOutcome, Observer
-from parley.engine.webhooks.backlog import Backlog, News, PendingWebhook, digest_of
+from parley.engine.webhooks.backlog import Backlog, ChangedTasks, PendingWebhook, digest_of
 from parley.engine.webhooks.delivery_limits import DeliveryLimits
 from parley.engine.webhooks.notifications import Notification, notification_of
 from parley.engine.webhooks.schedule import DeliverySchedule, DeliveryTurn, HostOutcome
@@ -92,7 +92,7 @@ class Deliveries:
         self._observer = observer
         self._jitter = jitter
         self.worker = worker or random_id()
-        """The worker whose outbox is delivered. The engine in the same process has the same id."""
+        """The worker id; the same as the engine's."""
         self._is_running = False
         self._forget()
         self._working: set[asyncio.Task[None]] = set()
@@ -101,7 +101,7 @@ class Deliveries:
         self._timing: asyncio.Task[None] | None = None
 
     def _forget(self) -> None:
-        self._news = News()
+        self._changed_tasks = ChangedTasks()
         self._backlog = Backlog(self._limits.in_memory)
         self._schedule = DeliverySchedule(self._limits, self._jitter)
         self._is_sweeping = self._has_swept = False
@@ -157,15 +157,15 @@ class Deliveries:
         """Look up the webhooks of a task that has new events or a new webhook. This returns at once."""
         if not self._is_running:
             return
-        if not self._news.add(key):
+        if not self._changed_tasks.add(key):
             self._backlog.read_again(key.owner)
         if self._looking is None or self._looking.done():
-            self._looking = asyncio.create_task(self._look())
+            self._looking = asyncio.create_task(self._check_changed_tasks())
 
-    async def _look(self) -> None:
+    async def _check_changed_tasks(self) -> None:
         """Find the webhooks that are behind, of the tasks with new events."""
-        while (key := self._news.take()) is not None:
-            await self._until_read(partial(self._take_behind, key))
+        while (key := self._changed_tasks.take()) is not None:
+            await self._until_read(partial(self._queue_outdated, key))
             self._dispatch()
             await asyncio.sleep(0)  # many tasks may have new events at once
         self._read_more()
@@ -184,7 +184,7 @@ class Deliveries:
     async def _read(self) -> None:
         while True:
             if self._is_sweeping:
-                await self._until_read(self._sweep_page)
+                await self._until_read(self._scan_outbox_page)
             elif (unread := self._backlog.next_to_read()) is not None:
                 await self._until_read(partial(self._read_page, *unread))
             else:
@@ -200,11 +200,11 @@ class Deliveries:
                 logger.warning("Webhooks could not be looked up: %s", error)
                 await self._clock.sleep(STORE_PAUSE)
 
-    async def _sweep_page(self) -> None:
+    async def _scan_outbox_page(self) -> None:
         """Read a page of the outbox, at most one per owner; the first time, page after page to the end."""
         page = await self._page(self._swept_to)
         for key in await self._claim([key for key in page if not self._backlog.holds(key)]):
-            await self._take_behind(key)
+            await self._queue_outdated(key)
         if len(page) < LOADED_AT_ONCE:
             self._swept_to, self._has_swept = None, True
         else:
@@ -216,7 +216,7 @@ class Deliveries:
         """Read another page of an owner's outbox. Webhooks that find no room in memory are read again later."""
         page = await self._page(after, owner)
         for key in await self._claim(page):
-            await self._take_behind(key)
+            await self._queue_outdated(key)
         self._backlog.note_read(owner, after=page[-1] if len(page) == LOADED_AT_ONCE else None)
 
     async def _page(self, after: TaskKey | Owner | None, owner: Owner | None = None) -> Sequence[TaskKey]:
@@ -233,13 +233,13 @@ class Deliveries:
     async def _live(self) -> frozenset[str]:
         return await self._store.leases.live() | {self.worker}
 
-    async def _take_behind(self, key: TaskKey) -> None:
+    async def _queue_outdated(self, key: TaskKey) -> None:
         """Queue the webhooks of a task that are behind."""
         for webhook in await self._store.outbox.webhooks(key):
             if webhook.delivered_seq < webhook.last_seq:
-                self._take(webhook)
+                self._queue(webhook)
 
-    def _take(self, webhook: Webhook) -> None:
+    def _queue(self, webhook: Webhook) -> None:
         """Queue a webhook that is behind, or note that there is more for it."""
         pending = self._backlog.find(webhook)
         if pending is None:
@@ -248,18 +248,18 @@ class Deliveries:
                 self._schedule.add(pending)
         else:
             pending.has_news = True
-            self._correct(pending, webhook)
+            self._note_config(pending, webhook)
 
-    def _correct(self, pending: PendingWebhook, webhook: Webhook) -> bool:
-        """Forget the failures of a webhook if its config was replaced; whether it was."""
+    def _note_config(self, pending: PendingWebhook, webhook: Webhook) -> bool:
+        """Forget the failures of a webhook if its config was replaced. Return True if it was."""
         digest = digest_of(webhook.config)
         if pending.digest == digest:
             return False
         pending.digest = digest
         pending.attempts = 0
-        pending.has_given_up = False
-        pending.was_corrected = True
-        self._schedule.correct(pending, host_of(webhook.config.url))
+        pending.is_last_try = False
+        pending.config_replaced = True
+        self._schedule.change_host(pending, host_of(webhook.config.url))
         return True
 
     # --- turns --------------------------------------------------------------------------------------------------------
@@ -267,7 +267,7 @@ class Deliveries:
     def _dispatch(self) -> None:
         """Begin as many turns as are allowed at once, and look again when a pause ends."""
         while self._is_running and (turn := self._schedule.take(self._clock.monotonic())) is not None:
-            task = asyncio.create_task(self._take_turn(turn))
+            task = asyncio.create_task(self._run_turn(turn))
             self._working.add(task)
             task.add_done_callback(self._working.discard)
         wakes_at = self._schedule.next_pause_end() if self._is_running else None
@@ -282,11 +282,11 @@ class Deliveries:
         self._wakes_at = self._timing = None
         self._dispatch()
 
-    async def _take_turn(self, turn: DeliveryTurn) -> None:
+    async def _run_turn(self, turn: DeliveryTurn) -> None:
         """Send a webhook what it did not get yet; then queue it again, let it pause, or release it."""
         pending = turn.pending
         try:
-            pause = await self._send_page(turn)
+            pause = await self._deliver_page(turn)
         except StoreError as error:
             text = "Task %s, webhook %r: not delivered now: %s"
             logger.warning(text, pending.key.task_id, pending.config_id, error, extra=pending.log_fields)
@@ -306,20 +306,20 @@ class Deliveries:
             self._schedule.add(pending)
         self._dispatch()
 
-    async def _send_page(self, turn: DeliveryTurn) -> float | None:
-        """Send a webhook the next page of events; the seconds until its next turn, or None if it has caught up."""
+    async def _deliver_page(self, turn: DeliveryTurn) -> float | None:
+        """Send a webhook the next page of events. Return the seconds until its next turn, None if up to date."""
         pending = turn.pending
         key, config_id = pending.key, pending.config_id
-        pending.has_news = pending.was_corrected = False
+        pending.has_news = pending.config_replaced = False
         if self._store.is_shared and not await self._claim([key]):  # others may believe that this worker has died
             return None
         webhooks = await self._store.outbox.webhooks(key)
         webhook = next((webhook for webhook in webhooks if (webhook.config.id or "") == config_id), None)
         if webhook is None:
             return None
-        if self._correct(pending, webhook):
+        if self._note_config(pending, webhook):
             return 0.0  # its host may be another one, with turns of its own
-        if turn.is_over:
+        if turn.is_expired:
             return await self._give_up_waiting(turn, webhook)
         seq = max(webhook.delivered_seq, pending.unmarked_seq)
         marked = webhook.delivered_seq
@@ -332,7 +332,7 @@ class Deliveries:
                 continue
             if self._is_long_enough(turn):
                 return 0.0
-            pause = await self._send(turn, notification)
+            pause = await self._deliver(turn, notification)
             if pause is not None:
                 return pause
             pending.unmarked_seq = seq
@@ -344,14 +344,15 @@ class Deliveries:
         return 0.0 if len(events) == self._limits.turn_events else None
 
     def _is_long_enough(self, turn: DeliveryTurn) -> bool:
-        """Whether a turn must end here: it took its time, it was a probe, or the config was replaced meanwhile."""
+        """True if a turn must end here: it has used up its time, or the probe was answered or the config changed, so
+        the schedule must decide again."""
         if turn.outcome is HostOutcome.NOT_CALLED:
             return False
         is_long = self._clock.monotonic() - turn.begun >= self._limits.turn_seconds
-        return is_long or turn.is_probe or turn.pending.was_corrected
+        return is_long or turn.is_probe or turn.pending.config_replaced
 
-    async def _send(self, turn: DeliveryTurn, notification: Notification) -> float | None:
-        """Send one notification; the seconds until the next turn, or None to go on with the next event."""
+    async def _deliver(self, turn: DeliveryTurn, notification: Notification) -> float | None:
+        """Send one notification. Return the seconds until the next turn, or None to continue with the next event."""
         pending, begun = turn.pending, perf_counter()
         try:
             await self._sender.send(notification)
@@ -363,27 +364,27 @@ class Deliveries:
         else:
             turn.outcome = HostOutcome.ANSWERED
             pending.attempts = 0
-            pending.has_given_up = False
+            pending.is_last_try = False
             self._observe(notification, "delivered", begun)
             return None
         turn.outcome = HostOutcome.UNANSWERED if isinstance(failure, NoAnswerError) else HostOutcome.ANSWERED
-        if pending.was_corrected:  # meanwhile: this says nothing about its present config
+        if pending.config_replaced:  # meanwhile: this says nothing about its present config
             self._observe(notification, "retried", begun)
             return 0.0
         pending.attempts += 1
-        is_last = isinstance(failure, DeliveryRefusedError) or pending.has_given_up
+        is_last = isinstance(failure, DeliveryRefusedError) or pending.is_last_try
         if not is_last and pending.attempts < self._limits.attempts:
             self._observe(notification, "retried", begun)
             text = "%s: attempt %d: %s"
             logger.info(text, _name(notification), pending.attempts, failure, extra=pending.log_fields)
-            pause = self._limits.pause_after(pending.attempts, self._jitter())
+            pause = self._limits.retry_pause(pending.attempts, self._jitter())
             return max(pause, min(failure.retry_after, self._limits.longest_pause))
         self._observe(notification, "failed", begun)
         text = "%s: given up after attempt %d: %s"
         logger.error(text, _name(notification), pending.attempts, failure, extra=pending.log_fields)
         pause = None if is_last else await self._give_up(pending, notification)
         pending.attempts = 0
-        pending.has_given_up = pause is not None and not pending.was_corrected
+        pending.is_last_try = pause is not None and not pending.config_replaced
         return pause
 
     async def _give_up(self, pending: PendingWebhook, notification: Notification) -> float | None:

@@ -1,4 +1,4 @@
-"""How hard webhooks are called, and the rule by which owners share whatever is limited."""
+"""Limits on webhook calls, and the rule by which owners share them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryLimits:
-    """How hard webhooks are called, and how much of that one owner or one host may take."""
+    """Limits on webhook calls: in total, per owner and per host."""
 
     max_calls: int = 128
     """Calls under way. They cost a socket each and wait most of their time. One owner has half of them at most."""
@@ -18,7 +18,7 @@ class DeliveryLimits:
     first_pause: float = 1.0
     """Seconds before the second attempt; each further pause is twice as long; up to half of it is left to jitter."""
     longest_pause: float = 600.0
-    """No pause is longer, also where the webhook asks for it."""
+    """No pause is longer, even if the webhook asks for it."""
     turn_events: int = 20
     """Events told in one turn, before other webhooks of the same owner or host get theirs."""
     turn_seconds: float = 1.0
@@ -32,8 +32,8 @@ class DeliveryLimits:
         """Calls under way to hosts that did not answer before."""
         return max(1, self.max_calls // 4)
 
-    def pause_after(self, attempt: int, jitter: float) -> float:
-        """The seconds before the attempt that follows this one; `jitter` is between 0 and 1."""
+    def retry_pause(self, attempt: int, jitter: float) -> float:
+        """The seconds before the next attempt (exponential backoff); `jitter` is between 0 and 1."""
         longest = min(self.first_pause * 2.0 ** min(attempt - 1, 64), self.longest_pause)
         return longest * (0.5 + jitter / 2)
 

@@ -56,8 +56,8 @@ class DeliveryRoute:
     failed_at: float = float("-inf")
     paused_until: float | None = None
 
-    def has_outlasted(self, pending: PendingWebhook, attempts: int) -> bool:
-        """Whether so many calls in a row got no answer since a webhook began to wait here."""
+    def exhausted_attempts(self, pending: PendingWebhook, attempts: int) -> bool:
+        """True if this many calls in a row got no answer since a webhook began to wait here."""
         return min(self.failures, self.all_failures - pending.known_failures) >= attempts
 
 
@@ -80,13 +80,13 @@ Pause: TypeAlias = tuple[float, int, DeliveryRoute | PendingWebhook]
 
 @dataclass(slots=True, eq=False)
 class DeliveryTurn:
-    """A webhook's turn. If it `is_over`, the webhook is not called: its host answered none of the allowed attempts."""
+    """A webhook's turn. If it `is_expired`, the webhook is not called: its host answered none of its attempts."""
 
     pending: PendingWebhook
     route: DeliveryRoute
     begun: float
     is_probe: bool
-    is_over: bool
+    is_expired: bool
     outcome: HostOutcome = HostOutcome.NOT_CALLED
 
 
@@ -97,8 +97,8 @@ class DeliverySchedule:
         self._limits = limits
         self._jitter = jitter
         self._owners: dict[Owner, OwnerRoutes] = {}
-        self._rings: dict[int, dict[OwnerRoutes, None]] = {}
-        """Owners with something to take, next first, by how many of their calls are under way."""
+        self._ready_by_load: dict[int, dict[OwnerRoutes, None]] = {}
+        """Owners with a webhook to call, by how many of their calls are active; the next one first."""
         self._idle_failing: OrderedDict[DeliveryRoute, None] = OrderedDict()  # the one that was used last at the end
         self._calls_of_host: Counter[str] = Counter()
         self._busy = 0
@@ -137,7 +137,7 @@ class DeliverySchedule:
         pending.paused_until = until
         self._push_pause(until, pending)
 
-    def correct(self, pending: PendingWebhook, host: str) -> None:
+    def change_host(self, pending: PendingWebhook, host: str) -> None:
         """Queue a webhook whose config was replaced at its new host, without a pause."""
         owner = self._owners.get(pending.key.owner)
         route = owner.routes.get(pending.host) if owner is not None else None
@@ -157,10 +157,10 @@ class DeliverySchedule:
         """Begin the next turn, if one may begin now. Call it until it returns None, and `end` each turn."""
         self._end_pauses(now)
         free = self._limits.max_calls - self._busy
-        for busy in sorted(self._rings):
+        for busy in sorted(self._ready_by_load):
             if not has_share(busy, free):
                 break
-            for owner in self._rings[busy]:
+            for owner in self._ready_by_load[busy]:
                 route = self._next_route(owner)
                 if route is not None:
                     return self._begin(route, now)
@@ -169,7 +169,7 @@ class DeliverySchedule:
     def end(self, turn: DeliveryTurn, now: float) -> None:
         """End a turn. The caller adds its webhook again if there is more for it."""
         route, owner = turn.route, turn.route.owner
-        self._leave_ring(owner)
+        self._leave_ready(owner)
         route.busy -= 1
         owner.busy -= 1
         self._busy -= 1
@@ -184,13 +184,16 @@ class DeliverySchedule:
             route.failures = 0
             route.paused_until = None
         elif turn.outcome is HostOutcome.UNANSWERED and turn.begun > route.failed_at:
-            # Calls that began together count as one failure.
-            route.failures += 1
-            route.all_failures += 1
-            route.failed_at = now
-            route.paused_until = now + self._limits.pause_after(route.failures, self._jitter())
-            self._push_pause(route.paused_until, route)
+            self._back_off(route, now)  # once for calls that began together
         self._settle(route)
+
+    def _back_off(self, route: DeliveryRoute, now: float) -> None:
+        """Pause a route whose host did not answer."""
+        route.failures += 1
+        route.all_failures += 1
+        route.failed_at = now
+        route.paused_until = now + self._limits.retry_pause(route.failures, self._jitter())
+        self._push_pause(route.paused_until, route)
 
     def _next_route(self, owner: OwnerRoutes) -> DeliveryRoute | None:
         may_probe = has_share(owner.probing, self._limits.probes - self._probing)
@@ -207,7 +210,7 @@ class DeliverySchedule:
         owner, is_probe = route.owner, route.failures > 0
         pending = next(iter(route.waiting))
         del route.waiting[pending]
-        self._leave_ring(owner)
+        self._leave_ready(owner)
         route.busy += 1
         owner.busy += 1
         self._busy += 1
@@ -219,8 +222,8 @@ class DeliverySchedule:
         owner.probes_first = not is_probe
         (owner.to_probe if is_probe else owner.ready).pop(route)
         self._settle(route)
-        is_over = not pending.has_given_up and route.has_outlasted(pending, self._limits.attempts)
-        return DeliveryTurn(pending, route, now, is_probe, is_over)
+        is_expired = not pending.is_last_try and route.exhausted_attempts(pending, self._limits.attempts)
+        return DeliveryTurn(pending, route, now, is_probe, is_expired)
 
     # --- routes -------------------------------------------------------------------------------------------------------
 
@@ -250,19 +253,19 @@ class DeliverySchedule:
             else:
                 ring.pop(route, None)
         if owner.ready or owner.to_probe:
-            self._rings.setdefault(owner.busy, {}).setdefault(owner)
+            self._ready_by_load.setdefault(owner.busy, {}).setdefault(owner)
         else:
-            self._leave_ring(owner)
+            self._leave_ready(owner)
         if not route.waiting and not route.busy:
-            self._let_go(route)
+            self._drop_route(route)
 
-    def _leave_ring(self, owner: OwnerRoutes) -> None:
-        ring = self._rings.get(owner.busy, {})
+    def _leave_ready(self, owner: OwnerRoutes) -> None:
+        ring = self._ready_by_load.get(owner.busy, {})
         ring.pop(owner, None)
         if not ring:
-            self._rings.pop(owner.busy, None)
+            self._ready_by_load.pop(owner.busy, None)
 
-    def _let_go(self, route: DeliveryRoute) -> None:
+    def _drop_route(self, route: DeliveryRoute) -> None:
         """Forget a route without webhooks; but remember for a while that its calls got no answer."""
         if route.failures:
             self._idle_failing[route] = None
