@@ -61,6 +61,36 @@ async def test_the_first_agent_stays_at_the_root_when_others_come_and_go() -> No
             app.replace(echo_agent("Two"))
 
 
+async def test_what_a_removed_agent_still_does_leaves_no_metrics_behind() -> None:
+    metrics, go = Metrics(), asyncio.Event()
+    app = App(many=True, telemetry=Telemetry(metrics=metrics))
+    agent = Agent("Slow")
+
+    @agent.on_message
+    async def wait(turn: Any) -> str:
+        await go.wait()
+        return "done"
+
+    async with running(app) as client:
+        app.add(agent)
+        sending = asyncio.create_task(client.post("/agents/slow", json=send("hi", message_id="m")))
+        while not app.engine.runs.working:
+            await asyncio.sleep(0)
+        app.remove("slow")
+        go.set()
+        assert (await sending).json()["result"]["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
+        assert b'agent="slow"' not in metrics.render()[1]
+        app.add(agent)
+        await client.post("/agents/slow", json=send("hi", message_id="m-2"))
+        assert b'parley_task_states_total{agent="slow",state="completed"} 1.0' in metrics.render()[1]
+
+
+@pytest.mark.parametrize("id", ["a/b", ".", "..", "a\nb", "\ud800"])
+def test_an_id_that_no_url_can_hold_is_refused(id: str) -> None:
+    with pytest.raises(ValueError, match="Invalid agent id"):
+        App(many=True).add(speaker(id, "hi"))
+
+
 async def test_over_grpc_an_added_agent_is_named_by_the_tenant_and_all_others_mean_the_first() -> None:
     app = App(speaker("one", "1"))
     async with channel_to(app) as (channel, _):

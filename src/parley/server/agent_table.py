@@ -45,6 +45,9 @@ class AgentTable:
     def __len__(self) -> int:
         return len(self._entries)
 
+    def __contains__(self, agent_id: object) -> bool:
+        return agent_id in self._entries
+
     @property
     def agents(self) -> tuple[Agent, ...]:
         """All agents, in the order in which they were added."""
@@ -120,8 +123,8 @@ class AgentTable:
 def check_agent(agent: Agent) -> None:
     """Check that an agent can be served. Raises ValueError if it has no handler or its id cannot be part of a URL."""
     agent.check()
-    if "/" in agent.id:
-        raise ValueError(f"Invalid agent id: {agent.id!r}. It must not contain a slash.")
+    if "/" in agent.id or agent.id in (".", "..") or not agent.id.isprintable():
+        raise ValueError(f"Invalid agent id: {agent.id!r}. It must be printable, without a slash, and not '.' or '..'.")
 
 
 def _page_size(values: Sequence[str]) -> int:

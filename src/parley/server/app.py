@@ -149,6 +149,8 @@ class App:
             find_extended_card=None if remote is None else remote.get_extended_card,
         )
         self.table = AgentTable(agents[0].id if len(agents) == 1 and not many else None, self._make_site)
+        if telemetry is not None:
+            telemetry.watch_agents(self.table)
         for agent in agents:
             self._put(agent, self._local_engine.add)
         self._handle: ASGIApp = self._answer

@@ -7,14 +7,15 @@ restart, while a gauge would have to count the tasks in the store and follow the
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Container, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from time import perf_counter
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector, Summary
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.registry import Collector
 
 from parley import __version__
@@ -32,6 +33,8 @@ REQUEST_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
 
 # A sync takes a millisecond on a good disk; a second means that the disk is overloaded or failing.
 COMMIT_BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
+
+_Metric = TypeVar("_Metric", bound=MetricWrapperBase)
 
 
 class RunCounters(Protocol):
@@ -88,6 +91,8 @@ class Metrics(Collector):
             ("agent",),
             registry=registry,
         )
+        self.agents: Container[str] | None = None
+        """The agents that are served; None if all are."""
         self.runs: RunCounters | None = None
         self.deliveries: Deliveries | None = None
         self.audit: AuditTrail | None = None
@@ -96,6 +101,8 @@ class Metrics(Collector):
         ProcessCollector(registry=registry)
         self._started: dict[int, float] = {}
         self._counters: dict[tuple[str, ...], Counter] = {}
+        self._labels: dict[str, set[tuple[MetricWrapperBase, tuple[str, ...]]]] = {}
+        """For each agent, the metrics that count it and their other labels."""
 
     # --- recorded when it happens -------------------------------------------------------------------------------------
 
@@ -117,7 +124,7 @@ class Metrics(Collector):
     def stream(self, call: Call) -> Generator[None]:
         """Count an open stream; the time of its call ends when the stream opens."""
         self._answered(call)
-        streams = self._streams.labels(call.agent, call.binding.value)
+        streams = self._of_agent(self._streams, call.agent, call.binding.value)
         streams.inc()
         try:
             yield
@@ -126,7 +133,7 @@ class Metrics(Collector):
 
     def refused(self, agent: str, binding: Binding, error: A2AError) -> None:
         """Count a request that was refused before it became a call."""
-        self._refusals.labels(agent, binding.value, outcome_of(error)).inc()
+        self._of_agent(self._refusals, agent, binding.value, outcome_of(error)).inc()
 
     def committed(self, seconds: float) -> None:
         """Record the commit latency."""
@@ -134,24 +141,34 @@ class Metrics(Collector):
 
     def entered(self, agent: str, state: TaskState) -> None:
         """Count a task that entered a state."""
-        self._states.labels(agent, state.value).inc()
+        self._of_agent(self._states, agent, state.value).inc()
 
     def delivered(self, agent: str, outcome: DeliveryOutcome, seconds: float) -> None:
         """Count and time a call of a webhook."""
-        self._deliveries.labels(agent, outcome).inc()
+        self._of_agent(self._deliveries, agent, outcome).inc()
         self._delivery_seconds.observe(seconds)
 
     def blocked(self, agent: str | None, seconds: float) -> None:
         """Count and time a block of the event loop; `agent` is None if no run caused it."""
-        self._blocked.labels(agent or "").observe(seconds)
+        self._of_agent(self._blocked, agent or "").observe(seconds)
 
     def remove_agent(self, agent: str) -> None:
         """Drop what was counted of an agent that is not served any more."""
-        for metric in (self._requests, self._refusals, self._states, self._streams, self._deliveries, self._blocked):
-            samples = [sample.labels for family in metric.collect() for sample in family.samples]
-            for labels in {tuple(labels.values()) for labels in samples if labels.get("agent") == agent}:
-                metric.remove(*labels)
-        self._counters = {labels: counter for labels, counter in self._counters.items() if labels[0] != agent}
+        for metric, labels in self._labels.pop(agent, ()):
+            metric.remove(agent, *labels)
+            self._counters.pop((agent, *labels), None)
+
+    def _is_removed(self, agent: str) -> bool:
+        return bool(agent) and self.agents is not None and agent not in self.agents
+
+    def _of_agent(self, metric: _Metric, agent: str, *labels: str) -> _Metric:
+        """The metric of an agent; if the agent was removed, one that is not shown, for what it still does."""
+        child = metric.labels(agent, *labels)
+        if self._is_removed(agent):
+            metric.remove(agent, *labels)
+        else:
+            self._labels.setdefault(agent, set()).add((metric, labels))
+        return child
 
     def _answered(self, call: Call) -> None:
         started = self._started.pop(id(call), None)
@@ -162,7 +179,9 @@ class Metrics(Collector):
         labels = (call.agent, call.operation.name, call.version.value, call.binding.value, outcome)
         counter = self._counters.get(labels)
         if counter is None:  # looking it up by its labels takes longer than counting
-            counter = self._counters[labels] = self._requests.labels(*labels)
+            counter = self._of_agent(self._requests, *labels)
+            if not self._is_removed(call.agent):
+                self._counters[labels] = counter
         counter.inc()
 
     # --- read when the metrics are scraped ----------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Container, Generator, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from datetime import datetime
@@ -71,6 +71,11 @@ class Telemetry:
         """Add the runs of an engine to the metrics: `telemetry.watch_runs(engine.runs)`."""
         if self.metrics is not None:
             self.metrics.runs = runs
+
+    def watch_agents(self, agents: Container[str]) -> None:
+        """Count these agents only, from the moment they are there until they are removed."""
+        if self.metrics is not None:
+            self.metrics.agents = agents
 
     def remove_agent(self, agent: str) -> None:
         """Drop the metrics of an agent that is not served any more."""
