@@ -256,7 +256,7 @@ async def test_a_list_goes_by_the_time_of_the_latest_status() -> None:
         begun = client.clock.now()
         asked = await client.start("more", task=task)
         assert asked.id == task.id
-        head = (await client.store.tasks.abandoned(frozenset(), limit=9))[0]
+        head = (await client.store.tasks.orphaned(frozenset(), limit=9))[0]
         assert head.status_at <= begun
 
 

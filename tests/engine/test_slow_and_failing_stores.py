@@ -226,7 +226,7 @@ async def test_a_clean_stop_while_a_task_is_created_names_no_task_to_its_sender_
             store.let_go()
             await draining
     assert (cut.value.message, cut.value.details) == (RESTARTING, {})
-    (head,) = await store.tasks.abandoned(frozenset(), limit=9)
+    (head,) = await store.tasks.orphaned(frozenset(), limit=9)
     assert head.attempts == 0
 
 

@@ -40,7 +40,7 @@ class Worker:
     held: dict[str, int] = field(default_factory=dict[str, int])
     """The tasks that it believes to hold, and the last number that it has seen of each."""
     seen: list[TaskHead] = field(default_factory=list[TaskHead])
-    """Tasks that it found abandoned or parked some time ago, and may claim or resume now."""
+    """Tasks that it found orphaned or parked some time ago, and may claim or resume now."""
     asleep: int = 0
 
 
@@ -127,7 +127,7 @@ class Play:
         """Look for what can be claimed or resumed; it may be long outdated when it is."""
         live = await worker.store.leases.live()
         live = frozenset([name for name in live if self.random.random() >= MISJUDGED])
-        worker.seen += await worker.store.tasks.abandoned(live, limit=9)
+        worker.seen += await worker.store.tasks.orphaned(live, limit=9)
         for number in range(1, self.tasks + 1):
             head = await worker.store.tasks.head(TaskKey(OWNER, f"t{number}"))
             if head is not None and head.state is TaskState.INPUT_REQUIRED:

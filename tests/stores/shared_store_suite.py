@@ -183,22 +183,22 @@ class SharedStoreSuite:
                 agent = "waiter" if number % 2 else NEW.agent
                 new = structs.replace(NEW, created_at=minute(-number), agent=agent)
                 await one.tasks.write(held(creation(key, new=new, state=state), "", holder))
-        everything = await two.tasks.abandoned(BOTH, limit=99)
+        everything = await two.tasks.orphaned(BOTH, limit=99)
         ids = [f"{number} {state}" for number in (5, 3, 2, 0) for state in ("submitted", "working")]
         assert [head.key.task_id for head in everything] == ids
         assert [await one.tasks.head(head.key) for head in everything] == list(everything)
         pages: list[str] = []
         after: tuple[datetime, str] | None = None
-        while page := await two.tasks.abandoned(BOTH, after=after, limit=3):
+        while page := await two.tasks.orphaned(BOTH, after=after, limit=3):
             assert len(page) <= 3
             pages += [head.key.task_id for head in page]
             after = (page[-1].created_at, page[-1].key.task_id)
         assert pages == ids
-        assert len(await two.tasks.abandoned(frozenset(), limit=99)) == 12
-        of_one = await two.tasks.abandoned(BOTH, agents=frozenset({"waiter", "none"}), limit=99)
+        assert len(await two.tasks.orphaned(frozenset(), limit=99)) == 12
+        of_one = await two.tasks.orphaned(BOTH, agents=frozenset({"waiter", "none"}), limit=99)
         assert [head.key.task_id for head in of_one] == ids[:4]
-        assert list(await two.tasks.abandoned(BOTH, agents=frozenset(), limit=99)) == []
-        assert list(await two.tasks.abandoned(BOTH | {"dead", "gone", ""}, limit=99)) == []
+        assert list(await two.tasks.orphaned(BOTH, agents=frozenset(), limit=99)) == []
+        assert list(await two.tasks.orphaned(BOTH | {"dead", "gone", ""}, limit=99)) == []
 
     # --- sends --------------------------------------------------------------------------------------------------------
 

@@ -741,6 +741,6 @@ class StoreSuite:
         assert await store.sends.find(ADA, SEND, since=NOON) == SendRecord(NOON, "t-1")
         assert [config.id for config in await store.outbox.configs(KEY)] == ["h"]
         assert await store.contexts.get(CONTEXT) == {"name": "Ada"}
-        assert [head.key for head in await store.tasks.abandoned(frozenset(), limit=9)] == [KEY]
+        assert [head.key for head in await store.tasks.orphaned(frozenset(), limit=9)] == [KEY]
         await store.tasks.write(addition(50))
         await store.close()

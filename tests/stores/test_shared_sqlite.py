@@ -141,7 +141,7 @@ async def steps_of(store: SqliteStore, read: Callable[[], Awaitable[object]]) ->
 
 
 async def test_reads_cost_what_they_show_however_much_others_have(path: Path) -> None:
-    """The last page of a list as much as the first; what is abandoned or undelivered, beside what live workers hold."""
+    """The last page of a list as much as the first; what is orphaned or undelivered, beside what live workers hold."""
     store = SqliteStore(path, shared=True)
     await store.open()
     keys = [TaskKey(Owner(f"tenant-{number % 3}", f"owner-{number % 7}"), f"t-{number:04}") for number in range(2_000)]
@@ -163,9 +163,9 @@ async def test_reads_cost_what_they_show_however_much_others_have(path: Path) ->
         costs = [await steps_of(store, lambda q=q, t=tenant: store.tasks.list_all(q, tenant=t)) for q in (first, last)]
         assert costs[1] <= costs[0] * 1.2 < 5_000
 
-    assert len(await store.tasks.abandoned(live, limit=9_999)) == 500
-    assert await steps_of(store, lambda: store.tasks.abandoned(live | {"worker-3"}, limit=100)) < 500
-    assert await steps_of(store, lambda: store.tasks.abandoned(live, limit=10)) < 1_000
+    assert len(await store.tasks.orphaned(live, limit=9_999)) == 500
+    assert await steps_of(store, lambda: store.tasks.orphaned(live | {"worker-3"}, limit=100)) < 500
+    assert await steps_of(store, lambda: store.tasks.orphaned(live, limit=10)) < 1_000
 
     async def undelivered(holder: str) -> int:
         return len(await store.outbox.undelivered(holder=holder, live=live | {"worker-3"}, after=None, limit=10))

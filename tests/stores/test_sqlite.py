@@ -746,8 +746,8 @@ async def test_no_question_reads_a_whole_table(store: SqliteStore) -> None:
         if query.context_id is None:
             await store.tasks.list_all(query)
             await store.tasks.list_all(query, tenant="acme")
-    await store.tasks.abandoned(frozenset({"worker"}), limit=9)
-    await store.tasks.abandoned(frozenset({"worker"}), after=(NOON, "t-1"), limit=9)
+    await store.tasks.orphaned(frozenset({"worker"}), limit=9)
+    await store.tasks.orphaned(frozenset({"worker"}), after=(NOON, "t-1"), limit=9)
     await store.outbox.webhooks(KEY)
     for after in (None, ADA, KEY):
         for owner in (None, ADA):

@@ -157,7 +157,7 @@ async def test_a_copy_is_of_one_moment_although_the_file_is_written(
     assert told[-2:] == ["Copying: 100 % …", "Checking the copy …"]
     assert check(path).wrong == check(target).wrong == ()
     assert {file.name for file in tmp_path.glob("*copy*")} == {"copy.db"}
-    assert [head.last_seq for head in await store.tasks.abandoned(frozenset(), limit=9)] == [seq]
+    assert [head.last_seq for head in await store.tasks.orphaned(frozenset(), limit=9)] == [seq]
     await store.close()
 
     assert target.stat().st_mode & 0o077 == 0

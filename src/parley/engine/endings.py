@@ -7,7 +7,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from parley.engine.ownership.hints import Hint, HintKind
-from parley.engine.ownership.inbox import hand_over
+from parley.engine.ownership.inbox import forward_to_holder
 from parley.engine.runs.run import AbandonedError
 from parley.protocol.errors import TaskNotCancelableError, TaskNotFoundError
 from parley.protocol.events import StatusUpdate
@@ -72,7 +72,7 @@ async def cancel(engine: Engine, key: TaskKey, agent: str) -> None:
             raise TaskNotCancelableError(details={"taskId": key.task_id, "state": head.state.value})
         holder = await engine.claims.live_holder(head)
         if holder is not None:
-            await hand_over(engine, InboxItem(engine.new_id(), key, head.created_in), holder, agent)
+            await forward_to_holder(engine, InboxItem(engine.new_id(), key, head.created_in), holder, agent)
             has_asked = True
             continue
         try:

@@ -102,7 +102,7 @@ class Engine:
         if program.id in self._programs:
             raise ValueError(f"Two agents have the id {program.id!r}; give one of them another with Agent(…, id=…)")
         self._programs[program.id] = program
-        self.claims.look_again()
+        self.claims.claim_now()
 
     def replace(self, program: Program) -> None:
         """Let messages go to another program from now on. Raises ValueError if there is no agent with its id."""
@@ -143,7 +143,7 @@ class Engine:
         self.in_background(self.claims.keep_claiming())
         self.in_background(self._maintain())
         if self.store.is_shared:
-            self.in_background(self.lease.keep())
+            self.in_background(self.lease.keep_renewing())
             self.in_background(self._poll())
         if self.hints is not None:
             self._stop_listening = self.hints.listen(self._follow_hint)
@@ -171,7 +171,7 @@ class Engine:
         Tasks that were cut off are continued by the next engine, and readers are told to come back. What is there can
         still be read; leaving the engine's block afterwards is quick. Draining twice waits for the same end.
         """
-        self.runs.refuse()  # at once, not when the task below gets its turn
+        self.runs.stop_accepting()  # at once, not when the task below gets its turn
         if self._draining is None:
             self._draining = asyncio.create_task(self._drain())
         await asyncio.shield(self._draining)
@@ -232,7 +232,7 @@ class Engine:
             if run.is_abandoned:
                 self.in_background(self._look(self.feeds.look(run.key)))
             else:
-                self.claims.fail_later(run.key)
+                self.claims.fail_when_writable(run.key)
         elif run.seq // self.limits.snapshot_events != run.first_seq // self.limits.snapshot_events:
             self.in_background(self._write_snapshot(run.key))
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, structs
 
 from parley.engine.caller import Caller
-from parley.engine.ownership.inbox import hand_over
+from parley.engine.ownership.inbox import forward_to_holder
 from parley.engine.program import Program
 from parley.engine.reading.sizes import size_of
 from parley.engine.runs.journal import Journal
@@ -65,14 +65,14 @@ class Intake:
                 accepted = await self._accept_new(program, request, caller, send)
                 run = accepted.run
                 if run is None:  # another worker has it
-                    engine.sends.abandon(owner, send)
+                    engine.sends.release(owner, send)
                 elif not run.starts_at_once:
                     await run.settle()  # the store may refuse the message
                 return accepted
             except AbandonedError:  # another worker was faster
-                engine.sends.abandon(owner, send)
+                engine.sends.release(owner, send)
             except BaseException:
-                engine.sends.abandon(owner, send)
+                engine.sends.release(owner, send)
                 raise
 
     async def _accept_repeat(
@@ -120,7 +120,7 @@ class Intake:
             if head is None:
                 if not request.caller_names_task:
                     raise TaskNotFoundError.for_task(task_id)
-                _admit_opening(program, request.message, caller)
+                _check_may_join(program, request.message, caller)
                 return self._begin_task(program, request, caller, send, task_id)
             context_id = request.message.context_id
             if context_id is not None and context_id != head.context_id:
@@ -179,25 +179,25 @@ class Intake:
                 if record is not None or run.is_closed:
                     return Accepted(key, is_repeat=True) if record is not None else None
             self._check_messages(len(run.journal.messages) + 1)
-            _admit_opening(program, run.message, caller)
+            _check_may_join(program, run.message, caller)
             run.add_message(message, remembered, request.configuration.push_config, caller)
             engine.sends.announce(key.owner, *remembered)
             return Accepted(key, run)
         if not ends_stream(head.state):
             holder = await engine.claims.live_holder(head)
             if holder is not None:
-                return await self._hand_over(program, head, message, request, caller, remembered, holder)
+                return await self._forward_to_holder(program, head, message, request, caller, remembered, holder)
             run = await engine.claims.claim(head, program)
             if run is not None:
-                await run.wait_until_kept()
+                await run.wait_until_stored()
             return None
         admit_message(key.task_id, head.state, may_reopen=request.caller_names_task)
         events = await engine.views.events(key)
         if len(events) != head.last_seq or engine.runs.find(key) is not None:
             return None
-        return self._resume(program, head, events, message, request, caller, remembered)
+        return self._resume_task(program, head, events, message, request, caller, remembered)
 
-    async def _hand_over(
+    async def _forward_to_holder(
         self,
         program: Program,
         head: TaskHead,
@@ -211,11 +211,11 @@ class Intake:
         engine, webhook = self._engine, request.configuration.push_config
         journal = Journal.read(await engine.views.events(head.key))
         self._check_messages(len(journal.messages) + 1)
-        _admit_opening(program, journal.opening or message, caller)
+        _check_may_join(program, journal.opening or message, caller)
         item = InboxItem(engine.new_id(), head.key, caller.version, message, remembered, webhook)
-        return Accepted(head.key) if await hand_over(engine, item, holder, program.id) else None
+        return Accepted(head.key) if await forward_to_holder(engine, item, holder, program.id) else None
 
-    def _resume(
+    def _resume_task(
         self,
         program: Program,
         head: TaskHead,
@@ -234,7 +234,7 @@ class Intake:
         news: tuple[TaskEvent, ...] = (status, added) if is_reopened else (added, status)
         journal = Journal.read([*events, *news])
         self._check_messages(len(journal.messages))
-        _admit_opening(program, journal.opening or message, caller)
+        _check_may_join(program, journal.opening or message, caller)
         run = self._run_of_stored(program, head, journal, caller, request.configuration, status_at=now, state=state)
         self._start(run, news, remembered)
         return Accepted(head.key, run, [*events, *news])
@@ -249,7 +249,7 @@ class Intake:
         *,
         status_at: datetime,
         state: TaskState,
-        attempts: int = 1,
+        attempt: int = 1,
         is_recovered: bool = False,
     ) -> Run:
         """A run of a task that is in the store."""
@@ -267,7 +267,7 @@ class Intake:
             created_in=head.created_in,
             seq=head.last_seq,
             state=state,
-            attempts=attempts,
+            attempt=attempt,
             holder=head.holder,
             is_recovered=is_recovered,
         )
@@ -289,7 +289,7 @@ class Intake:
         if new is None:
             self._engine.webhooks.watch(run.key)
 
-    async def take_over(self, head: TaskHead, program: Program) -> Run | None:
+    async def start_claimed_run(self, head: TaskHead, program: Program) -> Run | None:
         """Begin another run of a task whose worker has died; None if the task has changed meanwhile.
 
         Its first write claims the task and counts the attempt, and its program begins when that is durable.
@@ -306,13 +306,13 @@ class Intake:
             SendConfiguration(),
             status_at=head.status_at,
             state=head.state,
-            attempts=head.attempts + 1,
+            attempt=head.attempts + 1,
             is_recovered=True,
         )
         self._start(run, (TaskClaimed(key.task_id, head.context_id, engine.lease.worker),))
         return run
 
 
-def _admit_opening(program: Program, opening: Message, caller: Caller) -> None:
+def _check_may_join(program: Program, opening: Message, caller: Caller) -> None:
     """Check whether the caller may have the work that a message began, or begins under an id of the caller's."""
     program.admit(structs.replace(opening, task_id=None), caller)

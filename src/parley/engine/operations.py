@@ -128,11 +128,11 @@ class AgentOperations:
             opening = cut_history(task, request.configuration.history_length)
             follower.begin(after=seq, opening=[(seq, opening)])
         elif accepted.is_repeat and after is not None:
-            await self._resume(key, caller, after, follower)
+            await self._resume_stream(key, caller, after, follower)
         else:
             await self._catch_up(key, follower)
 
-    async def _resume(self, key: TaskKey, caller: Caller, after: int, follower: Follower) -> None:
+    async def _resume_stream(self, key: TaskKey, caller: Caller, after: int, follower: Follower) -> None:
         """Follow a task for a sender whose stream broke: nothing more, if it broke after its last event."""
         head = await self._engine.views.head(key, self.agent_id)
         if after != head.last_seq or not ends_stream(head.state) or self._has_live_run(key):

@@ -74,7 +74,7 @@ class Sends:
     async def find(self, owner: Owner, send: SendKey) -> SendRecord | None:
         """What became of this message.
 
-        None makes the caller responsible for it: it must call `announce`, `resolve` or `abandon` in the end.
+        None makes the caller responsible for it: it must call `announce`, `resolve` or `release` in the end.
         """
         if not self._window:
             return None
@@ -121,7 +121,7 @@ class Sends:
         if pending is not None and pending.record is None:
             pending.tell(record)
 
-    def abandon(self, owner: Owner, send: SendKey) -> None:
+    def release(self, owner: Owner, send: SendKey) -> None:
         """Let a message be tried again, unless something is becoming of it already."""
         pending = self._pending.get((owner, send))
         if pending is not None and pending.record is None:

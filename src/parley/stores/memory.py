@@ -253,7 +253,7 @@ class MemoryTasks:
         heads += [record.head() for record in page if (record.status_at, record.key.task_id) == last]
         return heads
 
-    async def abandoned(
+    async def orphaned(
         self,
         live: frozenset[str],
         *,

@@ -22,7 +22,7 @@ LONGEST_PAUSE = 4
 """The most turns of the event loop that a call waits before it takes effect, and again before its outcome is told."""
 
 _READS = frozenset(
-    {"abandoned", "configs", "events", "find", "get", "has", "head", "items", "list", "list_all", "live", "read"}
+    {"orphaned", "configs", "events", "find", "get", "has", "head", "items", "list", "list_all", "live", "read"}
     | {"undelivered", "webhooks"}
 )
 

@@ -64,8 +64,8 @@ class Claims:
         """Claim tasks of the page after the last one; whether there may be more for which there is room."""
         engine, has_claimed = self._engine, False
         live = await engine.store.leases.live() | {engine.lease.worker}
-        abandoned = partial(engine.store.tasks.abandoned, live, limit=CLAIMED_AT_ONCE)
-        heads = await abandoned(agents=engine.agents(with_room=True), after=self._after)
+        orphaned = partial(engine.store.tasks.orphaned, live, limit=CLAIMED_AT_ONCE)
+        heads = await orphaned(agents=engine.agents(with_room=True), after=self._after)
         for head in heads:
             program = engine.find_program(head.agent)
             if program is not None and engine.runs.find(head.key) is None and engine.runs.room(head.agent):
@@ -74,16 +74,16 @@ class Claims:
         is_end = len(heads) < CLAIMED_AT_ONCE
         self._after = None if is_end else (heads[-1].created_at, heads[-1].key.task_id)
         if full := engine.agents(with_room=False):
-            self._full = {head.agent for head in await abandoned(agents=full)}
+            self._full = {head.agent for head in await orphaned(agents=full)}
         return has_claimed and not is_end
 
     def run_ended(self, agent: str) -> None:
         """Claim more for an agent if there was no room before, and is now for some: not for each, which is one look."""
         if agent in self._full and 8 * self._engine.runs.room(agent) >= self._engine.limits.runs_at_once:
             self._full.discard(agent)
-            self.look_again()
+            self.claim_now()
 
-    def look_again(self) -> None:
+    def claim_now(self) -> None:
         """Claim now, from the oldest task on, if this worker claims at all."""
         self._after = None
         if self._is_started and (self._looking is None or self._looking.done()):
@@ -108,7 +108,7 @@ class Claims:
             else:
                 text = "Task %s: resumed after its worker died (attempt %d)"
                 logger.info(text, head.key.task_id, head.attempts + 1, extra=fields)
-                return await self._engine.intake.take_over(head, program)
+                return await self._engine.intake.start_claimed_run(head, program)
         return None
 
     async def live_holder(self, head: TaskHead) -> str | None:
@@ -120,7 +120,7 @@ class Claims:
 
     # --- what could not be stored -------------------------------------------------------------------------------------
 
-    def fail_later(self, key: TaskKey) -> None:
+    def fail_when_writable(self, key: TaskKey) -> None:
         """Fail a task whose run could not write, when the store takes writes again."""
         self._unstored[key] = None
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-async def hand_over(engine: Engine, item: InboxItem, holder: str, agent: str) -> bool:
+async def forward_to_holder(engine: Engine, item: InboxItem, holder: str, agent: str) -> bool:
     """Leave an item for the worker that holds its task, and return when it was taken.
 
     False if it was not, because the task has ended, waits for its caller, or is held by another worker or a dead one.
@@ -99,4 +99,4 @@ class InboxReader:
                 run.add_message(item.message, item.send, item.webhook, caller, item=item.id)
                 await run.settle()
         finally:
-            sends.abandon(owner, item.send[0])
+            sends.release(owner, item.send[0])

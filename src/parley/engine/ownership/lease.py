@@ -28,25 +28,25 @@ class Lease:
         self._clock = clock
         self._seconds = seconds if store.is_shared else inf
         self._renewed_at = clock.monotonic()
-        self._number = 1
+        self._epoch = 1
         self._is_released = False
 
     @property
-    def number(self) -> int | None:
+    def epoch(self) -> int | None:
         """None while others may believe that this worker has died; afterwards another number than before."""
         if not self._store.is_shared or self._clock.monotonic() - self._renewed_at < self._seconds:
-            return self._number
+            return self._epoch
         return None
 
     async def renew(self) -> None:
         """Count as alive for the duration of the lease, from now on. Raises StoreError."""
         now = self._clock.monotonic()
         await self._store.leases.renew(self.worker, seconds=self._seconds)
-        if self.number is None:
-            self._number += 1
+        if self.epoch is None:
+            self._epoch += 1
         self._renewed_at = now
 
-    async def keep(self) -> None:
+    async def keep_renewing(self) -> None:
         """Renew the lease again and again."""
         while not self._is_released:
             try:

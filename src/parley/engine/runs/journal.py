@@ -35,7 +35,7 @@ class Journal(Struct, eq=False):
     unclosed: dict[str, None] = {}
     """The artifacts of which no chunk was the last yet, in the order in which they were begun."""
     _emitted: dict[str, int] = {}
-    _repeated: dict[str, int] = {}
+    _emitted_this_run: dict[str, int] = {}
     _answers: list[Message] = []
     _answers_given: int = 0
     _steps: dict[tuple[str, int], JsonValue] = {}
@@ -68,7 +68,7 @@ class Journal(Struct, eq=False):
                 self._count_emitted(event.artifact.artifact_id)
                 self.note_chunk(event.artifact.artifact_id, is_last=event.last_chunk)
                 self.artifact_bytes += size_of(event.artifact.parts)
-                self.slot_of(event.artifact.artifact_id)
+                self.index_of(event.artifact.artifact_id)
             case StepRecorded():
                 self._steps[event.name, event.number] = event.value
             case StatusUpdate():
@@ -101,10 +101,10 @@ class Journal(Struct, eq=False):
 
     def next_emission(self, name: str) -> int | None:
         """The number of the next emission under a name, from 1 on; None if it was made before this run."""
-        number = self._repeated[name] = self._repeated.get(name, 0) + 1
+        number = self._emitted_this_run[name] = self._emitted_this_run.get(name, 0) + 1
         return number if number > self._emitted.get(name, 0) else None
 
-    def slot_of(self, artifact_id: str) -> int:
+    def index_of(self, artifact_id: str) -> int:
         """An artifact's number, by which 0.1 knows it: its place among all artifacts of the task."""
         return self.artifact_ids.setdefault(artifact_id, len(self.artifact_ids))
 

@@ -92,7 +92,7 @@ class Run(Struct, kw_only=True, eq=False):
     seq: int = 0
     holder: str = ""
     """The worker that holds the task after all writes of this run so far."""
-    attempts: int = 1
+    attempt: int = 1
     """Which attempt this is since the program last made progress."""
     is_recovered: bool = False
     """Whether it continues what another worker left behind."""
@@ -117,13 +117,13 @@ class Run(Struct, kw_only=True, eq=False):
     _new: NewTask | None = None
     _sends: list[tuple[SendKey, SendRecord]] = []
     _sends_since: datetime | None = None
-    _taken: list[str] = []
+    _handled_inbox_items: list[str] = []
     _webhooks: list[tuple[PushConfig, Caller]] = []
-    _lease_number: int | None = None
+    _lease_epoch: int | None = None
     _begun_seq: int = 0
     _written_seq: int = 0
     _has_progressed: bool = False
-    _handed_over: tuple[TaskState, datetime] | None = None
+    _last_written_status: tuple[TaskState, datetime] | None = None
     """The state of the task after all writes of this run so far, if there are any."""
     _is_writing: bool = False
     _is_scheduled: bool = False
@@ -134,7 +134,7 @@ class Run(Struct, kw_only=True, eq=False):
     def __post_init__(self) -> None:
         self.first_seq = self._begun_seq = self._written_seq = self.seq
         self.starts_at_once = self.seq == 0 and not self.engine.store.is_shared
-        self._lease_number = self.engine.lease.number
+        self._lease_epoch = self.engine.lease.epoch
 
     @property
     def log_fields(self) -> dict[str, str]:
@@ -164,7 +164,7 @@ class Run(Struct, kw_only=True, eq=False):
         if number is None:
             return
         self._count_bytes(artifact.parts)
-        artifact = structs.replace(artifact, index=self.journal.slot_of(name))
+        artifact = structs.replace(artifact, index=self.journal.index_of(name))
         grows = number > 1 if append is None else append
         self._emit(ArtifactUpdate(self.key.task_id, self.context_id, artifact, grows, last))
         self.journal.note_chunk(name, is_last=last)
@@ -218,28 +218,28 @@ class Run(Struct, kw_only=True, eq=False):
             Stopped: the run is over, or another worker holds the task.
             UnavailableError: what began the run could not be stored.
         """
-        await self.wait_until_kept()
+        await self.wait_until_stored()
         await self.check_held()
         if self.is_closed:  # and the program was left behind, or asks from a block of cleaning up
             raise Stopped
 
     async def check_held(self) -> None:
         """Abandon the run if its worker slept past its lease, and another one holds the task since."""
-        lease, number = self.engine.lease, self.engine.lease.number
-        if number is not None and number == self._lease_number:
+        lease, epoch = self.engine.lease, self.engine.lease.epoch
+        if epoch is not None and epoch == self._lease_epoch:
             return
         if not self.is_closed and self._written_seq >= self._begun_seq:
             head = await self.engine.store.tasks.head(self.key)
             if not self.is_closed and (head is None or head.holder != lease.worker):
                 self.abandon()
-            self._lease_number = number
+            self._lease_epoch = epoch
 
     async def wait_until_known(self) -> None:
         """Return when all that came and was said so far is durable, or another worker goes on. Raises as `settle`."""
         with suppress(AbandonedError):
             await self.settle()
 
-    async def wait_until_kept(self) -> None:
+    async def wait_until_stored(self) -> None:
         """Return when what began the run is durable: the task and its message.
 
         Raises:
@@ -278,7 +278,7 @@ class Run(Struct, kw_only=True, eq=False):
                 del unclosed[event.artifact.artifact_id]
         for name in unclosed:
             # Every dialect demands at least one part.
-            nothing = Artifact(name, (TextPart(""),), index=self.journal.slot_of(name))
+            nothing = Artifact(name, (TextPart(""),), index=self.journal.index_of(name))
             self._append(ArtifactUpdate(self.key.task_id, self.context_id, nothing, append=True, last_chunk=True))
 
     def close(self) -> None:
@@ -299,10 +299,10 @@ class Run(Struct, kw_only=True, eq=False):
 
         This is in line behind what is being written.
         """
-        if self._handed_over is None or self._has_progressed:
+        if self._last_written_status is None or self._has_progressed:
             return
-        state, status_at = self._handed_over
-        attempts, holder = self.attempts - 1, self.holder
+        state, status_at = self._last_written_status
+        attempts, holder = self.attempt - 1, self.holder
         write = Write(
             self.key, self.seq, (), state, status_at, attempts=attempts, expected_holder=holder, holder=holder
         )
@@ -334,7 +334,7 @@ class Run(Struct, kw_only=True, eq=False):
         return self.failure is not None or self._written_seq >= self.seq + len(self._buffer)
 
     @property
-    def is_kept(self) -> bool:
+    def is_stored(self) -> bool:
         """Whether the task is in the store."""
         return self._written_seq > 0
 
@@ -363,7 +363,7 @@ class Run(Struct, kw_only=True, eq=False):
         """
         self._new = new
         if send is not None:
-            self._take_along(send, webhook, self.caller)
+            self._add_to_next_write(send, webhook, self.caller)
             if self.engine.store.is_shared and self.engine.limits.idempotency_seconds:
                 self._sends_since = self.engine.sends.since()
         self._buffer.extend(events)
@@ -389,13 +389,13 @@ class Run(Struct, kw_only=True, eq=False):
         item: str | None = None,
     ) -> None:
         """Add a message that came while the run was at work, perhaps as an item of the worker's inbox."""
-        self._take_along(send, webhook, caller)
+        self._add_to_next_write(send, webhook, caller)
         if item is not None:
-            self._taken.append(item)
+            self._handled_inbox_items.append(item)
         self.journal.messages.append(message)
         self._append(MessageAdded(self.key.task_id, self.context_id, message))
 
-    def _take_along(self, send: tuple[SendKey, SendRecord], webhook: PushConfig | None, caller: Caller) -> None:
+    def _add_to_next_write(self, send: tuple[SendKey, SendRecord], webhook: PushConfig | None, caller: Caller) -> None:
         """Write what came with a message in the same transaction as the message."""
         self._sends.append(send)
         if webhook is not None:
@@ -472,18 +472,18 @@ class Run(Struct, kw_only=True, eq=False):
             new=self._new,
             sends=tuple(self._sends),
             webhooks=tuple([(config, caller.version) for config, caller in webhooks]) if webhooks else (),
-            attempts=0 if self._has_progressed or is_last else self.attempts - self.is_queued,
+            attempts=0 if self._has_progressed or is_last else self.attempt - self.is_queued,
             expected_holder=self.holder,
             holder="" if is_last else self.engine.lease.worker,
             sends_since=self._sends_since,
-            taken=tuple(self._taken) if self._taken else (),
+            taken=tuple(self._handled_inbox_items) if self._handled_inbox_items else (),
         )
-        self._handed_over = (self.state, self.status_at)
+        self._last_written_status = (self.state, self.status_at)
         self.holder = write.holder
         self.seq += len(events)
         self._new = self._sends_since = None
         self._sends.clear()
-        self._taken.clear()
+        self._handled_inbox_items.clear()
         begun = perf_counter() if self.engine.observer is not None else 0.0
         writing = self.engine.store.tasks.write(write)
         if not isinstance(writing, asyncio.Future):
@@ -502,7 +502,7 @@ class Run(Struct, kw_only=True, eq=False):
         for send, record in write.sends:
             self.engine.sends.resolve(self.key.owner, send, record if error is None else None)
         if error is not None:
-            self._break(error, is_new=write.new is not None)
+            self._handle_write_error(error, is_new=write.new is not None)
         else:
             self._written_seq = first + len(events) - 1
             self.engine.store_health.accepted()
@@ -518,7 +518,7 @@ class Run(Struct, kw_only=True, eq=False):
                 self._write()
         self._wake()
 
-    def _break(self, error: BaseException, *, is_new: bool) -> None:
+    def _handle_write_error(self, error: BaseException, *, is_new: bool) -> None:
         """The store refused: nothing more of this run can be kept. It ends, and its readers are cut off."""
         self.is_closed = True
         self._drop_unwritten()
@@ -572,7 +572,7 @@ class Run(Struct, kw_only=True, eq=False):
         else:
             self._on_settled = call
 
-    def let_go(self) -> None:
+    def notify_end(self) -> None:
         """Tell those who wait for the end that it has come."""
         self.is_over = True
         for waiter in self._waiting_for_end:

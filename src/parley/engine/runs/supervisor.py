@@ -172,7 +172,7 @@ class Supervisor:
         """Run the program and end its task, whatever happens. The one place where any exception ends a run."""
         try:
             if not run.starts_at_once:
-                await run.wait_until_kept()
+                await run.wait_until_stored()
             run.start_working()
             if self._observer is None:
                 await run.program.run(run)
@@ -249,7 +249,7 @@ class Supervisor:
         if self._runs.get(run.key) is run:
             del self._runs[run.key]
         self._on_end(run)
-        run.let_go()
+        run.notify_end()
         while of_agent.queue and not self._is_stopping and of_agent.working < self._limits.runs_at_once:
             first = next(iter(of_agent.queue))
             of_agent.queue.pop(first).run(self._begin, first, of_agent)
@@ -290,13 +290,13 @@ class Supervisor:
             work.add_done_callback(self._endings.discard)
         self._close(run)
 
-    def refuse(self) -> None:
+    def stop_accepting(self) -> None:
         """Take no more work from now on."""
         self._is_stopping = True
 
     async def stop(self, *, grace: float) -> None:
         """Let runs finish for a while, then cut the rest off; their tasks are taken up again by the next engine."""
-        self.refuse()
+        self.stop_accepting()
         for run in [run for runs in self._of_agent.values() for run in runs.queue]:
             self._cut_off(run)
         if self._working and grace > 0:
@@ -325,7 +325,7 @@ class Supervisor:
 
     def _cut_off_error(self, run: Run) -> UnavailableError:
         """What those hear who wait for a run that was cut off: which task to come back for, if it is kept already."""
-        if not run.is_kept:
+        if not run.is_stored:
             return UnavailableError(RESTARTING)
         details = {"taskId": run.key.task_id}
         if not self._limits.idempotency_seconds:

@@ -88,7 +88,7 @@ class Tracing:
         attributes: dict[str, AttributeValue] = {
             "a2a.agent": run.program.id,
             "a2a.version": run.caller.version.value,
-            "a2a.run.attempt": run.attempts,
+            "a2a.run.attempt": run.attempt,
         }
         links = [Link(sender)] if sender.is_valid and not run.is_recovered else []
         span = self._tracer.start_span("run", Context(), SpanKind.INTERNAL, attributes, links)

@@ -181,7 +181,7 @@ class TaskLog(Protocol):
         """
         ...
 
-    async def abandoned(
+    async def orphaned(
         self,
         live: frozenset[str],
         *,

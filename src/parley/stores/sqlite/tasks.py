@@ -101,7 +101,7 @@ class SqliteTasks:
         """Tasks of all owners, or of all in a tenant, newest status first, then by id."""
         return await self._access.read_in_thread(lambda reader: read_list_of_all(reader, query, tenant))
 
-    async def abandoned(
+    async def orphaned(
         self,
         live: frozenset[str],
         *,
