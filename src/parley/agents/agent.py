@@ -148,7 +148,7 @@ class Agent:
         scopes: Sequence[str] = (),
         public: bool = True,
     ) -> Any:
-        """Make a function a skill. Its name and docstring say what it does, unless you say it better.
+        """Make a function a skill. Its name and docstring describe it, unless you pass others.
 
         Callers need all of its `scopes`. A skill that is not `public` is only in the extended card.
 
@@ -229,13 +229,13 @@ class Agent:
         )
 
     def _whole_skill(self) -> AgentSkill:
-        """Cards need a skill: an agent that declares none is its own."""
+        """The skill of an agent that declares none. Every card needs one."""
         return AgentSkill(self.id, self.name, self.description or self.name, tags=(self.id,))
 
     # --- for engines --------------------------------------------------------------------------------------------------
 
     def admit(self, message: Message, caller: Caller) -> None:
-        """Refuse messages of a kind that the card does not list, for no skill, or for a skill beyond their sender.
+        """Refuse messages with media types that the card does not list, for unknown skills, or without the scopes.
 
         Raises:
             ContentTypeNotSupportedError, InvalidParamsError: the agent does not take such messages.
@@ -253,7 +253,7 @@ class Agent:
         if self._bare_card is None:
             self._bare_card = self.card(everything=True)
             self._takes_text = accepts_part(self.input_modes, TextPart(""))
-        # What nearly every message is made of needs no look at the card.
+        # Nearly all messages are plain text and need no look at the card.
         for part in message.parts:
             if not (self._takes_text and type(part) is TextPart and not part.media_type):
                 check_input_modes(message, self._bare_card)

@@ -86,7 +86,7 @@ def _resolve(done: asyncio.Future[Any], result: Any, error: BaseException | None
 
 
 def _guarded(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-    """Call a function whose exceptions go into a future, where some have no place."""
+    """Call a function, and replace the exceptions that a future cannot hold."""
     try:
         return function(*arguments, **named)
     except (StopIteration, SystemExit) as error:

@@ -1,4 +1,4 @@
-"""What a handler is given: the message, the conversation, and verbs for everything an agent may do.
+"""What a handler is given: the message, the conversation, and methods for everything an agent may do.
 
 A handler begins again from the top after every answer and after a restart. `ask` and `step` then return at once what is
 in the log, and what was emitted before is not emitted again, so a plain sequential handler works across restarts.
@@ -132,7 +132,7 @@ class Turn(ReceivedMessage):
     # --- output -------------------------------------------------------------------------------------------------------
 
     async def status(self, *contents: Any, metadata: JsonObject | None = None) -> None:
-        """Say how the work goes: `await turn.status("Looking up rates…")`."""
+        """Report progress: `await turn.status("Looking up rates…")`."""
         await self._run.emit_status(parts_of(contents), metadata)
 
     def artifact(

@@ -38,8 +38,8 @@ class Clock(Protocol):
 
 
 SLEW = 0.01
-"""How much faster or slower than time itself a steady clock goes to meet the one on the wall. Being late only makes
-windows longer; going faster makes them shorter, by six seconds of ten minutes."""
+"""How much faster or slower than real time a steady clock runs to meet the system clock. Running late only makes
+windows longer; running fast makes them shorter, by six seconds of ten minutes."""
 
 
 class Steady:

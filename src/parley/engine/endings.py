@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 async def end_task(engine: Engine, head: TaskHead, state: TaskState, text: str | None = None) -> None:
-    """Put a task that has no run into a final state, and tell its readers and webhooks.
+    """Put a task that has no run into a final state, and notify its readers and webhooks.
 
     Raises:
         ConflictError: the task has changed since its head was read.
@@ -76,7 +76,7 @@ async def cancel(engine: Engine, key: TaskKey, agent: str) -> None:
             has_asked = True
             continue
         try:
-            # To its end, also if the caller goes away: readers and webhooks are told when it is written.
+            # Shielded from the caller's disconnect: readers and webhooks must be notified after the write.
             await asyncio.shield(engine.in_background(end_task(engine, head, TaskState.CANCELED)))
             return
         except ConflictError:

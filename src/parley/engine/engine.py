@@ -98,20 +98,20 @@ class Engine:
     # --- agents -------------------------------------------------------------------------------------------------------
 
     def add(self, program: Program) -> None:
-        """Take an agent in; what dead workers left of its work goes on. Raises ValueError if its id is taken."""
+        """Add an agent, and continue its tasks of dead workers. Raises ValueError if its id is taken."""
         if program.id in self._programs:
             raise ValueError(f"Two agents have the id {program.id!r}; give one of them another with Agent(…, id=…)")
         self._programs[program.id] = program
         self.claims.claim_now()
 
     def replace(self, program: Program) -> None:
-        """Let messages go to another program from now on. Raises ValueError if there is no agent with its id."""
+        """Give new messages to another program. Raises ValueError if there is no agent with its id."""
         if program.id not in self._programs:
             raise ValueError(f"There is no agent with the id {program.id!r}")
         self._programs[program.id] = program
 
     def remove(self, agent_id: str) -> None:
-        """Take no more messages for an agent. Its runs end by themselves. Raises ValueError if it is not there."""
+        """Accept no more messages for an agent. Its runs end by themselves. Raises ValueError if it is not there."""
         if self._programs.pop(agent_id, None) is None:
             raise ValueError(f"There is no agent with the id {agent_id!r}")
 
@@ -131,13 +131,13 @@ class Engine:
         return program
 
     def agent(self, agent_id: str) -> AgentOperations:
-        """The operations on an agent's tasks; they stay good when its program is replaced."""
+        """The operations on an agent's tasks; they stay valid when its program is replaced."""
         return AgentOperations(self, agent_id)
 
     # --- life ---------------------------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Engine:
-        """Continue what a crash left behind."""
+        """Continue the tasks of dead workers, and start the background work."""
         await self.lease.renew()
         await self.claims.claim_some()
         self.in_background(self.claims.keep_claiming())
@@ -166,10 +166,10 @@ class Engine:
         await asyncio.gather(*self._background, return_exceptions=True)
 
     async def drain(self) -> None:
-        """Begin to stop: take no more messages, let runs finish for `drain_seconds`, cut off the rest.
+        """Begin to stop: accept no more messages, let runs finish for `drain_seconds`, cut off the rest.
 
-        Tasks that were cut off are continued by the next engine, and readers are told to come back. What is there can
-        still be read; leaving the engine's block afterwards is quick. Draining twice waits for the same end.
+        The next engine continues the tasks that were cut off, and readers are told to subscribe again. Tasks can still
+        be read, and leaving the engine's block afterwards is quick. A second call waits for the first.
         """
         self.runs.stop_accepting()  # at once, not when the task below gets its turn
         if self._draining is None:
@@ -182,7 +182,7 @@ class Engine:
         await self.lease.release()
 
     def in_background(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
-        """Do something that no caller's going away ends. It is cancelled when the engine stops."""
+        """Run a coroutine that continues when its caller disconnects. It is cancelled when the engine stops."""
         task = asyncio.get_running_loop().create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
@@ -191,7 +191,7 @@ class Engine:
     # --- other workers ------------------------------------------------------------------------------------------------
 
     def _follow_hint(self, hint: Hint) -> None:
-        """Look where another worker says that there is something."""
+        """Look at what another worker's hint points to."""
         if hint.kind is HintKind.NEWS:
             feed = self.feeds.get(hint.key)
             if feed is not None:
@@ -211,7 +211,7 @@ class Engine:
             await self._look(self._inbox.read())
 
     async def _check_runs(self) -> None:
-        """Abandon runs that another worker goes on with, also if they write nothing, so that their readers do."""
+        """Abandon runs that another worker continues, even if they write nothing; readers follow that worker."""
         for run in self.runs.all:
             await run.check_held()
 
@@ -237,7 +237,7 @@ class Engine:
             self.in_background(self._write_snapshot(run.key))
 
     async def _write_snapshot(self, key: TaskKey) -> None:
-        """Spare readers of a long task the folding of all its events."""
+        """Write a snapshot of a long task, so that readers need not fold all its events."""
         try:
             stored = await self.store.tasks.read(key)
             if stored is None:

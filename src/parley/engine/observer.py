@@ -1,6 +1,6 @@
 """What an engine reports for metrics, traces and audit.
 
-An engine without an observer pays one comparison per place. Every method is called on the event loop and must be quick;
+Without an observer each report costs one comparison. Every method is called on the event loop and must be quick;
 what it raises is a bug of the observer and is not caught.
 """
 

@@ -1,6 +1,6 @@
-"""When something is old enough to be forgotten: by every clock there is, and for a while already.
+"""When something is old enough to be deleted: by both clocks, and for some time already.
 
-A clock on the wall may be set wrong for a minute, or be wrong until the machine has found the network. What is deleted
+The system clock may be set wrong for a minute, or be wrong until the machine has reached a time server. Deleted data
 does not come back, so an hour too late is better than a minute too early.
 """
 
@@ -17,7 +17,7 @@ at the start of a machine has been set."""
 
 
 class Retention:
-    """How long something is kept; to be asked regularly."""
+    """How long something is kept. Call `forgotten_before` regularly."""
 
     def __init__(self, kept: timedelta, clock: Clock) -> None:
         """Something is `kept` for so long, and then for as long again, but not more than `PATIENCE`, to make sure."""

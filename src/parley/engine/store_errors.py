@@ -1,6 +1,6 @@
-"""What a store's refusal means to a caller: translated here, once, at the edge of the engine.
+"""Errors of the store, translated into errors for callers at the edge of the engine.
 
-The store's own words name files and tables; they go into the log, and stay with the error as its cause.
+The store's own text names files and tables; it goes into the log, and stays with the error as its cause.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 
 
 class _Translation:
-    """A block out of which no StoreError comes. It holds no state, so that one instance serves all."""
+    """A context that turns a StoreError into an A2AError. It has no state, so one instance is enough."""
 
     def __enter__(self) -> None: ...
 

@@ -1,8 +1,8 @@
-"""Whether a store takes writes: what those who write have found out, and a small write where that is not known now.
+"""Whether a store takes writes: known from recent writes, or else found out with a small write.
 
-A write that went well a moment ago is proof enough, so that a busy server writes nothing to answer. One that has idled
-for a while, or whose last write was refused, creates a task that belongs to no caller and deletes it again: the way of
-every other write, to the disk and back.
+If a write has just succeeded, the store takes writes, so a busy server needs no extra write. A server that was idle for
+a while, or whose last write was refused, creates a task that belongs to no caller and deletes it again. This is the
+same path to the disk that every other write takes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from parley.protocol.versions import Version
 from parley.stores.interface import ConflictError, NewTask, Owner, Store, TaskKey, Write
 
 FRESH_SECONDS = 10.0
-"""How long a write that went well proves that the next one would. Load balancers ask about as often."""
+"""How long a successful write shows that the next one would succeed. Load balancers ask about as often."""
 
 PROBE_PAUSE_SECONDS = 1.0
 """Between two attempts at a store that refuses: a question that comes sooner gets the last answer."""
@@ -35,14 +35,14 @@ _KEY = TaskKey(Owner("", "parley:readiness"), "readiness")
 
 
 class StoreProblem(Struct, frozen=True):
-    """Why nothing can be written, in words that may be public, and since when."""
+    """Why nothing can be written, in a text that may be public, and since when."""
 
     text: str
     since: datetime
 
 
 class StoreHealth:
-    """What is known of a store's willingness to write."""
+    """What is known about whether a store takes writes."""
 
     def __init__(self, store: Store, clock: Clock | None = None) -> None:
         self._store = store
@@ -53,7 +53,7 @@ class StoreHealth:
         self._probing: asyncio.Task[None] | None = None
 
     def accepted(self) -> None:
-        """Note that a write went well."""
+        """Note that a write succeeded."""
         self._accepted_at = self._clock.monotonic()
         self._refused_since = None
 
@@ -79,7 +79,7 @@ class StoreHealth:
         return StoreProblem(text or "The store refuses writes; the log says why.", self._refused_since)
 
     def close(self) -> None:
-        """Give up an attempt that is under way."""
+        """Cancel a running attempt."""
         if self._probing is not None:
             self._probing.cancel()
 

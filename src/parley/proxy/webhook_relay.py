@@ -6,9 +6,11 @@ the webhooks of the task's caller: in order, with retries, and only to URLs that
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from contextlib import suppress
 from functools import partial
+from weakref import WeakValueDictionary
 
 from msgspec import structs
 
@@ -16,7 +18,6 @@ from parley.client.webhooks import TOKEN_HEADER, PushNotification, WebhookReceiv
 from parley.engine.caller import Caller
 from parley.engine.limits import Limits
 from parley.engine.reading.feed import Feeds
-from parley.engine.reading.large import KeyedLocks
 from parley.engine.webhooks.configs import Webhooks
 from parley.engine.webhooks.deliveries import Deliveries
 from parley.protocol import requests as r
@@ -74,7 +75,7 @@ class WebhookRelay:
         self._bodies = BodyBudget(self._limits.bodies_bytes)
         self._agent = agent
         self._webhooks = Webhooks(store, Feeds(store, Limits()), Limits(), deliveries=deliveries)
-        self._registering: KeyedLocks[TaskKey] = KeyedLocks()
+        self._registering: WeakValueDictionary[TaskKey, asyncio.Lock] = WeakValueDictionary()
 
     # --- operations of callers ----------------------------------------------------------------------------------------
 
@@ -82,7 +83,7 @@ class WebhookRelay:
         """Register a webhook, and one of the proxy's own at the agent if it is the first of its task."""
         with self._upstream.working():
             forwarded, key = self._ids.for_task(request, caller), key_of(caller, request.task_id)
-            async with self._registering.hold(key):
+            async with self._registering.setdefault(key, asyncio.Lock()):
                 if key not in self._own.by_key:
                     await self._register(self._ids.view(caller), forwarded)
             return await self._webhooks.create(request, scoped(caller), self._agent)

@@ -1,7 +1,7 @@
 """Claims: tasks whose workers have died are taken over, some at a time, as far as there is room to run them.
 
-A claim is an event that the new holder appends. Of several workers that claim a task one succeeds, and the others go on
-without a word. What a worker could not store of its own runs is ended here as well, when the store takes writes again.
+A claim is an event that the new holder appends. If several workers claim a task, one succeeds, and the others skip it
+silently. What a worker could not store of its own runs is ended here as well, when the store takes writes again.
 """
 
 from __future__ import annotations

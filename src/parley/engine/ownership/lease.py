@@ -1,8 +1,8 @@
 """The worker's lease: while it lasts, no other worker takes over the tasks that this one holds.
 
 A worker is one engine in one process. The lease is renewed five times in its duration. In a store that is not shared
-it never ends, because the store belongs to this process. A worker that slept past its lease may go on: the store
-refuses what it writes to tasks that others have taken over meanwhile. Only before an effect it must look.
+it never ends, because the store belongs to this process. A worker whose lease expired while it was suspended may
+continue: the store refuses what it writes to tasks that others have claimed. Only before an effect it must check.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from parley.stores.interface import Store, StoreError
 logger = logging.getLogger(__name__)
 
 RENEWALS = 5
-"""In the duration of a lease: so many may be lost in a row before others believe that the worker has died."""
+"""Renewals in the duration of a lease. If that many fail in a row, others consider the worker dead."""
 
 
 class Lease:
-    """That this worker is alive."""
+    """The lease of this worker."""
 
     def __init__(self, store: Store, worker: str, *, clock: Clock, seconds: float) -> None:
         self.worker = worker
@@ -33,13 +33,13 @@ class Lease:
 
     @property
     def epoch(self) -> int | None:
-        """None while others may believe that this worker has died; afterwards another number than before."""
+        """None while other workers may consider this one dead; afterwards a new number."""
         if not self._store.is_shared or self._clock.monotonic() - self._renewed_at < self._seconds:
             return self._epoch
         return None
 
     async def renew(self) -> None:
-        """Count as alive for the duration of the lease, from now on. Raises StoreError."""
+        """Renew the lease for its duration from now on. Raises StoreError."""
         now = self._clock.monotonic()
         await self._store.leases.renew(self.worker, seconds=self._seconds)
         if self.epoch is None:
@@ -47,7 +47,7 @@ class Lease:
         self._renewed_at = now
 
     async def keep_renewing(self) -> None:
-        """Renew the lease again and again."""
+        """Renew the lease regularly."""
         while not self._is_released:
             try:
                 if self.worker not in await self._store.leases.live():  # the clock of the store may have been set
@@ -58,7 +58,7 @@ class Lease:
             await self._clock.sleep(self._seconds / RENEWALS)
 
     async def release(self) -> None:
-        """Let others take over at once what this worker still holds."""
+        """End the lease, so that others can claim at once what this worker still holds."""
         self._is_released = True
         try:
             await self._store.leases.release(self.worker)

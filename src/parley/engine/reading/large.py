@@ -1,17 +1,15 @@
-"""Large values: what takes long to fold or to encode is done in a thread, so that the event loop stays free.
+"""Large values: they are folded and encoded in a thread, so that the event loop stays free.
 
-A value counts as large from about a millisecond of work on. To find that out costs little: counting stops at the bound.
+A value is large if that takes about a millisecond or more. The check is cheap, because it stops counting at the bound.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
 from functools import cache
-from typing import Generic, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from parley.engine.reading.sizes import size_of
 from parley.protocol.events import ArtifactUpdate, StatusUpdate
@@ -23,7 +21,6 @@ from parley.protocol.tasks import Task
 P = ParamSpec("P")
 T = TypeVar("T")
 V = TypeVar("V")
-K = TypeVar("K")
 
 LARGE_BYTES = 64 * 1024
 """Content that takes about a millisecond to encode."""
@@ -36,29 +33,8 @@ THREADS = 2
 
 
 async def run_beside_loop(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """What a function gives, which is called in a thread."""
+    """Call a function in a thread, and return its result."""
     return await asyncio.get_running_loop().run_in_executor(_threads(), lambda: function(*args, **kwargs))
-
-
-class KeyedLocks(Generic[K]):
-    """One lock for each key, for as long as it is held or waited for."""
-
-    def __init__(self) -> None:
-        self._locks: dict[K, asyncio.Lock] = {}
-        self._users: Counter[K] = Counter()
-
-    @asynccontextmanager
-    async def hold(self, key: K) -> AsyncGenerator[None]:
-        """A block that holds the key's lock; those who wait get it in the order in which they came."""
-        lock = self._locks.setdefault(key, asyncio.Lock())
-        self._users[key] += 1
-        try:
-            async with lock:
-                yield
-        finally:
-            self._users[key] -= 1
-            if not self._users[key]:
-                del self._users[key], self._locks[key]
 
 
 async def encoded(value: V, encode: Callable[[V], bytes]) -> bytes:
@@ -68,7 +44,7 @@ async def encoded(value: V, encode: Callable[[V], bytes]) -> bytes:
 
 @cache
 def _threads() -> ThreadPoolExecutor:
-    """Not those of `asyncio.to_thread`, which agents may fill with calls that wait."""
+    """Separate from the threads of `asyncio.to_thread`, which agents may fill with calls that wait."""
     return ThreadPoolExecutor(THREADS, thread_name_prefix="parley-large")
 
 

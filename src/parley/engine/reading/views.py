@@ -1,14 +1,15 @@
-"""Reading tasks: from live memory where it reaches back far enough, otherwise from the store, as of one moment."""
+"""Reading tasks: from the live feed if it has all events, otherwise from the store, as of one moment."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from weakref import WeakValueDictionary
 
 from parley.engine.caller import Caller
 from parley.engine.limits import Limits
 from parley.engine.reading.feed import Feeds
-from parley.engine.reading.large import LARGE_BYTES, KeyedLocks, is_long, run_beside_loop
+from parley.engine.reading.large import LARGE_BYTES, is_long, run_beside_loop
 from parley.engine.reading.paging import cut_history, decode_page_token, encode_page_token
 from parley.engine.reading.sizes import size_of_task
 from parley.protocol.errors import InvalidParamsError, TaskNotFoundError
@@ -29,7 +30,7 @@ class Views:
         self._store = store
         self._feeds = feeds
         self._limits = limits
-        self._lists: KeyedLocks[Owner] = KeyedLocks()
+        self._lists: WeakValueDictionary[Owner, asyncio.Lock] = WeakValueDictionary()
         self._reading: dict[tuple[TaskKey, int], asyncio.Task[tuple[int, Task]]] = {}
 
     async def stored(self, key: TaskKey, agent: str) -> StoredTask:
@@ -80,7 +81,7 @@ class Views:
             after=decode_page_token(request.page_token) if request.page_token else None,
             limit=size + 1,
         )
-        async with self._lists.hold(caller.owner):
+        async with self._lists.setdefault(caller.owner, asyncio.Lock()):
             return await self._page(request, query, caller.owner, size)
 
     async def _page(self, request: ListTasksRequest, query: TaskFilter, owner: Owner, size: int) -> TaskPage:
@@ -101,7 +102,7 @@ class Views:
     async def snapshot(self, key: TaskKey, agent: str) -> tuple[int, Task]:
         """A task as it is stored, and the number of its last event. Raises as `stored` does.
 
-        All who want the same large task at the same time get the same copy.
+        Concurrent readers of the same large task share one copy.
         """
         head = await self.head(key, agent)
         if head.size <= LARGE_BYTES:

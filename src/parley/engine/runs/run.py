@@ -1,13 +1,13 @@
 """A run: one program at work on one task, and the task's only writer while it lasts.
 
-What a run emits is written in order and shown to readers once it is durable. Emissions are collected until the next
-iteration of the event loop, the end of the write before them or the end of the run, and then written together; so a
-quick answer is one write, and a long stream is as many as the disk takes. Steps and other effects, in contrast, begin
-only after what began the run is durable. A run ends its task in exactly one final state. When it pauses for its caller,
-it ends, too: the answer begins another run, which finds in the journal what this one did.
+What a run emits is written in order, and readers see it once it is durable. Events are collected until the next
+iteration of the event loop, the end of the previous write or the end of the run, and then written together. So a quick
+answer is one write, and a long stream is as many writes as the disk allows. Steps and other effects begin only after
+the run's first events are durable. A run ends its task in exactly one final state. It also ends when it pauses for its
+caller: the answer begins another run, which finds in the journal what this one did.
 
 While it lasts, its worker holds the task. When the store refuses a write because another worker holds the task now, the
-run is abandoned: it writes nothing more, and readers and waiting senders go on from the log.
+run is abandoned: it writes nothing more, and readers and waiting senders continue from the log.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ _key_encoder = msgspec.json.Encoder(order="deterministic")
 
 
 class Stopped(BaseException):
-    """Ends a handler from inside: the run is over, and nothing it does from here on counts.
+    """Ends a handler from inside: the run is over, and everything it still does is ignored.
 
-    Like CancelledError no Exception, so that a handler's own `except Exception` does not swallow it.
+    Not an Exception, like CancelledError, so that a handler's own `except Exception` does not catch it.
     """
 
 
 class AbandonedError(UnavailableError):
-    """Another worker goes on with the task."""
+    """Another worker continues the task."""
 
 
 class LimitExceededError(LocalProtocolError):
@@ -158,7 +158,7 @@ class Run(Struct, kw_only=True, eq=False):
     # --- what a program does ------------------------------------------------------------------------------------------
 
     async def emit_chunk(self, artifact: Artifact, *, append: bool | None = None, last: bool = False) -> None:
-        """Say a chunk of an artifact, unless the log has it already; `append` is found out if not given."""
+        """Emit a chunk, unless the log has it already. By default, all but the first are appended."""
         name = artifact.artifact_id
         number = self.journal.next_emission(name)
         if number is None:
@@ -172,7 +172,7 @@ class Run(Struct, kw_only=True, eq=False):
             await self.settle()
 
     async def emit_status(self, parts: tuple[Part, ...], metadata: JsonObject | None = None) -> None:
-        """Say how the work goes, unless the log has it already."""
+        """Emit a status message, unless the log has it already."""
         if self.journal.next_emission(STATUS) is not None:
             self.status_at = self.engine.clock.now()
             status = TaskStatus(TaskState.WORKING, self.agent_message(parts), self.status_at)
@@ -212,7 +212,7 @@ class Run(Struct, kw_only=True, eq=False):
         return value
 
     async def prepare_effect(self) -> None:
-        """Return when the program may do something that cannot be taken back.
+        """Return when the program may do something that cannot be undone.
 
         Raises:
             Stopped: the run is over, or another worker holds the task.
@@ -220,11 +220,11 @@ class Run(Struct, kw_only=True, eq=False):
         """
         await self.wait_until_stored()
         await self.check_held()
-        if self.is_closed:  # and the program was left behind, or asks from a block of cleaning up
+        if self.is_closed:  # the program ignored its cancellation, or is cleaning up
             raise Stopped
 
     async def check_held(self) -> None:
-        """Abandon the run if its worker slept past its lease, and another one holds the task since."""
+        """Abandon the run if its lease had expired and another worker holds the task now."""
         lease, epoch = self.engine.lease, self.engine.lease.epoch
         if epoch is not None and epoch == self._lease_epoch:
             return
@@ -260,13 +260,13 @@ class Run(Struct, kw_only=True, eq=False):
                 self._close_artifacts()
             self._append_status(state, message, metadata)
             self.is_closed = True
-            self._write()  # now: nothing comes behind it
+            self._write()  # now: nothing comes after it
 
     def _close_artifacts(self) -> None:
         """Mark the last chunk of every artifact that was not closed; if it was written already, an empty one is added.
 
-        Only the end shows which chunk is the last, and no chunk waits for it. The empty one is written together with
-        the final state, so that no handler that begins again finds it in its journal.
+        Which chunk is the last is known only at the end. The empty chunk is written together with the final state, so
+        that a handler that begins again never finds it in its journal.
         """
         unclosed, buffer = self.journal.unclosed, self._buffer
         for place in range(len(buffer) - 1, -1, -1):
@@ -282,7 +282,7 @@ class Run(Struct, kw_only=True, eq=False):
             self._append(ArtifactUpdate(self.key.task_id, self.context_id, nothing, append=True, last_chunk=True))
 
     def close(self) -> None:
-        """Take nothing more in. What was said before the end, if there was one, is still written."""
+        """Accept no more events. What was handed to the store is still written."""
         if not self.is_closed:
             self.is_closed = True
             self._drop_unwritten()
@@ -297,7 +297,7 @@ class Run(Struct, kw_only=True, eq=False):
     async def return_attempt(self) -> None:
         """Do not count this run as an attempt, because it was cut off on purpose before it made progress.
 
-        This is in line behind what is being written.
+        This is written after everything else.
         """
         if self._last_written_status is None or self._has_progressed:
             return
@@ -310,27 +310,27 @@ class Run(Struct, kw_only=True, eq=False):
             await self.engine.store.tasks.write(write)
 
     def abort(self, error: ParleyError) -> None:
-        """Give up without an end: nothing more is written, and all waiters get the error."""
+        """End the run without ending its task: nothing more is written, and all waiters get the error."""
         self.close()
         self.failure = self.failure or error
         self._wake()
 
     def abandon(self) -> None:
-        """Give up because another worker goes on with the task, and its readers with what that one writes."""
+        """End the run because another worker continues the task; readers continue with what that one writes."""
         if self.failure is not None:
             return
-        logger.info("Task %s: another worker goes on with it", self.key.task_id, extra=self.log_fields)
+        logger.info("Task %s: another worker continues it", self.key.task_id, extra=self.log_fields)
         self.abort(AbandonedError())
         self.engine.runs.give_up(self)
 
     @property
     def is_abandoned(self) -> bool:
-        """Whether another worker goes on with the task."""
+        """Whether another worker continues the task."""
         return isinstance(self.failure, AbandonedError)
 
     @property
     def is_settled(self) -> bool:
-        """Whether everything said so far is durable, or never will be."""
+        """Whether everything emitted so far is durable, or never will be."""
         return self.failure is not None or self._written_seq >= self.seq + len(self._buffer)
 
     @property
@@ -357,7 +357,7 @@ class Run(Struct, kw_only=True, eq=False):
         new: NewTask | None = None,
         webhook: PushConfig | None = None,
     ) -> None:
-        """Append what brought the run about: the task's creation, a message, its webhook, the send to remember.
+        """Append what started the run: the task's creation, a message, its webhook, the send to remember.
 
         It is written by `write_beginning`.
         """
@@ -370,7 +370,7 @@ class Run(Struct, kw_only=True, eq=False):
         self._begun_seq = self.seq + len(self._buffer)
 
     def write_beginning(self) -> None:
-        """Write what began the run: at once if its program waits for that, otherwise with what the program says first.
+        """Write what started the run: now if its program waits for that, otherwise with the program's first events.
 
         This is called after the supervisor has started the run.
         """
@@ -402,7 +402,7 @@ class Run(Struct, kw_only=True, eq=False):
             self._webhooks.append((webhook.of_task(self.key.task_id), caller))
 
     def start_working(self) -> None:
-        """Say that the work has begun."""
+        """Set the task to working."""
         if self.state is TaskState.SUBMITTED:
             self._append_status(TaskState.WORKING)
 
@@ -444,7 +444,7 @@ class Run(Struct, kw_only=True, eq=False):
             self._write_soon()
 
     def _write_soon(self) -> None:
-        """Write what was said when the event loop has come round."""
+        """Write what was emitted in the next iteration of the event loop."""
         self._is_scheduled = True
         self.loop.call_soon(self._write_scheduled)
 
@@ -566,14 +566,14 @@ class Run(Struct, kw_only=True, eq=False):
     # --- its end ------------------------------------------------------------------------------------------------------
 
     def when_settled(self, call: Callable[[Run], None]) -> None:
-        """Call back when everything emitted so far is durable, or never will be: now, if that is so."""
+        """Call a function when everything emitted so far is durable, or never will be."""
         if self.is_settled:
             call(self)
         else:
             self._on_settled = call
 
     def notify_end(self) -> None:
-        """Tell those who wait for the end that it has come."""
+        """Wake everything that waits for the end of the run."""
         self.is_over = True
         for waiter in self._waiting_for_end:
             if not waiter.done():

@@ -1,8 +1,8 @@
 """The supervisor of runs: starts and cancels them, limits their number, and ends every task in a state that says why.
 
-A run's coroutine is its own asyncio task: a caller that goes away takes nothing with it. However a program ends (done,
-paused, raising, cancelled, too late, or with a store that refuses), its task ends in a state that says so, and every
-path leads through `_close`, once.
+Each run has an asyncio task of its own, so it continues when its caller disconnects. However a program ends (done,
+paused, with an exception, cancelled, overdue, or because the store failed), its task gets a state that says so, and
+`_close` is called once.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import Context, copy_context
+
+from msgspec import Struct
 
 from parley.engine.clock import Clock, NewId
 from parley.engine.limits import Limits
@@ -27,14 +29,11 @@ logger = logging.getLogger(__name__)
 RESTARTING = "The agent is restarting; try again in a moment"
 
 
-class _AgentRuns:
-    """One agent's runs: how many work, and those that wait, each with the context of its sender to begin in."""
+class _AgentRuns(Struct):
+    """One agent's runs: how many work, and those that wait, each with the context variables of its sender."""
 
-    __slots__ = ("queue", "working")
-
-    def __init__(self) -> None:
-        self.working = 0
-        self.queue: dict[Run, Context] = {}
+    working: int = 0
+    queue: dict[Run, Context] = {}
 
 
 class Supervisor:
@@ -72,7 +71,7 @@ class Supervisor:
         return tuple(self._runs.values())
 
     def run_of(self, task: asyncio.Task[object]) -> Run | None:
-        """The run whose program is at work in an asyncio task; to be asked from any thread."""
+        """The run whose program works in an asyncio task. Any thread may call this."""
         return next((run for run, working in list(self._working.items()) if working is task), None)
 
     @property
@@ -90,7 +89,7 @@ class Supervisor:
         return {agent: (runs.working, len(runs.queue)) for agent, runs in self._of_agent.items()}
 
     def check_capacity(self, agent: str) -> None:
-        """Refuse new work for an agent before anything is made of it.
+        """Check that an agent may get more work.
 
         Raises:
             RateLimitedError: too many runs of the agent wait already.
@@ -135,14 +134,14 @@ class Supervisor:
                 self._timekeeper = run.loop.create_task(self._keep_time())
 
     async def _keep_time(self) -> None:
-        """Cancel runs that take too long. One sleeper for all of them: they are begun, and so run out, in order."""
+        """Cancel runs that take too long. One timer is enough, because their deadlines are in order."""
         while run := next((run for run in self._working if not run.is_overdue), None):
             left = run.deadline - self._clock.monotonic()
             if left > 0:
                 await self._clock.sleep(left)
             else:
                 run.is_overdue = True
-                if not run.is_cancelled:  # then its end is near
+                if not run.is_cancelled:  # otherwise it is ending already
                     self._in_background(self._end_overdue(run, self._working[run]))
         self._timekeeper = None
 
@@ -162,14 +161,16 @@ class Supervisor:
         await asyncio.wait({work}, timeout=self._limits.cancel_seconds)
         if not work.done():
             logger.warning(
-                "Task %s: the agent ignores its cancellation and is left behind", run.key.task_id, extra=run.log_fields
+                "Task %s: the agent ignores its cancellation; its task ends without it",
+                run.key.task_id,
+                extra=run.log_fields,
             )
         return work.done() and run.is_closed
 
     # --- how runs end -------------------------------------------------------------------------------------------------
 
     async def _work(self, run: Run) -> None:
-        """Run the program and end its task, whatever happens. The one place where any exception ends a run."""
+        """Run the program and end its task, whatever the program raises."""
         try:
             if not run.starts_at_once:
                 await run.wait_until_stored()
@@ -207,7 +208,7 @@ class Supervisor:
     async def _fail_for(self, run: Run, error: BaseException) -> None:
         """Fail a task because its program raised: the traceback goes into the log, a reference to the caller.
 
-        A program that raises while it is being stopped is stopped all the same.
+        If the run is being stopped, the exception is only logged.
         """
         if run.is_abandoned:
             return
@@ -223,7 +224,7 @@ class Supervisor:
             await self._finish(run.fail(f"The agent failed. Reference: {reference}"))
 
     async def _finish(self, ending: Awaitable[None]) -> None:
-        """Write a last state even if the store refuses; the task is then settled when it is back."""
+        """Write the final state. If the store refuses, the task is failed when it takes writes again."""
         with contextlib.suppress(ParleyError):
             await ending
 
@@ -233,12 +234,8 @@ class Supervisor:
         elif run.is_closed or not run.is_cancelled:  # otherwise `_cancel` ends it
             run.when_settled(self._close)
 
-    async def _end_canceled(self, run: Run) -> None:
-        await self._finish(run.end(TaskState.CANCELED))
-        self._close(run)
-
     def _close(self, run: Run) -> None:
-        """Forget a run, wake those who wait for its end, and start the next one."""
+        """Remove a run, wake everything that waits for its end, and start the next one."""
         if run.is_over:
             return
         run.close()
@@ -263,10 +260,10 @@ class Supervisor:
     async def cancel(self, run: Run) -> None:
         """Cancel a run, wherever it is, and return when its task is canceled.
 
-        A handler that does not end within the time for cleaning up is left behind: nothing it still says counts.
+        If the handler does not end within `cancel_seconds`, the task ends without it, and what it emits is ignored.
 
         Raises:
-            UnavailableError: the store refused; the task is settled when it is back.
+            UnavailableError: the store refused; the task is failed when it takes writes again.
         """
         if not (run.is_cancelled or run.is_overdue):
             run.is_cancelled = True
@@ -279,7 +276,8 @@ class Supervisor:
     async def _cancel(self, run: Run) -> None:
         work = self._working.get(run)
         if work is None or not await self._cancel_work(run, work):
-            await self._end_canceled(run)
+            await self._finish(run.end(TaskState.CANCELED))
+            self._close(run)
 
     def give_up(self, run: Run) -> None:
         """Stop a run of which nothing more can be stored. Its program is cancelled, and nothing waits for it."""
@@ -291,11 +289,11 @@ class Supervisor:
         self._close(run)
 
     def stop_accepting(self) -> None:
-        """Take no more work from now on."""
+        """Accept no more work."""
         self._is_stopping = True
 
     async def stop(self, *, grace: float) -> None:
-        """Let runs finish for a while, then cut the rest off; their tasks are taken up again by the next engine."""
+        """Give runs some seconds to finish, then cut the rest off. The next engine continues their tasks."""
         self.stop_accepting()
         for run in [run for runs in self._of_agent.values() for run in runs.queue]:
             self._cut_off(run)
@@ -317,14 +315,14 @@ class Supervisor:
             await asyncio.wait(set(self._endings), timeout=self._limits.cancel_seconds)
 
     def _cut_off(self, run: Run) -> None:
-        """End a run without ending its task: the next engine goes on with it, and who waits is told to come back."""
+        """End a run without ending its task. The next engine continues it, and waiting callers are told to retry."""
         run.is_cut_off = True
         if not (run.is_closed and run.is_settled):  # also one whose end is still being written: it may not be kept
             run.abort(self._cut_off_error(run))
         self._close(run)
 
     def _cut_off_error(self, run: Run) -> UnavailableError:
-        """What those hear who wait for a run that was cut off: which task to come back for, if it is kept already."""
+        """The error for callers that wait for a run that was cut off. It names the task if the task is stored."""
         if not run.is_stored:
             return UnavailableError(RESTARTING)
         details = {"taskId": run.key.task_id}

@@ -1,8 +1,7 @@
-"""A watchdog for the event loop: a handler that blocks it stops all tasks and health checks, and must be named.
+"""A watchdog for the event loop: it logs which handler blocks the loop, and with it all tasks and health checks.
 
-Python cannot interrupt a function that does not let go. So a thread tells which run it is, with the line that it is
-stuck in, while it lasts, and how long it took when it is over. The cure is to make the handler a plain function, which
-runs in a thread.
+Python cannot interrupt a function that blocks. So a thread logs the run and the line that blocks while it lasts, and
+how long it took when it is over. The remedy is to make the handler a plain function, which runs in a thread.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ logger = logging.getLogger(__name__)
 PACKAGE = str(Path(__file__).parents[1])
 
 RUN_NAME = "run "
-"""How the names of the asyncio tasks of runs begin, whichever engine they belong to."""
+"""The prefix of the names of all asyncio tasks of runs, in every engine."""
 
 
 class Watchdog:
@@ -54,7 +53,7 @@ class Watchdog:
         threading.Thread(target=self._watch, args=(loop, ident), name="parley watchdog", daemon=True).start()
 
     def stop(self) -> None:
-        """Watch no longer."""
+        """Stop to watch the loop."""
         self._stop.set()
 
     def _watch(self, loop: asyncio.AbstractEventLoop, ident: int) -> None:
@@ -71,7 +70,7 @@ class Watchdog:
             task = asyncio.current_task(loop)
             run = self._find_run(task) if task is not None else None
             is_ours = run is not None or task is None or not task.get_name().startswith(RUN_NAME)
-            if is_ours:  # otherwise the engine whose run it is tells of it
+            if is_ours:  # otherwise the engine of that run logs it
                 self._complain(run, sys._current_frames().get(ident))  # pyright: ignore[reportPrivateUsage]
             answered.wait()
             if is_ours:
@@ -95,7 +94,7 @@ class Watchdog:
 
 
 def _without_parley(stack: traceback.StackSummary) -> traceback.StackSummary:
-    """What a handler is doing, without how it was called; all of a stack in which nothing else is at work."""
+    """The frames of a handler, without those of Parley that called it; the whole stack if there are no others."""
     own = [index for index, frame in enumerate(stack) if frame.filename.startswith(PACKAGE)]
     rest = stack[own[-1] + 1 :] if own else []
     return traceback.StackSummary.from_list(rest or stack)

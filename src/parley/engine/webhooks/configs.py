@@ -1,4 +1,4 @@
-"""The webhooks of tasks: registered, read, listed and deleted here; called by `deliveries`, which hear here of news.
+"""The webhooks of tasks: they are registered, read, listed and deleted here, and called by `deliveries`.
 
 A webhook that is registered without an id gets its task's, in place of an earlier one registered so.
 """
@@ -29,7 +29,7 @@ from parley.protocol.requests import (
 from parley.stores.interface import ConflictError, Store, StoreError, TaskKey
 
 DEFAULT_ID = "default"
-"""What some peers call the webhook that was registered without an id."""
+"""The name that some peers use for the webhook that was registered without an id."""
 
 
 class Webhooks:
@@ -71,7 +71,7 @@ class Webhooks:
         await self.check_room(key, config)
         config = config.of_task(key.task_id)
         try:
-            # To its end, also if the caller goes away: a webhook that is stored must be called.
+            # Shielded from the caller's disconnect: a webhook that is stored must be called.
             await asyncio.shield(self._in_background(self._keep(key, config, caller, agent, after)))
         except ConflictError:  # deleted a moment ago
             raise TaskNotFoundError.for_task(key.task_id) from None
@@ -91,7 +91,7 @@ class Webhooks:
             self._observer.push_config_changed(key, agent, caller, "created", config.id or key.task_id)
 
     def watch(self, key: TaskKey) -> None:
-        """Let the deliveries hear of a task that goes on, if it has webhooks; called once its run has begun."""
+        """Notify the deliveries of events of a continued task, if it has webhooks. Call it after its run begins."""
         if self._deliveries is not None:
             self._in_background(self._watch_if_wanted(key))  # whether or not the caller waits
 
@@ -110,12 +110,12 @@ class Webhooks:
         return task
 
     def notify(self, key: TaskKey) -> None:
-        """Let the deliveries look whether a task has webhooks that are behind."""
+        """Let the deliveries check whether a task has webhooks that are behind."""
         if self._deliveries is not None:
             self._deliveries.notify(key)
 
     def sweep(self) -> None:
-        """Let the deliveries look for webhooks of which no worker tells."""
+        """Let the deliveries look for webhooks that no live worker delivers to."""
         if self._deliveries is not None:
             self._deliveries.sweep()
 

@@ -18,7 +18,7 @@ EVENTS_AT_ONCE = 500
 
 
 class Notification(Struct, frozen=True):
-    """One thing to tell one webhook: the update itself in 1.0, before that the task as it stood right after it."""
+    """One event for one webhook: the update itself in 1.0, in older dialects the task right after the update."""
 
     key: TaskKey
     agent: str
@@ -29,7 +29,7 @@ class Notification(Struct, frozen=True):
 
 
 async def notification_of(store: Store, webhook: Webhook, seq: int, event: TaskEvent) -> Notification | None:
-    """What a webhook is told of an event, or None if that is nothing."""
+    """The notification that a webhook gets for an event, or None."""
     told: StreamEvent | None = None
     if webhook.version is Version.V1_0:
         if isinstance(event, StatusUpdate | ArtifactUpdate):
@@ -42,7 +42,7 @@ async def notification_of(store: Store, webhook: Webhook, seq: int, event: TaskE
 
 
 def _is_change(event: StatusUpdate) -> bool:
-    """Whether a status tells of another state: `working` with a message is said by a run that has been at work."""
+    """Whether a status changes the state: `working` with a message only reports progress."""
     return event.status.state is not TaskState.WORKING or event.status.message is None
 
 
