@@ -65,7 +65,12 @@ def test_the_environment_names_the_proxy(
         ("10.0.0.0/8", "a.example", False),
         ("2001:db8::/32", "2001:db8::1", True),
         ("[2001:db8::1]", "2001:db8::1", True),
+        ("[2001:db8::1]:8443", "2001:db8::1", True),
         ("1.2.3.4", "0x1.2.3.4", False),
+        ("*.a.example", "deep.a.example", True),
+        ("a.example.", "a.example", True),
+        ("a.example", "a.example.", True),
+        ("a.example:²", "a.example", False),
         ("", "a.example", False),
     ],
 )

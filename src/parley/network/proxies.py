@@ -61,8 +61,8 @@ class Proxies:
 
     def find(self, scheme: str, host: str, port: int) -> Proxy | None:
         """The proxy that leads to a server; None if it is called directly. Raises ConnectError if it is invalid."""
-        url = self._urls[scheme]
-        if not url or is_loopback(host) or any(_matches(entry, host.lower(), port) for entry in self._exceptions):
+        url, name = self._urls[scheme], host.lower().rstrip(".")
+        if not url or is_loopback(host) or any(_matches(entry, name, port) for entry in self._exceptions):
             return None
         return _read_proxy(url, scheme)
 
@@ -88,8 +88,8 @@ def _matches(entry: str, host: str, port: int) -> bool:
     network, address = _read_network(entry), address_or_none(host)
     if network is not None:
         return address is not None and address in network
-    name, _, number = entry.rpartition(":") if entry.rpartition(":")[2].isdigit() else (entry, "", "")
-    name = name.lstrip(".")
+    name, _, number = entry.rpartition(":") if entry.rpartition(":")[2].isdecimal() else (entry, "", "")
+    name = name.strip("[]").lstrip("*.").rstrip(".")
     return (not number or int(number) == port) and (host == name or host.endswith(f".{name}"))
 
 
