@@ -2,7 +2,8 @@
 
 A paused engine is one whose process does not run: its clock stands still, and no call of its store begins or returns.
 When it wakes, all that it had under way goes on with what it knew before. A killed engine writes nothing more. The
-leases of a worker with a wrong clock look expired, or seem to last for ever. Hints get lost.
+leases of a worker with a wrong clock look expired, or seem to last for ever. Hints get lost. In some worlds a worker
+cannot reach its store for a while: what it did before may be stored although it was told otherwise.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from parley.protocol.messages import Message, Role, TextPart
 from parley.protocol.push import PushConfig
 from parley.protocol.requests import (
     CancelTaskRequest,
+    CreatePushConfigRequest,
     SendConfiguration,
     SendMessageRequest,
     SubscribeToTaskRequest,
@@ -55,7 +57,7 @@ class PausableStore:
     """A handle whose calls neither begin nor return while its worker is paused; none works once the worker died."""
 
     def __init__(self, store: Store, misjudge: Callable[[frozenset[str]], frozenset[str]]) -> None:
-        self.is_paused = self.is_dead = False
+        self.is_paused = self.is_dead = self.is_failing = False
         self._woken = asyncio.Event()
         self._store = store
         self._misjudge = misjudge
@@ -77,8 +79,8 @@ class PausableStore:
     async def passed(self) -> None:
         while self.is_paused:
             await self._woken.wait()
-        if self.is_dead:
-            raise StoreUnavailableError("The process is dead")
+        if self.is_dead or self.is_failing:
+            raise StoreUnavailableError("The process is dead, or cannot reach the store")
 
     async def call(self, name: str, method: Callable[..., Any], *values: Any, **named: Any) -> Any:
         await self.passed()
@@ -229,6 +231,8 @@ class World:
 
     def __init__(self, seed: int, *, change_store: Callable[[MemoryStore], None] | None = None) -> None:
         self.random = Random(seed)
+        self.fails = self.random.random() < 0.3
+        """Whether stores fail for a while; then tasks may fail."""
         self.seconds = 0.0
         self.is_calm = False
         self.database = MemoryDatabase(now=lambda: self.seconds)
@@ -251,6 +255,9 @@ class World:
     def agent(self, worker: str) -> Agent:
         agent = Agent("Talker", id="talker", run_attempts=10_000)
 
+        async def effect() -> int:  # a plain function would run in a thread, in real time
+            return 1
+
         @agent.on_message
         async def talk(turn: Turn) -> Any:
             self.begun[turn.text] += 1
@@ -258,9 +265,9 @@ class World:
                 yield f"{number} "
                 await asyncio.sleep(0)
             if "ask" in turn.text:
-                answer = await turn.ask("And?")
-                yield f"{answer.text} "
-            await turn.step("effect", lambda: 1)
+                await turn.ask("And?")
+                yield "yes "
+            await turn.step("effect", effect)
             for number in range(WORDS):
                 yield f"{number} "
                 await asyncio.sleep(0)
@@ -295,8 +302,13 @@ class World:
                 self._answer,
                 self._answer,
                 self._cancel,
+                self._add,
+                self._stream,
+                self._register,
                 self._subscribe,
                 self._pause,
+                self._fail,
+                self._recover,
                 self._wake,
                 self._wake,
                 self._kill,
@@ -364,6 +376,56 @@ class World:
             if self.random.random() < 0.5:
                 await reader.stop()
             reader.go_on(self._any())
+
+    async def _add(self) -> None:
+        """Send one more message to a task, whatever it is doing, to several workers."""
+        if heads := self._heads():
+            task_id, number = self.random.choice(heads).key.task_id, next(self._ids)
+            message = Message(f"more-{number}", Role.USER, (TextPart("more"),), None, task_id)
+            configuration = SendConfiguration(return_immediately=self.random.random() < 0.5)
+            for _ in range(self.random.choice([1, 2])):
+                self._do(self._add_at(self._any(), SendMessageRequest(message, configuration)))
+
+    async def _add_at(self, worker: SimulatedWorker, request: SendMessageRequest) -> None:
+        task = await worker.operations.send_message(request)
+        assert isinstance(task, Task)
+        events = self.database.tasks[OWNER.tenant, task.id].events
+        added = [event.message.message_id for event in events if isinstance(event, MessageAdded)]
+        if added.count(request.message.message_id) != 1:
+            raise Violation(f"{task.id}: {request.message.message_id} was taken, and its messages are {added}")
+
+    async def _stream(self) -> None:
+        if self.requests:
+            self._do(self._stream_at(self._any(), self.random.choice(self.requests)))
+
+    async def _stream_at(self, worker: SimulatedWorker, request: SendMessageRequest) -> None:
+        seqs, task_id, state = list[int](), "", None
+        async for batch in worker.operations.send_streaming_message(request):
+            for seq, event in batch:
+                seqs.append(seq)
+                task_id = event.id if isinstance(event, Task) else task_id
+                state = event.status.state if isinstance(event, StatusUpdate) else state
+        if seqs != sorted(seqs):
+            raise Violation(f"{task_id}: a stream showed {seqs}")
+        if state is None or not ends(state):
+            raise Violation(f"{task_id}: a stream ended with {state}")
+        self.sent.setdefault(request.message.message_id, set()).add(task_id)
+
+    async def _register(self) -> None:
+        if heads := self._heads():
+            task_id, config = self.random.choice(heads).key.task_id, PushConfig("https://other.example", id="other")
+            self._do(self._register_at(self._any(), CreatePushConfigRequest(task_id, config)))
+
+    async def _register_at(self, worker: SimulatedWorker, request: CreatePushConfigRequest) -> None:
+        await worker.operations.create_push_config(request)
+
+    async def _fail(self) -> None:
+        if self.fails:
+            self._any().store.is_failing = True
+
+    async def _recover(self) -> None:
+        for worker in self.workers:
+            worker.store.is_failing = False
 
     async def _pause(self) -> None:
         self._any().store.pause()
@@ -437,6 +499,7 @@ class World:
     async def _calm_down(self) -> None:
         """Let everybody wake up and finish."""
         self.is_calm = True
+        await self._recover()
         for worker in self.workers:
             worker.store.wake()
         for request in self.requests:  # every message arrives in the end
@@ -475,10 +538,11 @@ class World:
     def _check_task(self, head: Any, task: Task, events: list[TaskEvent]) -> None:
         task_id, opening = head.key.task_id, task.history[0].text
         if not ends(task.status.state):
-            raise Violation(f"{task_id} is {task.status.state}, and no worker works on it")
+            runs = [worker.name for worker in self.workers if worker.engine.runs.find(head.key) is not None]
+            raise Violation(f"{task_id} is {task.status.state}, held by {head.holder!r}, runs at {runs}: {events[-4:]}")
         if head.holder:
             raise Violation(f"{task_id} is {task.status.state}, and {head.holder} holds it")
-        if task.status.state is TaskState.FAILED:
+        if task.status.state is TaskState.FAILED and not self.fails:
             raise Violation(f"{task_id} failed: {task.status.message}")
         ids = [message.message_id for message in task.history]
         if len(set(ids)) < len(ids):
