@@ -98,7 +98,7 @@ class Engine:
     # --- agents -------------------------------------------------------------------------------------------------------
 
     def add(self, program: Program) -> None:
-        """Add an agent, and continue its tasks of dead workers. Raises ValueError if its id is taken."""
+        """Add an agent and resume tasks left by dead workers. Raises ValueError if its id is taken."""
         if program.id in self._programs:
             raise ValueError(f"Two agents have the id {program.id!r}; give one of them another with Agent(…, id=…)")
         self._programs[program.id] = program
@@ -203,7 +203,7 @@ class Engine:
                 self.webhooks.watch(hint.key)
 
     async def _poll(self) -> None:
-        """Look for what other workers write and leave here, also without hints."""
+        """Look for changes by other workers and for inbox items, in case hints were lost."""
         while True:
             await self.clock.sleep(self.limits.poll_seconds)
             await self._look(self._check_runs())
@@ -211,7 +211,8 @@ class Engine:
             await self._look(self._inbox.read())
 
     async def _check_runs(self) -> None:
-        """Abandon runs that another worker continues, even if they write nothing; readers follow that worker."""
+        """Abandon runs whose tasks another worker holds, so that their readers switch to the other worker's events,
+        even if the run never writes."""
         for run in self.runs.all:
             await run.check_held()
 
@@ -237,7 +238,7 @@ class Engine:
             self.in_background(self._write_snapshot(run.key))
 
     async def _write_snapshot(self, key: TaskKey) -> None:
-        """Write a snapshot of a long task, so that readers need not fold all its events."""
+        """Store a snapshot so that readers need not replay all events."""
         try:
             stored = await self.store.tasks.read(key)
             if stored is None:

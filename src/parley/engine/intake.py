@@ -1,7 +1,7 @@
 """Accepting messages: a new task, an answer, a message to a task at work, or the same message once more.
 
-Whatever it is, it ends in a run that has the message, or in an error that has changed nothing. Between the last look at
-a task and the begin of its run nothing waits, so that no two runs begin for one task.
+Whatever it is, it ends in a run that has the message, or in an error that has changed nothing. There is no `await`
+between the last check of a task and the start of its run, so that no two runs begin for one task.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Accepted(Struct, frozen=True):
 
 
 class Intake:
-    """Makes runs of messages."""
+    """Turns messages into runs."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -90,14 +90,14 @@ class Intake:
         """A message that the agent accepts; 0.1 has no message ids, so it gets one here."""
         most = self._engine.limits.message_bytes
         if size_of(message.parts) > most:
-            raise InvalidParamsError(f"A message may have {most} bytes", path="$.message.parts")
+            raise InvalidParamsError(f"A message may have at most {most} bytes", path="$.message.parts")
         program.admit(message, caller)
         return message if message.message_id else structs.replace(message, message_id=self._engine.new_id())
 
     def _check_messages(self, number: int) -> None:
         most = self._engine.limits.history_messages
         if number > most:
-            raise InvalidParamsError(f"A task may have {most} messages")
+            raise InvalidParamsError(f"A task may have at most {most} messages")
 
     async def _accept_new(
         self, program: Program, request: SendMessageRequest, caller: Caller, send: SendKey
@@ -290,7 +290,7 @@ class Intake:
             self._engine.webhooks.watch(run.key)
 
     async def start_claimed_run(self, head: TaskHead, program: Program) -> Run | None:
-        """Begin another run of a task whose worker has died; None if the task has changed meanwhile.
+        """Begin another run of a task whose worker has died, for `Claims.claim`; None if the task has changed since.
 
         Its first write claims the task and counts the attempt, and its program begins when that is durable.
         """
@@ -314,5 +314,5 @@ class Intake:
 
 
 def _check_may_join(program: Program, opening: Message, caller: Caller) -> None:
-    """Check whether the caller may have the work that a message began, or begins under an id of the caller's."""
+    """Check that the caller may join the task that this message opens. Raises A2AError."""
     program.admit(structs.replace(opening, task_id=None), caller)

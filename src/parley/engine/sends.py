@@ -1,8 +1,9 @@
 """Idempotent sends: the same message within a window gets the same task, and no second run.
 
-The same is: tenant, caller, message id and content. The window is a setting and survives restarts, because a send is
-remembered in the same transaction as the task it made. Clocks may be set meanwhile: a send is dated by the later of the
-clock on the wall and a steady one, and looked for by the earlier. So the window may be too long, and hardly too short.
+Two sends are the same if tenant, caller, agent, message id and content match. The window is a setting and survives
+restarts, because a send is stored in the same transaction as its task. The wall clock may be set: a send is dated by
+the later of wall clock and monotonic clock, and looked up by the earlier. So the window may be too long, but hardly too
+short.
 """
 
 from __future__ import annotations
@@ -66,13 +67,13 @@ class Sends:
         try:
             content = _encoder.encode(message)
         except UnicodeEncodeError:
-            raise InvalidParamsError("The message holds half a surrogate pair", path="$.message") from None
+            raise InvalidParamsError("The message contains an unpaired surrogate", path="$.message") from None
         digest = _empty_digest(agent).copy()
         digest.update(content)
         return SendKey(message.message_id, digest.digest())
 
     async def find(self, owner: Owner, send: SendKey) -> SendRecord | None:
-        """What became of this message.
+        """The record of this message, if it was sent before.
 
         None makes the caller responsible for it: it must call `announce`, `resolve` or `release` in the end.
         """
@@ -97,7 +98,7 @@ class Sends:
         return record
 
     def since(self) -> datetime:
-        """When a message must have been sent at the earliest to count as a repeat's first now."""
+        """The start of the deduplication window."""
         return min(self._clock.now(), self._clock.steady()) - self._window
 
     def record(self, task_id: str | None = None, reply: Message | None = None, *, holder: str = "") -> SendRecord:
@@ -122,7 +123,7 @@ class Sends:
             pending.tell(record)
 
     def release(self, owner: Owner, send: SendKey) -> None:
-        """Let a message be tried again, unless something is becoming of it already."""
+        """Let a message be sent again, unless it was announced already."""
         pending = self._pending.get((owner, send))
         if pending is not None and pending.record is None:
             self.resolve(owner, send)

@@ -1,7 +1,7 @@
 """Claims: tasks whose workers have died are taken over, some at a time, as far as there is room to run them.
 
-A claim is an event that the new holder appends. If several workers claim a task, one succeeds, and the others skip it
-silently. What a worker could not store of its own runs is ended here as well, when the store takes writes again.
+A claim is an event that the new holder appends. Of several workers that claim a task one succeeds, and the others
+ignore the conflict. Tasks whose runs could not write are failed here as well, when the store accepts writes again.
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ logger = logging.getLogger(__name__)
 CLAIMED_AT_ONCE = 100
 """Tasks that are looked up together."""
 
+CLAIM_WHEN_FREE = 8
+"""One of this many slots of an agent must be free before its tasks are claimed again."""
+
 
 class Claims:
     """What this worker takes over from others, and what it could not end itself."""
@@ -43,7 +46,7 @@ class Claims:
         self._unstored: dict[TaskKey, None] = {}
 
     async def keep_claiming(self) -> None:
-        """Claim tasks now and from time to time, and more seldom their webhooks."""
+        """Claim tasks now and from time to time, and, every fifth time, their webhooks."""
         engine, self._is_started = self._engine, True
         for number in count(1):
             await self._claim_more()
@@ -52,7 +55,7 @@ class Claims:
             await engine.clock.sleep(engine.limits.lease_seconds / RENEWALS)
 
     async def claim_some(self) -> bool:
-        """Take over what dead workers left, as far as there is room; whether there may be more of it."""
+        """Take over tasks of dead workers, as far as there is room. Return True if there may be more of them."""
         try:
             await self._end_unstored()
             return await self._claim_page()
@@ -61,7 +64,7 @@ class Claims:
             return False
 
     async def _claim_page(self) -> bool:
-        """Claim tasks of the page after the last one; whether there may be more for which there is room."""
+        """Claim tasks of the next page. Return True if there may be more for which there is room."""
         engine, has_claimed = self._engine, False
         live = await engine.store.leases.live() | {engine.lease.worker}
         orphaned = partial(engine.store.tasks.orphaned, live, limit=CLAIMED_AT_ONCE)
@@ -78,13 +81,17 @@ class Claims:
         return has_claimed and not is_end
 
     def run_ended(self, agent: str) -> None:
-        """Claim more for an agent if there was no room before, and is now for some: not for each, which is one look."""
-        if agent in self._full and 8 * self._engine.runs.room(agent) >= self._engine.limits.runs_at_once:
+        """Claim more tasks of an agent that had no room before.
+
+        Wait until an eighth of the slots are free, because each claim costs a query.
+        """
+        free = self._engine.runs.room(agent)
+        if agent in self._full and free * CLAIM_WHEN_FREE >= self._engine.limits.runs_at_once:
             self._full.discard(agent)
             self.claim_now()
 
     def claim_now(self) -> None:
-        """Claim now, from the oldest task on, if this worker claims at all."""
+        """Claim now, beginning with the oldest task, if this worker claims at all."""
         self._after = None
         if self._is_started and (self._looking is None or self._looking.done()):
             self._looking = self._engine.in_background(self._claim_more())
@@ -121,7 +128,7 @@ class Claims:
     # --- what could not be stored -------------------------------------------------------------------------------------
 
     def fail_when_writable(self, key: TaskKey) -> None:
-        """Fail a task whose run could not write, when the store takes writes again."""
+        """Fail a task whose run could not write, once the store accepts writes again."""
         self._unstored[key] = None
 
     async def _end_unstored(self) -> None:

@@ -1,7 +1,7 @@
 """Hints: engines tell each other that there is something new in the store.
 
-A hint carries no data. It may be lost, repeated or late: an engine that gets no hint finds the same in the store a
-little later. Engines on a store that is not shared need none.
+A hint carries no data. It may be lost, duplicated or late; the change itself is in the store, and is found there
+without the hint a little later. Engines on a store that is not shared need none.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Hints(Protocol):
     """What carries hints between the engines on one store."""
 
     def publish(self, hint: Hint) -> None:
-        """Send a hint to the listeners of all engines, perhaps also the sender's. Returns at once, never raises."""
+        """Notify the listeners of all engines, possibly including the sender's. This neither waits nor raises."""
         ...
 
     def listen(self, listener: Listener) -> Callable[[], None]:

@@ -64,7 +64,7 @@ class InboxReader:
         self._under_way: set[str] = set()
 
     async def read(self) -> None:
-        """Take everything that is there. Raises StoreError."""
+        """Handle all items in the inbox. Raises StoreError."""
         engine = self._engine
         for item in await engine.store.inbox.items(engine.lease.worker):
             run = engine.runs.find(item.key)
@@ -79,7 +79,7 @@ class InboxReader:
             else:
                 await self._engine.runs.cancel(run)
                 await self._engine.store.inbox.withdraw(item)
-        except ParleyError as error:  # it is still there, and is looked at again
+        except ParleyError as error:  # it stays in the inbox and is retried
             text = "Task %s: a request from another worker was not taken now: %s"
             logger.warning(text, item.key.task_id, error, extra=run.log_fields)
         finally:

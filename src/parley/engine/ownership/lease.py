@@ -2,7 +2,7 @@
 
 A worker is one engine in one process. The lease is renewed five times in its duration. In a store that is not shared
 it never ends, because the store belongs to this process. A worker whose lease expired while it was suspended may
-continue: the store refuses what it writes to tasks that others have claimed. Only before an effect it must check.
+continue: the store refuses what it writes to tasks that others have claimed. It must check only before a side effect.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from parley.stores.interface import Store, StoreError
 logger = logging.getLogger(__name__)
 
 RENEWALS = 5
-"""Renewals in the duration of a lease. If that many fail in a row, others consider the worker dead."""
+"""Renewals per lease period. A worker counts as dead after missing this many in a row."""
 
 
 class Lease:
-    """The lease of this worker."""
+    """This worker's lease."""
 
     def __init__(self, store: Store, worker: str, *, clock: Clock, seconds: float) -> None:
         self.worker = worker
@@ -33,13 +33,13 @@ class Lease:
 
     @property
     def epoch(self) -> int | None:
-        """None while other workers may consider this one dead; afterwards a new number."""
+        """Changes whenever the lease lapsed and was renewed; None while lapsed."""
         if not self._store.is_shared or self._clock.monotonic() - self._renewed_at < self._seconds:
             return self._epoch
         return None
 
     async def renew(self) -> None:
-        """Renew the lease for its duration from now on. Raises StoreError."""
+        """Acquire the lease, or extend it: it now lasts for its full duration. Raises StoreError."""
         now = self._clock.monotonic()
         await self._store.leases.renew(self.worker, seconds=self._seconds)
         if self.epoch is None:

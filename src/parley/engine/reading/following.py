@@ -82,7 +82,7 @@ class Follower:
         try:
             with translated:
                 if self._start is not None:
-                    await self._take_start()(self)  # nothing here holds the message that a start may hold
+                    await self._take_start()(self)  # drop the reference so that the message can be freed
                 batch = await self._next()
         except BaseException:
             self.close()

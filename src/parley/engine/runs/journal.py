@@ -1,8 +1,8 @@
 """What a run has done already, for a handler that begins again from the top.
 
 A handler runs again after every answer and after a crash. It then gets recorded answers and steps at once, and only
-what is not in the log yet is emitted: the n-th chunk of an artifact and the n-th status message are written once,
-however often the handler emits them.
+what is not in the log yet is emitted: the n-th chunk of an artifact and the n-th status message are emitted once, even
+if the handler emits them again.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Journal(Struct, eq=False):
         if state is TaskState.WORKING and event.status.message is not None:
             self._count_emitted(STATUS)
         if state is TaskState.SUBMITTED:
-            # Reopened: the handler begins a new conversation, which keeps the slots of the old artifacts.
+            # Reopened: the handler begins a new conversation, but keeps the old artifact indexes.
             self.opening = None
             self._emitted.clear()
             self.unclosed.clear()
@@ -105,7 +105,7 @@ class Journal(Struct, eq=False):
         return number if number > self._emitted.get(name, 0) else None
 
     def index_of(self, artifact_id: str) -> int:
-        """An artifact's number, by which 0.1 knows it: its place among all artifacts of the task."""
+        """An artifact's index among all artifacts of the task, from 0. Dialect 0.1 identifies artifacts by it."""
         return self.artifact_ids.setdefault(artifact_id, len(self.artifact_ids))
 
     def next_answer(self) -> Message | None:

@@ -42,6 +42,7 @@ from parley.protocol.tasks import Artifact, TaskState, TaskStatus
 from parley.protocol.versions import Version
 from parley.stores.interface import (
     ConflictError,
+    LeaseLostError,
     NewTask,
     RepeatedSendError,
     SendKey,
@@ -62,7 +63,7 @@ _key_encoder = msgspec.json.Encoder(order="deterministic")
 class Stopped(BaseException):
     """Ends a handler from inside: the run is over, and everything it still does is ignored.
 
-    Not an Exception, like CancelledError, so that a handler's own `except Exception` does not catch it.
+    A BaseException, like CancelledError, so that a handler's own `except Exception` does not swallow it.
     """
 
 
@@ -108,11 +109,11 @@ class Run(Struct, kw_only=True, eq=False):
     """Whether its program has not begun because too many others are at work."""
     is_closed: bool = False
     is_over: bool = False
-    """Whether its supervisor has released it."""
+    """Whether its supervisor has removed it."""
     deadline: float = 0.0
     """When it has taken too long, on the clock's monotonic scale."""
     failure: ParleyError | None = None
-    """Why the run ended without an end of its task: the store refused a write, or another worker has the task."""
+    """Why the run ended but its task did not: the store refused a write, or another worker has the task."""
     _buffer: list[TaskEvent] = []
     _new: NewTask | None = None
     _sends: list[tuple[SendKey, SendRecord]] = []
@@ -220,7 +221,7 @@ class Run(Struct, kw_only=True, eq=False):
         """
         await self.wait_until_stored()
         await self.check_held()
-        if self.is_closed:  # the program ignored its cancellation, or is cleaning up
+        if self.is_closed:  # the handler ignored its cancellation, or calls this from a `finally` block
             raise Stopped
 
     async def check_held(self) -> None:
@@ -523,10 +524,12 @@ class Run(Struct, kw_only=True, eq=False):
         self.is_closed = True
         self._drop_unwritten()
         self._is_writing = False
-        if isinstance(error, RepeatedSendError) or (isinstance(error, ConflictError) and not is_new):
+        # A lost lease is also a conflict; either way another worker has written to the task.
+        is_conflict = isinstance(error, LeaseLostError | ConflictError)
+        if isinstance(error, RepeatedSendError) or (is_conflict and not is_new):
             self.abandon()
             return
-        if isinstance(error, ConflictError):
+        if is_conflict:
             # Only callers of 0.1 choose ids, so only theirs can be in use already, by a task that they cannot see.
             self.failure = InvalidParamsError("This task id cannot be used; choose another", path="$.id")
         else:

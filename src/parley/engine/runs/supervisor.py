@@ -156,7 +156,7 @@ class Supervisor:
         return f"The agent took longer than {self._limits.run_seconds:g} seconds."
 
     async def _cancel_work(self, run: Run, work: asyncio.Task[None]) -> bool:
-        """Cancel a run's program; whether it has ended its task within the time for cleaning up."""
+        """Cancel a run's program. Return True if it ended its task within the time for cleaning up."""
         work.cancel()
         await asyncio.wait({work}, timeout=self._limits.cancel_seconds)
         if not work.done():

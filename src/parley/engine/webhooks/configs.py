@@ -137,7 +137,7 @@ class Webhooks:
     def check_number(self, number: int) -> None:
         """Make sure that a task may have so many webhooks. Raises InvalidParamsError if not."""
         if number > self._limits.push_configs_per_task:
-            raise InvalidParamsError(f"A task may have {self._limits.push_configs_per_task} webhooks")
+            raise InvalidParamsError(f"A task may have at most {self._limits.push_configs_per_task} webhooks")
 
     async def get(self, request: GetPushConfigRequest, caller: Caller, agent: str) -> PushConfig:
         """A webhook by its id, or the one registered without.
