@@ -75,7 +75,7 @@ class Authenticator(Protocol):
         ...
 
     async def renew(self, error: UnauthenticatedError | PermissionDeniedError) -> bool:
-        """Get other credentials after a refusal; whether there are any."""
+        """Get other credentials after a refusal. Return True if there are any."""
         ...
 
 

@@ -276,7 +276,7 @@ def _has_required(value: dict[str, JsonValue], schema: inspect.StructType) -> bo
 
 
 def _wrapped(value: dict[str, JsonValue], schema: inspect.StructType) -> dict[str, JsonValue]:
-    """The content of a wrapper in its wrapper, also if it came without."""
+    """The content of a wrapper in its wrapper, even if it came without one."""
     kinds = schema.cls.kinds if issubclass(schema.cls, OneOf) else {}
     kind = value.get("kind")
     member = kinds.get(kind) if isinstance(kind, str) else None

@@ -163,7 +163,7 @@ class Intake:
     async def _continue_task(
         self, program: Program, head: TaskHead, request: SendMessageRequest, caller: Caller, send: SendKey
     ) -> Accepted | None:
-        """Give a message to a task that exists; None if the task changed meanwhile and must be looked at again."""
+        """Give a message to a task that exists. Return None if the task has changed and must be read again."""
         engine, key = self._engine, head.key
         message = structs.replace(request.message, task_id=key.task_id, context_id=head.context_id)
         remembered = (send, engine.sends.record(key.task_id))

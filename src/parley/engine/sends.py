@@ -31,7 +31,7 @@ def _empty_digest(agent: str) -> hashlib.blake2b:
 
 
 class _Pending:
-    """A message on its way: what is becoming of it, once that is known, and those who sent it again meanwhile."""
+    """A message that is being handled: its record, once that is known, and the callers that sent it again."""
 
     __slots__ = ("record", "waiting")
 

@@ -86,7 +86,7 @@ class IncomingResponse:
         self.release()
 
     def detach(self) -> bool:
-        """Leave the connection to another protocol, after a response to CONNECT; whether nothing followed its head."""
+        """Leave the connection to another protocol after a response to CONNECT. True if nothing followed its head."""
         self._source = None
         del self._parser
         return not self._chunks
@@ -128,7 +128,7 @@ class IncomingResponse:
         return self._is_complete or self._failure is not None
 
     def feed(self, data: bytes) -> bool:
-        """Parse bytes; whether all of them were part of this response."""
+        """Parse bytes. Return True if all of them were part of this response."""
         self._overhead += len(data)
         is_valid = True
         try:

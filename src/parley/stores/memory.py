@@ -271,7 +271,7 @@ class MemoryTasks:
         return [record.head() for age, record in found if after is None or age > after][:limit]
 
     async def delete(self, key: TaskKey) -> bool:
-        """Delete a task with its events, sends, webhooks and inbox; whether there was one."""
+        """Delete a task with its events, sends, webhooks and inbox. Return True if there was such a task."""
         record = self._data.find(key)
         if record is None:
             return False

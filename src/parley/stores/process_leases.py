@@ -15,7 +15,7 @@ class ProcessLeases:
         self._expires_at: dict[str, float] = {}
 
     async def renew(self, worker: str, *, seconds: float) -> None:
-        """Let a worker count as alive for so many seconds from now."""
+        """Let a worker count as alive for this many seconds from now."""
         self._expires_at[worker] = self._now() + seconds
 
     async def live(self) -> frozenset[str]:

@@ -247,7 +247,7 @@ class BoundCredentials:
         raise CredentialsError(f"The agent demands {', or '.join(dict.fromkeys(missing))}")
 
     async def renew(self, error: UnauthenticatedError | PermissionDeniedError) -> bool:
-        """Learn from a refusal; whether another attempt with other credentials makes sense."""
+        """Learn from a refusal. Return True if another attempt with other credentials makes sense."""
         last = _last.get()
         if last.by is not self:  # another agent was called in between
             return False

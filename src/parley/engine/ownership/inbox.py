@@ -86,7 +86,7 @@ class InboxReader:
             self._under_way.discard(item.id)
 
     async def _take_message(self, item: InboxItem, run: Run) -> None:
-        """Add a message to a run, unless the same message came here meanwhile."""
+        """Add a message to a run, unless this worker has received the same message itself."""
         sends, owner = self._engine.sends, item.key.owner
         assert item.message is not None
         assert item.send is not None

@@ -65,7 +65,7 @@ def is_large(value: object) -> bool:
 
 
 def is_long(events: int) -> bool:
-    """Whether so many events take long to fold."""
+    """True if this many events take long to fold."""
     return events > LARGE_EVENTS
 
 

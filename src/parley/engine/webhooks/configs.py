@@ -135,7 +135,7 @@ class Webhooks:
         self.check_number(len(others) + 1)
 
     def check_number(self, number: int) -> None:
-        """Make sure that a task may have so many webhooks. Raises InvalidParamsError if not."""
+        """Check that a task may have this many webhooks. Raises InvalidParamsError if not."""
         if number > self._limits.push_configs_per_task:
             raise InvalidParamsError(f"A task may have at most {self._limits.push_configs_per_task} webhooks")
 

@@ -368,7 +368,7 @@ class Deliveries:
             self._observe(notification, "delivered", begun)
             return None
         turn.outcome = HostOutcome.UNANSWERED if isinstance(failure, NoAnswerError) else HostOutcome.ANSWERED
-        if pending.config_replaced:  # meanwhile: this says nothing about its present config
+        if pending.config_replaced:  # during the call, so its failure says nothing about the new config
             self._observe(notification, "retried", begun)
             return 0.0
         pending.attempts += 1

@@ -14,7 +14,7 @@ class Leases(Protocol):
     """The leases of all workers that use the store."""
 
     async def renew(self, worker: str, *, seconds: float) -> None:
-        """Let a worker count as alive for so many seconds from now."""
+        """Let a worker count as alive for this many seconds from now."""
         ...
 
     async def live(self) -> frozenset[str]:

@@ -156,7 +156,7 @@ class TaskLog(Protocol):
         """Tasks, each as of one moment, in the order of their keys; None for those that are not there.
 
         Without `artifacts` neither they nor the events that made them are read, and may be missing. With a `size`, a
-        store that has to load them ends with the task that goes beyond so many characters.
+        store that has to load them ends with the task that exceeds this many characters.
         """
         ...
 
@@ -165,7 +165,7 @@ class TaskLog(Protocol):
     ) -> Sequence[tuple[int, TaskEvent]]:
         """A task's events after a number, oldest first, at most `limit`; empty if there are none or no such task.
 
-        With a `size`, a store that has to load them ends with those that go beyond so many characters.
+        With a `size`, a store that has to load them ends with those that exceed this many characters.
         """
         ...
 

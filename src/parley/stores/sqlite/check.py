@@ -16,7 +16,7 @@ from parley.stores.sqlite.file_health import DAMAGE_ADVICE
 logger = logging.getLogger(__name__)
 
 QUICK_SECONDS = 1.0
-"""How long opening a file may take longer for its sake: half a gigabyte is looked through meanwhile."""
+"""Seconds that the check may add to opening a file: enough for half a gigabyte."""
 
 
 def check_quickly(connection: sqlite3.Connection, path: Path) -> None:

@@ -131,7 +131,7 @@ class _Lock:
             self._connection = stack.enter_context(closing(sqlite3.connect(self._file, isolation_level=None)))
 
     def exclude(self, *, seconds: float) -> bool:
-        """Keep all others away; False if there are others after so many seconds."""
+        """Take the lock exclusively. Return False if another process still has it after this many seconds."""
         return self._take("BEGIN EXCLUSIVE", seconds)
 
     def share(self) -> bool:

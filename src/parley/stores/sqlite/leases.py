@@ -21,7 +21,7 @@ class SqliteLeases:
         self._now = now
 
     async def renew(self, worker: str, *, seconds: float) -> None:
-        """Let a worker count as alive for so many seconds from now."""
+        """Let a worker count as alive for this many seconds from now."""
         await self._access.execute("INSERT OR REPLACE INTO leases VALUES (?, ?)", worker, self._moment(seconds))
 
     async def live(self) -> frozenset[str]:

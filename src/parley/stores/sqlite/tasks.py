@@ -49,7 +49,7 @@ class SqliteTasks:
 
         Raises:
             ConflictError: `expected_seq` is not the task's last number, or the task exists already.
-            LeaseLostError: the same, for a writer that expected a worker to hold the task; or another one does.
+            LeaseLostError: as above when `expected_holder` is set, or another worker holds the task.
             RepeatedSendError: one of `sends` was sent since `sends_since`.
             StoreError: it holds something that cannot be kept.
             StoreUnavailableError: nothing was written.
@@ -113,7 +113,7 @@ class SqliteTasks:
         return await self._access.read_in_thread(lambda reader: read_abandoned(reader, live, agents, after, limit))
 
     async def delete(self, key: TaskKey) -> bool:
-        """Delete a task with its events, sends, webhooks and inbox; whether there was one."""
+        """Delete a task with its events, sends, webhooks and inbox. Return True if there was such a task."""
         return await self._access.submit(
             lambda writer: _delete(writer, key), key.owner.tenant, key.owner.name, key.task_id
         )
