@@ -114,6 +114,28 @@ async def test_a_message_for_a_run_that_is_then_abandoned_goes_to_the_new_holder
         assert text_of(await workers.result(sending)) == ".gomore"
 
 
+async def test_a_message_that_comes_twice_to_a_worker_that_must_try_again_is_added_once() -> None:
+    async def handler(turn: Turn) -> str:
+        await turn.ask("And?")
+        while len(turn.history) < 3:
+            await asyncio.sleep(0)
+        await rounds()
+        return ",".join(message.text for message in turn.history)
+
+    async with Workers(handler) as workers:
+        one, other = await workers.join("one"), await workers.join("other")
+        task = await one.start("go", "m-1")
+        await rounds()
+        writes = HeldWrites(one.engine.store)
+        sends = [one.send("yes", "m-2", task.id) for _ in range(3)]
+        await rounds()
+        await other.send("more", "m-3", task.id, return_immediately=True)
+        other.seem_dead()
+        await workers.store.leases.release("other")
+        writes.let_go()
+        assert [text_of(each) for each in await workers.result(*sends)] == ["go,more,yes"] * 3
+
+
 async def test_a_message_is_acknowledged_when_it_is_durable_and_is_no_repeat_if_it_never_was() -> None:
     """The write of one is refused, and another one waits behind it."""
     begun = asyncio.Event()

@@ -63,17 +63,18 @@ class Intake:
                 continue
             try:
                 accepted = await self._accept_new(program, request, caller, send)
-                run = accepted.run
-                if run is None:  # another worker has it
-                    engine.sends.release(owner, send)
-                elif not run.starts_at_once:
-                    await run.settle()  # the store may refuse the message
-                return accepted
-            except AbandonedError:  # another worker was faster
-                engine.sends.release(owner, send)
             except BaseException:
                 engine.sends.release(owner, send)
                 raise
+            run = accepted.run
+            if run is None:  # another worker has it
+                engine.sends.release(owner, send)
+            elif not run.starts_at_once:
+                try:
+                    await run.settle()  # the store may refuse the message; the run then lets others try that sent it
+                except AbandonedError:
+                    continue  # another worker was faster
+            return accepted
 
     async def _accept_repeat(
         self, program: Program, key: TaskKey, request: SendMessageRequest, caller: Caller
@@ -115,7 +116,7 @@ class Intake:
                 raise TaskNotFoundError.for_task(task_id)
             run = engine.runs.find(key)
             if head is None and run is not None:
-                await run.settle()  # begun by another message a moment ago
+                await run.wait_until_known()  # begun by another message a moment ago
                 continue
             if head is None:
                 if not request.caller_names_task:
@@ -189,7 +190,7 @@ class Intake:
                 return await self._forward_to_holder(program, head, message, request, caller, remembered, holder)
             run = await engine.claims.claim(head, program)
             if run is not None:
-                await run.wait_until_stored()
+                await run.wait_until_known()
             return None
         admit_message(key.task_id, head.state, may_reopen=request.caller_names_task)
         events = await engine.views.events(key)

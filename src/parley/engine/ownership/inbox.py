@@ -93,10 +93,9 @@ class InboxReader:
         if await sends.find(owner, item.send[0]) is not None:
             await self._engine.store.inbox.withdraw(item)
             return
-        try:
-            if not run.is_closed:
-                caller = Caller(owner.name, owner.tenant, version=item.version)
-                run.add_message(item.message, item.send, item.webhook, caller, item=item.id)
-                await run.settle()
-        finally:
+        if run.is_closed:
             sends.release(owner, item.send[0])
+            return
+        caller = Caller(owner.name, owner.tenant, version=item.version)
+        run.add_message(item.message, item.send, item.webhook, caller, item=item.id)
+        await run.settle()
