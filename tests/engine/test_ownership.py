@@ -123,7 +123,7 @@ async def test_a_reader_of_a_task_that_another_worker_deleted_is_told() -> None:
 
 def test_hints_reach_all_listeners_until_they_stop() -> None:
     hints, heard = LocalHints(), list[Hint]()
-    news = Hint(HintKind.NEWS, KEY, 3)
+    news = Hint(HintKind.EVENTS, KEY, 3)
     stop = hints.listen(heard.append)
     hints.publish(news)
     stop()

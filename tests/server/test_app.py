@@ -335,7 +335,7 @@ async def test_an_app_publishes_hints_about_new_events() -> None:
     hints.listen(received.append)
     async with running(App(echo_agent(), hints=hints)) as client:
         task = (await client.post("/", json=send("hello", message_id="m-1"))).json()["result"]["task"]
-    assert {(hint.kind, hint.key.task_id) for hint in received} == {(HintKind.NEWS, task["id"])}
+    assert {(hint.kind, hint.key.task_id) for hint in received} == {(HintKind.EVENTS, task["id"])}
 
 
 async def test_the_id_of_a_request_is_bounded() -> None:

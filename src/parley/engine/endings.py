@@ -38,7 +38,7 @@ async def end_task(engine: Engine, head: TaskHead, state: TaskState, text: str |
     if feed is not None:
         feed.publish(head.last_seq + 1, (event,))
     if engine.hints is not None:
-        engine.hints.publish(Hint(HintKind.NEWS, key, head.last_seq + 1))
+        engine.hints.publish(Hint(HintKind.EVENTS, key, head.last_seq + 1))
     engine.webhooks.notify(key)
 
 

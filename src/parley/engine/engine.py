@@ -192,7 +192,7 @@ class Engine:
 
     def _follow_hint(self, hint: Hint) -> None:
         """Look at what another worker's hint points to."""
-        if hint.kind is HintKind.NEWS:
+        if hint.kind is HintKind.EVENTS:
             feed = self.feeds.get(hint.key)
             if feed is not None:
                 feed.note(hint.seq)

@@ -232,13 +232,13 @@ class Intake:
         is_reopened = is_terminal(head.state)
         state = TaskState.SUBMITTED if is_reopened else TaskState.WORKING
         status = StatusUpdate(head.key.task_id, head.context_id, TaskStatus(state, timestamp=now))
-        news: tuple[TaskEvent, ...] = (status, added) if is_reopened else (added, status)
-        journal = Journal.read([*events, *news])
+        new_events: tuple[TaskEvent, ...] = (status, added) if is_reopened else (added, status)
+        journal = Journal.read([*events, *new_events])
         self._check_messages(len(journal.messages))
         _check_may_join(program, journal.opening or message, caller)
         run = self._run_of_stored(program, head, journal, caller, request.configuration, status_at=now, state=state)
-        self._start(run, news, remembered)
-        return Accepted(head.key, run, [*events, *news])
+        self._start(run, new_events, remembered)
+        return Accepted(head.key, run, [*events, *new_events])
 
     def _run_of_stored(
         self,

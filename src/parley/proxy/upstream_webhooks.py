@@ -103,7 +103,7 @@ class UpstreamWebhooks:
         await self._count(webhook, events)
 
     async def write(self, webhook: UpstreamWebhook, event: StreamEvent) -> None:
-        """Store the news in a notification about the task of an open webhook.
+        """Store the new events in a notification about the task of an open webhook.
 
         Raises:
             PeerProtocolError: it is about another task, or contradicts earlier notifications.

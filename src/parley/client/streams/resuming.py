@@ -163,7 +163,7 @@ class ResumableStream:
             return []
         is_task = isinstance(event, Task)
         if self.seen.task_id is not None:
-            return self.seen.news_in(event) if is_task else await self._mode.events_of(event)
+            return self.seen.new_events_in(event) if is_task else await self._mode.events_of(event)
         if self._start is _Start.SUBSCRIPTION or (self._start is _Start.ANSWER and is_task):
             task = event if is_task else await self._reader.read(self._task_id)
             self._began_waiting = ends_stream(task.status.state)

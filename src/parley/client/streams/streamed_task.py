@@ -159,13 +159,13 @@ class StreamedTask:
             events.append(StatusUpdate(snapshot.id, snapshot.context_id, snapshot.status))
         return events
 
-    def news_in(self, snapshot: Task) -> list[StreamEvent]:
+    def new_events_in(self, snapshot: Task) -> list[StreamEvent]:
         """What a snapshot adds, as events; nothing if it is older than the events so far."""
         if self.is_ahead_of(snapshot):
             return []
-        news = self.difference(snapshot)
+        new_events = self.difference(snapshot)
         self.learn(snapshot)
-        return news
+        return new_events
 
     def _updates_to(self, artifact: Artifact, snapshot: Task) -> list[StreamEvent]:
         is_whole = is_terminal(snapshot.status.state)  # otherwise more chunks may follow

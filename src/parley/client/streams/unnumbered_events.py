@@ -80,7 +80,7 @@ class UnnumberedEvents:
             case ArtifactUpdate() if self._seen.has(event):
                 return []  # probably a repeat; if not, the next read finds it
             case _:
-                return self._seen.news_in(await self._reader.read(event.task_id))
+                return self._seen.new_events_in(await self._reader.read(event.task_id))
 
     async def _unstreamed_artifacts(self, end: StatusUpdate) -> list[StreamEvent]:
         """Artifacts of a task that ends without an answer: some agents (fasta2a) show them only to `GetTask`."""
@@ -90,5 +90,5 @@ class UnnumberedEvents:
         with suppress(UnreachableError, A2AError):  # the task has ended either way
             snapshot = await self._reader.read(end.task_id)
             if snapshot.status.state is end.status.state:
-                return [event for event in self._seen.news_in(snapshot) if isinstance(event, ArtifactUpdate)]
+                return [event for event in self._seen.new_events_in(snapshot) if isinstance(event, ArtifactUpdate)]
         return []

@@ -18,7 +18,7 @@ from parley.stores.interface import TaskKey
 class HintKind(StrEnum):
     """What there is to look for."""
 
-    NEWS = "news"
+    EVENTS = "events"
     """The task has events up to `seq`."""
     INBOX = "inbox"
     """The worker that holds the task has something in its inbox."""

@@ -513,7 +513,7 @@ class Run(Struct, kw_only=True, eq=False):
                 self.engine.webhooks.kept(self.key, config, caller, self.program.id)
             self.feed.publish(first, events)
             if self.engine.hints is not None:
-                self.engine.hints.publish(Hint(HintKind.NEWS, self.key, self._written_seq))
+                self.engine.hints.publish(Hint(HintKind.EVENTS, self.key, self._written_seq))
             self._is_writing = False
             if self._buffer:
                 self._write()

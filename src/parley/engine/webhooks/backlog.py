@@ -31,7 +31,7 @@ class PendingWebhook:
     digest: int
     """A hash of the config."""
     attempts: int = 0
-    has_news: bool = False
+    has_more: bool = False
     is_last_try: bool = False
     config_replaced: bool = False
     paused_until: float | None = None

@@ -247,7 +247,7 @@ class Deliveries:
             if pending is not None:
                 self._schedule.add(pending)
         else:
-            pending.has_news = True
+            pending.has_more = True
             self._note_config(pending, webhook)
 
     def _note_config(self, pending: PendingWebhook, webhook: Webhook) -> bool:
@@ -297,7 +297,7 @@ class Deliveries:
             pause = None
         now = self._clock.monotonic()
         self._schedule.end(turn, now)
-        if pause is None and not pending.has_news:
+        if pause is None and not pending.has_more:
             self._backlog.release(pending)
             self._read_more()
         elif pause:
@@ -310,7 +310,7 @@ class Deliveries:
         """Send a webhook the next page of events. Return the seconds until its next turn, None if up to date."""
         pending = turn.pending
         key, config_id = pending.key, pending.config_id
-        pending.has_news = pending.config_replaced = False
+        pending.has_more = pending.config_replaced = False
         if self._store.is_shared and not await self._claim([key]):  # others may believe that this worker has died
             return None
         webhooks = await self._store.outbox.webhooks(key)
