@@ -211,8 +211,7 @@ class Engine:
             await self._look(self._inbox.read())
 
     async def _check_runs(self) -> None:
-        """Abandon runs whose tasks another worker holds, so that their readers switch to the other worker's events,
-        even if the run never writes."""
+        """Abandon runs whose tasks another worker holds; their readers switch to the other worker's events."""
         for run in self.runs.all:
             await run.check_held()
 

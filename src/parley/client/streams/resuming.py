@@ -179,9 +179,8 @@ class ResumableStream:
     def _add(self, event: StreamEvent) -> None:
         self.seen.add(event)
         self._began_waiting = self._began_waiting and self.seen.is_over
-        self._failures = self._empty_streams = (
-            0  # only new events count: some agents close each stream after a snapshot
-        )
+        # Only new events count: some agents close each stream after a snapshot.
+        self._failures = self._empty_streams = 0
 
     @property
     def _is_complete(self) -> bool:

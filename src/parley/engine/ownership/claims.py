@@ -81,10 +81,7 @@ class Claims:
         return has_claimed and not is_end
 
     def run_ended(self, agent: str) -> None:
-        """Claim more tasks of an agent that had no room before.
-
-        Wait until an eighth of the slots are free, because each claim costs a query.
-        """
+        """Claim more tasks of an agent when an eighth of its slots are free, because each claim costs a query."""
         free = self._engine.runs.room(agent)
         if agent in self._full and free * CLAIM_WHEN_FREE >= self._engine.limits.runs_at_once:
             self._full.discard(agent)

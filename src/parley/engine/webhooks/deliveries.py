@@ -344,8 +344,7 @@ class Deliveries:
         return 0.0 if len(events) == self._limits.turn_events else None
 
     def _is_long_enough(self, turn: DeliveryTurn) -> bool:
-        """True if a turn must end here: it has used up its time, or the probe was answered or the config changed, so
-        the schedule must decide again."""
+        """True if the schedule must decide again: time is up, the probe was answered, or the config changed."""
         if turn.outcome is HostOutcome.NOT_CALLED:
             return False
         is_long = self._clock.monotonic() - turn.begun >= self._limits.turn_seconds
