@@ -2,8 +2,7 @@
 
 Two sends are the same if tenant, caller, agent, message id and content match. The window is a setting and survives
 restarts, because a send is stored in the same transaction as its task. The wall clock may be set: a send is dated by
-the later of wall clock and monotonic clock, and looked up by the earlier. So the window may be too long, but hardly too
-short.
+the later of wall clock and monotonic clock, and looked up by the earlier. So the window is hardly ever too short.
 """
 
 from __future__ import annotations

@@ -64,8 +64,7 @@ class App:
     """Agents as an ASGI app.
 
     `public_url` is the URL that cards name; without it, cards name the host of the request. `webhooks` says which
-    webhooks may be called; None turns push notifications off. `hints` connects apps on one store, so that each learns
-    of the others' changes before it polls.
+    webhooks may be called; None turns push notifications off. `hints` tells the other apps on its store of changes.
     """
 
     def __init__(

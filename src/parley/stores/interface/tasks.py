@@ -3,8 +3,7 @@
 - A task is a sequence of events, numbered from 1 without gaps. `write` is compare-and-set on the last number and on the
   worker that holds the task.
 - A worker holds a task from the write that creates, resumes or claims it to the one that ends it or waits for
-  input. Claiming is an append: it takes the number that the former holder would have written next, so that the former
-  holder's next write fails.
+  input. Claiming is an append: it takes the next number, so that the former holder's next write fails.
 """
 
 from __future__ import annotations
