@@ -17,7 +17,7 @@ from anyio import fail_after
 from parley.stores.interface import Store
 from parley.stores.memory import MemoryStore
 from parley.testing.client import AgentClient, running
-from parley.testing.suspending import suspending
+from tests.suspending import suspending
 
 _seeds: list[int] = []
 

@@ -29,7 +29,7 @@ from parley.stores.memory import MemoryStore
 from parley.stores.sqlite.store import SqliteStore
 from parley.testing.client import AgentClient
 from parley.testing.clock import FakeClock
-from parley.testing.suspending import suspending
+from tests.suspending import suspending
 
 SAY, ASK, STEP, WAIT, PAUSE, FAIL = "sapwhf"
 scripts = st.text(alphabet=[SAY, SAY, SAY, ASK, STEP, WAIT, PAUSE, FAIL], min_size=1, max_size=8)

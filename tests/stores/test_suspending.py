@@ -5,9 +5,9 @@ from random import Random
 import pytest
 
 from parley.stores.memory import MemoryDatabase, MemoryStore
-from parley.testing.suspending import suspending
 from tests.stores.shared_store_suite import ManualTime, SharedStoreSuite
 from tests.stores.store_suite import MakeStore, StoreSuite
+from tests.suspending import suspending
 
 
 class TestSuspendingStore(StoreSuite):
