@@ -50,7 +50,7 @@ async def reply_directly(engine: Engine, program: Program, request: SendMessageR
 async def _answer_once(
     engine: Engine, program: Program, message: Message, owner: Owner, send: SendKey, *, former: str
 ) -> Message:
-    """Answer a message that no worker answers, except for a former one that has died.
+    """Answer a message that no live worker is answering; `former` is the dead one that began, or empty.
 
     Raises:
         RepeatedSendError: another worker was faster.

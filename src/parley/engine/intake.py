@@ -1,4 +1,4 @@
-"""Accepting messages: a new task, an answer, a message to a task at work, or the same message once more.
+"""Accepting messages: a new task, an answer, a message to a running task, or a repeated message.
 
 Whatever it is, it ends in a run that has the message, or in an error that has changed nothing. There is no `await`
 between the last check of a task and the start of its run, so that no two runs begin for one task.
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Accepted(Struct, frozen=True):
-    """A message that was accepted: its task, and the run that has it, if that is here."""
+    """A message that was accepted: its task, and the run that handles it, if it is on this worker."""
 
     key: TaskKey
     run: Run | None = None
@@ -71,7 +71,7 @@ class Intake:
                 engine.sends.release(owner, send)
             elif not run.starts_at_once:
                 try:
-                    await run.settle()  # the store may refuse the message; the run then lets others try that sent it
+                    await run.settle()  # if the store refuses, repeats of it may be tried
                 except AbandonedError:
                     continue  # another worker was faster
             return accepted
@@ -88,7 +88,7 @@ class Intake:
         return Accepted(key, is_repeat=True)
 
     def checked(self, program: Program, message: Message, caller: Caller) -> Message:
-        """A message that the agent accepts; 0.1 has no message ids, so it gets one here."""
+        """Check a message's size and whether the agent accepts it; give it an id if it has none (0.1)."""
         most = self._engine.limits.message_bytes
         if size_of(message.parts) > most:
             raise InvalidParamsError(f"A message may have at most {most} bytes", path="$.message.parts")
@@ -315,5 +315,5 @@ class Intake:
 
 
 def _check_may_join(program: Program, opening: Message, caller: Caller) -> None:
-    """Check that the caller may join the task that this message opens. Raises A2AError."""
+    """Check that the program accepts the task's first message from this caller, too. Raises A2AError."""
     program.admit(structs.replace(opening, task_id=None), caller)

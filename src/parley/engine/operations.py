@@ -1,7 +1,7 @@
 """The operations of A2A on one agent's tasks, each a short method over canonical values.
 
-Rules: nothing is visible before it is durable; what a caller may not see does not exist; a refused request has changed
-nothing. Spec: 1.0 section 3.1, and the invariants in the design.
+Rules: nothing is visible before it is durable; a task that the caller may not see is reported as not found; a
+refused request has changed nothing. Spec: 1.0 section 3.1.
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ class AgentOperations:
     ) -> Follower:
         """Take a message in and follow what happens: the task first, then its updates, each with its number.
 
-        A sender that repeats a message because its stream broke may say `after` which number it goes on; for a message
-        that was not sent before, that is ignored. A direct reply has the number 0.
+        A sender whose stream broke may repeat its message and pass `after`, the last number it received; for a new
+        message `after` is ignored. A direct reply has the number 0.
 
         Raises: as `send_message`, before the first event.
         """
@@ -133,7 +133,7 @@ class AgentOperations:
             await self._catch_up(key, follower)
 
     async def _resume_stream(self, key: TaskKey, caller: Caller, after: int, follower: Follower) -> None:
-        """Follow a task for a sender whose stream broke: nothing more, if it broke after its last event."""
+        """Follow a task for a sender whose stream broke; ends at once if the sender has the last event."""
         head = await self._engine.views.head(key, self.agent_id)
         if after != head.last_seq or not ends_stream(head.state) or self._has_live_run(key):
             await self._start_subscription(key, caller, after, follower)

@@ -1,8 +1,8 @@
 """Idempotent sends: the same message within a window gets the same task, and no second run.
 
 Two sends are the same if tenant, caller, agent, message id and content match. The window is a setting and survives
-restarts, because a send is stored in the same transaction as its task. The wall clock may be set: a send is dated by
-the later of wall clock and monotonic clock, and looked up by the earlier. So the window is hardly ever too short.
+restarts, because a send is stored in the same transaction as its task. The wall clock can jump: a send is dated by
+the later of wall clock and monotonic clock, and looked up by the earlier, so that errors make the window longer.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Sends:
         return SendRecord(max(self._clock.now(), self._clock.steady()), task_id, reply, holder)
 
     def announce(self, owner: Owner, send: SendKey, record: SendRecord) -> None:
-        """Say what is becoming of a message, to those who send it again before the store has it.
+        """Let repeats of a message know its record before it is stored.
 
         In a shared store another worker may have been faster, and only what is durable counts.
         """
@@ -116,7 +116,7 @@ class Sends:
             pending.tell(record)
 
     def resolve(self, owner: Owner, send: SendKey, record: SendRecord | None = None) -> None:
-        """Leave a message to the store; None says that nothing became of it, so that it may be tried again."""
+        """Remove the pending entry and wake waiting repeats; None means that the message failed and may be retried."""
         pending = self._pending.pop((owner, send), None)
         if pending is not None and pending.record is None:
             pending.tell(record)

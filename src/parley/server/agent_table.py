@@ -23,7 +23,7 @@ DIRECTORY_PAGE = 100
 """Default and maximum page size of the directory: some 20 KB."""
 
 MakeSite = Callable[[Agent, datetime, str | None], Site]
-"""Makes the site of an agent that was added at a moment; the string is its tenant over gRPC, if it needs one."""
+"""Makes the site of an agent that was added at the given time; the string is its tenant over gRPC, if it needs one."""
 
 
 @dataclass(slots=True)
@@ -34,7 +34,7 @@ class _Entry:
 
 
 class AgentTable:
-    """Agents by id. `root` is the id of the agent at the root, which need not be there now."""
+    """Agents by id. `root` is the id of the agent at the root, which may have been removed."""
 
     def __init__(self, root: str | None, make_site: MakeSite) -> None:
         self.root = root

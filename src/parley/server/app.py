@@ -64,7 +64,7 @@ class App:
     """Agents as an ASGI app.
 
     `public_url` is the URL that cards name; without it, cards name the host of the request. `webhooks` says which
-    webhooks may be called; None turns push notifications off. `hints` tells the other apps on its store of changes.
+    webhooks may be called; None turns push notifications off. `hints` notifies other apps that share the store.
     """
 
     def __init__(

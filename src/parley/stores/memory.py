@@ -175,9 +175,9 @@ class MemoryTasks:
         task_id = _task_id(key)
         record = data.tasks.get(task_id)
         if record is None:
-            write.require_expected(None)
+            write.check_fence(None)
         else:
-            write.require_expected(record.key.owner.name, len(record.events), record.holder)
+            write.check_fence(record.key.owner.name, len(record.events), record.holder)
         if write.sends_since is not None:
             for send, _ in write.sends:
                 data.require_new(key.owner, send, write.sends_since)

@@ -1,4 +1,4 @@
-"""A run: one program at work on one task, and the task's only writer while it lasts.
+"""A run: one program working on one task, and the task's only writer while it lasts.
 
 What a run emits is written in order, and readers see it once it is durable. Events are collected until the next
 iteration of the event loop, the end of the previous write or the end of the run, and then written together. So a quick
@@ -144,9 +144,9 @@ class Run(Struct, kw_only=True, eq=False):
 
     @property
     def idempotency_key(self) -> str:
-        """A key that a repeat of the message shares, whichever task it gets, and no other message of its sender has.
+        """The same for every repeat of a message, and different for every other message of its sender.
 
-        The ids of task and context do not count, because a repeat may come to others than the first.
+        The ids of task and context do not count, because a repeat may get others.
         """
         message = structs.replace(self.message, context_id=None, task_id=None)
         if self.created_in is Version.V0_1:
@@ -236,7 +236,7 @@ class Run(Struct, kw_only=True, eq=False):
             self._lease_epoch = epoch
 
     async def wait_until_known(self) -> None:
-        """Return when all that came and was said so far is durable, or another worker goes on. Raises as `settle`."""
+        """Return when all messages and events so far are stored, or another worker has the task. Raises as `settle`."""
         with suppress(AbandonedError):
             await self.settle()
 
@@ -454,7 +454,7 @@ class Run(Struct, kw_only=True, eq=False):
         self._write()
 
     def _write(self) -> None:
-        """Hand everything collected to the store, unless a write is under way: then that is done when it has ended."""
+        """Hand everything collected to the store; if a write is in progress, when that has completed."""
         if self._is_writing or not self._buffer:
             return
         self._is_writing = True

@@ -311,16 +311,16 @@ class Deliveries:
         pending = turn.pending
         key, config_id = pending.key, pending.config_id
         pending.has_more = pending.config_replaced = False
-        if self._store.is_shared and not await self._claim([key]):  # others may believe that this worker has died
+        if self._store.is_shared and not await self._claim([key]):  # the lease may have expired
             return None
         webhooks = await self._store.outbox.webhooks(key)
         webhook = next((webhook for webhook in webhooks if (webhook.config.id or "") == config_id), None)
         if webhook is None:
             return None
         if self._note_config(pending, webhook):
-            return 0.0  # its host may be another one, with turns of its own
+            return 0.0  # the host may have changed: it is scheduled again
         if turn.is_expired:
-            return await self._give_up_waiting(turn, webhook)
+            return await self._skip_all_events(turn, webhook)
         seq = max(webhook.delivered_seq, pending.unmarked_seq)
         marked = webhook.delivered_seq
         events = await self._store.tasks.events(key, after=seq, limit=self._limits.turn_events)
@@ -330,7 +330,7 @@ class Deliveries:
             notification = await notification_of(self._store, webhook, seq, event)
             if notification is None:
                 continue
-            if self._is_long_enough(turn):
+            if self._must_yield(turn):
                 return 0.0
             pause = await self._deliver(turn, notification)
             if pause is not None:
@@ -343,7 +343,7 @@ class Deliveries:
             await self._store.outbox.mark_delivered(key, config_id, seq, holder=self.worker)
         return 0.0 if len(events) == self._limits.turn_events else None
 
-    def _is_long_enough(self, turn: DeliveryTurn) -> bool:
+    def _must_yield(self, turn: DeliveryTurn) -> bool:
         """True if the schedule must decide again: time is up, the probe was answered, or the config changed."""
         if turn.outcome is HostOutcome.NOT_CALLED:
             return False
@@ -400,8 +400,8 @@ class Deliveries:
         logger.error("%s: events up to %d are not delivered", _name(notification), head.last_seq - 1, extra=fields)
         return 0.0
 
-    async def _give_up_waiting(self, turn: DeliveryTurn, webhook: Webhook) -> None:
-        """Skip all events of a webhook whose host answered no attempt of other webhooks either."""
+    async def _skip_all_events(self, turn: DeliveryTurn, webhook: Webhook) -> None:
+        """Skip all events, because the host has not answered any of the owner's webhooks."""
         key, config_id = turn.pending.key, turn.pending.config_id
         await self._store.outbox.mark_delivered(key, config_id, webhook.last_seq, holder=self.worker)
         text = "Task %s, webhook %r: events up to %d are not delivered: %s gave no answer to %d calls"

@@ -2,7 +2,7 @@
 
 A route is one owner's webhooks at one host. Owners take turns, those with the fewest active calls first; so do the
 routes of an owner, and the webhooks of a route. One rule (`has_share`) shares everything that is limited: an owner may
-take more as long as it holds less than is left free. So one owner never has more than half, and another one finds room
+take one more only while it holds fewer than are free. So one owner alone gets at most half, and another one can start
 at once.
 
 A route whose calls get no answer pauses, each time for longer, and is then probed by one call at a time; all probes
@@ -27,7 +27,7 @@ from parley.engine.webhooks.delivery_limits import DeliveryLimits, has_share
 from parley.stores.interface import Owner
 
 CLOCK_SLACK = 0.001
-"""Seconds by which a clock may wake its sleeper too early, so that nothing sleeps twice for one pause."""
+"""A pause counts as over this many seconds early, because timers may fire early."""
 
 FAILING_ROUTES_REMEMBERED = 1_000
 """Routes without webhooks that are known to hang; the next webhook begins with a probe. Some 300 KB."""

@@ -90,7 +90,7 @@ class Write(Struct, frozen=True, gc=False):
     sends_since: datetime | None = None
     taken: tuple[str, ...] = ()
 
-    def require_expected(self, owner: str | None, last_seq: int = 0, holder: str = "") -> None:
+    def check_fence(self, owner: str | None, last_seq: int = 0, holder: str = "") -> None:
         """The fence: pass if a task, or None where there is none, is as this writer believes it to be.
 
         Raises:

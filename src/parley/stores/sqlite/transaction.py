@@ -35,7 +35,7 @@ from parley.stores.sqlite.rows import (
 )
 
 EVENTS_PER_ROW = 64
-"""A page that begins or ends within a row decodes the rest of it for nothing: some ten microseconds."""
+"""A page that begins or ends within a row wastes about ten microseconds on decoding the rest."""
 
 LARGE_ROW = 65_536
 """Characters. Events that together take more than this have a row each."""
@@ -50,8 +50,8 @@ _TaskId: TypeAlias = tuple[str, str]
 class Append(Struct, frozen=True):
     """A `Write`, with what the tables hold of it.
 
-    `events` are rows: how many events, their JSON, and whether a list can leave them unread. `snapshot` is the task
-    without its artifacts, and these. `sends_since` is None if its sends are known to be new.
+    `events` are rows: how many events, their JSON, and 1 if lists of tasks can skip the row. `snapshot` is the task
+    without its artifacts, and the artifacts. `sends_since` is None if its sends are known to be new.
     """
 
     write: Write
@@ -65,7 +65,7 @@ class Append(Struct, frozen=True):
 
 
 def encode_write(write: Write, sends_since: datetime | None) -> Append:
-    """A write, encoded; with a moment from which on its sends must not have been sent.
+    """A write, encoded; it fails if one of its sends was recorded at or after `sends_since`.
 
     Raises:
         StoreError: it holds something that cannot be kept.
@@ -106,7 +106,7 @@ def _encode_events(events: tuple[TaskEvent, ...]) -> list[tuple[int, str, int]]:
 class _Rows:
     """A statement over many rows. `{rows}` in its text stands for them."""
 
-    # A few rows are one statement, any number is a few, and sqlite3 keeps them all prepared.
+    # Up to 16 rows take one statement; more are split into these sizes, few enough for the statement cache.
     _SIZES = (256, 128, 64, 32, *range(16, 0, -1))
 
     def __init__(self, columns: int, text: str) -> None:
@@ -222,9 +222,9 @@ class Transaction:
         """
         write, head = append.write, self._head(append.task_id)
         if head is None:
-            write.require_expected(None)
+            write.check_fence(None)
         else:
-            write.require_expected(head.owner, head.last_seq, head.holder)
+            write.check_fence(head.owner, head.last_seq, head.holder)
         if append.sends_since is not None:
             self._require_new(append.sends, append.sends_since)
             head = self._head(append.task_id)

@@ -1,9 +1,9 @@
 """The writer's thread: every change of a file, in the order of the calls, many in one transaction.
 
-Changes are collected while the event loop goes round once and handed to the thread together. It takes whatever waits,
+Changes are collected during one iteration of the event loop and handed to the thread together. It takes whatever waits,
 runs it between BEGIN and COMMIT, syncs the disk once, and wakes the event loop once. So the busier the store, the more
-writes share a sync, and the two threads disturb each other twice per transaction, not twice per write. A change that
-conflicts fails alone; an error of the database takes back the whole transaction, fails all changes in it, and leaves
+writes share a sync, and the two threads synchronize twice per transaction, not twice per write. A change that
+conflicts fails alone; an error of the database rolls back the whole transaction, fails all changes in it, and leaves
 the writer ready for the next. Only a file that is damaged, or no longer at its path, is not written to again
 (`file_health`).
 """
@@ -69,7 +69,7 @@ class SqliteWriter:
         loop = asyncio.get_running_loop()
         started: asyncio.Future[None] = loop.create_future()
         stopped: asyncio.Future[None] = loop.create_future()
-        # A daemon: a program that ends without `stop` ends. The writes that are lost then were not acknowledged.
+        # A daemon, so that the process can exit without `stop`. The writes that are lost then were not acknowledged.
         threading.Thread(target=self._run, args=(started, stopped), name="parley-sqlite-writer", daemon=True).start()
         await started
         self._stopped = stopped
@@ -153,8 +153,8 @@ class SqliteWriter:
     def _begin(self, connection: sqlite3.Connection) -> None:
         """Begin a transaction, and try often while another process has one.
 
-        SQLite's own waiting looks ten times a second in the end, and rarely meets the moment between two transactions
-        of a process that has always more to write.
+        SQLite's busy handler waits up to 100 ms between two tries: too long to hit the gap between two transactions of
+        a busy process.
         """
         deadline = monotonic() + self._busy_timeout
         while True:
@@ -180,7 +180,7 @@ class SqliteWriter:
         return outcomes
 
     def _roll_back(self, connection: sqlite3.Connection) -> None:
-        # Some errors (disk full, I/O) have rolled back already. Should this one fail, the next BEGIN does, and says so.
+        # Some errors (disk full, I/O) have rolled back already. If ROLLBACK fails, the next BEGIN fails, too.
         if connection.in_transaction:
             with suppress(sqlite3.Error):
                 connection.execute("ROLLBACK")
