@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-PACKAGE = str(Path(__file__).parents[1])
+PACKAGE = str(Path(__file__).parents[2])
 
 RUN_NAME = "run "
 """The prefix of the names of all asyncio tasks of runs, in every engine."""
