@@ -3,8 +3,12 @@
 Every test has a deadline. No example has one of its own: how long it takes depends on what else the machine does.
 """
 
+import asyncio
+import contextvars
 import os
 import signal
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -28,6 +32,21 @@ for variable in [name for name in os.environ if name.lower().endswith("_proxy")]
     del os.environ[variable]
 
 
+class _TestLoop(asyncio.SelectorEventLoop):
+    """A loop that ignores what is sent to it after it was closed.
+
+    gRPC delivers the end of a call in the loop of the call, from whichever loop polls next: when that is the loop of the
+    next test, its error would be that test's failure. A server has one loop for as long as it lives.
+    """
+
+    def call_soon_threadsafe(
+        self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+    ) -> asyncio.Handle:
+        if self.is_closed():
+            return asyncio.Handle(callback, args, self, context)
+        return super().call_soon_threadsafe(callback, *args, context=context)
+
+
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
+def anyio_backend() -> tuple[str, dict[str, Any]]:
+    return "asyncio", {"loop_factory": _TestLoop}
