@@ -35,7 +35,7 @@ for variable in [name for name in os.environ if name.lower().endswith("_proxy")]
 class _TestLoop(asyncio.SelectorEventLoop):
     """A loop that ignores what is sent to it after it was closed.
 
-    gRPC delivers the end of a call in the loop of the call, from whichever loop polls next: when that is the loop of the
+    gRPC delivers the end of a call to the loop of the call, from the loop that polls next: when that is the loop of the
     next test, its error would be that test's failure. A server has one loop for as long as it lives.
     """
 
