@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from datetime import datetime
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
 from msgspec import structs
@@ -199,6 +199,46 @@ class SharedStoreSuite:
         assert [head.key.task_id for head in of_one] == ids[:4]
         assert list(await two.tasks.orphaned(BOTH, agents=frozenset(), limit=99)) == []
         assert list(await two.tasks.orphaned(BOTH | {"dead", "gone", ""}, limit=99)) == []
+
+    async def test_a_task_that_sleeps_is_found_when_it_is_due(self, handles: Handles) -> None:
+        """Like the tasks of dead workers, and of two workers that wake it one succeeds; then it does not sleep."""
+        one, two = handles
+        moments = (minute(30), minute(20), minute(20), None)
+        keys = [TaskKey((ADA, BOB)[number % 2], f"t-{number}") for number in range(len(moments))]
+        for number, (key, moment) in enumerate(zip(keys, moments, strict=True)):
+            new = structs.replace(NEW, created_at=minute(-number))
+            await one.tasks.write(held(creation(key, new=new, state=TaskState.WORKING), "", W1))
+            if moment is not None:
+                asleep = Write(key, 1, (), TaskState.WORKING, NOON, expected_holder=W1, wake_at=moment)
+                await one.tasks.write(asleep)
+        assert [(await head_of(two, key)).wake_at for key in keys] == list(moments)
+        assert (await head_of(two, keys[0])).holder == ""
+
+        async def found(now: datetime | None, *live: str, **query: Any) -> list[str]:
+            heads = await two.tasks.orphaned(frozenset(live), now=now, limit=9, **query)
+            assert [await one.tasks.head(head.key) for head in heads] == list(heads)
+            return [head.key.task_id for head in heads]
+
+        assert await found(None) == await found(minute(19)) == ["t-3"]
+        assert await found(minute(20), W1) == ["t-2", "t-1"]
+        assert await found(minute(30)) == ["t-3", "t-2", "t-1", "t-0"]
+        assert await found(minute(30), W1, after=(minute(-1), "t-1")) == ["t-0"]
+        assert await found(minute(30), W1, agents=frozenset({"waiter"})) == []
+        wakes = [await two.tasks.next_wake(after=minute(number)) for number in (0, 19, 20, 30)]
+        assert wakes == [minute(20), minute(20), minute(30), None]
+
+        waking = [one.tasks.write(claim(1, "", W1, keys[0])), two.tasks.write(claim(1, "", W2, keys[0]))]
+        assert [type(error) for error in await asyncio.gather(*waking, return_exceptions=True)].count(
+            ConflictError
+        ) == 1
+        assert (await head_of(two, keys[0])).wake_at is None
+        assert await one.tasks.next_wake(after=minute(20)) is None
+        await two.tasks.write(Write(keys[1], 1, (), TaskState.WORKING, NOON, wake_at=minute(40)))
+        await one.tasks.delete(keys[2])
+        assert await found(minute(40), W1, W2) == ["t-1"]
+        await one.tasks.write(settling(1, "", TaskState.CANCELED, keys[1]))
+        assert await found(minute(40), W1, W2) == []
+        assert await two.tasks.next_wake(after=NOON) is None
 
     # --- sends --------------------------------------------------------------------------------------------------------
 

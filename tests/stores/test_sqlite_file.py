@@ -139,7 +139,7 @@ def test_a_script_that_fails_leaves_the_file_as_it_was(connection: sqlite3.Conne
 
 def test_a_newer_file_is_refused(connection: sqlite3.Connection) -> None:
     migrate(connection, PATH, [*migrations(), ADD_NOTES])
-    with pytest.raises(StoreUnavailableError, match=r"newer Parley wrote this file \(schema 8, this one knows 7\)"):
+    with pytest.raises(StoreUnavailableError, match=r"newer Parley wrote this file \(schema 9, this one knows 8\)"):
         migrate(connection, PATH, migrations())
 
 

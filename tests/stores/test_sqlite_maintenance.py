@@ -76,7 +76,7 @@ async def test_what_breaks_the_rules_of_the_log_is_named(tmp_path: Path) -> None
             INSERT INTO push_configs VALUES ('acme', 't-3', 'h', 'ada', '{"url":"https://x.example"}', '7.0', 0);
             INSERT INTO outbox VALUES ('acme', 'ada', 't-2', 'w');
             INSERT INTO inbox VALUES (1, 'acme', 'bob', 't-2', 'i', '{');
-            UPDATE tasks SET holder = 'w', state = 'completed' WHERE id = 't-2';
+            UPDATE tasks SET holder = 'w', state = 'completed', wake_at = 1 WHERE id = 't-2';
             UPDATE tasks SET has_webhooks = 1 WHERE id IN ('t-2', 't-3');
             UPDATE context_values SET value = 'x';
             INSERT INTO snapshots VALUES ('acme', 't-5', '{}', NULL);
@@ -100,6 +100,7 @@ async def test_what_breaks_the_rules_of_the_log_is_named(tmp_path: Path) -> None
         "Task t-2: it is in the outbox, and none of its webhooks is behind",
         "Task t-2: something waits for its worker, and its owner has no such task",
         "Task t-2: it is completed, and yet worker w holds it",
+        "Task t-2: it is completed or held by a worker, and yet it sleeps",
         "Task t-4: its state is unknown",
         "Task t-1: its snapshot cannot be read",
         "Task t-5: its snapshot cannot be read",

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import time
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from itertools import islice
+from itertools import chain, islice
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -66,6 +67,7 @@ class _Record(Struct):
     status_at: datetime
     attempts: int = 0
     holder: str = ""
+    wake_at: datetime | None = None
     events: list[TaskEvent] = []
     snapshot: Task | None = None
     snapshot_seq: int = 0
@@ -87,6 +89,7 @@ class _Record(Struct):
             self.new.created_in,
             self.attempts,
             self.holder,
+            self.wake_at,
         )
 
 
@@ -98,7 +101,9 @@ class MemoryDatabase:
         self.tasks: dict[_TaskId, _Record] = {}
         self.owned: dict[Owner, dict[str, _Record]] = {}
         self.running: dict[_TaskId, _Record] = {}
-        """Tasks that are submitted or working."""
+        """Tasks that are submitted or working, without those that sleep."""
+        self.sleeping: list[tuple[datetime, _TaskId]] = []
+        """Tasks that sleep, in the order in which they are to wake."""
         self.sends: dict[_SendId, SendRecord] = {}
         self.outbox: dict[_TaskId, _Record] = {}
         """Tasks of which a webhook is behind."""
@@ -110,6 +115,19 @@ class MemoryDatabase:
         """A task, if this owner has it."""
         record = self.tasks.get(_task_id(key))
         return record if record is not None and record.key.owner == key.owner else None
+
+    def set_wake(self, record: _Record, wake_at: datetime | None) -> None:
+        """Let a task sleep until a moment, or end its sleep."""
+        task_id = _task_id(record.key)
+        if record.wake_at is not None:
+            del self.sleeping[bisect_left(self.sleeping, (record.wake_at, task_id))]
+        if wake_at is not None:
+            insort(self.sleeping, (wake_at, task_id))
+        record.wake_at = wake_at
+
+    def count_due(self, moment: datetime) -> int:
+        """How many sleeping tasks are to wake at or before a moment."""
+        return bisect_right(self.sleeping, moment, key=lambda wake: wake[0])
 
     def require_new(self, owner: Owner, send: SendKey, since: datetime, *, holder: str = "") -> None:
         """Refuse a message that was sent since a moment, unless a worker is working on its reply."""
@@ -186,7 +204,9 @@ class MemoryTasks:
             record = data.tasks[task_id] = _Record(key, write.new, write.state, write.status_at)
             data.owned.setdefault(key.owner, {})[key.task_id] = record
         record.events.extend(write.events)
-        if write.state in _RUNNING:
+        if record.wake_at != write.wake_at:
+            data.set_wake(record, write.wake_at)
+        if write.state in _RUNNING and write.wake_at is None:
             data.running.setdefault(task_id, record)
         else:
             data.running.pop(task_id, None)
@@ -257,18 +277,26 @@ class MemoryTasks:
         self,
         live: frozenset[str],
         *,
+        now: datetime | None = None,
         agents: frozenset[str] | None = None,
         after: tuple[datetime, str] | None = None,
         limit: int,
     ) -> Sequence[TaskHead]:
-        """Tasks of all owners that are submitted or working, and that none of the `live` workers holds."""
+        """Tasks of all owners that are submitted or working, that no `live` worker holds and that do not sleep."""
+        data = self._data
+        due = data.sleeping[: data.count_due(now)] if now is not None else ()
         found = [
             ((record.new.created_at, record.key.task_id), record)
-            for record in self._data.running.values()
+            for record in chain(data.running.values(), [data.tasks[task_id] for _, task_id in due])
             if record.holder not in live and (agents is None or record.new.agent in agents)
         ]
         found.sort(key=lambda each: each[0])
         return [record.head() for age, record in found if after is None or age > after][:limit]
+
+    async def next_wake(self, *, after: datetime) -> datetime | None:
+        """The earliest moment after another one at which a sleeping task is to wake; None if there is none."""
+        sleeping, due = self._data.sleeping, self._data.count_due(after)
+        return sleeping[due][0] if due < len(sleeping) else None
 
     async def delete(self, key: TaskKey) -> bool:
         """Delete a task with its events, sends, webhooks and inbox. Return True if there was such a task."""
@@ -294,6 +322,7 @@ class MemoryTasks:
         if not data.owned[owner]:
             del data.owned[owner]
         data.running.pop(task_id, None)
+        data.set_wake(record, None)
         data.outbox.pop(task_id, None)
         for item in [item for item in data.inbox if item[0] == task_id]:
             del data.inbox[item]

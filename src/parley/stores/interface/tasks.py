@@ -38,6 +38,8 @@ class TaskHead(Struct, frozen=True, gc=False):
     """How many runs began since the task last made progress. Recovery counts them."""
     holder: str = ""
     """The worker that holds it, or the last one that did before it died; empty for a task that ended or waits."""
+    wake_at: datetime | None = None
+    """When a task that sleeps is to be continued. No worker holds it until then."""
     size: int = 0
     """About how many characters must be loaded to read the task; 0 in a store that loads nothing."""
 
@@ -68,7 +70,8 @@ class Write(Struct, frozen=True, gc=False):
 
     `expected_seq` is the last number the writer has seen: 0 together with `new` creates the task, anything else must be
     its `last_seq`. `expected_holder` must hold the task before, `holder` holds it afterwards. `state` and `status_at`
-    are what the head says afterwards. `snapshot`, if given, is the task after these events.
+    are what the head says afterwards. With `wake_at` the task sleeps until that moment, and `holder` is empty; a write
+    without it ends the sleep. `snapshot`, if given, is the task after these events.
 
     `sends` are kept with it; with `sends_since`, only if none of them was sent from that moment on. `webhooks`, each
     with the dialect it was registered in, are kept as `Outbox.put` keeps them, and get these events and all later ones.
@@ -89,6 +92,7 @@ class Write(Struct, frozen=True, gc=False):
     holder: str = ""
     sends_since: datetime | None = None
     taken: tuple[str, ...] = ()
+    wake_at: datetime | None = None
 
     def check_fence(self, owner: str | None, last_seq: int = 0, holder: str = "") -> None:
         """The fence: pass if a task, or None where there is none, is as this writer believes it to be.
@@ -184,15 +188,20 @@ class TaskLog(Protocol):
         self,
         live: frozenset[str],
         *,
+        now: datetime | None = None,
         agents: frozenset[str] | None = None,
         after: tuple[datetime, str] | None = None,
         limit: int,
     ) -> Sequence[TaskHead]:
         """Tasks of all owners that are submitted or working, and that none of the `live` workers holds.
 
-        Only those of some `agents`, if given. The oldest first, at most `limit` of those after the (created_at,
-        task_id) of another one.
+        Tasks that sleep are left out, unless they are to wake at or before `now`. Only those of some `agents`, if
+        given. The oldest first, at most `limit` of those after the (created_at, task_id) of another one.
         """
+        ...
+
+    async def next_wake(self, *, after: datetime) -> datetime | None:
+        """The earliest moment after another one at which a sleeping task is to wake; None if there is none."""
         ...
 
     async def delete(self, key: TaskKey) -> bool:

@@ -21,7 +21,10 @@ from parley.stores.encoding import decode_time, encode, encode_time
 from parley.stores.interface import Owner, TaskFilter, TaskHead, TaskHeads, TaskKey
 from parley.stores.sqlite.rows import Value
 
-HEAD = "tenant, owner, id, agent, context, state, status_at, created_at, last_seq, created_in, attempts, holder, size"
+HEAD = (
+    "tenant, owner, id, agent, context, state, status_at, created_at, last_seq, created_in, attempts, holder, wake_at, "
+    "size"
+)
 """The columns of a head. A query that joins `snapshots` must say which tenant it means."""
 
 Row: TypeAlias = Sequence[Any]
@@ -32,6 +35,7 @@ _STATES = [state.value for state in TaskState]
 def decode_head(row: Row) -> TaskHead:
     """A head, from the columns `HEAD`."""
     tenant, owner, task_id, agent, context, state, status_at, created_at, last_seq, created_in, *rest = row
+    attempts, holder, wake_at, size = rest
     return TaskHead(
         TaskKey(Owner(tenant, owner), task_id),
         agent,
@@ -41,7 +45,10 @@ def decode_head(row: Row) -> TaskHead:
         decode_time(created_at),
         last_seq,
         Version(created_in),
-        *rest,
+        attempts,
+        holder,
+        decode_time(wake_at) if wake_at is not None else None,
+        size,
     )
 
 
@@ -125,22 +132,30 @@ def read_list_of_all(reader: sqlite3.Connection, query: TaskFilter, tenant: str 
 def read_abandoned(
     reader: sqlite3.Connection,
     live: frozenset[str],
+    now: datetime | None,
     agents: frozenset[str] | None,
     after: tuple[datetime, str] | None,
     limit: int,
 ) -> tuple[TaskHead, ...]:
-    """Tasks that no live worker holds, the oldest first."""
-    source = "tasks INDEXED BY tasks_by_holder WHERE state IN ('submitted', 'working')"
+    """Tasks that no live worker holds and that do not sleep, or are to wake at or before `now`; the oldest first."""
+    source = "tasks INDEXED BY tasks_by_holder WHERE state IN ('submitted', 'working') AND wake_at IS NULL"
     condition, values = "", list[Value]()
     if after is not None:
         condition, values = "AND (created_at, id) > (?, ?)", [encode_time(after[0]), after[1]]
     if agents is not None:
         condition += " AND agent IN (SELECT value FROM json_each(?))"
         values.append(encode([*agents]))
-    statement = f"SELECT {HEAD} FROM {source} AND holder = ? {condition} ORDER BY created_at, id"
+    condition += f" ORDER BY created_at, id LIMIT {limit:d}"
+    held = f"SELECT {HEAD} FROM {source} AND holder = ? {condition}"
+    due = f"SELECT {HEAD} FROM tasks INDEXED BY tasks_by_wake WHERE wake_at <= ? {condition}"
     with one_moment(reader):
-        parts = [(holder, *values) for holder in distinct(reader, "holder", source) if holder not in live]
-        with closing(merged(reader, statement, parts, key=lambda row: (row[7], row[2]))) as rows:
+        holders = [(holder, *values) for holder in distinct(reader, "holder", source) if holder not in live]
+        wakes = [(encode_time(now), *values)] if now is not None else []
+        with (
+            closing(merged(reader, held, holders, key=_by_age)) as of_dead_workers,
+            closing(merged(reader, due, wakes, key=_by_age)) as awake,
+        ):
+            rows = heapq.merge(of_dead_workers, awake, key=_by_age)
             return tuple([decode_head(row) for row in islice(rows, limit)])
 
 
@@ -165,3 +180,7 @@ def _newest_first(
 
 def _by_status(row: Row) -> tuple[int, str]:
     return -row[6], row[2]
+
+
+def _by_age(row: Row) -> tuple[int, str]:
+    return row[7], row[2]

@@ -91,6 +91,11 @@ _EXCEPTIONS = (
         "SELECT id, state, holder FROM tasks WHERE holder <> '' AND state NOT IN ('submitted', 'working')",
         "Task {}: it is {}, and yet worker {} holds it",
     ),
+    (
+        "SELECT id, state FROM tasks "
+        "WHERE wake_at IS NOT NULL AND (holder <> '' OR state NOT IN ('submitted', 'working'))",
+        "Task {}: it is {} or held by a worker, and yet it sleeps",
+    ),
 )
 """What no row may be, and the sentence that names one which is."""
 

@@ -12,7 +12,7 @@ from itertools import islice
 from msgspec import structs
 
 from parley.protocol.events import TaskEvent
-from parley.stores.encoding import decode_artifacts, decode_events, decode_task, encode_time
+from parley.stores.encoding import decode_artifacts, decode_events, decode_task, decode_time, encode_time
 from parley.stores.interface import Owner, StoredTask, StoreError, TaskFilter, TaskHead, TaskHeads, TaskKey, Write
 from parley.stores.sqlite.access import SqliteAccess
 from parley.stores.sqlite.lists import (
@@ -105,12 +105,19 @@ class SqliteTasks:
         self,
         live: frozenset[str],
         *,
+        now: datetime | None = None,
         agents: frozenset[str] | None = None,
         after: tuple[datetime, str] | None = None,
         limit: int,
     ) -> Sequence[TaskHead]:
-        """Tasks of all owners that are submitted or working, and that none of the `live` workers holds."""
-        return await self._access.read_in_thread(lambda reader: read_abandoned(reader, live, agents, after, limit))
+        """Tasks of all owners that are submitted or working, that no `live` worker holds and that do not sleep."""
+        return await self._access.read_in_thread(lambda reader: read_abandoned(reader, live, now, agents, after, limit))
+
+    async def next_wake(self, *, after: datetime) -> datetime | None:
+        """The earliest moment after another one at which a sleeping task is to wake; None if there is none."""
+        statement = "SELECT min(wake_at) FROM tasks INDEXED BY tasks_by_wake WHERE wake_at > ?"
+        (wake_at,) = self._access.read_now(lambda reader: reader.execute(statement, (encode_time(after),)).fetchone())
+        return decode_time(wake_at) if wake_at is not None else None
 
     async def delete(self, key: TaskKey) -> bool:
         """Delete a task with its events, sends, webhooks and inbox. Return True if there was such a task."""

@@ -62,6 +62,7 @@ class Append(Struct, frozen=True):
     sends: list[tuple[Value, ...]]
     sends_since: int | None
     webhooks: list[tuple[Value, ...]]
+    wake_at: int | None
 
 
 def encode_write(write: Write, sends_since: datetime | None) -> Append:
@@ -84,6 +85,7 @@ def encode_write(write: Write, sends_since: datetime | None) -> Append:
         [encode_send(owner, send, record) for send, record in write.sends],
         encode_time(sends_since) if sends_since is not None else None,
         [encode_webhook(key, config, version, write.expected_seq) for config, version in write.webhooks],
+        encode_time(write.wake_at) if write.wake_at is not None else None,
     )
 
 
@@ -153,13 +155,20 @@ _UPDATE_STATUS = _Rows(
     FROM changed WHERE tasks.number = changed.number
     """,
 )
+_UPDATE_WAKE = _Rows(
+    2,
+    """
+    WITH changed (number, wake_at) AS (VALUES {rows})
+    UPDATE OR ROLLBACK tasks SET wake_at = changed.wake_at FROM changed WHERE tasks.number = changed.number
+    """,
+)
 _SELECT_HEADS = _Rows(
     2,
     # One row for any number of heads: one step, so the GIL is released once.
     """
     WITH wanted (tenant, id) AS (VALUES {rows})
     SELECT (SELECT max(number) FROM tasks), json_group_array(json_array(tasks.tenant, tasks.id, number, owner, state,
-        status_at, holder, has_webhooks, last_seq, attempts, snapshot_seq, size))
+        status_at, holder, has_webhooks, last_seq, attempts, snapshot_seq, size, wake_at))
     FROM wanted CROSS JOIN tasks ON tasks.tenant = wanted.tenant AND tasks.id = wanted.id
     """,
 )
@@ -180,11 +189,13 @@ class _Head(Struct):
     attempts: int
     snapshot_seq: int
     size: int
+    wake_at: int | None
     new: NewTask | None = None
     snapshot: tuple[str, str] | None = None
     writer: str | None = None
     """The worker whose events are not yet delivered."""
     has_new_status: bool = False
+    has_new_wake: bool = False
     is_changed: bool = False
 
 
@@ -196,7 +207,9 @@ def _new_row(h: _Head, new: NewTask) -> tuple[Value, ...]:
     )
 
 
-_decode_heads = msgspec.json.Decoder(list[tuple[str, str, int, str, str, int, str, int, int, int, int, int]]).decode
+_decode_heads = msgspec.json.Decoder(
+    list[tuple[str, str, int, str, str, int, str, int, int, int, int, int, int | None]]
+).decode
 
 
 class Transaction:
@@ -238,6 +251,9 @@ class Transaction:
         if (head.state, head.status_at, head.holder) != status:
             head.state, head.status_at, head.holder = status
             head.has_new_status = True
+        if head.wake_at != append.wake_at:
+            head.wake_at = append.wake_at
+            head.has_new_wake = True
         head.attempts = write.attempts
         if append.snapshot is not None:
             head.snapshot = append.snapshot
@@ -282,6 +298,7 @@ class Transaction:
             self._connection,
             [(h.number, h.state, h.status_at, h.holder, h.has_webhooks) for h in kept if h.has_new_status],
         )
+        _UPDATE_WAKE.execute(self._connection, [(h.number, h.wake_at) for h in heads if h.has_new_wake])
         _INSERT_EVENTS.execute(self._connection, self._events)
         _INSERT_SNAPSHOTS.execute(
             self._connection, [(h.tenant, h.task_id, *h.snapshot) for h in heads if h.snapshot is not None]
@@ -319,7 +336,7 @@ class Transaction:
         head = self._heads[append.task_id] = _Head(
             *append.task_id,
             *(self._last_number, write.key.owner.name, write.state.value, append.status_at),
-            *(write.holder, 0, 0, 0, 0, 0),
+            *(write.holder, 0, 0, 0, 0, 0, None),
             new=write.new,
         )
         return head
