@@ -10,7 +10,6 @@ chosen event, and `client.restart()` is the next process on the same store.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from copy import copy
@@ -42,9 +41,10 @@ from parley.protocol.requests import (
     SubscribeToTaskRequest,
 )
 from parley.protocol.tasks import Task
-from parley.stores.interface import Store, TaskLog, Write
+from parley.stores.interface import Store, Write
 from parley.stores.memory import MemoryStore
 from parley.testing.clock import FakeClock
+from parley.testing.crashing_store import CrashingStore, Decide
 
 
 @dataclass(eq=False)
@@ -162,7 +162,7 @@ class AgentClient:
         """Act like the end of the process: the store gets no more writes, from now on."""
         if self._engine is not None and self._crashing_store is not None:
             engine, self._engine = self._engine, None
-            self._crashing_store.tasks.has_crashed = True
+            self._crashing_store.has_crashed = True
             await engine.__aexit__()
             await self._stop_deliveries()
             await self.store.close()
@@ -172,8 +172,15 @@ class AgentClient:
 
         `await client.crash_when(lambda event: isinstance(event, StepRecorded))`
         """
+        await self.crash_at(
+            lambda write: "after" if isinstance(write, Write) and any(map(matches, write.events)) else None
+        )
+
+    async def crash_at(self, decide: Decide) -> None:
+        """Crash right before or after the first write for which `decide` says so."""
         if self._crashing_store is not None:
-            await self._crashing_store.tasks.crash_when(matches)
+            self._crashing_store.decide = decide
+            await self._crashing_store.crashed.wait()
         await self.crash()
 
     async def stop(self) -> None:
@@ -197,59 +204,6 @@ class AgentClient:
         other.caller = structs.replace(self.caller, **members)
         other._messages = count(1_000_000)  # pyright: ignore[reportPrivateUsage]
         return other
-
-
-class CrashingStore:
-    """A store whose tasks take no writes after a simulated crash."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self.tasks = CrashingTasks(store.tasks)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
-
-
-class CrashingTasks:
-    """The tasks of a store that take no writes after a simulated crash."""
-
-    def __init__(self, tasks: TaskLog) -> None:
-        self._tasks = tasks
-        self.has_crashed = False
-        self._matches: Callable[[TaskEvent], bool] = lambda event: False
-        self._matched = asyncio.Event()
-
-    async def crash_when(self, matches: Callable[[TaskEvent], bool]) -> None:
-        """Crash after the first write with a matching event, and return then."""
-        self._matches = matches
-        await self._matched.wait()
-
-    def write(self, write: Write) -> asyncio.Future[None]:
-        """Write, unless the crash came before. If it comes while writing, the outcome is not reported."""
-        outcome: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        if self.has_crashed:
-            outcome.cancel()
-            return outcome
-        writing = asyncio.ensure_future(self._tasks.write(write))
-        if any(map(self._matches, write.events)):
-            self.has_crashed = True
-            self._matched.set()
-        writing.add_done_callback(lambda done: self._pass_on(done, outcome))
-        return outcome
-
-    def _pass_on(self, done: asyncio.Future[None], outcome: asyncio.Future[None]) -> None:
-        error = done.exception()
-        if outcome.done():
-            return
-        if self.has_crashed:
-            outcome.cancel()
-        elif error is not None:
-            outcome.set_exception(error)
-        else:
-            outcome.set_result(None)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._tasks, name)
 
 
 @asynccontextmanager

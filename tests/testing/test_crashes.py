@@ -1,0 +1,115 @@
+"""`survives_crashes` finds what a crash changes, and finds nothing where nothing changes."""
+
+import re
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from examples import currency
+
+from parley import Agent, File, Turn
+from parley.testing import FakeModel, survives_crashes
+
+pytestmark = pytest.mark.anyio
+
+
+def agent_of(handler: Any) -> Agent:
+    agent = Agent("Tested")
+    agent.on_message(handler)
+    return agent
+
+
+@pytest.mark.parametrize("is_on_disk", [False, True], ids=["memory", "sqlite"])
+async def test_an_agent_that_keeps_the_rule_survives_every_crash(tmp_path: Path, is_on_disk: bool) -> None:
+    taken = list[str]()
+
+    async def book(turn: Turn) -> Any:
+        await turn.status("Booking…")
+        note = turn.artifact("note.txt")
+        await note.write("for ")
+        yield f"{turn.text}: "
+        days = (await turn.ask("How long?")).text
+        await note.write(days)
+
+        async def price() -> int:
+            taken.append(days)
+            return len(taken) and 7
+
+        yield f"{days} for {await turn.step('price', price)}"
+        yield File(b"...", "bill.pdf")
+
+    task = await survives_crashes(agent_of(book), "Rome", answers=["3 days"], folder=tmp_path if is_on_disk else None)
+    assert [artifact.artifact_id for artifact in task.artifacts] == ["note.txt", "response"]
+    # Once undisturbed, and once in each crashed conversation: twice where the crash came before the step was recorded.
+    assert len(taken) > 10
+
+
+async def test_an_example_survives_every_crash() -> None:
+    await survives_crashes(currency.agent, "100 USD", answers=["EUR"])
+
+
+async def test_a_value_that_changes_with_each_run_is_found_and_the_error_says_where_and_what_to_do() -> None:
+    numbers = count(1)
+
+    async def draw(turn: Turn) -> Any:
+        yield f"run {next(numbers)}, "
+        yield "done"
+
+    with pytest.raises(AssertionError) as caught:
+        await survives_crashes(agent_of(draw), "go")
+    text = str(caught.value)
+    assert re.search(r"After a crash right (before|after) write \d+ \(.+\), the artifact 'response' differs\.", text)
+    assert "undisturbed: 'run 1, done'" in text
+    assert re.search(r"after the crash: 'run [^1]", text)
+    assert "turn.step(…)" in text
+
+
+async def test_a_value_of_the_conversation_that_counts_twice_is_found() -> None:
+    async def visit(turn: Turn) -> Any:
+        visits: Any = await turn.context.get("visits", 0)
+        await turn.context.set("visits", visits + 1)
+        return f"Visit {visits + 1}"
+
+    with pytest.raises(AssertionError, match=r"(?s)write \d \(the value 'visits'\).*'Visit 1'.*'Visit 2'"):
+        await survives_crashes(agent_of(visit), "hello")
+
+
+async def test_a_question_without_an_answer_in_the_script_is_an_error_that_shows_it() -> None:
+    with pytest.raises(AssertionError, match="To which currency"):
+        await survives_crashes(currency.agent, "100 USD")
+
+
+async def test_a_task_that_ends_otherwise_after_a_crash_is_found() -> None:
+    lives = count(1)
+
+    async def fail_later(turn: Turn) -> Any:
+        yield "hm "
+        if next(lives) > 1:
+            raise ValueError("not again")
+
+    with pytest.raises(AssertionError, match=r"(?s)another state.*completed.*failed"):
+        await survives_crashes(agent_of(fail_later), "go")
+
+
+async def test_of_a_long_conversation_only_so_many_crashes_are_tried() -> None:
+    runs = count()
+
+    async def talk(turn: Turn) -> Any:
+        next(runs)
+        for number in range(100):
+            yield f"{number} "
+
+    await survives_crashes(agent_of(talk), "go", at_most=20)
+    assert next(runs) <= 1 + 2 * 20
+
+
+async def test_a_fake_model_follows_its_scripts_and_counts_its_calls() -> None:
+    model = FakeModel(["a{call} ", "b{call} "], ["c", ConnectionError("cut")], ["d{call}", 0, "e"])
+    assert await model.complete("one") == "a1 b1 "
+    with pytest.raises(ConnectionError, match="cut"):
+        await model.complete("two")
+    assert [await model.complete(), await model.complete()] == ["d3e", "d4e"]
+    assert [call.prompt for call in model.calls] == ["one", "two", "", ""]
+    assert model.said("d4e")
+    assert not model.said("c")
