@@ -317,6 +317,7 @@ async def test_a_snippet_of_the_guide_runs(title: str) -> None:
         ("Progress and several artifacts", ["Hello You"], "HELLO YOU !hello you …"),
         ("Asking", ["espresso", "small", "no"], "One small espresso, black."),
         ("The one rule", ["four", "Ann"], "Table 7 for four: Ann."),
+        ("Steps", ["LH 1", "yes"], "Seat 12A: yes."),
         ("Authorisation", ["today?", "I did"], "You are free."),
         ("Refusing and failing", ["5"], "Paid 5."),
         ("Several skills", ["hello"], "Say skillId: shout or mirror."),

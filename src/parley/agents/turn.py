@@ -7,11 +7,11 @@ in the log, and what was emitted before is not emitted again, so a plain sequent
 from __future__ import annotations
 
 import asyncio
-import inspect
-from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
+from typing import Any, ParamSpec, TypeVar, overload
 
-from parley.agents.threads import STEPS, in_thread
+from parley.agents.steps import take_step
 from parley.contents import parts_of
 from parley.engine.caller import Caller
 from parley.engine.runs.contexts import Context
@@ -22,6 +22,7 @@ from parley.protocol.messages import DataPart, Message, Part, RawPart, TextPart,
 from parley.protocol.negotiation import accepts
 from parley.protocol.tasks import Artifact, TaskState
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 RESPONSE = "response"
@@ -170,20 +171,23 @@ class Turn(ReceivedMessage):
 
     # --- steps --------------------------------------------------------------------------------------------------------
 
-    async def step(self, name: str, do: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """The result of `do(*args)`, which is JSON: taken once and recorded, so that no restart takes it again.
+    @overload
+    async def step(self, name: str, do: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
 
-        It begins when the task is durable. A plain function runs in a thread. Several steps may share a name; they are
-        told apart by their order.
+    @overload
+    async def step(self, name: str, do: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+
+    async def step(self, name: str, do: Callable[P, object], /, *args: P.args, **kwargs: P.kwargs) -> object:
+        """The result of `do(*args)`: called once and recorded, so that no restart calls it again.
+
+        It begins when the task is durable. A plain function runs in a thread. The result is stored as JSON and
+        converted back by the return annotation of the function. Several steps may share a name; they are told apart by
+        their order.
+
+        Raises:
+            LocalProtocolError: the result cannot be stored, or does not fit the return annotation.
         """
-
-        async def take() -> JsonValue:
-            if inspect.iscoroutinefunction(do):
-                return await do(*args, **kwargs)
-            result: Any = await in_thread(STEPS, do, *args, **kwargs)
-            return await result if inspect.isawaitable(result) else result
-
-        return await self._run.record_step(name, take)
+        return await take_step(self._run, name, partial(do, *args, **kwargs))
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
         """For handlers that are plain functions: `answer = turn.wait(turn.ask("Which?"))`."""

@@ -36,6 +36,8 @@ class Limits:
     """All parts of a task's artifacts together. Larger things belong behind a URL."""
     message_bytes: int = 16 * 1024 * 1024
     """One message with all its parts."""
+    step_bytes: int = 16 * 1024 * 1024
+    """The result of one step as JSON: as much as one message. Every run of the handler reads it again."""
     history_messages: int = 10_000
     """Messages of one task; beyond that the conversation needs a new one."""
     snapshot_events: int = 128

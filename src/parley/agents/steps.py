@@ -1,0 +1,88 @@
+"""Steps: calls of an author's functions whose results are recorded, so that no restart repeats them.
+
+A result is stored as JSON and converted back by the return annotation of its function, in the first run already: a
+handler that begins again gets an equal value of the same type.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from parley.agents.threads import STEPS, in_thread
+from parley.agents.typed_json import UnsupportedTypeError, decode_typed, encode_typed, name_of, return_type_of
+from parley.engine.runs.run import Run
+from parley.protocol.errors import LocalProtocolError
+from parley.protocol.jsonvalue import JsonValue
+
+logger = logging.getLogger(__name__)
+
+
+async def take_step(run: Run, name: str, call: Callable[[], object]) -> Any:
+    """The result of a call: from the log if it was recorded before, otherwise called and recorded.
+
+    Raises:
+        LocalProtocolError: the result cannot be stored, or does not fit the function's return annotation.
+        Stopped: the run is over, so that the step could not be recorded; it is not taken.
+    """
+    results: list[object] = []
+
+    async def work() -> JsonValue:
+        encoded = _encode(run, name, await _call(call))
+        results.append(_decode(name, call, encoded, log_level=logging.WARNING))
+        return msgspec.json.decode(encoded)
+
+    recorded = await run.record_step(name, work)
+    return results[0] if results else _decode(name, call, msgspec.json.encode(recorded), log_level=logging.DEBUG)
+
+
+async def _call(call: Callable[[], object]) -> object:
+    """What a function returns; a plain one runs in a thread."""
+    if inspect.iscoroutinefunction(call):
+        return await call()
+    result = await in_thread(STEPS, call)
+    return await result if inspect.isawaitable(result) else result
+
+
+def _encode(run: Run, name: str, result: object) -> bytes:
+    """The result of a step as it is stored."""
+    kind, most = type(result).__qualname__, run.engine.limits.step_bytes
+    try:
+        encoded = encode_typed(result)
+    except ValueError as exc:
+        raise LocalProtocolError(f"The result of step {name!r}, of type {kind}, cannot be stored: {exc}") from exc
+    if len(encoded) > most:
+        raise LocalProtocolError(
+            f"The result of step {name!r}, of type {kind}, takes {len(encoded):,} bytes in JSON; {most:,} are allowed. "
+            "Keep it elsewhere, and return where it is."
+        )
+    return encoded
+
+
+def _decode(name: str, call: Callable[[], object], encoded: bytes, *, log_level: int) -> object:
+    """The result of a step as its function's return annotation says; plain JSON if that is not possible."""
+    function = _function_of(call)
+    try:
+        wanted = return_type_of(function)
+        try:
+            return decode_typed(encoded, wanted)
+        except ValueError as exc:
+            raise LocalProtocolError(
+                f"The result of step {name!r} does not fit {name_of(wanted)}, the return annotation of "
+                f"{name_of(function)}: {exc}. If the code has changed since, give the step a new name."
+            ) from exc
+    except UnsupportedTypeError as exc:
+        logger.log(log_level, "The result of step %r stays plain JSON: %s: %s", name, name_of(function), exc)
+        return msgspec.json.decode(encoded)
+
+
+def _function_of(call: Callable[..., object]) -> Callable[..., object]:
+    """The function that a partial calls in the end."""
+    while isinstance(call, partial):
+        call = call.func
+    return call

@@ -1,0 +1,280 @@
+"""Steps: what they return in every run, how they are tried again, and which keys they have."""
+
+import dataclasses
+import logging
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from decimal import Decimal
+from enum import Enum
+from functools import partial
+from typing import Any, NamedTuple, TypedDict
+from uuid import UUID
+
+import msgspec
+import pydantic
+import pytest
+
+from parley import Agent, Turn
+from parley.engine.limits import Limits
+from parley.protocol.events import StepRecorded
+from parley.protocol.tasks import Task, TaskState
+from parley.stores.interface import TaskKey
+from parley.testing.client import AgentClient
+from tests.bounded import bounded
+
+pytestmark = pytest.mark.anyio
+
+
+def agent_of(handler: Any) -> Agent:
+    agent = Agent("Test")
+    agent.on_message(handler)
+    return agent
+
+
+async def recorded_steps(client: AgentClient, task: Task) -> list[str]:
+    events = await client.store.tasks.events(TaskKey(client.caller.owner, task.id), after=0, limit=100)
+    return [event.name for _, event in events if isinstance(event, StepRecorded)]
+
+
+def errors_in(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """The errors that ended handlers, as the log has them."""
+    return [str(record.exc_info[1]) for record in caplog.records if record.exc_info]
+
+
+class Color(Enum):
+    RED = "red"
+
+
+@dataclasses.dataclass
+class Point:
+    x: int
+    when: datetime | None = None
+
+
+@dataclasses.dataclass
+class Circle:
+    radius: float
+    center: Point
+
+
+class Order(msgspec.Struct):
+    id: UUID
+    total: Decimal
+
+
+class Receipt(pydantic.BaseModel):
+    number: int = pydantic.Field(alias="receiptNumber")
+    paid_at: datetime
+
+
+class Row(TypedDict):
+    name: str
+    color: Color
+
+
+class Pair(NamedTuple):
+    left: int
+    right: bytes
+
+
+class Shop:
+    """Callables of every kind."""
+
+    def __init__(self, total: str) -> None:
+        self.total = total
+
+    def order(self) -> "Order":
+        return Order(UUID(int=7), Decimal(self.total))
+
+    async def order_later(self) -> "list[Order]":
+        return [self.order()]
+
+    def __call__(self) -> Order:
+        return self.order()
+
+
+MOMENT = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
+
+
+def returns(value: Any, annotation: Any) -> Callable[[], Any]:
+    """A plain function that returns a value and says so."""
+
+    def function() -> Any:
+        return value
+
+    function.__annotations__["return"] = annotation
+    return function
+
+
+async def point_later(x: int) -> Point:
+    return Point(x, MOMENT)
+
+
+def awaitable_point(x: int) -> Awaitable[Point]:
+    return point_later(x)
+
+
+def of_a_class_in_a_function() -> tuple[Callable[[], Any], Any]:
+    @dataclasses.dataclass
+    class Local:
+        x: int
+
+    def local() -> "list[Local]":
+        return [Local(1)]
+
+    return local, [Local(1)]
+
+
+RECEIPT = Receipt(receiptNumber=1, paid_at=MOMENT)
+local, local_result = of_a_class_in_a_function()
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (returns(Point(1, MOMENT), Point), Point(1, MOMENT)),
+        (returns([Circle(1.0, Point(2))], list[Circle]), [Circle(1.0, Point(2))]),
+        (returns(RECEIPT, Receipt), RECEIPT),
+        (returns({"a": [RECEIPT]}, dict[str, list[Receipt] | None]), {"a": [RECEIPT]}),
+        (returns({"name": "a", "color": Color.RED}, Row), {"name": "a", "color": Color.RED}),
+        (returns((1, "a"), tuple[int, str]), (1, "a")),
+        (returns(Pair(1, b"\0"), Pair), Pair(1, b"\0")),
+        (returns({1, 2}, set[int]), {1, 2}),
+        (returns({1: MOMENT}, dict[int, datetime]), {1: MOMENT}),
+        (returns(None, Point | None), None),
+        (returns(Circle(1.0, Point(2)), Point | Circle), Circle(1.0, Point(2))),
+        (returns(Point(3), Circle | Point | None), Point(3)),
+        (returns([1, None], Any), [1, None]),
+        (returns(2, object), 2),
+        (Shop("1.50").order, Order(UUID(int=7), Decimal("1.50"))),
+        (Shop("2").order_later, [Order(UUID(int=7), Decimal(2))]),
+        (Shop("3"), Order(UUID(int=7), Decimal(3))),
+        (partial(point_later, 4), Point(4, MOMENT)),
+        (partial(awaitable_point, 5), Point(5, MOMENT)),
+        (lambda: point_later(6), {"x": 6, "when": "2026-01-02T03:04:00Z"}),
+        (partial(Point, 7), Point(7)),
+        (partial(divmod, 7, 2), [3, 1]),
+        (local, local_result),
+    ],
+)
+async def test_a_step_returns_what_its_function_returns_in_every_run(
+    function: Callable[[], Any], expected: object
+) -> None:
+    seen: list[Any] = []
+
+    async def handler(turn: Turn) -> None:
+        result = await turn.step("s", function)
+        seen.append((type(result), result))
+        await turn.ask("On?")
+
+    async with bounded(agent_of(handler)) as client:
+        asked = await client.send("go")
+        await client.send("yes", task=asked)
+    assert seen == [(type(expected), expected)] * 2
+
+
+async def test_a_handler_that_changes_a_result_finds_it_unchanged_when_it_begins_again() -> None:
+    seen: list[Any] = []
+
+    async def handler(turn: Turn) -> None:
+        result = await turn.step("s", lambda: {"list": [1]})
+        seen.append(dict(result))
+        result["list"] = []
+        await turn.ask("On?")
+
+    async with bounded(agent_of(handler)) as client:
+        asked = await client.send("go")
+        await client.send("yes", task=asked)
+    assert seen == [{"list": [1]}] * 2
+
+
+def unresolvable() -> "Missing":  # type: ignore[name-defined] # noqa: F821
+    return {"x": 1}
+
+
+def unsupported() -> list[Point | Circle]:
+    return [Point(1)]
+
+
+@pytest.mark.parametrize(
+    ("function", "expected", "reason"),
+    [
+        (unresolvable, {"x": 1}, "its return annotation 'Missing' cannot be resolved"),
+        (unsupported, [{"x": 1, "when": None}], "Type unions may not contain more than one dataclass"),
+        (returns([1], Callable[[], int]), [1], "JSON cannot be converted to"),
+    ],
+)
+async def test_a_result_whose_type_json_cannot_give_stays_json_and_the_log_says_why(
+    function: Callable[[], Any], expected: object, reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def handler(turn: Turn) -> None:
+        assert await turn.step("look", function) == expected
+        await turn.ask("On?")
+
+    async with bounded(agent_of(handler)) as client:
+        asked = await client.send("go")
+        task = await client.send("yes", task=asked)
+    assert task.status.state is TaskState.COMPLETED
+    (warning,) = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert warning.startswith(f"The result of step 'look' stays plain JSON: {function.__qualname__}: ")
+    assert reason in warning
+
+
+@pytest.mark.parametrize(
+    ("function", "error"),
+    [
+        (object, "The result of step 'look', of type object, cannot be stored: a value of type object is not JSON"),
+        (lambda: [float("nan")], "The result of step 'look', of type list, cannot be stored: JSON has no nan"),
+        (lambda: {"a": float("-inf")}, "The result of step 'look', of type dict, cannot be stored: JSON has no -inf"),
+        (
+            lambda: {(1, 2): 3},
+            "The result of step 'look', of type dict, cannot be stored: a value of type tuple is not",
+        ),
+        (lambda: "\ud800", "The result of step 'look', of type str, cannot be stored: 'utf-8' codec can't encode"),
+        (lambda: "x" * 99, "The result of step 'look', of type str, takes 101 bytes in JSON; 100 are allowed."),
+        (returns("1", int), "The result of step 'look' does not fit int, the return annotation of returns.<locals>."),
+        (returns({}, Point | Circle), "The result of step 'look' does not fit tests.agents.test_steps.Point | tests"),
+    ],
+)
+async def test_a_result_that_cannot_be_stored_is_an_error_that_names_the_step_and_nothing_is_recorded(
+    function: Callable[[], Any], error: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def handler(turn: Turn) -> None:
+        await turn.step("look", function)
+
+    async with bounded(agent_of(handler), limits=Limits(step_bytes=100)) as client:
+        task = await client.send("go")
+        assert await recorded_steps(client, task) == []
+    assert task.status.state is TaskState.FAILED
+    (logged,) = errors_in(caplog)
+    assert logged.startswith(error)
+
+
+async def test_a_recorded_result_that_no_longer_fits_is_an_error_that_names_both(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    functions = [returns({"x": 1}, dict[str, int]), returns(None, Circle)]
+
+    async def handler(turn: Turn) -> None:
+        await turn.step("look", functions.pop(0))
+        await turn.ask("On?")
+
+    async with bounded(agent_of(handler)) as client:
+        asked = await client.send("go")
+        task = await client.send("yes", task=asked)
+    assert task.status.state is TaskState.FAILED
+    assert errors_in(caplog) == [
+        "The result of step 'look' does not fit Circle, the return annotation of returns.<locals>.function: Object "
+        "missing required field `radius`. If the code has changed since, give the step a new name."
+    ]
+
+
+async def test_arguments_may_have_any_name() -> None:
+    def hello(name: str, do: str) -> str:
+        return f"{name} {do}"
+
+    async def handler(turn: Turn) -> str:
+        return await turn.step("hello", hello, name="Ada", do="runs")
+
+    async with bounded(agent_of(handler)) as client:
+        assert client.text(await client.send("go")) == "Ada runs"
