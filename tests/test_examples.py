@@ -320,7 +320,8 @@ async def test_a_snippet_of_the_guide_runs(title: str) -> None:
         ("Steps", ["LH 1", "yes"], "Seat 12A: yes."),
         ("Authorisation", ["today?", "I did"], "You are free."),
         ("Refusing and failing", ["5"], "Paid 5."),
-        ("Several skills", ["hello"], "Say skillId: shout or mirror."),
+        ("Several skills", ["hello", "mirror writing"], "olleh"),
+        ("Several skills", ["shout it"], "SHOUT IT"),
         ("Restarts", ["go"], "Gone."),
     ],
 )

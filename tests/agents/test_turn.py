@@ -409,7 +409,7 @@ async def test_a_message_goes_to_the_skill_it_names() -> None:
     async with bounded(agent) as client:
         assert client.text(await client.send("abc", metadata={"skillId": "rev"})) == "cba"
         assert client.text(await client.send("abc", metadata={"skillId": "upper"})) == "ABC"
-        for metadata in ({}, {"skillId": "nothing"}, {"skillId": 5}):
+        for metadata in ({"skillId": "nothing"}, {"skillId": 5}):
             with pytest.raises(InvalidParamsError) as caught:
                 await client.send("abc", metadata=metadata)
             assert caught.value.path == "$.message.metadata.skillId"

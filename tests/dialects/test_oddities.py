@@ -346,6 +346,15 @@ def test_an_inline_webhook_belongs_to_the_task_and_tenant_of_its_send() -> None:
     assert (request.tenant, request.configuration.push_config) == ("acme", PushConfig("https://hook", id="p"))
 
 
+def test_1_0_reads_the_skill_where_1_1_is_proposed_to_have_it() -> None:
+    message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "go"}], "metadata": {"skillId": "a", "k": 1}}
+    request = decode(v1_0.DIALECT, ops.SEND_MESSAGE, {"message": message, "configuration": {"skillId": "b"}})
+    assert request.message.metadata == {"skillId": "b", "k": 1}
+    with pytest.raises(InvalidParamsError) as refusal:
+        decode(v1_0.DIALECT, ops.SEND_MESSAGE, {"message": message, "configuration": {"skillId": 5}})
+    assert refusal.value.path == "$.configuration.skillId"
+
+
 def test_0_1_needs_the_slot_of_a_streamed_artifact() -> None:
     update = ArtifactUpdate("t", None, Artifact("a", (TextPart("x"),)))
     with pytest.raises(LocalProtocolError, match="needs the artifact's slot"):

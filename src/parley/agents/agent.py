@@ -6,25 +6,26 @@
     async def echo(turn):
         return turn.text
 
-Which function gets a message: the skill that its metadata names (`skillId`), else the `on_message` function, else the
-only skill there is. An answer goes where the message went that began its task.
+Which function gets a message is decided in `skills`. An answer goes where the message went that began its task.
 """
 
 from __future__ import annotations
 
 import inspect
+import logging
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar, overload
 
 from parley.agents.handlers import Handler
+from parley.agents.skills import Skill, Skills
 from parley.agents.turn import RESPONSE, ReceivedMessage, Turn
 from parley.contents import InvalidContentError, parts_of
 from parley.engine.caller import Caller
 from parley.engine.program import Recovery
+from parley.engine.runs.journal import Journal
 from parley.engine.runs.run import Run
 from parley.protocol.cards import (
     AgentCapabilities,
@@ -34,25 +35,13 @@ from parley.protocol.cards import (
     AgentProvider,
     AgentSkill,
 )
-from parley.protocol.errors import InvalidParamsError, PermissionDeniedError
 from parley.protocol.messages import Message, Part, Role, TextPart
 from parley.protocol.negotiation import accepts_part, check_input_modes
 from parley.protocol.tasks import Artifact, TaskState
 
 H = TypeVar("H", bound=Callable[..., Any])
 
-SKILL_KEY = "skillId"
-"""The member of a message's metadata that names the skill it is for."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Skill:
-    """A skill with its function, and who may use and see it."""
-
-    card: AgentSkill
-    handler: Handler
-    scopes: tuple[str, ...]
-    is_public: bool
+logger = logging.getLogger(__name__)
 
 
 class Agent:
@@ -99,8 +88,7 @@ class Agent:
         self.replies_directly = replies_directly
         self.streaming = streaming
         self.extensions = tuple(extensions)
-        self._skills: dict[str, _Skill] = {}
-        self._on_message: Handler | None = None
+        self._skills = Skills()
         self._bare_card: AgentCard | None = None
         self._takes_text = False
 
@@ -108,9 +96,10 @@ class Agent:
 
     def on_message(self, handler: H) -> H:
         """Give every message to this function that is not for a skill. Raises ValueError if another one gets them."""
-        if self._on_message is not None:
-            raise ValueError(f"The agent {self.name!r} has an on_message handler already: {self._on_message.name}")
-        self._on_message = Handler(handler)
+        if self._skills.on_message is not None:
+            name = self._skills.on_message.name
+            raise ValueError(f"The agent {self.name!r} has an on_message handler already: {name}")
+        self._skills.on_message = Handler(handler)
         return handler
 
     @overload
@@ -131,6 +120,7 @@ class Agent:
         output_modes: Sequence[str] = (),
         scopes: Sequence[str] = (),
         public: bool = True,
+        default: bool = False,
     ) -> Callable[[H], H]: ...
 
     def skill(
@@ -147,13 +137,15 @@ class Agent:
         output_modes: Sequence[str] = (),
         scopes: Sequence[str] = (),
         public: bool = True,
+        default: bool = False,
     ) -> Any:
         """Make a function a skill. Its name and docstring describe it, unless you pass others.
 
-        Callers need all of its `scopes`. A skill that is not `public` is only in the extended card.
+        Callers need all of its `scopes`. A skill that is not `public` is only in the extended card. The `default` skill
+        gets all messages that name none, if there is no `on_message` handler.
 
         Raises:
-            ValueError: the agent has another skill with this id.
+            ValueError: the agent has another skill with this id, or another default.
         """
 
         def add(handler: Callable[..., Any]) -> Callable[..., Any]:
@@ -167,34 +159,41 @@ class Agent:
                 input_modes=tuple(input_modes),
                 output_modes=tuple(output_modes),
             )
-            if skill.id in self._skills:
-                raise ValueError(f"The agent {self.name!r} has a skill {skill.id!r} already")
-            self._skills[skill.id] = _Skill(skill, Handler(handler), tuple(scopes), public)
+            try:
+                self._skills.add(Skill(skill, Handler(handler), tuple(scopes), public), is_default=default)
+            except ValueError as exc:
+                raise ValueError(f"The agent {self.name!r} has {exc} already") from None
             self._bare_card = None
             return handler
 
         return add if handler is None else add(handler)
 
     def check(self) -> None:
-        """Check that the agent has a handler, before it is served.
+        """Check that the agent has a handler, before it is served; warn if its callers may be asked for a skill.
 
         Raises:
             ValueError: the agent has no handler.
         """
-        if self._on_message is None and not self._skills:
+        if self._skills.on_message is None and not self._skills.by_id:
             raise ValueError(
                 f"The agent {self.name!r} has no handler: put @agent.on_message or @agent.skill before a function"
+            )
+        if self._skills.are_ambiguous:
+            logger.warning(
+                "The agent %r has several skills, but no default: a message that names none and clearly fits none is "
+                "answered with a question. Declare @agent.skill(default=True) or @agent.on_message to avoid that.",
+                self.name,
             )
 
     @property
     def skill_scopes(self) -> dict[str, tuple[str, ...]]:
         """The scopes that each skill demands of its callers, by the skill's id."""
-        return {id: skill.scopes for id, skill in self._skills.items()}
+        return {id: skill.scopes for id, skill in self._skills.by_id.items()}
 
     @property
     def has_private_skills(self) -> bool:
         """Whether an extended card would show more than the public one."""
-        return not all(skill.is_public for skill in self._skills.values())
+        return not all(skill.is_public for skill in self._skills.by_id.values())
 
     def card(
         self,
@@ -207,7 +206,7 @@ class Agent:
 
         `extended_card` says that there is one; `everything` makes this it, with the skills that are not public.
         """
-        shown = tuple(skill.card for skill in self._skills.values() if skill.is_public or everything)
+        shown = tuple(skill.card for skill in self._skills.by_id.values() if skill.is_public or everything)
         return AgentCard(
             name=self.name,
             description=self.description,
@@ -242,12 +241,12 @@ class Agent:
             PermissionDeniedError: the caller lacks a scope that the skill demands.
         """
         self._check_modes(message)
-        if message.task_id is not None:
-            return
-        skill = self._find(message)
-        if isinstance(skill, _Skill) and not caller.scopes.issuperset(skill.scopes):
-            missing = ", ".join(scope for scope in skill.scopes if scope not in caller.scopes)
-            raise PermissionDeniedError(f"This needs the scope {missing}", details={"scopes": missing})
+        if message.task_id is None:
+            self._skills.admit(message, caller, can_ask=not self.replies_directly)
+
+    def admit_to_task(self, journal: Journal, caller: Caller) -> None:
+        """Refuse messages to a task from callers that lack the scopes of its skill. Raises as `admit`."""
+        self._skills.admit_to_task(journal, caller)
 
     def _check_modes(self, message: Message) -> None:
         if self._bare_card is None:
@@ -261,9 +260,10 @@ class Agent:
 
     async def run(self, run: Run) -> None:
         """Give the message to its function and make artifacts of what comes back."""
-        await self._handler(run.message).handle(Turn(run), partial(_say, run))
+        handler = await self._skills.handler_for(run)
+        await handler.handle(Turn(run), partial(_say, run))
 
-    async def reply(self, message: Message) -> Message:
+    async def reply(self, message: Message, caller: Caller) -> Message:
         """Answer a message directly, with all that its function returns or yields."""
         parts: list[Part] = []
         whole: list[Message] = []
@@ -275,31 +275,13 @@ class Agent:
             parts.extend(parts_of(result))
             return False
 
-        await self._handler(message).handle(ReceivedMessage(message), say)
+        handler = self._skills.handler_without_task(message, caller)
+        await handler.handle(ReceivedMessage(message), say)
         if whole:
             return whole[0]
         if not parts:
             raise InvalidContentError("A direct reply cannot be empty")
         return Message("", Role.AGENT, tuple(parts), message.context_id)
-
-    def _handler(self, message: Message) -> Handler:
-        found = self._find(message)
-        return found.handler if isinstance(found, _Skill) else found
-
-    def _find(self, message: Message) -> _Skill | Handler:
-        """The skill that a message is for, or the function for all that is for none."""
-        wanted = message.metadata.get(SKILL_KEY)
-        if isinstance(wanted, str) and wanted in self._skills:
-            return self._skills[wanted]
-        if self._on_message is not None:
-            return self._on_message
-        if len(self._skills) == 1 and not isinstance(wanted, str):
-            return next(iter(self._skills.values()))
-        known = ", ".join(id for id, skill in self._skills.items() if skill.is_public) or "none"
-        cure = f"Say in the message's metadata which skill it is for ({known})"
-        if isinstance(wanted, str):
-            cure = f"There is no skill {wanted[:50]!r}; there are: {known}"
-        raise InvalidParamsError(cure, path=f"$.message.metadata.{SKILL_KEY}")
 
 
 async def _say(run: Run, result: Any) -> None:

@@ -50,7 +50,7 @@ from parley.protocol.errors import (
 from parley.protocol.events import StreamEvent
 from parley.protocol.extensions import CURSOR
 from parley.protocol.jsonvalue import JsonObject
-from parley.protocol.messages import Message, Role
+from parley.protocol.messages import SKILL_KEY, Message, Role
 from parley.protocol.push import PushConfig
 from parley.protocol.tasks import Task, TaskState
 from parley.protocol.versions import Version
@@ -311,7 +311,7 @@ class Client:
         """A message to the agent; without `message_id` it gets a new id."""
         if isinstance(task, Task):
             context = context or task.context_id
-        described: JsonObject = {**(metadata or {}), **({"skillId": skill} if skill else {})}
+        described: JsonObject = {**(metadata or {}), **({SKILL_KEY: skill} if skill else {})}
         task_id = None if task is None else _id(task)
         return Message(message_id or str(uuid4()), Role.USER, parts_of(contents), context, task_id, described)
 

@@ -162,6 +162,8 @@ class V10SendConfiguration(WireStruct):
     task_push_notification_config: V10PushConfig | None = None
     history_length: Count | None = None
     return_immediately: bool = False
+    skill_id: str | None = None
+    """Proposed for 1.1, https://github.com/a2aproject/A2A/issues/1812; read here, and written into the metadata."""
 
 
 class V10Send(WireStruct):
@@ -364,9 +366,10 @@ def decode_send(request: V10Send) -> r.SendMessageRequest:
         given.history_length,
         given.return_immediately,
     )
-    return r.SendMessageRequest(
-        OBJECTS.decode_message(request.message), configuration, request.metadata or {}, request.tenant or None
-    )
+    message = OBJECTS.decode_message(request.message)
+    if given.skill_id:
+        message = structs.replace(message, metadata={**message.metadata, m.SKILL_KEY: given.skill_id})
+    return r.SendMessageRequest(message, configuration, request.metadata or {}, request.tenant or None)
 
 
 def encode_send(request: r.SendMessageRequest) -> V10Send:

@@ -42,26 +42,26 @@ async def reply_directly(engine: Engine, program: Program, request: SendMessageR
             await engine.clock.sleep(engine.limits.poll_seconds)  # another worker is at work on the reply
             continue
         try:
-            return await _answer_once(engine, program, message, owner, send, former=record.holder if record else "")
+            return await _answer_once(engine, program, message, caller, send, former=record.holder if record else "")
         except RepeatedSendError:
             continue
 
 
 async def _answer_once(
-    engine: Engine, program: Program, message: Message, owner: Owner, send: SendKey, *, former: str
+    engine: Engine, program: Program, message: Message, caller: Caller, send: SendKey, *, former: str
 ) -> Message:
     """Answer a message that no live worker is answering; `former` is the dead one that began, or empty.
 
     Raises:
         RepeatedSendError: another worker was faster.
     """
-    sends, worker, record = engine.sends, engine.lease.worker, None
+    owner, sends, worker, record = caller.owner, engine.sends, engine.lease.worker, None
     is_shared = engine.store.is_shared and engine.limits.idempotency_seconds > 0
     since = sends.since() if is_shared else None
     try:
         if is_shared:
             await engine.store.sends.put(owner, send, sends.record(holder=worker), since=since, holder=former)
-        reply = await _answer(engine, program, message)
+        reply = await _answer(engine, program, message, caller)
         answered = sends.record(reply=reply)
         await engine.store.sends.put(owner, send, answered, since=since, holder=worker)
         record = answered
@@ -81,11 +81,11 @@ async def _let_others_try(engine: Engine, owner: Owner, send: SendKey) -> None:
         await engine.sends.expire(owner, send, holder=engine.lease.worker)
 
 
-async def _answer(engine: Engine, program: Program, message: Message) -> Message:
+async def _answer(engine: Engine, program: Program, message: Message, caller: Caller) -> Message:
     context_id = message.context_id or engine.new_id()
     try:
         async with engine.clock.timeout(engine.limits.run_seconds):
-            reply = await program.reply(structs.replace(message, context_id=context_id))
+            reply = await program.reply(structs.replace(message, context_id=context_id), caller)
     except Exception as exc:
         reference = engine.new_id()
         fields = {"context": context_id, "reference": reference}

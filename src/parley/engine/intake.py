@@ -121,7 +121,7 @@ class Intake:
             if head is None:
                 if not request.caller_names_task:
                     raise TaskNotFoundError.for_task(task_id)
-                _check_may_join(program, request.message, caller)
+                program.admit(structs.replace(request.message, task_id=None), caller)
                 return self._begin_task(program, request, caller, send, task_id)
             context_id = request.message.context_id
             if context_id is not None and context_id != head.context_id:
@@ -180,7 +180,7 @@ class Intake:
                 if record is not None or run.is_closed:
                     return Accepted(key, is_repeat=True) if record is not None else None
             self._check_messages(len(run.journal.messages) + 1)
-            _check_may_join(program, run.message, caller)
+            program.admit_to_task(run.journal, caller)
             run.add_message(message, remembered, request.configuration.push_config, caller)
             engine.sends.announce(key.owner, *remembered)
             return Accepted(key, run)
@@ -212,7 +212,7 @@ class Intake:
         engine, webhook = self._engine, request.configuration.push_config
         journal = Journal.read(await engine.views.events(head.key))
         self._check_messages(len(journal.messages) + 1)
-        _check_may_join(program, journal.opening or message, caller)
+        program.admit_to_task(journal, caller)
         item = InboxItem(engine.new_id(), head.key, caller.version, message, remembered, webhook)
         return Accepted(head.key) if await forward_to_holder(engine, item, holder, program.id) else None
 
@@ -235,7 +235,7 @@ class Intake:
         new_events: tuple[TaskEvent, ...] = (status, added) if is_reopened else (added, status)
         journal = Journal.read([*events, *new_events])
         self._check_messages(len(journal.messages))
-        _check_may_join(program, journal.opening or message, caller)
+        program.admit_to_task(journal, caller)
         run = self._run_of_stored(program, head, journal, caller, request.configuration, status_at=now, state=state)
         self._start(run, new_events, remembered)
         return Accepted(head.key, run, [*events, *new_events])
@@ -312,8 +312,3 @@ class Intake:
         )
         self._start(run, (TaskClaimed(key.task_id, head.context_id, engine.lease.worker),))
         return run
-
-
-def _check_may_join(program: Program, opening: Message, caller: Caller) -> None:
-    """Check that the program accepts the task's first message from this caller, too. Raises A2AError."""
-    program.admit(structs.replace(opening, task_id=None), caller)

@@ -9,6 +9,7 @@ from parley.engine.caller import Caller
 from parley.protocol.messages import Message
 
 if TYPE_CHECKING:
+    from parley.engine.runs.journal import Journal
     from parley.engine.runs.run import Run
 
 
@@ -45,11 +46,18 @@ class Program(Protocol):
     def admit(self, message: Message, caller: Caller) -> None:
         """Look at a message before anything is made of it.
 
-        One without a task id begins a task. One with a task id goes on with a task: whether this caller may do that is
-        asked once more with the message that began it.
+        One without a task id begins a task. One with a task id goes on with a task: `admit_to_task` is called as well.
 
         Raises:
             A2AError: the agent does not take such messages, or not from this caller.
+        """
+        ...
+
+    def admit_to_task(self, journal: Journal, caller: Caller) -> None:
+        """Look at a caller that sends a message to a task, of which this is the journal.
+
+        Raises:
+            A2AError: this caller may not use what works on the task.
         """
         ...
 
@@ -57,6 +65,6 @@ class Program(Protocol):
         """Work on a task until it ends or pauses. Whatever it raises ends the task as failed."""
         ...
 
-    async def reply(self, message: Message) -> Message:
+    async def reply(self, message: Message, caller: Caller) -> Message:
         """Answer a message directly; only asked of programs that reply so."""
         ...

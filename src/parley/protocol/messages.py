@@ -17,6 +17,9 @@ from msgspec import Struct
 
 from parley.protocol.jsonvalue import JsonObject, JsonValue
 
+SKILL_KEY = "skillId"
+"""The member of a message's metadata that names the skill it is for. No release of A2A has a field for that yet."""
+
 
 class Role(StrEnum):
     """The sender of a message."""

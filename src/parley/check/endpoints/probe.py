@@ -37,15 +37,13 @@ from parley.protocol.errors import A2AError, ParleyError, PeerProtocolError
 from parley.protocol.events import StreamEvent
 from parley.protocol.jsonvalue import JsonObject, JsonValue
 from parley.protocol.lifecycle import is_terminal
-from parley.protocol.messages import Message, Role, TextPart
+from parley.protocol.messages import SKILL_KEY, Message, Role, TextPart
 from parley.protocol.operations import Operation
 from parley.protocol.tasks import Task
 from parley.protocol.versions import Version
 from parley.wire import jsonrpc
 from parley.wire.rest import build_path, encode_query
 
-SKILL_KEY = "skillId"
-"""The member of a message's metadata by which Parley's agents choose the skill."""
 MAX_EVENTS = 2000
 """Events of a stream that are read: a check has no use for longer streams."""
 

@@ -124,3 +124,11 @@ class Journal(Struct, eq=False):
         self._steps_taken[name] = number + 1
         key = (name, number)
         return number, (self._steps[key],) if key in self._steps else None
+
+    def recorded_step(self, name: str) -> JsonValue:
+        """The value of the first step of this name, or None; it does not count as taken."""
+        return self._steps.get((name, 0))
+
+    def note_step(self, name: str, value: JsonValue) -> None:
+        """Remember the value of the first step of this name while the run goes on."""
+        self._steps[name, 0] = value
