@@ -211,23 +211,40 @@ async def test_statuses_and_steps_count_as_events_too() -> None:
             assert failed.status.message.text == "The task has more than 50 events."
 
 
-async def test_steps_of_one_name_taken_side_by_side_keep_their_values() -> None:
-    slow = asyncio.Event()
+async def test_two_steps_of_one_name_at_the_same_time_are_an_error_that_names_the_cure(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def handler(turn: Turn) -> Any:
+        await asyncio.gather(turn.step("take", asyncio.sleep, 0), turn.step("take", asyncio.sleep, 0))
 
-    async def take(name: str) -> str:
-        await (slow.wait() if name == "slow" else asyncio.sleep(0))
-        slow.set()
-        return name
+    async with bounded(agent_of(handler)) as client:
+        assert (await client.send("go")).status.state is TaskState.FAILED
+    assert "Two steps named 'take' run at the same time; give each a name of its own" in caplog.text
+
+
+async def test_a_question_waits_for_the_steps_beside_it() -> None:
+    taken: list[str] = []
+    has_begun, may_go_on = asyncio.Event(), asyncio.Event()
+
+    async def look_up() -> str:
+        has_begun.set()
+        await may_go_on.wait()
+        taken.append("looked up")
+        return "found"
+
+    async def ask(turn: Turn) -> str:
+        await has_begun.wait()
+        asyncio.get_running_loop().call_later(0.01, may_go_on.set)
+        return (await turn.ask("Which?")).text
 
     async def handler(turn: Turn) -> Any:
-        taken = await asyncio.gather(*(turn.step("take", take, name) for name in ("slow", "fast")))
-        await turn.ask("again?")
-        return taken
+        return await asyncio.gather(turn.step("look up", look_up), ask(turn))
 
     async with bounded(agent_of(handler)) as client:
         asked = await client.send("go")
-        task = await client.send("yes", task=asked)
-    assert task.artifacts[0].parts[0].data == ["slow", "fast"]
+        task = await client.send("this", task=asked)
+    assert task.artifacts[0].parts[0].data == ["found", "this"]
+    assert taken == ["looked up"]
 
 
 async def test_a_turn_stays_on_its_own_loop_and_off_its_own_thread() -> None:

@@ -57,6 +57,9 @@ class Notes:
     def blocked(self, agent: str | None, seconds: float) -> None:
         self.lines.append(("blocked", agent))
 
+    def diverged(self, run: Run, text: str) -> None:
+        self.lines.append(("diverged", run.key.task_id, text))
+
     def delivered(self, key: TaskKey, agent: str, config_id: str, outcome: DeliveryOutcome, seconds: float) -> None:
         self.lines.append((outcome, key.task_id, agent, config_id))
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -9,9 +10,13 @@ from hypothesis import strategies as st
 
 from parley.protocol.errors import IllegalTransitionError, LocalProtocolError, TaskFinishedError
 from parley.protocol.events import (
+    ArtifactRewound,
     ArtifactUpdate,
+    InternalEvent,
     MessageAdded,
+    QuestionAsked,
     StatusUpdate,
+    StepProgressed,
     StepRecorded,
     TaskClaimed,
     TaskCreated,
@@ -117,9 +122,16 @@ def test_a_later_chunk_may_say_more_about_its_artifact() -> None:
     assert task.artifacts == (Artifact("a1", (TextPart("xy"),), "draft", "a poem", metadata, ("e1", "e2"), 3),)
 
 
-@pytest.mark.parametrize("event", [StepRecorded("t1", "c1", "rate", 0.92), TaskClaimed("t1", "c1", "worker-2")])
-def test_a_step_and_a_claim_change_nothing_in_the_task(event: TaskEvent) -> None:
-    assert fold(None, [created(), event]) == fold(None, [created()])
+def test_internal_events_change_nothing_in_the_task() -> None:
+    events = [
+        StepRecorded("t1", "c1", "rate", 0.92),
+        StepProgressed("t1", "c1", "flight", {"task": "t2"}),
+        ArtifactRewound("t1", "c1", "response", 2),
+        QuestionAsked("t1", "c1", "flight"),
+        TaskClaimed("t1", "c1", "worker-2"),
+    ]
+    assert {type(event) for event in events} == set(get_args(InternalEvent))
+    assert fold(None, [created(), *events]) == fold(None, [created()])
 
 
 def test_a_status_update_adds_its_metadata_to_the_task() -> None:

@@ -17,6 +17,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from functools import partial
+from types import FrameType
 from typing import Any, TypeVar, overload
 
 from parley.agents.handlers import Handler
@@ -24,7 +25,7 @@ from parley.agents.skills import Skill, Skills
 from parley.agents.turn import RESPONSE, ReceivedMessage, Turn
 from parley.contents import InvalidContentError, parts_of
 from parley.engine.caller import Caller
-from parley.engine.program import Recovery
+from parley.engine.program import OnDivergence, Recovery
 from parley.engine.runs.journal import Journal
 from parley.engine.runs.run import Run
 from parley.protocol.cards import (
@@ -60,6 +61,7 @@ class Agent:
         icon_url: str | None = None,
         on_restart: Recovery | str = Recovery.RERUN,
         run_attempts: int = 3,
+        on_divergence: OnDivergence | str = OnDivergence.REPLACE,
         replies_directly: bool = False,
         streaming: bool = True,
         extensions: Sequence[AgentExtension] = (),
@@ -69,6 +71,8 @@ class Agent:
 
         `on_restart` says what becomes of work that a crash cut off: `"rerun"` from the top, or `"fail"`. Work that has
         crashed `run_attempts` times in a row without making progress is failed in either case.
+        `on_divergence` says what becomes of a task whose handler begins again and emits something else than before: it
+        replaces what was emitted before (`"replace"`), or the task fails (`"fail"`).
         `replies_directly` makes it answer with messages and keep no tasks; it can then neither ask nor stream.
         `extensions` are those of the protocol that it supports; callers must activate the required ones.
         """
@@ -85,6 +89,7 @@ class Agent:
         if run_attempts < 1:
             raise ValueError("An agent needs at least one run attempt")
         self.run_attempts = run_attempts
+        self.on_divergence = OnDivergence(on_divergence)
         self.replies_directly = replies_directly
         self.streaming = streaming
         self.extensions = tuple(extensions)
@@ -260,8 +265,12 @@ class Agent:
 
     async def run(self, run: Run) -> None:
         """Give the message to its function and make artifacts of what comes back."""
+
+        def name_lines_of(handler_frame: Callable[[], FrameType | None]) -> None:
+            run.emissions.handler_frame = handler_frame
+
         handler = await self._skills.handler_for(run)
-        await handler.handle(Turn(run), partial(_say, run))
+        await handler.handle(Turn(run), partial(_say, run), name_lines_of)
 
     async def reply(self, message: Message, caller: Caller) -> Message:
         """Answer a message directly, with all that its function returns or yields."""
@@ -287,11 +296,11 @@ class Agent:
 async def _say(run: Run, result: Any) -> None:
     """Emit one result: an artifact as it is, a message as the last word, anything else as a chunk of the response."""
     if isinstance(result, Artifact):
-        await run.emit_chunk(result, append=False, last=True)
+        await run.emissions.emit_chunk(result, append=False, last=True)
     elif isinstance(result, Message):
         await run.end(TaskState.COMPLETED, run.agent_message(result.parts))
     elif parts := parts_of(result):
-        await run.emit_chunk(Artifact(RESPONSE, parts, RESPONSE))
+        await run.emissions.emit_chunk(Artifact(RESPONSE, parts, RESPONSE))
 
 
 def _slug(name: str) -> str:

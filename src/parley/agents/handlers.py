@@ -6,13 +6,18 @@ Plain functions and generators run in threads, so that they may block. What they
 from __future__ import annotations
 
 import inspect
+import weakref
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import suppress
-from typing import Any
+from functools import partial
+from types import FrameType
+from typing import Any, TypeAlias
 
 from parley.agents.threads import HANDLERS, in_thread
 
 _END = object()
+
+Say: TypeAlias = Callable[[Any], Awaitable[bool | None]]
 
 
 class Handler:
@@ -26,26 +31,47 @@ class Handler:
         self._is_generator = inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function)
         self._is_async = inspect.isasyncgenfunction(function) or inspect.iscoroutinefunction(function)
 
-    async def handle(self, argument: object, say: Callable[[Any], Awaitable[bool | None]]) -> None:
+    async def handle(
+        self, argument: object, say: Say, on_generator: Callable[[Callable[[], FrameType | None]], None] | None = None
+    ) -> None:
         """Call the function, and `say` everything that it yields, or the one thing that it returns.
 
-        A true answer to what was said means that it was the last word.
+        A true answer to what was said means that it was the last word. What `say` raises is raised where the function
+        yields. `on_generator` gets a function that returns the frame of a function that yields.
         """
         if self._is_generator:
             results = self._function(argument)
-            if not self._is_async:
-                results = _results_in_thread(results)
-            try:
-                async for result in results:
-                    if await say(result):
-                        break
-            finally:
-                await results.aclose()
+            if on_generator is not None:
+                # A weak reference: a generator that works in a thread is closed when it is freed, and not before.
+                on_generator(partial(_frame_of, weakref.ref(results), "ag_frame" if self._is_async else "gi_frame"))
+            await _say_all(results if self._is_async else _results_in_thread(results), say)
         elif self._is_async:
             await say(await self._function(argument))
         else:
             result = await in_thread(HANDLERS, self._function, argument)
             await say(await result if inspect.isawaitable(result) else result)
+
+
+def _frame_of(results: Callable[[], object], attribute: str) -> FrameType | None:
+    return getattr(results(), attribute, None)
+
+
+async def _say_all(results: AsyncGenerator[Any], say: Say) -> None:
+    """Say everything that a function yields, and raise in it what cannot be said."""
+    try:
+        async for result in results:
+            while True:
+                try:
+                    if await say(result):
+                        return
+                    break
+                except Exception as error:
+                    try:
+                        result = await results.athrow(error)
+                    except StopAsyncIteration:
+                        return
+    finally:
+        await results.aclose()
 
 
 def _takes_one_argument(function: Callable[..., Any]) -> bool:
@@ -61,11 +87,23 @@ def _takes_one_argument(function: Callable[..., Any]) -> bool:
 
 
 async def _results_in_thread(results: Generator[Any]) -> AsyncGenerator[Any]:
+    resume = partial(next, results, _END)
     try:
-        while (result := await in_thread(HANDLERS, next, results, _END)) is not _END:
-            yield result
+        while (result := await in_thread(HANDLERS, resume)) is not _END:
+            resume = partial(next, results, _END)
+            try:
+                yield result
+            except Exception as error:
+                resume = partial(_raise_in, results, error)
     finally:
         await in_thread(HANDLERS, _close, results)
+
+
+def _raise_in(results: Generator[Any], error: Exception) -> Any:
+    try:
+        return results.throw(error)
+    except StopIteration:
+        return _END
 
 
 def _close(results: Generator[Any]) -> None:

@@ -162,7 +162,7 @@ class Skills:
         if target is None:
             target, answers = await self._choose(run)
             choice: JsonValue = [target.card.id, answers]
-            await run.record_step(CHOSEN, _value(choice))
+            await run.steps.take(CHOSEN, _value(choice))
             run.journal.note_step(CHOSEN, choice)  # for messages that come while it runs
         return target.handler
 
@@ -177,7 +177,7 @@ class Skills:
             if matched is not None:
                 logger.debug("Task %s is for skill %r by its words", run.key.task_id, matched.card.id)
                 return matched, 0
-            offered = await run.record_step(OFFERED, _value([skill.card.id for skill in candidates]))
+            offered = await run.steps.take(OFFERED, _value([skill.card.id for skill in candidates]))
         return await self._ask(run, [str(id) for id in offered] if isinstance(offered, list) else [])
 
     async def _ask(self, run: Run, offered: Sequence[str]) -> tuple[Skill, int]:

@@ -37,7 +37,7 @@ async def take_step(run: Run, name: str, call: Callable[[], object]) -> Any:
         results.append(_decode(name, call, encoded, log_level=logging.WARNING))
         return msgspec.json.decode(encoded)
 
-    recorded = await run.record_step(name, work)
+    recorded = await run.steps.take(name, work)
     return results[0] if results else _decode(name, call, msgspec.json.encode(recorded), log_level=logging.DEBUG)
 
 

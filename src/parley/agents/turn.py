@@ -81,7 +81,7 @@ class ArtifactWriter:
         if not self._is_begun:
             artifact = Artifact(self._name, parts, self._name, self._description, self._metadata)
         self._is_begun = True
-        await self._run.emit_chunk(artifact, last=last)
+        await self._run.emissions.emit_chunk(artifact, last=last)
 
 
 class Turn(ReceivedMessage):
@@ -134,7 +134,7 @@ class Turn(ReceivedMessage):
 
     async def status(self, *contents: Any, metadata: JsonObject | None = None) -> None:
         """Report progress: `await turn.status("Looking up rates…")`."""
-        await self._run.emit_status(parts_of(contents), metadata)
+        await self._run.emissions.emit_status(parts_of(contents), metadata)
 
     def artifact(
         self, name: str, *, description: str | None = None, metadata: JsonObject | None = None

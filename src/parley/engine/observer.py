@@ -49,6 +49,10 @@ class Observer(Protocol):
         """The event loop stood still for so long, because of a run of this agent if that is known."""
         ...
 
+    def diverged(self, run: Run, text: str) -> None:
+        """A handler that began again emitted something else than before; the text says what and where."""
+        ...
+
     def delivered(self, key: TaskKey, agent: str, config_id: str, outcome: DeliveryOutcome, seconds: float) -> None:
         """A webhook was called, with this outcome, and answered or failed after so long."""
         ...

@@ -20,6 +20,13 @@ class Recovery(StrEnum):
     FAIL = "fail"
 
 
+class OnDivergence(StrEnum):
+    """What becomes of a task whose handler begins again and emits something else than before."""
+
+    REPLACE = "replace"
+    FAIL = "fail"
+
+
 class Program(Protocol):
     """An agent as the engine sees it."""
 
@@ -36,6 +43,11 @@ class Program(Protocol):
     @property
     def run_attempts(self) -> int:
         """How often its work on a task may crash without making progress before the task is failed."""
+        ...
+
+    @property
+    def on_divergence(self) -> OnDivergence:
+        """What to do when it begins again and emits something else than before."""
         ...
 
     @property

@@ -7,7 +7,7 @@ Spec: 1.0 sections 4.2.1 and 4.2.2.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -57,18 +57,53 @@ class ArtifactUpdate(Struct, frozen=True, gc=False, omit_defaults=True, tag="art
     metadata: JsonObject = {}
 
 
+StepKind: TypeAlias = Literal["step", "stream", "delegate", "sleep", "value"]
+
+
 class StepRecorded(Struct, frozen=True, gc=False, omit_defaults=True, tag="step"):
-    """The outcome of a step that must not be taken twice. No dialect streams it, and it changes nothing in the task."""
+    """The outcome of a step that must not be taken twice. Steps of one name are told apart by their number."""
 
     task_id: str
     context_id: str | None
     name: str
     value: JsonValue
     number: int = 0
+    kind: StepKind = "step"
+
+
+class StepProgressed(Struct, frozen=True, gc=False, omit_defaults=True, tag="step-progress"):
+    """How far an unfinished step has come. The newest counts."""
+
+    task_id: str
+    context_id: str | None
+    name: str
+    value: JsonValue
+    number: int = 0
+    kind: StepKind = "step"
+
+
+class ArtifactRewound(Struct, frozen=True, gc=False, omit_defaults=True, tag="rewound"):
+    """What a handler emitted into an artifact is void, except for the first emissions.
+
+    The next update of the artifact replaces it: with what is kept, if that is anything.
+    """
+
+    task_id: str
+    context_id: str | None
+    artifact_id: str
+    kept: int = 0
+
+
+class QuestionAsked(Struct, frozen=True, gc=False, omit_defaults=True, tag="question"):
+    """The question in the status that follows belongs to this step."""
+
+    task_id: str
+    context_id: str | None
+    name: str
 
 
 class TaskClaimed(Struct, frozen=True, gc=False, omit_defaults=True, tag="claimed"):
-    """A worker took the task over from one that died. No dialect streams it, and it changes nothing in the task.
+    """A worker took the task over from one that died.
 
     It has the number that the former worker would have written next, so that nothing more of that worker is stored.
     """
@@ -78,5 +113,8 @@ class TaskClaimed(Struct, frozen=True, gc=False, omit_defaults=True, tag="claime
     worker: str
 
 
-TaskEvent: TypeAlias = TaskCreated | MessageAdded | StatusUpdate | ArtifactUpdate | StepRecorded | TaskClaimed
+InternalEvent: TypeAlias = StepRecorded | StepProgressed | ArtifactRewound | QuestionAsked | TaskClaimed
+"""No dialect streams these, and they change nothing in the task."""
+
+TaskEvent: TypeAlias = TaskCreated | MessageAdded | StatusUpdate | ArtifactUpdate | InternalEvent
 StreamEvent: TypeAlias = Task | Message | StatusUpdate | ArtifactUpdate

@@ -22,8 +22,6 @@ from parley.protocol.events import (
     ArtifactUpdate,
     MessageAdded,
     StatusUpdate,
-    StepRecorded,
-    TaskClaimed,
     TaskCreated,
     TaskEvent,
 )
@@ -129,10 +127,10 @@ class _Fold:
                     self._require_open(task)
                     self._keep_status_message()
                     self._history.append(event.message)
-                case StepRecorded() | TaskClaimed():
-                    pass
                 case TaskCreated():
                     raise LocalProtocolError(f"Task {event.task_id} exists already.")
+                case _:  # an internal event
+                    pass
 
     def _begin(self, event: TaskEvent) -> None:
         if not isinstance(event, TaskCreated):

@@ -10,10 +10,7 @@ from parley.protocol.events import (
     ArtifactUpdate,
     MessageAdded,
     StatusUpdate,
-    StepRecorded,
     StreamEvent,
-    TaskClaimed,
-    TaskCreated,
     TaskEvent,
 )
 from parley.protocol.messages import DataPart, Message, Part, RawPart, TextPart, UrlPart
@@ -43,12 +40,12 @@ def size_of_event(event: StreamEvent | TaskEvent) -> int:
             return size_of(event.status.message.parts) if event.status.message else 0
         case MessageAdded():
             return size_of(event.message.parts)
-        case TaskCreated() | StepRecorded() | TaskClaimed():
-            return 0
         case Task():
             return size_of_task(event)
         case Message():
             return size_of(event.parts)
+        case _:
+            return 0
 
 
 def _size(part: Part) -> int:

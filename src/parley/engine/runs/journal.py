@@ -1,25 +1,51 @@
-"""What a run has done already, for a handler that begins again from the top.
+"""What a task's log holds of earlier runs, for a handler that begins again from the top.
 
-A handler runs again after every answer and after a crash. It then gets recorded answers and steps at once, and only
-what is not in the log yet is emitted: the n-th chunk of an artifact and the n-th status message are emitted once, even
-if the handler emits them again.
+A handler runs again after every answer, after a sleep and after a crash. It then gets recorded answers and steps at
+once. What it emits is compared with the log: the n-th emission into an artifact is emitted once, even if the handler
+emits it again, and one that differs is found here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from parley.engine.reading.sizes import size_of
-from parley.protocol.events import ArtifactUpdate, MessageAdded, StatusUpdate, StepRecorded, TaskEvent
+from parley.protocol.errors import LocalProtocolError
+from parley.protocol.events import (
+    ArtifactRewound,
+    ArtifactUpdate,
+    MessageAdded,
+    QuestionAsked,
+    StatusUpdate,
+    StepKind,
+    StepProgressed,
+    StepRecorded,
+    TaskEvent,
+)
 from parley.protocol.jsonvalue import JsonValue
 from parley.protocol.lifecycle import is_interrupted
-from parley.protocol.messages import Message
-from parley.protocol.tasks import TaskState
+from parley.protocol.messages import Message, Part, TextPart, joined
+from parley.protocol.tasks import Artifact, TaskState
 
 STATUS = ""
 """The name under which status messages are counted; no artifact has it."""
+
+Emission: TypeAlias = tuple[Artifact, bool]
+"""A chunk, and whether it was added to what its artifact had before."""
+
+
+class StepEntry(Struct, eq=False):
+    """What the log holds of a step."""
+
+    kind: StepKind
+    recorded: tuple[JsonValue] | None = None
+    """Its outcome, in a tuple because None is a value."""
+    progress: JsonValue = None
+    chunks: Sequence[Emission] = ()
+    """What a stream emitted into an artifact."""
 
 
 class Journal(Struct, eq=False):
@@ -34,13 +60,19 @@ class Journal(Struct, eq=False):
     artifact_bytes: int = 0
     unclosed: dict[str, None] = {}
     """The artifacts of which no chunk was the last yet, in the order in which they were begun."""
-    _emitted: dict[str, int] = {}
+    _emitted: dict[str, list[Emission]] = {}
+    """What earlier runs emitted, by artifact, until this run has come to its end."""
     _emitted_this_run: dict[str, int] = {}
-    _answers: list[Message] = []
-    _answers_given: int = 0
-    _steps: dict[tuple[str, int], JsonValue] = {}
-    _steps_taken: dict[str, int] = {}
-    _is_waiting: bool = False
+    _restated: set[str] = set()
+    _answers: dict[tuple[str, int], Message] = {}
+    _questions: dict[tuple[str, int], tuple[Part, ...]] = {}
+    _questions_read: dict[str, int] = {}
+    _asked_this_run: dict[str, int] = {}
+    _question: tuple[str, int] | None = None
+    """The question that waits for an answer."""
+    _question_name: str = ""
+    _steps: dict[tuple[str, int], StepEntry] = {}
+    _steps_begun: dict[str, int] = {}
 
     @classmethod
     def read(cls, events: Iterable[TaskEvent]) -> Journal:
@@ -55,42 +87,82 @@ class Journal(Struct, eq=False):
         """The journal of a task that a message has just begun."""
         return cls(messages=[message], opening=message)
 
+    # --- reading the log ----------------------------------------------------------------------------------------------
+
     def _record(self, event: TaskEvent) -> None:
         match event:
+            case ArtifactUpdate():
+                self._record_chunk(event)
             case MessageAdded():
                 self.messages.append(event.message)
                 if self.opening is None:
                     self.opening, self.opening_number = event.message, len(self.messages)
-                if self._is_waiting:
-                    self._answers.append(event.message)
-                    self._is_waiting = False
-            case ArtifactUpdate():
-                self._count_emitted(event.artifact.artifact_id)
-                self.note_chunk(event.artifact.artifact_id, is_last=event.last_chunk)
-                self.artifact_bytes += size_of(event.artifact.parts)
-                self.index_of(event.artifact.artifact_id)
+                if self._question is not None:
+                    self._answers[self._question] = event.message
+                    self._question = None
             case StepRecorded():
-                self._steps[event.name, event.number] = event.value
+                self._record_step(event)
+            case StepProgressed():
+                self._entry(event).progress = event.value
+            case ArtifactRewound():
+                self._record_rewinding(event.artifact_id, event.kept)
+            case QuestionAsked():
+                self._question_name = event.name
             case StatusUpdate():
                 self._record_status(event)
             case _:
                 pass
 
-    def _record_status(self, event: StatusUpdate) -> None:
-        state = event.status.state
-        self._is_waiting = is_interrupted(state)
-        if state is TaskState.WORKING and event.status.message is not None:
-            self._count_emitted(STATUS)
-        if state is TaskState.SUBMITTED:
-            # Reopened: the handler begins a new conversation, but keeps the old artifact indexes.
-            self.opening = None
-            self._emitted.clear()
-            self.unclosed.clear()
-            self._answers.clear()
-            self._steps.clear()
+    def _record_chunk(self, event: ArtifactUpdate) -> None:
+        name = event.artifact.artifact_id
+        self.note_chunk(name, is_last=event.last_chunk)
+        self.index_of(name)
+        if name in self._restated:
+            self._restated.discard(name)
+        else:
+            self._emitted.setdefault(name, []).append((event.artifact, event.append))
+            self.artifact_bytes += size_of(event.artifact.parts)
 
-    def _count_emitted(self, name: str) -> None:
-        self._emitted[name] = self._emitted.get(name, 0) + 1
+    def _record_rewinding(self, name: str, kept: int) -> None:
+        emitted = self._emitted.get(name, [])
+        self.artifact_bytes -= _size(emitted[kept:])
+        del emitted[kept:]
+        if kept:
+            self._restated.add(name)
+
+    def _record_step(self, event: StepRecorded) -> None:
+        entry = self._entry(event)
+        entry.recorded = (event.value,)
+        match event.value:
+            case {"artifact": str(name), "first": int(first), "count": int(count)} if event.kind != "step":
+                entry.chunks = self._emitted.get(name, [])[first : first + count]
+            case _:
+                pass
+
+    def _entry(self, event: StepRecorded | StepProgressed) -> StepEntry:
+        return self._steps.setdefault((event.name, event.number), StepEntry(event.kind))
+
+    def _record_status(self, event: StatusUpdate) -> None:
+        state, message = event.status.state, event.status.message
+        self._question = None
+        if is_interrupted(state):
+            name = self._question_name
+            number = self._questions_read[name] = self._questions_read.get(name, 0) + 1
+            self._question = (name, number)
+            self._questions[self._question] = message.parts if message else ()
+        self._question_name = ""
+        if state is TaskState.WORKING and message is not None:
+            self._emitted.setdefault(STATUS, []).append((Artifact(STATUS, message.parts), False))
+        if state is TaskState.SUBMITTED:
+            self._reopen()
+
+    def _reopen(self) -> None:
+        """Begin a new conversation, which keeps the old artifact indexes."""
+        self.opening = None
+        for facts in (self._emitted, self.unclosed, self._answers, self._questions, self._questions_read, self._steps):
+            facts.clear()
+
+    # --- emissions ----------------------------------------------------------------------------------------------------
 
     def note_chunk(self, artifact_id: str, *, is_last: bool) -> None:
         """Remember whether an artifact is complete with its newest chunk."""
@@ -99,36 +171,109 @@ class Journal(Struct, eq=False):
         else:
             self.unclosed[artifact_id] = None
 
-    def next_emission(self, name: str) -> int | None:
-        """The number of the next emission under a name, from 1 on; None if it was made before this run."""
-        number = self._emitted_this_run[name] = self._emitted_this_run.get(name, 0) + 1
-        return number if number > self._emitted.get(name, 0) else None
-
     def index_of(self, artifact_id: str) -> int:
         """An artifact's index among all artifacts of the task, from 0. Dialect 0.1 identifies artifacts by it."""
         return self.artifact_ids.setdefault(artifact_id, len(self.artifact_ids))
 
-    def next_answer(self) -> Message | None:
-        """The answer to the next question, if it was answered already."""
-        if self._answers_given == len(self._answers):
-            return None
-        self._answers_given += 1
-        return self._answers[self._answers_given - 1]
+    def next_emission(self, name: str) -> tuple[int, tuple[Part, ...] | None]:
+        """The number of the next emission under a name, from 1 on, and what the log holds as that emission."""
+        number = self._emitted_this_run[name] = self._emitted_this_run.get(name, 0) + 1
+        emitted = self._emitted.get(name)
+        if emitted is None:
+            return number, None
+        if number <= len(emitted):
+            return number, emitted[number - 1][0].parts
+        del self._emitted[name]  # this run is past it
+        return number, None
 
-    def next_step(self, name: str) -> tuple[int, tuple[JsonValue] | None]:
-        """The number of the next step of this name and its recorded value, in a tuple because None is a value.
+    def number_emitted(self, name: str) -> int:
+        """How often this run has emitted under a name."""
+        return self._emitted_this_run.get(name, 0)
 
-        Steps are numbered as they are begun, so that those taken side by side keep their own values.
+    def left_over(self, name: str) -> Sequence[Emission]:
+        """What earlier runs emitted under a name and this run has not emitted yet."""
+        return self._emitted.get(name, [])[self.number_emitted(name) :]
+
+    @property
+    def with_left_overs(self) -> list[str]:
+        """The artifacts of which earlier runs emitted more than this run has."""
+        return [name for name in self._emitted if name != STATUS and self.left_over(name)]
+
+    def skip(self, name: str) -> None:
+        """Take for emitted whatever earlier runs emitted under a name."""
+        self._emitted_this_run[name] = self.number_emitted(name) + len(self.left_over(name))
+
+    def rewind(self, name: str, kept: int) -> Artifact | None:
+        """Forget what was emitted into an artifact after the first emissions. Return those together, if there are any.
+
+        Only what is in the log of earlier runs can be kept.
         """
-        number = self._steps_taken.get(name, 0)
-        self._steps_taken[name] = number + 1
-        key = (name, number)
-        return number, (self._steps[key],) if key in self._steps else None
+        emitted = self._emitted.pop(name, [])
+        self.artifact_bytes -= _size(emitted[kept:])
+        self._emitted_this_run[name] = kept
+        return _together(emitted[:kept])
+
+    def reload(self, name: str, newest: Journal) -> None:
+        """Take what was emitted into an artifact from a journal that was read just now."""
+        self._emitted[name] = newest._emitted.get(name, [])
+
+    def forget_rest(self, name: str) -> None:
+        """Do not compare with what earlier runs emitted under a name any more."""
+        self._emitted.pop(name, None)
+
+    # --- questions ----------------------------------------------------------------------------------------------------
+
+    def next_answer(self, name: str = "") -> tuple[Message, tuple[Part, ...]] | None:
+        """The answer to the next question of this name, and the question, if it was answered already."""
+        key = (name, self._asked_this_run.get(name, 0) + 1)
+        if key not in self._answers:
+            return None
+        self._asked_this_run[name] = key[1]
+        return self._answers[key], self._questions[key]
+
+    # --- steps --------------------------------------------------------------------------------------------------------
+
+    def next_step(self, name: str, kind: StepKind) -> tuple[int, StepEntry]:
+        """The number of the next step of this name, and what the log holds of it.
+
+        Steps are numbered as they are begun.
+
+        Raises:
+            LocalProtocolError: the log holds a step of another kind.
+        """
+        number = self._steps_begun.get(name, 0)
+        self._steps_begun[name] = number + 1
+        entry = self._steps.get((name, number))
+        if entry is None:
+            return number, StepEntry(kind)
+        if entry.kind != kind:
+            raise LocalProtocolError(f"Step {name!r} was a {entry.kind} in an earlier run, and is a {kind} now")
+        return number, entry
 
     def recorded_step(self, name: str) -> JsonValue:
         """The value of the first step of this name, or None; it does not count as taken."""
-        return self._steps.get((name, 0))
+        entry = self._steps.get((name, 0))
+        return entry.recorded[0] if entry is not None and entry.recorded is not None else None
 
     def note_step(self, name: str, value: JsonValue) -> None:
         """Remember the value of the first step of this name while the run goes on."""
-        self._steps[name, 0] = value
+        self._steps[name, 0] = StepEntry("step", (value,))
+
+    @property
+    def open_steps(self) -> list[tuple[str, int, StepEntry]]:
+        """The steps that have progressed but not ended."""
+        return [(*key, entry) for key, entry in self._steps.items() if entry.recorded is None]
+
+
+def _size(emissions: Sequence[Emission]) -> int:
+    return sum(size_of(artifact.parts) for artifact, _ in emissions)
+
+
+def _together(emissions: Sequence[Emission]) -> Artifact | None:
+    """The artifact after some emissions."""
+    if not emissions:
+        return None
+    begun = max((index for index, (_, is_added) in enumerate(emissions) if not is_added), default=0)
+    parts = joined(part for artifact, _ in emissions[begun:] for part in artifact.parts)
+    # Every dialect demands at least one part.
+    return structs.replace(emissions[begun][0], parts=parts or (TextPart(""),))

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
@@ -29,11 +29,12 @@ from parley.engine.caller import Caller
 from parley.engine.ownership.hints import Hint, HintKind
 from parley.engine.program import Program
 from parley.engine.reading.feed import Feed
-from parley.engine.reading.sizes import size_of
-from parley.engine.runs.journal import STATUS, Journal
+from parley.engine.runs.emissions import Emissions, LimitExceededError
+from parley.engine.runs.journal import Journal
+from parley.engine.runs.steps import Steps
 from parley.protocol.errors import InvalidParamsError, LocalProtocolError, ParleyError, UnavailableError
-from parley.protocol.events import ArtifactUpdate, MessageAdded, StatusUpdate, StepRecorded, TaskEvent
-from parley.protocol.jsonvalue import JsonObject, JsonValue
+from parley.protocol.events import ArtifactUpdate, MessageAdded, QuestionAsked, StatusUpdate, TaskEvent
+from parley.protocol.jsonvalue import JsonObject
 from parley.protocol.lifecycle import ends_stream
 from parley.protocol.messages import Message, Part, Role, TextPart
 from parley.protocol.push import PushConfig
@@ -69,10 +70,6 @@ class Stopped(BaseException):
 
 class AbandonedError(UnavailableError):
     """Another worker continues the task."""
-
-
-class LimitExceededError(LocalProtocolError):
-    """The agent produced more than it may."""
 
 
 class Run(Struct, kw_only=True, eq=False):
@@ -131,6 +128,8 @@ class Run(Struct, kw_only=True, eq=False):
     _waiting: list[tuple[int, asyncio.Future[None]]] = []
     _waiting_for_end: list[asyncio.Future[None]] = []
     _on_settled: Callable[[Run], None] | None = None
+    _emissions: Emissions | None = None
+    _steps: Steps | None = None
 
     def __post_init__(self) -> None:
         self.first_seq = self._begun_seq = self._written_seq = self.seq
@@ -158,59 +157,40 @@ class Run(Struct, kw_only=True, eq=False):
 
     # --- what a program does ------------------------------------------------------------------------------------------
 
-    async def emit_chunk(self, artifact: Artifact, *, append: bool | None = None, last: bool = False) -> None:
-        """Emit a chunk, unless the log has it already. By default, all but the first are appended."""
-        name = artifact.artifact_id
-        number = self.journal.next_emission(name)
-        if number is None:
-            return
-        self._count_bytes(artifact.parts)
-        artifact = structs.replace(artifact, index=self.journal.index_of(name))
-        grows = number > 1 if append is None else append
-        self._emit(ArtifactUpdate(self.key.task_id, self.context_id, artifact, grows, last))
-        self.journal.note_chunk(name, is_last=last)
-        if self._is_far_ahead:
-            await self.settle()
+    @property
+    def emissions(self) -> Emissions:
+        """What the program emits into artifacts."""
+        if self._emissions is None:
+            self._emissions = Emissions(self)
+        return self._emissions
 
-    async def emit_status(self, parts: tuple[Part, ...], metadata: JsonObject | None = None) -> None:
-        """Emit a status message, unless the log has it already."""
-        if self.journal.next_emission(STATUS) is not None:
-            self.status_at = self.engine.clock.now()
-            status = TaskStatus(TaskState.WORKING, self.agent_message(parts), self.status_at)
-            self._emit(StatusUpdate(self.key.task_id, self.context_id, status, metadata or {}))
-            if self._is_far_ahead:
-                await self.settle()
+    @property
+    def steps(self) -> Steps:
+        """The steps of the program."""
+        if self._steps is None:
+            self._steps = Steps(self)
+        return self._steps
 
-    async def ask(self, state: TaskState, parts: tuple[Part, ...], metadata: JsonObject | None = None) -> Message:
+    async def ask(
+        self, state: TaskState, parts: tuple[Part, ...], metadata: JsonObject | None = None, *, name: str = ""
+    ) -> Message:
         """The caller's answer to a question, if it was given already; otherwise ask it and end the run.
+
+        Questions of one name get their answers in order. Steps that are in progress are waited for.
 
         Raises:
             Stopped: the question was asked, and the task waits.
         """
-        answer = self.journal.next_answer()
-        if answer is not None:
+        answered = self.journal.next_answer(name)
+        if answered is not None:
+            answer, question = answered
+            self.emissions.check_question(parts, question)
             return answer
+        await self.steps.wait_until_idle()
+        if name and not self.is_closed:
+            self._append(QuestionAsked(self.key.task_id, self.context_id, name))
         await self.end(state, self.agent_message(parts), metadata)
         raise Stopped
-
-    async def record_step(self, name: str, take: Callable[[], Awaitable[JsonValue]]) -> JsonValue:
-        """The value of a step: from the log if it was taken before, otherwise taken and recorded.
-
-        Raises:
-            Stopped: the run is over, so that the step could not be recorded; it is not taken.
-        """
-        number, recorded = self.journal.next_step(name)
-        if recorded is not None:
-            return recorded[0]
-        await self.prepare_effect()
-        taken = await take()
-        try:
-            value: JsonValue = msgspec.json.decode(msgspec.json.encode(taken))
-        except (TypeError, ValueError, RecursionError) as exc:
-            raise LocalProtocolError(f"The result of step {name!r} is not JSON: {exc}") from exc
-        self._emit(StepRecorded(self.key.task_id, self.context_id, name, value, number))
-        await self.settle()
-        return value
 
     async def prepare_effect(self) -> None:
         """Return when the program may do something that cannot be undone.
@@ -258,6 +238,7 @@ class Run(Struct, kw_only=True, eq=False):
         """Put the task into a final or waiting state, once, and hand that to the store."""
         if not self.is_closed:
             if state is TaskState.COMPLETED:
+                self.emissions.drop_left_overs()
                 self._close_artifacts()
             self._append_status(state, message, metadata)
             self.is_closed = True
@@ -343,11 +324,6 @@ class Run(Struct, kw_only=True, eq=False):
         """A message of the agent in this task."""
         return Message(self.engine.new_id(), Role.AGENT, parts, self.context_id, self.key.task_id)
 
-    def _count_bytes(self, parts: tuple[Part, ...]) -> None:
-        self.journal.artifact_bytes += size_of(parts)
-        if self.journal.artifact_bytes > self.engine.limits.artifact_bytes:
-            raise LimitExceededError(f"The task's artifacts exceed {self.engine.limits.artifact_bytes} bytes")
-
     # --- what the engine does -----------------------------------------------------------------------------------------
 
     def begin(
@@ -421,7 +397,8 @@ class Run(Struct, kw_only=True, eq=False):
 
     # --- writing ------------------------------------------------------------------------------------------------------
 
-    def _emit(self, event: TaskEvent) -> None:
+    def emit(self, event: TaskEvent) -> None:
+        """Append an event of the program."""
         self._check_loop()
         if self.is_closed:
             raise Stopped
@@ -431,7 +408,7 @@ class Run(Struct, kw_only=True, eq=False):
         self._append(event)
 
     @property
-    def _is_far_ahead(self) -> bool:
+    def is_far_ahead(self) -> bool:
         """Whether the program must wait for the store."""
         return len(self._buffer) >= self.engine.limits.unwritten_events
 

@@ -18,7 +18,8 @@ from msgspec import Struct
 from parley.engine.clock import Clock, NewId
 from parley.engine.limits import Limits
 from parley.engine.observer import Observer
-from parley.engine.runs.run import LimitExceededError, Run, Stopped
+from parley.engine.runs.emissions import LimitExceededError
+from parley.engine.runs.run import Run, Stopped
 from parley.engine.runs.watchdog import RUN_NAME
 from parley.protocol.errors import ParleyError, RateLimitedError, UnavailableError
 from parley.protocol.tasks import TaskState

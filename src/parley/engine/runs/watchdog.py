@@ -13,17 +13,16 @@ import threading
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from time import monotonic
 from types import FrameType
 from typing import TYPE_CHECKING
+
+from parley.engine.runs.author_code import without_parley
 
 if TYPE_CHECKING:
     from parley.engine.runs.run import Run
 
 logger = logging.getLogger(__name__)
-
-PACKAGE = str(Path(__file__).parents[2])
 
 RUN_NAME = "run "
 """The prefix of the names of all asyncio tasks of runs, in every engine."""
@@ -78,7 +77,7 @@ class Watchdog:
                     loop.call_soon_threadsafe(self._on_end, run, monotonic() - asked_at)
 
     def _complain(self, run: Run | None, frame: FrameType | None) -> None:
-        stack = _without_parley(traceback.extract_stack(frame)) if frame else traceback.StackSummary()
+        stack = without_parley(traceback.extract_stack(frame)) if frame else traceback.StackSummary()
         who = "Something" if run is None else f"The handler of {run.program.id} (task {run.key.task_id})"
         cure = "If it is an agent's handler, make it" if run is None else "Make it"
         where = f"It is in {stack[0].name}, line {stack[0].lineno} of {stack[0].filename}." if stack else ""
@@ -91,10 +90,3 @@ class Watchdog:
         logger.handle(
             logger.makeRecord(logger.name, logging.ERROR, __file__, 0, "%s", (text,), None, None, extra, lines)
         )
-
-
-def _without_parley(stack: traceback.StackSummary) -> traceback.StackSummary:
-    """The frames of a handler, without those of Parley that called it; the whole stack if there are no others."""
-    own = [index for index, frame in enumerate(stack) if frame.filename.startswith(PACKAGE)]
-    rest = stack[own[-1] + 1 :] if own else []
-    return traceback.StackSummary.from_list(rest or stack)

@@ -85,6 +85,12 @@ class Metrics(Collector):
         self._delivery_seconds = Histogram(
             "parley_delivery_seconds", "Time until a webhook answered or failed.", registry=registry
         )
+        self._diverged = Counter(
+            "parley_handlers_diverged",
+            "Handlers that began again and emitted something else than before.",
+            ("agent",),
+            registry=registry,
+        )
         self._blocked = Summary(
             "parley_loop_blocked_seconds",
             "Times that the event loop was blocked for too long, by the agent whose run blocked it.",
@@ -151,6 +157,10 @@ class Metrics(Collector):
     def blocked(self, agent: str | None, seconds: float) -> None:
         """Count and time a block of the event loop; `agent` is None if no run caused it."""
         self._of_agent(self._blocked, agent or "").observe(seconds)
+
+    def diverged(self, agent: str) -> None:
+        """Count a handler that emitted something else than before."""
+        self._of_agent(self._diverged, agent).inc()
 
     def remove_agent(self, agent: str) -> None:
         """Drop what was counted of an agent that is not served any more."""

@@ -204,6 +204,13 @@ class Telemetry:
         if self.metrics is not None:
             self.metrics.blocked(agent, seconds)
 
+    def diverged(self, run: Run, text: str) -> None:
+        """Record that a handler emitted something else than before."""
+        if self.metrics is not None:
+            self.metrics.diverged(run.program.id)
+        if self.tracing is not None:
+            self.tracing.diverged(text)
+
     def delivered(self, key: TaskKey, agent: str, config_id: str, outcome: DeliveryOutcome, seconds: float) -> None:
         """Record a call of a webhook."""
         if self.metrics is not None:

@@ -105,6 +105,10 @@ class Tracing:
         finally:
             span.end()
 
+    def diverged(self, text: str) -> None:
+        """Add an event to the span of the run: its handler emitted something else than before."""
+        trace.get_current_span().add_event("diverged", {"parley.divergence": text})
+
     def delivered(self, key: TaskKey, agent: str, config_id: str, outcome: DeliveryOutcome, seconds: float) -> None:
         """Create a span for a finished call of a webhook, linked to the run of its task."""
         run = self._runs.get(key)

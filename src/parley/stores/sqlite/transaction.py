@@ -15,12 +15,12 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from itertools import chain
-from typing import TypeAlias
+from typing import TypeAlias, get_args
 
 import msgspec
 from msgspec import Struct, structs
 
-from parley.protocol.events import ArtifactUpdate, StepRecorded, TaskClaimed, TaskEvent
+from parley.protocol.events import ArtifactUpdate, InternalEvent, TaskEvent
 from parley.protocol.tasks import Task
 from parley.stores.encoding import encode, encode_time, require_encodable
 from parley.stores.interface import NewTask, RepeatedSendError, Write
@@ -40,7 +40,7 @@ EVENTS_PER_ROW = 64
 LARGE_ROW = 65_536
 """Characters. Events that together take more than this have a row each."""
 
-_UNLISTED = frozenset({ArtifactUpdate, StepRecorded, TaskClaimed})
+_UNLISTED = frozenset({ArtifactUpdate, *get_args(InternalEvent)})
 """Events that a list of tasks does not show."""
 
 _TaskId: TypeAlias = tuple[str, str]
