@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from parley import Agent, File, Turn
 from parley.engine.limits import Limits
@@ -124,15 +125,31 @@ async def test_nonsense_fails_the_task_and_only_the_log_says_why(
     assert why in caplog.text
 
 
-async def test_an_artifact_or_a_message_is_said_as_it_is() -> None:
-    async def handler(turn: Turn) -> Any:
-        yield Artifact("poem", (TextPart("roses"),), "A poem")
-        yield Message("", Role.AGENT, (TextPart("That was it."),))
+@pytest.mark.parametrize("verb", ["yield", "return", "complete"])
+async def test_an_artifact_or_a_message_is_said_as_it_is(verb: str) -> None:
+    """Only the role, the task and the context of a message are set, and its id if it has none."""
+    said = Message("", Role.USER, (TextPart("That was it."),), "x", "y", {"k": 1}, ("https://x.example",), ("task-1",))
+    went_on: list[str] = []
 
-    async with bounded(agent_of(handler)) as client:
+    async def yielding(turn: Turn) -> Any:
+        yield Artifact("poem", (TextPart("roses"),), "A poem")
+        yield structs.replace(said, message_id="mine")
+        went_on.append(verb)
+
+    async def returning(turn: Turn) -> Any:
+        if verb == "complete":
+            await turn.complete(said)
+            went_on.append(verb)
+        return said
+
+    async with bounded(agent_of(yielding if verb == "yield" else returning)) as client:
         task = await client.send("go")
-    assert task.artifacts == (Artifact("poem", (TextPart("roses"),), "A poem", index=0),)
-    assert task.status.message.text == "That was it."
+    artifacts = (Artifact("poem", (TextPart("roses"),), "A poem", index=0),) if verb == "yield" else ()
+    assert (task.status.state, task.artifacts, went_on) == (TaskState.COMPLETED, artifacts, [])
+    message_id = "mine" if verb == "yield" else task.status.message.message_id
+    about = {"role": Role.AGENT, "context_id": task.context_id, "task_id": task.id}
+    assert message_id
+    assert task.status.message == structs.replace(said, message_id=message_id, **about)
 
 
 async def test_plain_functions_and_generators_run_in_threads_and_may_ask() -> None:
@@ -260,8 +277,11 @@ async def test_a_question_needs_no_words() -> None:
         assert (await client.send("go")).status.message.text == "Please answer."
 
 
-@pytest.mark.parametrize(("verb", "state"), [("reject", TaskState.REJECTED), ("fail", TaskState.FAILED)])
-async def test_a_handler_may_refuse_or_give_up_and_nothing_after_that_runs(verb: str, state: TaskState) -> None:
+@pytest.mark.parametrize(
+    ("verb", "state"),
+    [("reject", TaskState.REJECTED), ("fail", TaskState.FAILED), ("complete", TaskState.COMPLETED)],
+)
+async def test_a_handler_may_end_its_task_and_nothing_after_that_runs(verb: str, state: TaskState) -> None:
     after: list[str] = []
 
     async def handler(turn: Turn) -> None:

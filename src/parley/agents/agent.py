@@ -21,6 +21,7 @@ from types import FrameType
 from typing import Any, TypeVar, overload
 
 from parley.agents.handlers import Handler
+from parley.agents.replies import end_with
 from parley.agents.skills import Skill, Skills
 from parley.agents.turn import RESPONSE, ReceivedMessage, Turn
 from parley.contents import InvalidContentError, parts_of
@@ -298,7 +299,7 @@ async def _say(run: Run, result: Any) -> None:
     if isinstance(result, Artifact):
         await run.emissions.emit_chunk(result, append=False, last=True)
     elif isinstance(result, Message):
-        await run.end(TaskState.COMPLETED, run.agent_message(result.parts))
+        await end_with(run, TaskState.COMPLETED, (result,))
     elif parts := parts_of(result):
         await run.emissions.emit_chunk(Artifact(RESPONSE, parts, RESPONSE))
 

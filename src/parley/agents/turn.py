@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
-from typing import Any, ParamSpec, TypeVar, overload
+from typing import Any, NoReturn, ParamSpec, TypeVar, overload
 
+from parley.agents.replies import end_with
 from parley.agents.steps import take_step
 from parley.contents import parts_of
 from parley.engine.caller import Caller
 from parley.engine.runs.contexts import Context
-from parley.engine.runs.run import Run, Stopped
+from parley.engine.runs.run import Run
 from parley.protocol.errors import LocalProtocolError
 from parley.protocol.jsonvalue import JsonObject, JsonValue
 from parley.protocol.messages import DataPart, Message, Part, RawPart, TextPart, UrlPart
@@ -156,18 +157,17 @@ class Turn(ReceivedMessage):
         """Ask the caller to authorise something elsewhere, and go on with the message that says it is done."""
         return ReceivedMessage(await self._run.ask(TaskState.AUTH_REQUIRED, _question(contents, schema)))
 
-    async def reject(self, *contents: Any) -> None:
+    async def complete(self, *contents: Any) -> NoReturn:
+        """Complete the task with a message; nothing after this line runs."""
+        await end_with(self._run, TaskState.COMPLETED, contents)
+
+    async def reject(self, *contents: Any) -> NoReturn:
         """Refuse the task; nothing after this line runs."""
-        await self._end(TaskState.REJECTED, contents)
+        await end_with(self._run, TaskState.REJECTED, contents)
 
-    async def fail(self, *contents: Any) -> None:
+    async def fail(self, *contents: Any) -> NoReturn:
         """End the task as failed, for a reason that the caller may read; nothing after this line runs."""
-        await self._end(TaskState.FAILED, contents)
-
-    async def _end(self, state: TaskState, contents: tuple[Any, ...]) -> None:
-        parts = parts_of(contents)
-        await self._run.end(state, self._run.agent_message(parts) if parts else None)
-        raise Stopped
+        await end_with(self._run, TaskState.FAILED, contents)
 
     # --- steps --------------------------------------------------------------------------------------------------------
 
