@@ -1,20 +1,20 @@
-"""A form: the agent asks with a JSON Schema, gets data back, and refuses what is over its limit.
+"""A form: the agent asks with the fields of a class, gets an object of it back, and refuses what is over its limit."""
 
-A claim may also come as data with the first message; then nothing is asked.
-"""
+from dataclasses import dataclass
+from typing import Annotated
+
+from msgspec import Meta
 
 from parley import Agent
 
 LIMIT = 500
 
-CLAIM = {
-    "type": "object",
-    "properties": {
-        "amount": {"type": "number", "title": "Amount in EUR"},
-        "purpose": {"type": "string", "title": "What for"},
-    },
-    "required": ["amount", "purpose"],
-}
+
+@dataclass
+class Claim:
+    amount: Annotated[float, Meta(gt=0, title="Amount in EUR")]
+    purpose: Annotated[str, Meta(min_length=3, title="What for")]
+
 
 agent = Agent("Expenses", description="Takes expense claims.", output_modes=["application/json"])
 
@@ -22,22 +22,13 @@ agent = Agent("Expenses", description="Takes expense claims.", output_modes=["ap
 @agent.skill(tags=["finance"], examples=["I want to claim my train ticket"])
 async def claim(turn):
     """Files an expense claim of up to 500 EUR."""
-    form = turn.data or (await turn.ask("What did you spend?", schema=CLAIM)).data
-    while not is_complete(form):
-        form = (await turn.ask("I need an amount and a purpose.", schema=CLAIM)).data
-    if form["amount"] > LIMIT:
-        await turn.reject(f"{form['amount']} EUR is over the limit of {LIMIT} EUR.")
-    number = await turn.step("book", book, form)
-    return {"claim": number, **form}
+    claim = await turn.ask("What did you spend?", form=Claim)
+    if claim.amount > LIMIT:
+        await turn.reject(f"{claim.amount:g} EUR is over the limit of {LIMIT} EUR.")
+    number = await turn.step("book", book, claim.amount, claim.purpose)
+    return {"claim": number, "amount": claim.amount, "purpose": claim.purpose}
 
 
-def is_complete(form):
-    match form:
-        case {"amount": int() | float(), "purpose": str()}:
-            return True
-    return False
-
-
-def book(form):
+def book(amount, purpose):
     """The number of the claim in the books."""
-    return f"{form['purpose'][:3].upper()}-{round(form['amount'] * 100)}"
+    return f"{purpose[:3].upper()}-{round(amount * 100)}"

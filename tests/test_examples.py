@@ -107,25 +107,21 @@ async def test_currency_rejects_what_it_cannot_convert(text: str, reason: str) -
     assert (task.status.state, task.status.message.text, task.artifacts) == (TaskState.REJECTED, reason, ())
 
 
-async def test_expenses_asks_with_a_form_and_books_what_comes_back() -> None:
-    form = DataPart(expenses.CLAIM, "application/schema+json")
+async def test_expenses_asks_with_a_form_books_what_comes_back_and_rejects_what_is_over_the_limit() -> None:
     async with bounded(expenses.agent) as client:
         asked = await client.send("I want to claim my train ticket")
         assert asked.status.state is TaskState.INPUT_REQUIRED
-        assert asked.status.message.parts == (TextPart("What did you spend?"), form)
-        again = await client.send({"amount": "much"}, task=asked)
-        assert again.status.message.parts == (TextPart("I need an amount and a purpose."), form)
+        question, form = asked.status.message.parts
+        assert (question.text, form.media_type) == ("What did you spend?", "application/schema+json")
+        assert form.data["required"] == ["amount", "purpose"]
+        again = await client.send({"amount": 0}, task=asked)
+        why = "The answer is not valid: amount: must be more than 0; purpose: is missing. Please answer again.\n"
+        assert again.status.message.parts == (TextPart(why), question, form)
         task = await client.send({"amount": 49.9, "purpose": "train"}, task=asked)
+        large = await client.send({"amount": 501, "purpose": "desk"}, task=await client.send("A desk"))
     booked = DataPart({"claim": "TRA-4990", "amount": 49.9, "purpose": "train"})
     assert task.status.state is TaskState.COMPLETED
     assert task.artifacts == (Artifact("response", (booked,), "response", index=0),)
-
-
-async def test_expenses_asks_nothing_of_a_claim_that_is_complete_and_rejects_one_over_the_limit() -> None:
-    async with bounded(expenses.agent) as client:
-        small = await client.send({"amount": 500, "purpose": "desk"})
-        large = await client.send({"amount": 501, "purpose": "desk"})
-    assert small.artifacts[0].parts == (DataPart({"claim": "DES-50000", "amount": 500, "purpose": "desk"}),)
     assert (large.status.state, large.artifacts) == (TaskState.REJECTED, ())
     assert large.status.message.text == "501 EUR is over the limit of 500 EUR."
 
@@ -348,11 +344,16 @@ async def test_the_guides_results_are_text_data_and_a_file() -> None:
     assert task.artifacts[0].parts == parts
 
 
-async def test_the_guides_form_comes_back_as_data() -> None:
+async def test_the_guides_forms_come_back_as_objects_and_data() -> None:
     async with bounded(snippet("Forms").agent) as client:
         asked = await client.send("hi")
-        task = await client.send({"title": "Emma", "weeks": 2}, task=asked)
+        again = await client.send({"title": "Emma", "weeks": 9}, task=asked)
+        assert again.status.message.text.startswith("The answer is not valid: weeks: must be at most 4.")
+        task = await client.send({"title": "Emma"}, task=again)
     assert task.artifacts[0].parts == (DataPart({"lent": "Emma", "days": 14}),)
+    async with bounded(snippet("A JSON Schema as a form").agent) as client:
+        task = await client.send("3", task=await client.send("hi"))
+    assert client.text(task) == "A table for 3."
 
 
 @pytest.mark.parametrize(

@@ -244,20 +244,6 @@ async def test_an_artifact_of_a_task_that_failed_has_no_last_chunk() -> None:
     assert [e.last_chunk for e in events if isinstance(e, ArtifactUpdate)] == [False]
 
 
-async def test_a_form_goes_along_with_the_question_and_its_fields_come_back() -> None:
-    schema = {"type": "object", "properties": {"amount": {"type": "number"}}}
-
-    async def handler(turn: Turn) -> Any:
-        answer = await turn.ask("How much?", schema=schema)
-        return answer.data
-
-    async with bounded(agent_of(handler)) as client:
-        asked = await client.send("go")
-        assert asked.status.message.parts == (TextPart("How much?"), DataPart(schema, "application/schema+json"))
-        task = await client.send({"amount": 5}, task=asked)
-    assert task.artifacts[0].parts == (DataPart({"amount": 5}),)
-
-
 async def test_authorisation_is_asked_for_and_waited_for() -> None:
     async def handler(turn: Turn) -> str:
         await turn.require_auth("Sign in at https://login")

@@ -24,7 +24,7 @@ SECONDS = 30.0
 CLAIM = {
     "type": "object",
     "properties": {
-        "amount": {"type": "number", "title": "Amount in EUR"},
+        "amount": {"type": "number", "maximum": 500, "title": "Amount in EUR"},
         "days": {"type": ["integer", "null"]},
         "kind": {"enum": ["train", "plane"], "title": "How"},
         "refund": {"type": "boolean", "default": False, "title": "Refund"},
@@ -47,7 +47,7 @@ def sampler() -> Agent:
             case ["ask"]:
                 yield "You said: " + (await turn.ask("What?")).text
             case ["form"]:
-                yield (await turn.ask("What did you spend?", schema=CLAIM)).data
+                yield await turn.ask("What did you spend?", form=CLAIM)
             case ["auth"]:
                 yield (await turn.require_auth("Go to https://login.example")).text
             case ["wait"]:

@@ -41,13 +41,15 @@ def test_a_question_is_answered_in_place(url: str) -> None:
 
 
 def test_a_form_is_filled_in_field_by_field_and_mistakes_are_asked_again(url: str) -> None:
-    code, shown = talk(url, "form", "much", "12.5", "", "car", "Train", "perhaps", "yes", "{", '["a"]')
+    code, shown = talk(url, "form", "much", "1000", "12.5", "", "car", "Train", "perhaps", "yes", "{", '["a"]')
     assert code == 0
     assert shown == [
         "> form",
         "What did you spend?",
         "Amount in EUR (a number): much",
         "Invalid answer: 'much'. Expected a number.",
+        "Amount in EUR (a number): 1000",
+        "amount: must be at most 500.",
         "Amount in EUR (a number): 12.5",
         "days (a whole number, optional): ",
         "How (train | plane): car",
@@ -56,9 +58,9 @@ def test_a_form_is_filled_in_field_by_field_and_mistakes_are_asked_again(url: st
         "Refund (yes or no, empty for false): perhaps",
         "Invalid answer: 'perhaps'. Expected yes or no.",
         "Refund (yes or no, empty for false): yes",
-        "Tags (array, optional): {",
+        "Tags (a JSON array, optional): {",
         "Invalid JSON: '{'.",
-        'Tags (array, optional): ["a"]',
+        'Tags (a JSON array, optional): ["a"]',
         "{",
         '  "amount": 12.5,',
         '  "kind": "train",',

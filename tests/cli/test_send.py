@@ -1,6 +1,7 @@
 """`parley send` against a served agent: what it says where, and how it ends."""
 
 import json
+import shlex
 import signal
 import subprocess
 import sys
@@ -129,10 +130,21 @@ def test_a_question_ends_with_four_and_is_answered_by_the_command_that_is_shown(
     assert "The task has ended" in again.stderr
 
 
-def test_a_form_is_to_be_answered_with_data(url: str) -> None:
+def test_a_form_is_shown_with_its_fields_and_answered_by_the_command_that_is_shown(url: str) -> None:
     asked = parley("send", url, "form", "--no-stream")
     assert (asked.exit_code, asked.stdout) == (4, "What did you spend?\n")
-    assert "--data JSON --task" in asked.stderr
+    *fields, command = asked.stderr.splitlines()
+    assert fields == [
+        "The task waits for a form:",
+        "  amount  a number, required, “Amount in EUR”",
+        "  days    a whole number, optional",
+        "  kind    train | plane, required, “How”",
+        "  refund  yes or no, optional, “Refund”",
+        "  tags    a JSON array, optional, “Tags”",
+    ]
+    assert command.startswith(f"""Answer with: parley send {url} --data '{{"amount":1,"kind":"train"}}' --task """)
+    answered = parley(*shlex.split(command.partition("parley ")[2]))
+    assert (answered.exit_code, answered.stdout.split()) == (0, ["{", '"amount":', "1,", '"kind":', '"train"', "}"])
 
 
 def test_an_authorisation_ends_with_four_too(url: str) -> None:

@@ -151,7 +151,7 @@ def test_a_form_that_is_watched_is_to_be_answered_with_data(url: str) -> None:
     task = lines(parley("send", url, "form", "--no-stream", "--json").stdout)[0]["task"]["id"]
     done = parley("tasks", "watch", url, task)
     assert (done.exit_code, done.stdout) == (4, "What did you spend?\n")
-    assert done.stderr.splitlines()[-1].endswith(f" --data JSON --task {task}")
+    assert done.stderr.splitlines()[-1].endswith(f"""--data '{{"amount":1,"kind":"train"}}' --task {task}""")
 
 
 def test_an_id_that_is_empty_is_a_mistake(url: str) -> None:

@@ -7,10 +7,11 @@ in the log, and what was emitted before is not emitted again, so a plain sequent
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any, NoReturn, ParamSpec, TypeVar, overload
 
+from parley.agents.forms import ask_form, form_of
 from parley.agents.replies import end_with
 from parley.agents.steps import take_step
 from parley.contents import parts_of
@@ -145,17 +146,46 @@ class Turn(ReceivedMessage):
             raise LocalProtocolError("An artifact needs a name")
         return ArtifactWriter(self._run, name, description, metadata or {})
 
-    async def ask(self, *contents: Any, schema: JsonObject | None = None) -> ReceivedMessage:
+    @overload
+    async def ask(self, *contents: Any, form: None = None) -> ReceivedMessage: ...
+
+    @overload
+    async def ask(self, *contents: Any, form: type[T]) -> T: ...
+
+    @overload
+    async def ask(self, *contents: Any, form: Mapping[str, object]) -> JsonObject: ...
+
+    async def ask(self, *contents: Any, form: type[T] | Mapping[str, object] | None = None) -> Any:
         """Ask the caller something and get the answer, however long that takes.
 
-        With a JSON Schema the question is a form: the schema goes along as a data part, and the answer's `data` has the
-        fields.
+        A form makes it a question with fields: a pydantic model, a msgspec Struct, a dataclass, a TypedDict or a JSON
+        Schema. The answer is then an object of that class, or the fields; the caller is asked again until they fit.
         """
-        return ReceivedMessage(await self._run.ask(TaskState.INPUT_REQUIRED, _question(contents, schema)))
+        return await self._ask(TaskState.INPUT_REQUIRED, contents, form)
 
-    async def require_auth(self, *contents: Any, schema: JsonObject | None = None) -> ReceivedMessage:
-        """Ask the caller to authorise something elsewhere, and go on with the message that says it is done."""
-        return ReceivedMessage(await self._run.ask(TaskState.AUTH_REQUIRED, _question(contents, schema)))
+    @overload
+    async def require_auth(self, *contents: Any, form: None = None) -> ReceivedMessage: ...
+
+    @overload
+    async def require_auth(self, *contents: Any, form: type[T]) -> T: ...
+
+    @overload
+    async def require_auth(self, *contents: Any, form: Mapping[str, object]) -> JsonObject: ...
+
+    async def require_auth(self, *contents: Any, form: type[T] | Mapping[str, object] | None = None) -> Any:
+        """Ask the caller to authorise something elsewhere, and go on with the message that says it is done.
+
+        A form is for what the caller brings back, as in `ask`.
+        """
+        return await self._ask(TaskState.AUTH_REQUIRED, contents, form)
+
+    async def _ask(
+        self, state: TaskState, contents: tuple[Any, ...], form: type[T] | Mapping[str, object] | None
+    ) -> T | JsonObject | ReceivedMessage:
+        question = parts_of(contents) or (TextPart("Please answer."),)
+        if form is None:
+            return ReceivedMessage(await self._run.ask(state, question))
+        return await ask_form(self._run, state, question, form_of(form))
 
     async def complete(self, *contents: Any) -> NoReturn:
         """Complete the task with a message; nothing after this line runs."""
@@ -203,8 +233,3 @@ def _is_running_here(loop: asyncio.AbstractEventLoop) -> bool:
         return asyncio.get_running_loop() is loop
     except RuntimeError:
         return False
-
-
-def _question(contents: tuple[Any, ...], schema: JsonObject | None) -> tuple[Part, ...]:
-    form = () if schema is None else (DataPart(schema, "application/schema+json"),)
-    return (*parts_of(contents), *form) or (TextPart("Please answer."),)

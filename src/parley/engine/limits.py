@@ -40,6 +40,8 @@ class Limits:
     """The result of one step as JSON: as much as one message. Every run of the handler reads it again."""
     history_messages: int = 10_000
     """Messages of one task; beyond that the conversation needs a new one."""
+    form_answers: int = 5
+    """Answers to one form. A person or a model that was told what is wrong needs two or three."""
     snapshot_events: int = 128
     """Reading folds this many events in a millisecond; after more, a snapshot is written."""
     page_events: int = 500

@@ -14,13 +14,14 @@ import shlex
 import sys
 from collections.abc import Coroutine
 from contextlib import aclosing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from rich.console import Console
 
-from parley.cli.input.forms import AnswerError, Field, form_of
+from parley.cli.input.forms import fill_in
 from parley.cli.input.message import read_file
 from parley.cli.options.client import ClientOptions, WithClientOptions, non_empty_id
 from parley.cli.options.groups import with_option_groups
@@ -38,8 +39,8 @@ from parley.cli.output.exit_codes import (
 )
 from parley.cli.output.transcript import Transcript, console, final_status
 from parley.client.errors import UnreachableError
+from parley.forms.fields import form_in
 from parley.protocol.errors import ParleyError
-from parley.protocol.jsonvalue import JsonObject
 from parley.protocol.lifecycle import is_interrupted
 from parley.protocol.tasks import Task
 from parley.safe_text import printable_line
@@ -225,29 +226,16 @@ class _Chat:
     def _form_answer(self, task: Task) -> list[Any]:
         """The filled form, if the task asks for one."""
         self._task = task.id if is_interrupted(task.status.state) else None
-        fields = form_of(task.status.message) if self._task else None
-        if not fields:
+        said = task.status.message
+        schema = form_in(said.parts) if said and self._task else None
+        if schema is None:
             return []
         try:
-            return [self._fill(fields)]
+            return [fill_in(schema, partial(read_line, screen=self._screen), partial(self._print, style="red"))]
         except KeyboardInterrupt:
             self._screen.print()
             self._cancel()
             return []
-
-    def _fill(self, fields: list[Field]) -> JsonObject:
-        filled: JsonObject = {}
-        for field in fields:
-            while True:
-                text = read_line(f"{printable_line(field.title)} ({printable_line(field.hint)}): ", self._screen)
-                try:
-                    value = field.parse(text)
-                    break
-                except AnswerError as error:
-                    self._print(printable_line(str(error)), "red")
-            if value is not None:
-                filled[field.name] = value
-        return filled
 
     async def _stream(self, contents: list[Any]) -> Task | None:
         transcript, seen = self._transcript(), None

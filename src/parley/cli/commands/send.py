@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from parley.cli.input.forms import form_of
+from parley.cli.input.forms import describe, sample
 from parley.cli.input.message import read_contents
 from parley.cli.options.client import AsJson, ClientOptions, WithClientOptions, non_empty_id
 from parley.cli.options.groups import with_option_groups
@@ -23,6 +23,7 @@ from parley.cli.output.exit_codes import DONE, code_of_state, run
 from parley.cli.output.transcript import Transcript, consoles, print_event
 from parley.client.errors import StreamTruncatedError
 from parley.client.streams.streamed_task import StreamedTask
+from parley.forms.fields import form_in
 from parley.protocol.lifecycle import is_interrupted, is_terminal
 from parley.protocol.tasks import Task, TaskStatus
 from parley.safe_text import printable_line
@@ -134,9 +135,12 @@ class _Send:
 
 
 def how_to_answer(url: str, task_id: str, status: TaskStatus) -> str:
-    """The command that answers a waiting task."""
-    what = "TEXT" if form_of(status.message) is None else "--data JSON"
-    return f"The task waits for input. Answer with: parley send {shlex.quote(url)} {what} --task {_shell_word(task_id)}"
+    """The command that answers a waiting task, after the fields of its form if it has one."""
+    schema = form_in(status.message.parts) if status.message else None
+    waits, what = "The task waits for input. ", "TEXT"
+    if schema is not None:
+        waits, what = f"The task waits for a form:\n{describe(schema)}\n", f"--data {_shell_word(sample(schema))}"
+    return f"{waits}Answer with: parley send {shlex.quote(url)} {what} --task {_shell_word(task_id)}"
 
 
 def _task(seen: StreamedTask | None) -> Task | None:

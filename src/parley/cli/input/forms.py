@@ -1,170 +1,107 @@
-"""Forms: questions with a JSON Schema, as fields that a person fills in line by line.
+"""Forms of any agent, for people: filled in field by field and checked before they are sent, or described.
 
-Text, numbers, yes or no, and choices are typed as they are; anything else is typed as JSON. The agent validates the
-answer, so no more of the schema is checked here.
+An agent's schema may be wrong. One that cannot be used checks nothing here, and the agent decides about the answer.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, cast
+from collections.abc import Callable
 
 import msgspec
 
+from parley.forms.fields import AnswerError, Field, fields_of
+from parley.forms.schema_check import Problem, SchemaCheck, UnusableSchemaError, summary
 from parley.protocol.jsonvalue import JsonObject, JsonValue
-from parley.protocol.messages import DataPart, Message
+from parley.safe_text import printable_line
 
-YES = frozenset({"y", "yes", "true", "1"})
-NO = frozenset({"n", "no", "false", "0"})
+MAX_FIELDS_SHOWN = 50
+MAX_SAMPLE = 1_000
+"""Characters of an answer in a command. The fields are described above it."""
 
-SCHEMA_TYPE = "application/schema+json"
-
-INDIRECTIONS = frozenset({"$ref", "anyOf", "oneOf", "allOf"})
-MAX_INDIRECTIONS = 8
-"""References may be circular."""
+_SAMPLES: dict[str, JsonValue] = {"boolean": True, "integer": 1, "number": 1, "array": [], "object": {}, "null": None}
+"""A value of each kind, for a command that shows how to answer. Text is the rest."""
 
 
-class AnswerError(ValueError):
-    """The answer is not valid for the field; the message says what is expected."""
+def fill_in(schema: JsonObject, read_line: Callable[[str], str], show_error: Callable[[str], None]) -> JsonObject:
+    """The fields of a form, each read with `read_line` until it is valid."""
+    check = _AnswerCheck(schema)
+    while True:
+        filled: JsonObject = {}
+        for field in fields_of(schema):
+            value = _read_field(field, filled, check, read_line, show_error)
+            if value is not None:
+                filled[field.name] = value
+        problems = check.problems(filled)
+        if not problems:
+            return filled
+        show_error(f"The form is not valid: {summary(problems)}. Fill it in again, or press Ctrl+C to cancel the task.")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Field:
-    """One field of a form."""
-
-    name: str
-    title: str
-    kind: str
-    """A type of JSON Schema."""
-    is_required: bool
-    choices: tuple[JsonValue, ...] = ()
-    default: JsonValue = None
-
-    @property
-    def hint(self) -> str:
-        """What can be entered."""
-        words = [" | ".join(map(_shown, self.choices)) if self.choices else _KINDS.get(self.kind, self.kind)]
-        if self.default is not None:
-            words.append(f"empty for {_shown(self.default)}")
-        elif not self.is_required:
-            words.append("optional")
-        return ", ".join(words)
-
-    def parse(self, text: str) -> JsonValue:
-        """The value of the text in this field; None if an optional field is empty.
-
-        Raises:
-            AnswerError: it is not valid.
-        """
-        text = text.strip()
-        if not text:
-            if self.is_required and self.default is None:
-                raise AnswerError("This field is required.")
-            return self.default
-        if self.choices:
-            return self._choice(text)
-        return self._value(text)
-
-    def _choice(self, text: str) -> JsonValue:
-        for choice in self.choices:
-            if _shown(choice).casefold() == text.casefold():
-                return choice
-        raise AnswerError(f"Choose one of: {', '.join(map(_shown, self.choices))}.")
-
-    def _value(self, text: str) -> JsonValue:
-        match self.kind:
-            case "string":
-                return text
-            case "boolean":
-                if text.casefold() in YES | NO:
-                    return text.casefold() in YES
-            case "integer" | "number":
-                if (number := _number(text)) is not None and (self.kind == "number" or isinstance(number, int)):
-                    return number
-            case _:
-                return _json(text)
-        raise AnswerError(f"Invalid answer: {text!r}. Expected {_KINDS[self.kind]}.")
+def describe(schema: JsonObject) -> str:
+    """The fields of a form, one per line: name, kind, whether it is required, and its title."""
+    fields = fields_of(schema)
+    width = max(len(printable_line(field.name)) for field in fields[:MAX_FIELDS_SHOWN])
+    lines = [f"  {printable_line(field.name):<{width}}  {_about(field)}" for field in fields[:MAX_FIELDS_SHOWN]]
+    if len(fields) > MAX_FIELDS_SHOWN:
+        lines.append(f"  … and {len(fields) - MAX_FIELDS_SHOWN} more")
+    return "\n".join(lines)
 
 
-_KINDS = {"string": "text", "boolean": "yes or no", "integer": "a whole number", "number": "a number"}
+def sample(schema: JsonObject) -> str:
+    """An answer as JSON that has a value for every required field, or for all if none is required."""
+    fields = fields_of(schema)
+    required = [field for field in fields if field.is_required] or fields
+    answer = msgspec.json.encode({field.name: _sample_of(field) for field in required}).decode()
+    return answer if len(answer) <= MAX_SAMPLE else "JSON"
 
 
-def form_of(message: Message | None) -> list[Field] | None:
-    """The fields of a question, if it is a form."""
-    for part in message.parts if message else ():
-        if isinstance(part, DataPart) and isinstance(part.data, dict):
-            found = _fields(part.data)
-            if found and (part.media_type == SCHEMA_TYPE or part.data.get("type") == "object"):
-                return found
-    return None
+def _read_field(
+    field: Field,
+    filled: JsonObject,
+    check: _AnswerCheck,
+    read_line: Callable[[str], str],
+    show_error: Callable[[str], None],
+) -> JsonValue:
+    while True:
+        text = read_line(f"{printable_line(field.title)} ({printable_line(field.hint)}): ")
+        try:
+            value = field.parse(text)
+        except AnswerError as error:
+            show_error(printable_line(str(error)))
+            continue
+        wrong = [] if value is None else check.problems_of(field.name, {**filled, field.name: value})
+        if not wrong:
+            return value
+        show_error(f"{summary(wrong)}.")
 
 
-def _fields(schema: JsonObject) -> list[Field]:
-    properties, required = schema.get("properties"), schema.get("required")
-    names = required if isinstance(required, list) else []
-    if not isinstance(properties, dict):
-        return []
-    return [_field(name, _resolved(about, schema), name in names) for name, about in properties.items()]
+class _AnswerCheck:
+    """Checks answers against the schema of an agent, if it can be used."""
+
+    def __init__(self, schema: JsonObject) -> None:
+        try:
+            self._check = SchemaCheck(schema)
+        except UnusableSchemaError:
+            self._check = None
+
+    def problems(self, answer: JsonObject) -> list[Problem]:
+        try:
+            return self._check.problems(answer) if self._check else []
+        except UnusableSchemaError:
+            return []
+
+    def problems_of(self, name: str, answer: JsonObject) -> list[Problem]:
+        return [problem for problem in self.problems(answer) if problem.path[:1] == (name,)]
 
 
-def _resolved(about: JsonValue, schema: JsonObject) -> JsonObject:
-    """A property after resolving references, and alternatives to the first that is not null.
-
-    Pydantic writes enumerations and optional values this way.
-    """
-    about = about if isinstance(about, dict) else {}
-    for _ in range(MAX_INDIRECTIONS):
-        kinds = about.get("anyOf") or about.get("oneOf") or about.get("allOf")
-        of_kinds = [kind for kind in kinds if isinstance(kind, dict)] if isinstance(kinds, list) else []
-        if of_kinds and all("const" in kind for kind in of_kinds):
-            return {**about, "enum": [kind["const"] for kind in of_kinds]}
-        resolved = next((kind for kind in of_kinds if kind.get("type") != "null"), None)
-        if isinstance(reference := about.get("$ref"), str):
-            resolved = _referenced(reference, schema)
-        if resolved is None:
-            break
-        about = {**resolved, **{name: value for name, value in about.items() if name not in INDIRECTIONS}}
-    return about
+def _about(field: Field) -> str:
+    words = [field.expected, "required" if field.is_required else "optional"]
+    if field.title != field.name:
+        words.append(f"“{field.title}”")
+    return printable_line(", ".join(words))
 
 
-def _referenced(reference: str, schema: JsonObject) -> JsonObject | None:
-    """The target of a reference into the same schema, such as `#/$defs/Color`."""
-    resolved: JsonValue = schema
-    for name in reference.removeprefix("#/").split("/"):
-        resolved = resolved.get(name) if isinstance(resolved, dict) else None
-    return resolved if isinstance(resolved, dict) else None
-
-
-def _field(name: str, about: JsonObject, is_required: bool) -> Field:
-    kind: Any = about.get("type", "string")
-    if isinstance(kind, list):  # ["string", "null"]: optional
-        kind = next((one for one in cast("list[Any]", kind) if one != "null"), "string")
-    choices: Any = about.get("enum")
-    title = about.get("title") or about.get("description") or name
-    return Field(
-        name=name,
-        title=str(title),
-        kind=str(kind),
-        is_required=is_required,
-        choices=tuple(cast("list[Any]", choices)) if isinstance(choices, list) else (),
-        default=about.get("default"),
-    )
-
-
-def _number(text: str) -> int | float | None:
-    try:
-        value = msgspec.json.decode(text)
-    except msgspec.DecodeError:
-        return None
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def _json(text: str) -> JsonValue:
-    try:
-        return msgspec.json.decode(text)
-    except msgspec.DecodeError:
-        raise AnswerError(f"Invalid JSON: {text!r}.") from None
-
-
-def _shown(value: JsonValue) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+def _sample_of(field: Field) -> JsonValue:
+    if field.choices:
+        return field.choices[0]
+    return field.default if field.default is not None else _SAMPLES.get(field.kind, "…")

@@ -15,9 +15,9 @@ from msgspec import structs
 from rich.console import Console
 from rich.text import Text
 
-from parley.cli.input.forms import SCHEMA_TYPE
 from parley.cli.output.downloads import Downloads
 from parley.dialects.v1_0 import DIALECT
+from parley.forms.fields import form_in
 from parley.protocol.events import ArtifactUpdate, StatusUpdate, StreamEvent
 from parley.protocol.lifecycle import ends_stream
 from parley.protocol.messages import DataPart, Message, Part, RawPart, Role, TextPart, UrlPart
@@ -118,12 +118,12 @@ class Transcript:
         match status.state:
             case TaskState.COMPLETED:
                 self.show_parts(said)
-            case TaskState.INPUT_REQUIRED:
+            case TaskState.INPUT_REQUIRED | TaskState.AUTH_REQUIRED:
+                if status.state is TaskState.AUTH_REQUIRED:
+                    self.note("The agent needs authentication.", "magenta")
                 # A form is filled in field by field; its schema is for programs.
-                self.show_parts(part for part in said if getattr(part, "media_type", None) != SCHEMA_TYPE)
-            case TaskState.AUTH_REQUIRED:
-                self.note("The agent needs authentication.", "magenta")
-                self.show_parts(said)
+                schema = form_in(said)
+                self.show_parts(part for part in said if schema is None or getattr(part, "data", None) is not schema)
             case _:
                 words = f"{status.state}: {_indented(_text(said))}" if _text(said) else f"{status.state}."
                 self.note(words[:1].upper() + words[1:], COLORS.get(status.state, ""))
