@@ -309,6 +309,7 @@ async def test_a_snippet_of_the_guide_runs(title: str) -> None:
     [
         ("Writing agents", ["hello"], "hello"),
         ("Kinds of handlers", ["cat.png", "16x16"], "cat.png at 16x16"),
+        ("Types", ["eleven"], "3 times e"),
         ("What goes out", ["a note"], "Noted."),
         ("Progress and several artifacts", ["Hello You"], "HELLO YOU !hello you …"),
         ("Asking", ["espresso", "small", "no"], "One small espresso, black."),
@@ -428,6 +429,6 @@ async def test_the_guides_rocket_is_failed_by_a_restart() -> None:
 
 async def test_the_guides_oracle_replies_with_a_message() -> None:
     async with bounded(snippet("Direct replies").agent) as client:
-        reply = await client.send("Is it so?")
+        reply = await client.exchange("Is it so?")
     assert isinstance(reply, Message)
     assert reply.text == "Yes."

@@ -1,5 +1,7 @@
 """The wheel, installed with the lowest versions that pyproject.toml allows: it serves, it calls, and it is typed."""
 
+import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +13,8 @@ from tests.peer_environments import ROOT, python_of
 
 SECONDS = 100
 CONSUMER = ROOT / "tests" / "consumer.py"
+SAMPLES = ROOT / "tests" / "typing_samples"
+"""An author's code: `author.py` is right, and every line of `mistakes.py` that ends with `# wrong` is wrong."""
 
 
 def run(*command: str | Path, cwd: Path) -> str:
@@ -52,12 +56,41 @@ def test_the_lowest_versions_serve_an_agent_over_every_binding_and_call_it(insta
     assert not [line for line in served.logged if "ERROR" in line or "Traceback" in line]
 
 
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the programs that type checkers look at."""
+    folder = tmp_path_factory.mktemp("programs")
+    for program in (CONSUMER, *SAMPLES.glob("*.py")):
+        (folder / program.name).write_bytes(program.read_bytes())
+    (folder / "pyrightconfig.json").write_text('{"typeCheckingMode": "strict"}')
+    return folder
+
+
+def marked_mistakes() -> set[tuple[str, int]]:
+    """The lines of the samples that a type checker must complain about."""
+    lines = (SAMPLES / "mistakes.py").read_text().splitlines()
+    return {("mistakes.py", number) for number, line in enumerate(lines, 1) if line.endswith("# wrong")}
+
+
 @pytest.mark.deadline(240)
-def test_a_program_sees_the_types_of_the_installed_package(installed: Path, tmp_path: Path) -> None:
-    """`assert_type` fails where a checker finds no types: all is Any without `py.typed`."""
-    (tmp_path / "consumer.py").write_bytes(CONSUMER.read_bytes())
-    (tmp_path / "pyrightconfig.json").write_text('{"typeCheckingMode": "strict"}')
-    python = installed / "bin" / "python"
-    cache = ("--cache-dir", tmp_path / "cache")
-    run(sys.executable, "-m", "mypy", "--strict", *cache, "--python-executable", python, "consumer.py", cwd=tmp_path)
-    run(sys.executable, "-m", "pyright", "--pythonpath", python, "consumer.py", cwd=tmp_path)
+def test_mypy_finds_the_mistakes_of_an_author_and_no_others(installed: Path, programs: Path) -> None:
+    """`assert_type` in the samples fails where a checker finds no types: all is Any without `py.typed`."""
+    mypy = (sys.executable, "-m", "mypy", "--strict", "--cache-dir", programs / "cache")
+    checked = subprocess.run(
+        [*mypy, "--python-executable", installed / "bin" / "python", *programs.glob("*.py")],
+        cwd=programs,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    )
+    found = re.findall(r"^([\w.]+):(\d+): error: ", checked.stdout, re.MULTILINE)
+    assert {(file, int(line)) for file, line in found} == marked_mistakes(), checked.stdout + checked.stderr
+
+
+@pytest.mark.deadline(240)
+def test_pyright_finds_the_mistakes_of_an_author_and_no_others(installed: Path, programs: Path) -> None:
+    pyright = (sys.executable, "-m", "pyright", "--outputjson", "--pythonpath", installed / "bin" / "python")
+    checked = subprocess.run(pyright, cwd=programs, capture_output=True, text=True, timeout=SECONDS)
+    errors = json.loads(checked.stdout)["generalDiagnostics"]
+    found = {(Path(error["file"]).name, error["range"]["start"]["line"] + 1) for error in errors}
+    assert found == marked_mistakes(), checked.stdout

@@ -5,19 +5,35 @@ each release spells it), `wire` (how bytes carry it), `stores` (where tasks are 
 time), `agents` (what authors write). ARCHITECTURE.md has the picture.
 """
 
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from parley.agents.agent import Agent
 from parley.agents.turn import ReceivedMessage, Turn
-from parley.contents import File
+from parley.contents import Content, File
 from parley.engine.program import Recovery
+from parley.protocol.jsonvalue import JsonValue
 
 if TYPE_CHECKING:
-    from parley.client.client import Client
+    from typing import Unpack
+
+    from parley.client.client import Client, ClientArguments
 
 __version__ = "0.1.0"
 
-__all__ = ["Agent", "Client", "File", "ReceivedMessage", "Recovery", "Turn", "__version__", "ask"]
+__all__ = [
+    "Agent",
+    "Client",
+    "Content",
+    "File",
+    "JsonValue",
+    "ReceivedMessage",
+    "Recovery",
+    "Turn",
+    "__version__",
+    "ask",
+]
 
 
 if not TYPE_CHECKING:  # type checkers know the name from above, and that there are no others
@@ -34,7 +50,7 @@ def __dir__() -> list[str]:
     return __all__
 
 
-async def ask(url: str, *contents: Any, **options: Any) -> str:
+async def ask(url: str, *contents: Content, **options: Unpack[ClientArguments]) -> str:
     """Ask an agent something and get its text, or what it asks back: `await parley.ask(url, "100 USD in EUR")`.
 
     `options` are those of `Client`. Who must know a question from an answer uses a `Client`.

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import dataclasses
 import mimetypes
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 import msgspec
 
 from parley.protocol.errors import LocalProtocolError
 from parley.protocol.jsonvalue import JsonObject, JsonValue
 from parley.protocol.messages import DataPart, Part, RawPart, TextPart, UrlPart
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 
 class InvalidContentError(LocalProtocolError):
@@ -45,7 +49,40 @@ class File(msgspec.Struct, frozen=True):
         return RawPart(content, media_type or "application/octet-stream", name, self.metadata)
 
 
-def parts_of(content: Any) -> tuple[Part, ...]:
+class PydanticModel(Protocol):
+    """What this module needs of a pydantic model."""
+
+    def model_dump(self, *, mode: str = ...) -> Mapping[str, object]:
+        """The model as a dict; `mode="json"` makes it JSON."""
+        ...
+
+
+class Picture(Protocol):
+    """Anything that can be drawn: images and charts of Pillow and matplotlib."""
+
+    def _repr_png_(self) -> bytes:
+        """The picture as PNG."""
+        ...
+
+
+if TYPE_CHECKING:
+    # A Mapping and a Sequence, so that a TypedDict fits, and a `dict[str, int]`.
+    Data: TypeAlias = (
+        bool
+        | int
+        | float
+        | Mapping[str, object]
+        | Sequence[object]
+        | msgspec.Struct
+        | DataclassInstance
+        | PydanticModel
+    )
+    Content: TypeAlias = str | bytes | Path | File | Part | Data | Picture | None
+else:
+    Content = object  # what may be sent; a tuple is several parts
+
+
+def parts_of(content: object) -> tuple[Part, ...]:
     """The content as parts; None becomes no parts.
 
     Raises:

@@ -492,7 +492,7 @@ async def test_a_direct_reply_ends_with_a_message_and_cannot_be_empty() -> None:
         yield "after"
 
     async with bounded(agent_of(handler, replies_directly=True)) as client:
-        reply = await client.send("go")
+        reply = await client.exchange("go")
         assert isinstance(reply, Message)
         assert reply.text == "the last word"
         with pytest.raises(InternalError):

@@ -18,7 +18,7 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from functools import partial
 from types import FrameType
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from parley.agents.handlers import Handler
 from parley.agents.replies import end_with
@@ -41,7 +41,10 @@ from parley.protocol.messages import Message, Part, Role, TextPart
 from parley.protocol.negotiation import accepts_part, check_input_modes
 from parley.protocol.tasks import Artifact, TaskState
 
-H = TypeVar("H", bound=Callable[..., Any])
+if TYPE_CHECKING:
+    from parley.agents.handlers import HandlerFunction
+
+H = TypeVar("H", bound="HandlerFunction")
 
 logger = logging.getLogger(__name__)
 
@@ -60,9 +63,9 @@ class Agent:
         provider: AgentProvider | None = None,
         documentation_url: str | None = None,
         icon_url: str | None = None,
-        on_restart: Recovery | str = Recovery.RERUN,
+        on_restart: Recovery | Literal["rerun", "fail"] = Recovery.RERUN,
         run_attempts: int = 3,
-        on_divergence: OnDivergence | str = OnDivergence.REPLACE,
+        on_divergence: OnDivergence | Literal["replace", "fail"] = OnDivergence.REPLACE,
         replies_directly: bool = False,
         streaming: bool = True,
         extensions: Sequence[AgentExtension] = (),
@@ -131,7 +134,7 @@ class Agent:
 
     def skill(
         self,
-        handler: Callable[..., Any] | None = None,
+        handler: H | None = None,
         /,
         *,
         id: str | None = None,
@@ -144,7 +147,7 @@ class Agent:
         scopes: Sequence[str] = (),
         public: bool = True,
         default: bool = False,
-    ) -> Any:
+    ) -> H | Callable[[H], H]:
         """Make a function a skill. Its name and docstring describe it, unless you pass others.
 
         Callers need all of its `scopes`. A skill that is not `public` is only in the extended card. The `default` skill
@@ -154,7 +157,7 @@ class Agent:
             ValueError: the agent has another skill with this id, or another default.
         """
 
-        def add(handler: Callable[..., Any]) -> Callable[..., Any]:
+        def add(handler: H) -> H:
             words = handler.__name__.replace("_", " ")
             skill = AgentSkill(
                 id=id or handler.__name__,

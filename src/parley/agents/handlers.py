@@ -7,13 +7,24 @@ from __future__ import annotations
 
 import inspect
 import weakref
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator
 from contextlib import suppress
 from functools import partial
 from types import FrameType
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from parley.agents.threads import HANDLERS, in_thread
+
+if TYPE_CHECKING:
+    from parley.agents.turn import Turn
+    from parley.contents import Content
+    from parley.protocol.messages import Message
+    from parley.protocol.tasks import Artifact
+
+    HandlerResult: TypeAlias = Content | Artifact | Message
+    HandlerFunction: TypeAlias = Callable[
+        [Turn], HandlerResult | Iterator[HandlerResult] | Awaitable[HandlerResult] | AsyncIterator[HandlerResult]
+    ]
 
 _END = object()
 
@@ -23,11 +34,11 @@ Say: TypeAlias = Callable[[Any], Awaitable[bool | None]]
 class Handler:
     """A function that handles messages. Raises TypeError if it does not take one argument, the turn."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: HandlerFunction) -> None:
         self.name: str = getattr(function, "__qualname__", type(function).__qualname__)
         if not _takes_one_argument(function):
             raise TypeError(f"The handler {self.name} must take one argument, the turn")
-        self._function = function
+        self._function: Callable[..., Any] = function
         self._is_generator = inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function)
         self._is_async = inspect.isasyncgenfunction(function) or inspect.iscoroutinefunction(function)
 

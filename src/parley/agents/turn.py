@@ -7,14 +7,15 @@ in the log, and what was emitted before is not emitted again, so a plain sequent
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any, NoReturn, ParamSpec, TypeVar, overload
+from typing import NoReturn, ParamSpec, TypeVar, overload
 
 from parley.agents.forms import ask_form, form_of
 from parley.agents.replies import end_with
 from parley.agents.steps import take_step
-from parley.contents import parts_of
+from parley.contents import Content, parts_of
 from parley.engine.caller import Caller
 from parley.engine.runs.contexts import Context
 from parley.engine.runs.run import Run
@@ -74,7 +75,7 @@ class ArtifactWriter:
         self._metadata = metadata
         self._is_begun = False
 
-    async def write(self, *contents: Any, last: bool = False) -> None:
+    async def write(self, *contents: Content, last: bool = False) -> None:
         """Add text, data or files to the artifact; `last` says that it is complete."""
         parts = parts_of(contents)
         if not parts:
@@ -134,7 +135,7 @@ class Turn(ReceivedMessage):
 
     # --- output -------------------------------------------------------------------------------------------------------
 
-    async def status(self, *contents: Any, metadata: JsonObject | None = None) -> None:
+    async def status(self, *contents: Content, metadata: JsonObject | None = None) -> None:
         """Report progress: `await turn.status("Looking up rates…")`."""
         await self._run.emissions.emit_status(parts_of(contents), metadata)
 
@@ -147,15 +148,15 @@ class Turn(ReceivedMessage):
         return ArtifactWriter(self._run, name, description, metadata or {})
 
     @overload
-    async def ask(self, *contents: Any, form: None = None) -> ReceivedMessage: ...
+    async def ask(self, *contents: Content, form: None = None) -> ReceivedMessage: ...
 
     @overload
-    async def ask(self, *contents: Any, form: type[T]) -> T: ...
+    async def ask(self, *contents: Content, form: type[T]) -> T: ...
 
     @overload
-    async def ask(self, *contents: Any, form: Mapping[str, object]) -> JsonObject: ...
+    async def ask(self, *contents: Content, form: Mapping[str, object]) -> JsonObject: ...
 
-    async def ask(self, *contents: Any, form: type[T] | Mapping[str, object] | None = None) -> Any:
+    async def ask(self, *contents: Content, form: type[T] | Mapping[str, object] | None = None) -> object:
         """Ask the caller something and get the answer, however long that takes.
 
         A form makes it a question with fields: a pydantic model, a msgspec Struct, a dataclass, a TypedDict or a JSON
@@ -164,15 +165,15 @@ class Turn(ReceivedMessage):
         return await self._ask(TaskState.INPUT_REQUIRED, contents, form)
 
     @overload
-    async def require_auth(self, *contents: Any, form: None = None) -> ReceivedMessage: ...
+    async def require_auth(self, *contents: Content, form: None = None) -> ReceivedMessage: ...
 
     @overload
-    async def require_auth(self, *contents: Any, form: type[T]) -> T: ...
+    async def require_auth(self, *contents: Content, form: type[T]) -> T: ...
 
     @overload
-    async def require_auth(self, *contents: Any, form: Mapping[str, object]) -> JsonObject: ...
+    async def require_auth(self, *contents: Content, form: Mapping[str, object]) -> JsonObject: ...
 
-    async def require_auth(self, *contents: Any, form: type[T] | Mapping[str, object] | None = None) -> Any:
+    async def require_auth(self, *contents: Content, form: type[T] | Mapping[str, object] | None = None) -> object:
         """Ask the caller to authorise something elsewhere, and go on with the message that says it is done.
 
         A form is for what the caller brings back, as in `ask`.
@@ -180,22 +181,22 @@ class Turn(ReceivedMessage):
         return await self._ask(TaskState.AUTH_REQUIRED, contents, form)
 
     async def _ask(
-        self, state: TaskState, contents: tuple[Any, ...], form: type[T] | Mapping[str, object] | None
+        self, state: TaskState, contents: tuple[Content, ...], form: type[T] | Mapping[str, object] | None
     ) -> T | JsonObject | ReceivedMessage:
         question = parts_of(contents) or (TextPart("Please answer."),)
         if form is None:
             return ReceivedMessage(await self._run.ask(state, question))
         return await ask_form(self._run, state, question, form_of(form))
 
-    async def complete(self, *contents: Any) -> NoReturn:
+    async def complete(self, *contents: Content) -> NoReturn:
         """Complete the task with a message; nothing after this line runs."""
         await end_with(self._run, TaskState.COMPLETED, contents)
 
-    async def reject(self, *contents: Any) -> NoReturn:
+    async def reject(self, *contents: Content) -> NoReturn:
         """Refuse the task; nothing after this line runs."""
         await end_with(self._run, TaskState.REJECTED, contents)
 
-    async def fail(self, *contents: Any) -> NoReturn:
+    async def fail(self, *contents: Content) -> NoReturn:
         """End the task as failed, for a reason that the caller may read; nothing after this line runs."""
         await end_with(self._run, TaskState.FAILED, contents)
 
@@ -219,13 +220,18 @@ class Turn(ReceivedMessage):
         """
         return await take_step(self._run, name, partial(do, *args, **kwargs))
 
-    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+    def wait(self, work: Awaitable[T]) -> T:
         """For handlers that are plain functions: `answer = turn.wait(turn.ask("Which?"))`."""
         loop = self._run.loop
         if _is_running_here(loop):
-            work.close()
+            if inspect.iscoroutine(work):
+                work.close()
             raise LocalProtocolError("`turn.wait` would wait for itself here; use `await`")
-        return asyncio.run_coroutine_threadsafe(work, loop).result()
+        return asyncio.run_coroutine_threadsafe(_result_of(work), loop).result()
+
+
+async def _result_of(work: Awaitable[T]) -> T:
+    return await work
 
 
 def _is_running_here(loop: asyncio.AbstractEventLoop) -> bool:

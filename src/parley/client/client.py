@@ -17,7 +17,7 @@ import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from types import NoneType, TracebackType
-from typing import Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack, cast
 from uuid import uuid4
 
 from msgspec import structs
@@ -36,7 +36,7 @@ from parley.client.streams.resuming import SUBSCRIPTION_REFUSED, ResumableStream
 from parley.client.streams.task_reader import FIRST_POLL_SECONDS, POLL_SECONDS
 from parley.client.transports.connections import Connections, Tls
 from parley.client.transports.transport import CallOptions
-from parley.contents import parts_of
+from parley.contents import Content, parts_of
 from parley.network.urls import with_scheme
 from parley.protocol import operations as ops
 from parley.protocol import requests as r
@@ -55,8 +55,29 @@ from parley.protocol.push import PushConfig
 from parley.protocol.tasks import Task, TaskState
 from parley.protocol.versions import Version
 
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
 MAX_EMPTY_PAGES = 20
 """In a row. An agent that filters after paging sends a few; a malicious one sends them for ever."""
+
+
+class ClientArguments(TypedDict, total=False):
+    """The arguments of a `Client` except its target."""
+
+    credentials: Credentials | Authenticator | Mapping[str, Secret] | str | None
+    bindings: Sequence[Binding | str]
+    versions: Sequence[Version | str]
+    extensions: Sequence[str]
+    interceptors: Sequence[Interceptor]
+    timeouts: Timeouts | None
+    retries: Retries | None
+    bounds: Bounds | None
+    guard: Guard | None
+    signatures: SignaturePolicy | None
+    cards: CardCache | None
+    tls: Tls | None
+    app: ASGIApp | None
 
 
 class Client:
@@ -78,7 +99,7 @@ class Client:
         signatures: SignaturePolicy | None = None,
         cards: CardCache | None = None,
         tls: Tls | None = None,
-        app: Any = None,
+        app: ASGIApp | None = None,
     ) -> None:
         """Nothing is called yet. `bindings` and `versions` are those that are accepted, the preferred first.
 
@@ -223,7 +244,7 @@ class Client:
 
     async def send(
         self,
-        *contents: Any,
+        *contents: Content,
         task: Task | str | None = None,
         context: str | None = None,
         skill: str | None = None,
@@ -243,7 +264,7 @@ class Client:
 
     def stream(
         self,
-        *contents: Any,
+        *contents: Content,
         task: Task | str | None = None,
         context: str | None = None,
         skill: str | None = None,
@@ -301,7 +322,7 @@ class Client:
 
     def message(
         self,
-        *contents: Any,
+        *contents: Content,
         task: Task | str | None = None,
         context: str | None = None,
         skill: str | None = None,
@@ -461,7 +482,7 @@ def _of(result: Any, *kinds: type[Any]) -> Any:
     return result
 
 
-async def ask(url: str, *contents: Any, **options: Any) -> str:
+async def ask(url: str, *contents: Content, **options: Unpack[ClientArguments]) -> str:
     """Ask an agent and get its text, or its question: for one-line scripts.
 
     To tell them apart, or to answer the question, use a `Client`.

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -21,6 +21,7 @@ from parley.protocol.tasks import Artifact, Task, TaskState
 
 if TYPE_CHECKING:
     from parley.client.client import Client
+    from parley.contents import Content
 
 FAILURES = frozenset({TaskState.FAILED, TaskState.REJECTED, TaskState.CANCELED})
 """The terminal states other than completed."""
@@ -101,7 +102,7 @@ class Reply:
         """Whether the answer is final."""
         return isinstance(self.content, Message) or is_terminal(self.content.status.state)
 
-    async def answer(self, *contents: Any) -> Reply:
+    async def answer(self, *contents: Content) -> Reply:
         """Answer the agent's question, and wait for the next answer or question."""
         if not isinstance(self.content, Task):
             return await self.client.send(*contents, context=self.content.context_id)

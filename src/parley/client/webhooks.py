@@ -16,11 +16,11 @@ import asyncio
 import hmac
 import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from secrets import token_urlsafe
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import unquote
 
 from parley.client.options import Bounds
@@ -30,6 +30,9 @@ from parley.protocol.events import StreamEvent
 from parley.protocol.push import PushAuthentication, PushConfig
 from parley.protocol.tasks import Task
 from parley.protocol.versions import Version
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
 
 TOKEN_HEADER = "x-a2a-notification-token"
 EVENT_ID_HEADER = "parley-event-id"
@@ -59,8 +62,6 @@ class PushNotification:
 
 Handler: TypeAlias = Callable[[PushNotification], Awaitable[None]]
 """Called with each notification. If it raises, the agent gets an error and may send the notification again."""
-
-_Asgi: TypeAlias = MutableMapping[str, Any]
 
 
 class _TooLongError(Exception):
@@ -125,12 +126,7 @@ class WebhookReceiver:
             progress.number = notification.number
             return True
 
-    async def __call__(
-        self,
-        scope: _Asgi,
-        receive: Callable[[], Awaitable[_Asgi]],
-        send: Callable[[_Asgi], Awaitable[None]],
-    ) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, as an ASGI application."""
         if scope["type"] == "http":
             status = await self._answer(scope, receive)
@@ -139,7 +135,7 @@ class WebhookReceiver:
 
     # --- one request --------------------------------------------------------------------------------------------------
 
-    async def _answer(self, scope: _Asgi, receive: Callable[[], Awaitable[_Asgi]]) -> HTTPStatus:
+    async def _answer(self, scope: Scope, receive: Receive) -> HTTPStatus:
         if scope["method"] != "POST":
             return HTTPStatus.METHOD_NOT_ALLOWED
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
@@ -158,7 +154,7 @@ class WebhookReceiver:
             return HTTPStatus.INTERNAL_SERVER_ERROR
         return HTTPStatus.NO_CONTENT
 
-    async def _body(self, receive: Callable[[], Awaitable[_Asgi]]) -> bytes:
+    async def _body(self, receive: Receive) -> bytes:
         body = bytearray()
         has_more = True
         while has_more:

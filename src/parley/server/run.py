@@ -23,7 +23,7 @@ import threading
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from parley.protocol.errors import ParleyError
 from parley.server.app import App
@@ -205,7 +205,7 @@ async def _start_grpc(app: App, serving: Serving, bound: Bound, port: int) -> tu
     return server, Bound(bound.url, f"{_reachable(serving.host)}:{port}")
 
 
-def run(main: Coroutine[Any, Any, None]) -> None:
+def run(main: Coroutine[object, object, None]) -> None:
     """Run a coroutine in uvloop, with the highest number of open files that the system allows."""
     tune_collector()
     if sys.platform == "win32":

@@ -15,11 +15,11 @@ from contextlib import asynccontextmanager
 from copy import copy
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, cast
+from typing import cast
 
 from msgspec import structs
 
-from parley.contents import parts_of
+from parley.contents import Content, parts_of
 from parley.engine.caller import ANONYMOUS_CALLER, Caller
 from parley.engine.clock import Clock
 from parley.engine.engine import Engine
@@ -30,7 +30,7 @@ from parley.engine.program import Program
 from parley.engine.reading.following import Numbered
 from parley.engine.webhooks.deliveries import Deliveries, Sender
 from parley.protocol.errors import LocalProtocolError
-from parley.protocol.events import TaskEvent
+from parley.protocol.events import StreamEvent, TaskEvent
 from parley.protocol.jsonvalue import JsonObject
 from parley.protocol.messages import Message, Role, text_of
 from parley.protocol.requests import (
@@ -41,6 +41,7 @@ from parley.protocol.requests import (
     SubscribeToTaskRequest,
 )
 from parley.protocol.tasks import Task
+from parley.protocol.versions import Version
 from parley.stores.interface import Store, Write
 from parley.stores.memory import MemoryStore
 from parley.testing.clock import FakeClock
@@ -84,18 +85,35 @@ class AgentClient:
 
     # --- calls --------------------------------------------------------------------------------------------------------
 
-    def message(self, *contents: Any, task: Task | str | None = None, metadata: JsonObject | None = None) -> Message:
+    def message(
+        self, *contents: Content, task: Task | str | None = None, metadata: JsonObject | None = None
+    ) -> Message:
         """A message to the agent, for a task if one is given."""
         task_id = task.id if isinstance(task, Task) else task
         number = next(self._messages)
         return Message(f"message-{number}", Role.USER, parts_of(contents), None, task_id, metadata or {})
 
-    async def send(self, *contents: Any, task: Task | str | None = None, metadata: JsonObject | None = None) -> Any:
-        """Send text, data or files, and wait for the task to end or to ask something."""
+    async def send(
+        self, *contents: Content, task: Task | str | None = None, metadata: JsonObject | None = None
+    ) -> Task:
+        """Send text, data or files, and wait for the task to end or to ask something.
+
+        Raises:
+            LocalProtocolError: the agent replied with a message, which `exchange` returns.
+        """
+        answer = await self.exchange(*contents, task=task, metadata=metadata)
+        if not isinstance(answer, Task):
+            raise LocalProtocolError("The agent replied with a message and has no task; use `client.exchange(…)`")
+        return answer
+
+    async def exchange(
+        self, *contents: Content, task: Task | str | None = None, metadata: JsonObject | None = None
+    ) -> Task | Message:
+        """Send text, data or files, and wait for the task or the message that the agent replies with."""
         request = SendMessageRequest(self.message(*contents, task=task, metadata=metadata))
         return await self.agent.send_message(request, self.caller)
 
-    async def start(self, *contents: Any, task: Task | str | None = None) -> Task:
+    async def start(self, *contents: Content, task: Task | str | None = None) -> Task:
         """Send text, data or files, and return at once."""
         configuration = SendConfiguration(return_immediately=True)
         request = SendMessageRequest(self.message(*contents, task=task), configuration)
@@ -103,7 +121,7 @@ class AgentClient:
         assert isinstance(started, Task)
         return started
 
-    async def stream(self, *contents: Any, task: Task | str | None = None) -> AsyncIterator[Any]:
+    async def stream(self, *contents: Content, task: Task | str | None = None) -> AsyncIterator[StreamEvent]:
         """Send text, data or files, and get every event: the task, then its updates."""
         request = SendMessageRequest(self.message(*contents, task=task))
         async for batch in self.agent.send_streaming_message(request, self.caller):
@@ -198,10 +216,21 @@ class AgentClient:
     def _new_id(self) -> str:
         return f"id-{next(self._ids)}"
 
-    def as_caller(self, **members: Any) -> AgentClient:
-        """The same agent, with another caller."""
+    def as_caller(
+        self,
+        *,
+        name: str | None = None,
+        tenant: str | None = None,
+        scopes: frozenset[str] | None = None,
+        claims: JsonObject | None = None,
+        version: Version | None = None,
+    ) -> AgentClient:
+        """The same agent, with a caller that differs in these members."""
+        members = {"name": name, "tenant": tenant, "scopes": scopes, "claims": claims, "version": version}
         other = copy(self)
-        other.caller = structs.replace(self.caller, **members)
+        other.caller = structs.replace(
+            self.caller, **{key: value for key, value in members.items() if value is not None}
+        )
         other._messages = count(1_000_000)  # pyright: ignore[reportPrivateUsage]
         return other
 

@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
+from parley.contents import Content
 from parley.engine.caller import ANONYMOUS_CALLER, Caller
 from parley.engine.limits import Limits
 from parley.engine.program import Program
@@ -45,8 +46,8 @@ SHOWN = 300
 
 async def survives_crashes(
     agent: Program,
-    *contents: Any,
-    answers: Sequence[Any] = (),
+    *contents: Content,
+    answers: Sequence[Content] = (),
     accept: Callable[[str], bool] | None = None,
     folder: Path | None = None,
     caller: Caller = ANONYMOUS_CALLER,
@@ -104,7 +105,7 @@ class Conversation:
     """A caller that says what it has to say until the agent is done, whatever crashes in between."""
 
     def __init__(
-        self, client: AgentClient, contents: Iterable[Any], answers: Sequence[Any], crash: Crash | None
+        self, client: AgentClient, contents: Iterable[Content], answers: Sequence[Content], crash: Crash | None
     ) -> None:
         self._client = client
         self._answers = iter(answers)
