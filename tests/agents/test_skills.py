@@ -204,9 +204,9 @@ async def test_the_default_skill_gets_what_names_no_skill_from_callers_with_its_
 
 async def test_an_agent_without_tasks_chooses_by_words_and_refuses_where_it_would_have_to_ask() -> None:
     async with bounded(desk(replies_directly=True)) as client:
-        assert (await client.send("convert this")).text == "fx: convert this"
+        assert (await client.exchange("convert this")).text == "fx: convert this"
         with pytest.raises(InvalidParamsError, match=r"which skill it is for \(fx, weather, pay\)"):
-            await client.send("go")
+            await client.exchange("go")
 
 
 async def test_a_caller_that_may_use_no_public_skill_must_name_one() -> None:
