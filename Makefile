@@ -3,7 +3,7 @@ PYTHON ?= python3
 PEERS := 1.3.0 0.3.26 0.2.16
 BIN := .venv/bin
 
-.PHONY: help run test check format bench soak soak-short chaos mutations test-pythons lock proto docs clean
+.PHONY: help run test check format bench soak soak-short chaos crashes mutations test-pythons lock proto docs clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -59,6 +59,9 @@ chaos: SEEDS ?= 5000
 chaos: .venv/.installed ## Several workers on one store that pause, wake and die, for SEEDS=5000 random orders of events.
 	PARLEY_CLAIM_SEEDS=$(SEEDS) PARLEY_SIMULATION_SEEDS=$(SEEDS) PARLEY_TEST_SECONDS=7200 \
 		$(BIN)/pytest -q -n 2 -o faulthandler_timeout=7300 tests/ownership
+
+crashes: .venv/.installed peers ## Kill agents that stream and delegate at every event, and compare what all readers hold.
+	PARLEY_EVERY_CRASH=1 PARLEY_TEST_SECONDS=3600 $(BIN)/pytest -q -o faulthandler_timeout=3700 tests/crashes
 
 mutations: .venv/.installed ## Put mistakes into a copy of the sources, one by one: do the tests notice? Also ONLY="engine: client:".
 	$(BIN)/python scripts/mutations.py $(ONLY)
