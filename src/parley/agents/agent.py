@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 from parley.agents.handlers import Handler
 from parley.agents.replies import end_with
 from parley.agents.skills import Skill, Skills
+from parley.agents.streams import StreamedContent
 from parley.agents.turn import RESPONSE, ReceivedMessage, Turn
 from parley.contents import InvalidContentError, parts_of
 from parley.engine.caller import Caller
@@ -303,6 +304,8 @@ async def _say(run: Run, result: Any) -> None:
         await run.emissions.emit_chunk(result, append=False, last=True)
     elif isinstance(result, Message):
         await end_with(run, TaskState.COMPLETED, (result,))
+    elif isinstance(result, StreamedContent):
+        await result.write_to(Artifact(RESPONSE, (), RESPONSE))
     elif parts := parts_of(result):
         await run.emissions.emit_chunk(Artifact(RESPONSE, parts, RESPONSE))
 

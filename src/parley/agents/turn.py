@@ -12,9 +12,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import NoReturn, ParamSpec, TypeVar, overload
 
+from msgspec import structs
+
 from parley.agents.forms import ask_form, form_of
 from parley.agents.replies import end_with
 from parley.agents.steps import take_step
+from parley.agents.streams import Source, Stream, StreamedContent
 from parley.contents import Content, parts_of
 from parley.engine.caller import Caller
 from parley.engine.runs.contexts import Context
@@ -73,18 +76,23 @@ class ArtifactWriter:
         self._name = name
         self._description = description
         self._metadata = metadata
-        self._is_begun = False
 
-    async def write(self, *contents: Content, last: bool = False) -> None:
-        """Add text, data or files to the artifact; `last` says that it is complete."""
+    async def write(self, *contents: Content | StreamedContent, last: bool = False) -> None:
+        """Add text, data, files or streams to the artifact; `last` says that it is complete."""
+        described = Artifact(self._name, (), self._name, self._description, self._metadata)
+        if any(isinstance(content, StreamedContent) for content in contents):
+            for content in contents:
+                if isinstance(content, StreamedContent):
+                    await content.write_to(described)
+                else:
+                    await self.write(content)
+            contents = ("",) if last else ()
         parts = parts_of(contents)
         if not parts:
             return
-        artifact = Artifact(self._name, parts)
-        if not self._is_begun:
-            artifact = Artifact(self._name, parts, self._name, self._description, self._metadata)
-        self._is_begun = True
-        await self._run.emissions.emit_chunk(artifact, last=last)
+        is_begun = self._run.journal.number_emitted(self._name) > 0
+        chunk = Artifact(self._name, parts) if is_begun else structs.replace(described, parts=parts)
+        await self._run.emissions.emit_chunk(chunk, last=last)
 
 
 class Turn(ReceivedMessage):
@@ -219,6 +227,16 @@ class Turn(ReceivedMessage):
             LocalProtocolError: the result cannot be stored, or does not fit the return annotation.
         """
         return await take_step(self._run, name, partial(do, *args, **kwargs))
+
+    def stream(self, name: str, source: Callable[P, Source[T]], /, *args: P.args, **kwargs: P.kwargs) -> Stream[T]:
+        """What `source(*args)` yields, as a step: `yield turn.stream("answer", model.stream, prompt)`.
+
+        Yielded, returned or written to an artifact, it passes through as it comes. `async for piece in turn.stream(…)`
+        gives you the pieces instead, to yield them or not. The source is an async or a plain function that yields, or
+        one that returns something to iterate over. One that has ended comes back from the log after a restart; one
+        that was cut off runs again, and what it said before is replaced.
+        """
+        return Stream(self._run, name, partial(source, *args, **kwargs))
 
     def wait(self, work: Awaitable[T]) -> T:
         """For handlers that are plain functions: `answer = turn.wait(turn.ask("Which?"))`."""

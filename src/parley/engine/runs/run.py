@@ -306,6 +306,11 @@ class Run(Struct, kw_only=True, eq=False):
         self.engine.runs.give_up(self)
 
     @property
+    def is_stopping(self) -> bool:
+        """Whether its program was told to stop."""
+        return self.is_cancelled or self.is_cut_off or self.is_overdue
+
+    @property
     def is_abandoned(self) -> bool:
         """Whether another worker continues the task."""
         return isinstance(self.failure, AbandonedError)

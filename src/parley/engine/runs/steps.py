@@ -67,9 +67,13 @@ class StepInProgress(Struct, eq=False):
 
     async def record(self, outcome: JsonValue) -> None:
         """Record its outcome."""
+        self.record_soon(outcome)
+        await self.steps.run.settle()
+
+    def record_soon(self, outcome: JsonValue) -> None:
+        """Record its outcome with the next write."""
         run = self.steps.run
         run.emit(StepRecorded(run.key.task_id, run.context_id, self.name, outcome, self.number, self.kind))
-        await run.settle()
 
     def close(self) -> None:
         """Let the run end, and other steps have the name."""

@@ -1,0 +1,234 @@
+"""Streams: steps that say something while they work, such as a model's answer.
+
+What a stream has said is in the log. One that has ended comes back from there and does not run again. One that was cut
+off runs again, and replaces what it said before; or it continues after it, if its source can.
+"""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any, Generic, TypeAlias, TypeVar, cast, get_args
+
+import msgspec
+from msgspec import structs
+
+from parley.agents.threads import STEPS, in_thread
+from parley.agents.typed_json import UnsupportedTypeError, decode_typed, encode_typed, return_type_of
+from parley.contents import parts_of
+from parley.engine.runs.emissions import LimitExceededError
+from parley.engine.runs.journal import Emission
+from parley.engine.runs.run import Run
+from parley.engine.runs.steps import StepInProgress, inside_step
+from parley.protocol.errors import LocalProtocolError
+from parley.protocol.jsonvalue import JsonValue
+from parley.protocol.messages import DataPart, Part, TextPart, text_of
+from parley.protocol.tasks import Artifact
+
+T = TypeVar("T")
+
+Source: TypeAlias = AsyncIterable[T] | Iterable[T] | Awaitable[AsyncIterable[T]] | Awaitable[Iterable[T]]
+"""What the function of a stream may return."""
+
+_END = object()
+
+
+class StreamedContent(ABC):
+    """Content that is written to an artifact while it comes into being: yield it, return it, or write it."""
+
+    @abstractmethod
+    async def write_to(self, artifact: Artifact) -> None:
+        """Write it to an artifact of the task, which is described by one without parts."""
+
+
+class Stream(StreamedContent, AsyncIterable[T], Generic[T]):
+    """A stream of pieces: yielded, returned or written it passes through, and `async for` gives its pieces."""
+
+    def __init__(self, run: Run, name: str, source: Callable[[], Any]) -> None:
+        self._run = run
+        self._name = name
+        self._source = source
+        self._continue: Callable[[str], Any] | None = None
+
+    def resume_with(self, source: Callable[[str], Source[T]]) -> Stream[T]:
+        """The same stream, which is not repeated when it was cut off: `source` gets the text so far, and continues it.
+
+        It has an effect where the stream passes through, and none with `async for`.
+        """
+        self._continue = source
+        return self
+
+    # --- passing through ----------------------------------------------------------------------------------------------
+
+    async def write_to(self, artifact: Artifact) -> None:
+        """Write what the source says to an artifact.
+
+        Raises:
+            LocalProtocolError: another stream writes to the artifact, or has the name.
+            Exception: what the source raises.
+        """
+        run, emissions = self._run, self._run.emissions
+        step = run.steps.begin(self._name, "stream")
+        if step.recorded is not None:
+            for parts in _recorded_parts(step):
+                await self._emit(artifact, parts)
+            return
+        try:
+            emissions.begin_stream(artifact.artifact_id, self._name)
+            try:
+                with inside_step():
+                    await step.prepare()
+                    first = run.journal.number_emitted(artifact.artifact_id)
+                    async for piece in _pieces_of(self._name, self._source_to_use(artifact.artifact_id)):
+                        if parts := parts_of(piece):
+                            await self._emit(artifact, parts)
+            finally:
+                emissions.end_stream(artifact.artifact_id)
+            emissions.drop_left_overs(artifact.artifact_id)
+            count = run.journal.number_emitted(artifact.artifact_id) - first
+            await step.record({"artifact": artifact.artifact_id, "first": first, "count": count})
+        finally:
+            step.close()
+
+    def _source_to_use(self, artifact_id: str) -> Callable[[], Any]:
+        """The source, or the one that continues it."""
+        journal = self._run.journal
+        said = journal.left_over(artifact_id)
+        if self._continue is not None and said:
+            journal.skip(artifact_id)
+            return partial(self._continue, _text_of(said))
+        self._run.emissions.expects_differences = True
+        return self._source
+
+    async def _emit(self, artifact: Artifact, parts: tuple[Part, ...]) -> None:
+        is_first = not self._run.journal.number_emitted(artifact.artifact_id)
+        chunk = structs.replace(artifact, parts=parts) if is_first else Artifact(artifact.artifact_id, parts)
+        await self._run.emissions.emit_chunk(chunk, stream=self._name)
+
+    # --- giving the pieces to the handler -----------------------------------------------------------------------------
+
+    def __aiter__(self) -> AsyncIterator[T]:
+        return self._iterate()
+
+    async def _iterate(self) -> AsyncIterator[T]:
+        """The pieces, which are recorded when the source has ended, or the handler wants no more of them."""
+        run = self._run
+        step = run.steps.begin(self._name, "stream")
+        convert = _conversion_of(self._name, self._source)
+        if step.recorded is not None:
+            for piece in _recorded_pieces(step):
+                yield cast("T", convert(piece))
+            return
+        pieces: list[JsonValue] = []
+        size, is_ended = 0, False
+        try:
+            await step.prepare()
+            run.emissions.expects_differences = True
+            async for piece in _pieces_of(self._name, self._source):
+                value = piece if type(piece) is str else _as_json(self._name, piece)
+                size += len(value) if type(value) is str else len(msgspec.json.encode(value))
+                if size > run.engine.limits.artifact_bytes:
+                    raise LimitExceededError(
+                        f"The stream {self._name!r} exceeds {run.engine.limits.artifact_bytes} bytes"
+                    )
+                pieces.append(value)
+                yield cast("T", convert(value))
+            is_ended = True
+            await step.record({"pieces": pieces})
+        except GeneratorExit:
+            if not (is_ended or run.is_closed or run.is_stopping):
+                step.record_soon({"pieces": pieces})
+            raise
+        finally:
+            step.close()
+
+
+async def _pieces_of(name: str, source: Callable[[], Any]) -> AsyncIterator[Any]:
+    """What a source yields. A plain one is asked in a thread."""
+    pieces = source() if _begins_without_blocking(source) else await in_thread(STEPS, source)
+    if inspect.isawaitable(pieces):
+        pieces = await pieces
+    if isinstance(pieces, AsyncIterable):
+        try:
+            async for piece in cast("AsyncIterable[Any]", pieces):
+                yield piece
+        finally:
+            close = getattr(cast("object", pieces), "aclose", None)
+            if close is not None:
+                await close()
+    elif isinstance(pieces, Iterable) and not isinstance(pieces, str | bytes | dict):
+        iterator: Iterator[Any] = iter(cast("Iterable[Any]", pieces))
+        while (piece := await in_thread(STEPS, next, iterator, _END)) is not _END:
+            yield piece
+    else:
+        kind = type(cast("object", pieces)).__name__
+        raise LocalProtocolError(f"The source of stream {name!r} returned a {kind}, which is not a stream of pieces")
+
+
+def _begins_without_blocking(source: Callable[[], Any]) -> bool:
+    function: Callable[..., Any] = source
+    while isinstance(function, partial):
+        function = function.func
+    kinds = (inspect.isasyncgenfunction, inspect.iscoroutinefunction, inspect.isgeneratorfunction)
+    return any(is_kind(function) for is_kind in kinds)
+
+
+def _as_json(name: str, piece: object) -> JsonValue:
+    try:
+        return msgspec.json.decode(encode_typed(piece))
+    except ValueError as exc:
+        kind = type(piece).__qualname__
+        raise LocalProtocolError(f"A piece of stream {name!r}, of type {kind}, cannot be stored: {exc}") from exc
+
+
+def _conversion_of(name: str, source: Callable[[], Any]) -> Callable[[JsonValue], object]:
+    """A function that makes of stored JSON what the source is annotated to yield."""
+    function: Callable[..., Any] = source
+    while isinstance(function, partial):
+        function = function.func
+    try:
+        kinds = get_args(return_type_of(function))
+    except UnsupportedTypeError:
+        kinds = ()
+    if not kinds or kinds[0] is str:
+        return lambda value: value
+
+    def convert(value: JsonValue) -> object:
+        try:
+            return decode_typed(msgspec.json.encode(value), kinds[0])
+        except UnsupportedTypeError:
+            return value
+        except ValueError as exc:
+            raise LocalProtocolError(f"A piece of stream {name!r} does not fit {kinds[0]}: {exc}") from exc
+
+    return convert
+
+
+def _recorded_parts(step: StepInProgress) -> Sequence[tuple[Part, ...]]:
+    """What a stream wrote to its artifact, or would have written if its pieces had not been given to the handler."""
+    if step.chunks:
+        return [chunk.parts for chunk, _ in step.chunks]
+    return [parts_of(piece) for piece in _recorded_pieces(step)]
+
+
+def _recorded_pieces(step: StepInProgress) -> Sequence[JsonValue]:
+    """The pieces of a stream, also of one that passed through when it ran."""
+    match step.recorded:
+        case ({"pieces": list(pieces)},):
+            return pieces
+        case _:
+            return [_content_of(chunk.parts) for chunk, _ in step.chunks]
+
+
+def _content_of(parts: Sequence[Part]) -> JsonValue:
+    match parts:
+        case (DataPart(data=data),):
+            return data
+        case _:
+            return text_of(parts)
+
+
+def _text_of(said: Sequence[Emission]) -> str:
+    return text_of([part for chunk, _ in said for part in chunk.parts if isinstance(part, TextPart)])

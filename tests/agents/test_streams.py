@@ -1,0 +1,308 @@
+"""Streams that are steps: what they say is in the log, and is the text of one run."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from parley import Agent, Turn
+from parley.engine.limits import Limits
+from parley.protocol.events import ArtifactUpdate, StepRecorded
+from parley.protocol.messages import text_of
+from parley.protocol.tasks import Task, TaskState
+from parley.stores.interface import TaskKey
+from parley.testing.client import AgentClient
+from tests.bounded import bounded
+from tests.engine.test_divergence import killed_at, seen_by_a_reader
+
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("any_store")]
+
+
+class Model:
+    """A model that says something else every time; it hangs after a token of its first answer, if one is named."""
+
+    def __init__(self, tokens: int = 4, hangs_after: str | None = None) -> None:
+        self.tokens = tokens
+        self.hangs_after = hangs_after
+        self.generation = 0
+
+    async def stream(self, prompt: str) -> AsyncIterator[str]:
+        self.generation += 1
+        for number in range(self.tokens):
+            token = f"g{self.generation}-{number} "
+            yield token
+            if token == self.hangs_after:
+                await asyncio.Event().wait()
+
+    def whole(self) -> str:
+        return "".join(f"g{self.generation}-{number} " for number in range(self.tokens))
+
+
+def passed_through(model: Model) -> Any:
+    async def handler(turn: Turn) -> Any:
+        yield "Model: "
+        yield turn.stream("answer", model.stream, turn.text)
+        yield (await turn.ask("More?")).text
+
+    return handler
+
+
+def given_to_the_handler(model: Model) -> Any:
+    async def handler(turn: Turn) -> Any:
+        yield "Model: "
+        async for piece in turn.stream("answer", model.stream, turn.text):
+            yield piece
+        yield (await turn.ask("More?")).text
+
+    return handler
+
+
+def in_a_thread(model: Model) -> Any:
+    def handler(turn: Turn) -> Any:
+        yield "Model: "
+        yield turn.stream("answer", model.stream, turn.text)
+        yield turn.wait(turn.ask("More?")).text
+
+    return handler
+
+
+def written(model: Model) -> Any:
+    async def handler(turn: Turn) -> Any:
+        report = turn.artifact("report.md", description="A report")
+        await report.write("Model: ", turn.stream("answer", model.stream, turn.text))
+        await report.write((await turn.ask("More?")).text)
+
+    return handler
+
+
+WAYS = pytest.mark.parametrize("way", [passed_through, given_to_the_handler, in_a_thread, written])
+
+
+def agent_of(handler: Any, **options: Any) -> Agent:
+    agent = Agent("Test", **options)
+    agent.on_message(handler)
+    return agent
+
+
+async def steps_of(client: AgentClient, task: Task) -> list[StepRecorded]:
+    events = await client.engine.views.events(TaskKey(client.caller.owner, task.id))
+    return [event for event in events if isinstance(event, StepRecorded)]
+
+
+@WAYS
+async def test_a_stream_that_has_ended_comes_back_from_the_log(
+    way: Callable[[Model], Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    model = Model()
+    async with bounded(agent_of(way(model))) as client:
+        asked = await client.send("go")
+        await client.crash()
+        await client.restart()
+        task = await client.send("no", task=asked)
+        assert client.text(task) == f"Model: {model.whole()}no"
+        assert await seen_by_a_reader(client, task) == client.text(task)
+        assert [(step.name, step.kind) for step in await steps_of(client, task)] == [("answer", "stream")]
+    assert model.generation == 1
+    assert "began again" not in caplog.text
+
+
+@WAYS
+@pytest.mark.parametrize("tokens", [2, 3, 6])
+async def test_a_stream_that_was_cut_off_runs_again_and_replaces_what_it_said(
+    way: Callable[[Model], Any], tokens: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = Model(tokens=3, hangs_after="g1-2 ")
+    async with bounded(agent_of(way(model), on_divergence="fail")) as client:
+        asking = asyncio.create_task(killed_at(client, "g1-2 "))
+        while not model.generation:
+            await asyncio.sleep(0)
+        model.tokens = tokens if model.generation else 0
+        asked = await asking
+        assert (asked.status.state, client.text(asked)) == (TaskState.INPUT_REQUIRED, f"Model: {model.whole()}")
+        task = await client.send("no", task=asked)
+        assert client.text(task) == f"Model: {model.whole()}no"
+        assert await seen_by_a_reader(client, task) == client.text(task)
+        assert task.artifacts[0].description == ("A report" if way is written else None)
+    assert model.generation == 2
+    assert "began again" not in caplog.text
+
+
+async def test_a_source_that_can_continue_gets_what_was_said() -> None:
+    said: list[str] = []
+    model = Model(hangs_after="g1-1 ")
+
+    async def continue_after(text: str) -> AsyncIterator[str]:
+        said.append(text)
+        yield "and on"
+
+    async def handler(turn: Turn) -> Any:
+        yield "Model: "
+        yield turn.stream("answer", model.stream, turn.text).resume_with(continue_after)
+        await turn.ask("More?")
+
+    async with bounded(agent_of(handler)) as client:
+        asked = await killed_at(client, "g1-1 ")
+        task = await client.send("no", task=asked)
+        assert client.text(task) == "Model: g1-0 g1-1 and on"
+    assert (said, model.generation) == (["g1-0 g1-1 "], 1)
+
+
+@dataclass
+class Fact:
+    text: str
+    weight: float = 1.0
+
+
+async def facts() -> AsyncIterator[Fact]:
+    yield Fact("a")
+    yield Fact("b", 2.5)
+
+
+def numbers(most: int) -> Iterator[int]:
+    yield from range(most)
+
+
+async def opened() -> AsyncIterator[str]:
+    async def tokens() -> AsyncIterator[str]:
+        yield "x"
+        yield "y"
+
+    return tokens()
+
+
+async def test_sources_of_every_kind_give_typed_pieces_in_every_run() -> None:
+    seen: list[list[object]] = []
+
+    async def handler(turn: Turn) -> None:
+        pieces: list[object] = [fact async for fact in turn.stream("facts", facts)]
+        pieces += [number async for number in turn.stream("numbers", numbers, 3)]
+        pieces += [token async for token in turn.stream("tokens", opened)]
+        pieces += [letter async for letter in turn.stream("list", lambda: ["l", {"m": None}])]
+        seen.append(pieces)
+        await turn.ask("Again?")
+
+    async with bounded(agent_of(handler)) as client:
+        await client.send("yes", task=await client.send("go"))
+    assert seen == [[Fact("a"), Fact("b", 2.5), 0, 1, 2, "x", "y", "l", {"m": None}]] * 2
+
+
+async def test_pieces_that_the_handler_does_not_want_are_not_asked_for_again() -> None:
+    model = Model()
+
+    async def handler(turn: Turn) -> Any:
+        async for piece in turn.stream("answer", model.stream, turn.text):
+            yield piece
+            if piece.endswith("-1 "):
+                break
+        yield (await turn.ask("More?")).text
+
+    async with bounded(agent_of(handler)) as client:
+        task = await client.send("no", task=await client.send("go"))
+        assert client.text(task) == "g1-0 g1-1 no"
+    assert model.generation == 1
+
+
+async def failing(prompt: str) -> AsyncIterator[str]:
+    yield "half "
+    raise ConnectionError(prompt)
+
+
+async def test_what_a_source_raises_can_be_caught_where_the_stream_is_yielded() -> None:
+    async def handler(turn: Turn) -> Any:
+        try:
+            yield turn.stream("answer", failing, "gone")
+        except ConnectionError as error:
+            yield f"({error})"
+
+    def in_thread(turn: Turn) -> Any:
+        try:
+            yield turn.stream("answer", failing, "gone")
+        except ConnectionError as error:
+            yield f"({error})"
+
+    async def uncaught(turn: Turn) -> Any:
+        yield turn.stream("answer", failing, "gone")
+
+    for function in (handler, in_thread):
+        async with bounded(agent_of(function)) as client:
+            assert client.text(await client.send("go")) == "half (gone)"
+    async with bounded(agent_of(uncaught)) as client:
+        assert (await client.send("go")).status.state is TaskState.FAILED
+
+
+async def two_at_once(turn: Turn) -> None:
+    notes = turn.artifact("notes")
+    await asyncio.gather(*(notes.write(turn.stream(name, Model().stream, "x")) for name in "ab"))
+
+
+async def one_name_twice(turn: Turn) -> None:
+    streams = [turn.stream("answer", Model().stream, "x") for _ in range(2)]
+    await asyncio.gather(*(turn.artifact(str(index)).write(stream) for index, stream in enumerate(streams)))
+
+
+async def written_beside(turn: Turn) -> None:
+    notes = turn.artifact("notes")
+    writing = asyncio.create_task(notes.write(turn.stream("answer", Model(hangs_after="g1-0 ").stream, "x")))
+    try:
+        while not turn._run.journal.number_emitted("notes"):  # pyright: ignore[reportPrivateUsage]
+            await asyncio.sleep(0)
+        await notes.write("between")
+    finally:
+        writing.cancel()
+
+
+async def not_a_stream(turn: Turn) -> Any:
+    yield turn.stream("answer", lambda: 7)  # pyright: ignore
+
+
+async def not_content(turn: Turn) -> Any:
+    yield turn.stream("answer", lambda: [object()])
+
+
+async def not_json(turn: Turn) -> None:
+    async for _ in turn.stream("answer", lambda: [object()]):
+        pass
+
+
+async def too_much(turn: Turn) -> None:
+    async for _ in turn.stream("answer", lambda: ["x" * 1000] * 20):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("handler", "text"),
+    [
+        (two_at_once, "The streams 'a' and 'b' write to the artifact 'notes'"),
+        (one_name_twice, "Two steps named 'answer' run at the same time"),
+        (written_beside, "The stream 'answer' writes to the artifact 'notes' now; use another artifact"),
+        (not_a_stream, "The source of stream 'answer' returned a int, which is not a stream of pieces"),
+        (not_content, "An agent cannot send a value of type object"),
+        (not_json, "A piece of stream 'answer', of type object, cannot be stored"),
+        (too_much, "The stream 'answer' exceeds 10000 bytes"),
+    ],
+)
+async def test_a_stream_that_cannot_work_fails_with_one_clear_error(
+    handler: Any, text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with bounded(agent_of(handler), limits=Limits(artifact_bytes=10_000)) as client:
+        assert (await client.send("go")).status.state is TaskState.FAILED
+    assert text in caplog.text
+
+
+async def test_a_recorded_stream_is_said_again_after_what_was_replaced_before_it() -> None:
+    model, runs = Model(), iter("12")
+
+    async def handler(turn: Turn) -> Any:
+        yield f"Run {next(runs)}: "
+        yield turn.stream("answer", model.stream, turn.text)
+        await turn.ask("More?")
+
+    async with bounded(agent_of(handler)) as client:
+        task = await client.send("no", task=await client.send("go"))
+        assert client.text(task) == f"Run 2: {model.whole()}"
+        assert await seen_by_a_reader(client, task) == client.text(task)
+        chunks = [event async for _, event in client.follow(task, after=0) if isinstance(event, ArtifactUpdate)]
+    assert [text_of(chunk.artifact.parts) for chunk in chunks if not chunk.append] == ["Run 1: ", "Run 2: "]
+    assert model.generation == 1
