@@ -1,4 +1,4 @@
-"""Writes what is made from tables: the pages about operations, errors and states, and the protobuf descriptors.
+"""Writes what is made from tables: the pages about operations, errors, states and limits, and the protobuf descriptors.
 
 python scripts/generate.py           write them
 python scripts/generate.py --check   fail if one of them is not what the tables say
@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 
 import compile_protos
+from parley.cli.options.limits import ENGINE_LIMITS, SERVER_LIMITS
+from parley.cli.output.help_text import LIMITS, Section
 from parley.protocol.errors import WIRE_ERRORS
 from parley.protocol.lifecycle import INTERRUPTED, TERMINAL, TRANSITIONS
 from parley.protocol.operations import OPERATIONS, Operation
@@ -107,7 +109,41 @@ stateDiagram-v2
 """
 
 
-PAGES = {"operations.md": operations_page, "errors.md": errors_page, "lifecycle.md": lifecycle_page}
+def limits_of(section: Section) -> str:
+    options = [option for option in (*SERVER_LIMITS, *ENGINE_LIMITS) if option.section is section]
+    rows = [
+        [
+            code(f"--{option.name}"),
+            option.default_text or "not set",
+            f"{option.text[0].lower()}{option.text[1:].rstrip('.')}",
+            code(f"{option.owner.__name__}.{option.field}"),
+        ]
+        for option in options
+    ]
+    return f"## {section}\n\n{table(['option', 'default', 'what it limits', 'in Python'], rows)}"
+
+
+def limits_page() -> str:
+    tables = [limits_of(section) for section in Section if section in LIMITS]
+    return f"""# Limits
+
+{MADE.format(source="parley/cli/options/limits.py")}
+The limits of a server, as options of `parley serve`, with their names in Python, where a comment gives the reason for
+each number. `parley serve --help-limits` shows them, too. [Variables and parley.toml](serving.md#configuration) set
+them as well. `parley proxy` has the limits for callers, streams and connections.
+
+A time is written as `90s`, `10m` or `1h30m`, or as a number of seconds; a size as `512KiB` or `24MiB`, or as a number
+of bytes. `off` removes a limit that may be None in Python.
+
+{chr(10).join(tables)}"""
+
+
+PAGES = {
+    "operations.md": operations_page,
+    "errors.md": errors_page,
+    "lifecycle.md": lifecycle_page,
+    "limits.md": limits_page,
+}
 
 
 def main(check: bool) -> int:

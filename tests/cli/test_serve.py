@@ -20,8 +20,8 @@ from typer.testing import CliRunner
 
 from parley import __version__
 from parley.cli.commands import token
-from parley.cli.commands.serve import parse_duration
 from parley.cli.main import app
+from parley.cli.options.durations import read_duration
 from parley.cli.options.server import parse_grpc_port
 from parley.protocol.signing import load_key, verify_card
 from parley.server.security.auth_file import parse_security
@@ -324,7 +324,7 @@ def test_mistakes_are_told_in_one_line_each(directory: Path) -> None:
             ["serve", "x", "--grpc-port", "0", "--public-grpc-url", "a.example:0"],
             "Invalid URL: its host or its port is invalid.",
         ),
-        (["serve"], "Missing argument"),
+        (["serve"], "Error: Missing argument TARGET: the agent to serve, as module:agent."),
         (["token", ""], "The name must not be empty."),
         (["token", "ci", "--scope", "a b"], "Invalid scope: 'a b'. It must be one word."),
         (["token", "ci", "--tenant", ""], "The tenant must not be empty."),
@@ -344,7 +344,7 @@ def test_the_version_and_help_with_examples() -> None:
     shown = CliRunner().invoke(app, ["serve", "--help"], env={"COLUMNS": "80"}).output
     assert "\n    parley serve currency:agent\n" in shown
     assert "--reloader" not in shown
-    assert "  --retention TIME             Delete finished tasks after this time, such as\n" in shown
+    assert "  --retention TIME    Delete finished tasks after this time, such as 30d.\n" in shown
 
 
 @pytest.mark.parametrize("is_interactive", [False, True], ids=["piped", "asked"])
@@ -367,7 +367,7 @@ async def test_a_password_from_parley_password_lets_its_holder_in(
 
 def test_ports_and_times_are_read() -> None:
     assert [parse_grpc_port(text) for text in ("off", "0", "50051")] == [None, 0, 50051]
-    assert [parse_duration(text, "--retention") for text in ("45s", "90m", "12h", "30d", "2w")] == [
+    assert [read_duration(text, "--retention") for text in ("45s", "90m", "12h", "30d", "2w")] == [
         timedelta(seconds=45),
         timedelta(minutes=90),
         timedelta(hours=12),
@@ -376,7 +376,7 @@ def test_ports_and_times_are_read() -> None:
     ]
     for text in ("0d", "-1d", "d", "1y", "1000000000d"):
         with pytest.raises(typer.BadParameter):
-            parse_duration(text, "--retention")
+            read_duration(text, "--retention")
 
 
 def test_help_does_not_import_grpc_and_a_server_without_grpc_does_not_either(directory: Path) -> None:
@@ -390,7 +390,10 @@ def test_help_does_not_import_grpc_and_a_server_without_grpc_does_not_either(dir
 
 def test_reload_starts_again_when_a_file_changes_and_survives_a_mistake(directory: Path) -> None:
     file = directory / "echo.py"
-    with served("echo:agent", "--port", "0", "--grpc-port", "0", "--reload", cwd=directory) as command:
+    (directory / "parley.toml").write_text(
+        '[serve]\ntargets = ["echo:agent"]\nreload = true\ngrpc-port = 0\nport = 0\n'
+    )
+    with served(cwd=directory) as command:
         url = command.until_ready()
         assert text_of(call(url, "SendMessage", message("one"))) == "one"
 

@@ -14,6 +14,7 @@ import typer
 
 from parley import __version__
 from parley.cli.commands import card, chat, check, login, proxy, push, send, serve, store, tasks, token
+from parley.cli.options.settings import ConfiguredCommand
 from parley.cli.output.exit_codes import EXIT_CODES
 from parley.cli.output.help_text import ParleyCommand, ParleyGroup
 
@@ -25,8 +26,8 @@ app = typer.Typer(
     rich_markup_mode=None,  # its tables leave a third of 80 columns for what the options do
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("serve", cls=ParleyCommand)(serve.serve)
-app.command("proxy", cls=ParleyCommand, epilog=proxy.EXIT_CODES)(proxy.proxy)
+app.command("serve", cls=ConfiguredCommand)(serve.serve)
+app.command("proxy", cls=ConfiguredCommand, epilog=proxy.EXIT_CODES)(proxy.proxy)
 app.command("token", cls=ParleyCommand)(token.token)
 app.command("password", cls=ParleyCommand)(token.password)
 app.command("login", cls=ParleyCommand, epilog=EXIT_CODES)(login.login)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -14,6 +15,7 @@ import typer
 from parley.cli.options.client import ClientOptions, WithClientOptions
 from parley.cli.options.groups import with_option_groups
 from parley.cli.options.server import ServerOptions, UsageError, WithServerOptions, server_url
+from parley.cli.options.settings import ShowConfig, show_settings, unknown_variables
 from parley.cli.output.exit_codes import fail
 from parley.cli.output.trace_text import TraceDetail, TraceText
 from parley.cli.serving.running import run_server
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from parley.server.run import Bound
     from parley.server.security.authentication import Security
 
+logger = logging.getLogger(__name__)
 
 EXIT_CODES = """\b
 Exit codes:
@@ -51,8 +54,10 @@ class ProxyOptions:
 
 @with_option_groups
 def proxy(
+    context: typer.Context,
     client: WithClientOptions,
     server: WithServerOptions,
+    show_config: ShowConfig,
     trace: Annotated[bool, typer.Option("--trace", help="Print the requests and replies of both sides.")] = False,
     trace_lines: Annotated[bool, typer.Option("--trace-lines", help="Print one line for each message.")] = False,
     trace_file: Annotated[
@@ -82,6 +87,8 @@ def proxy(
       parley proxy https://agents.example.com/old --port 9000 --trace
       parley proxy https://agents.example.com/old --auth auth.toml --token $TOKEN
     """
+    if show_config:
+        show_settings(context)
     options = ProxyOptions(
         client=client,
         server=server,
@@ -93,6 +100,8 @@ def proxy(
     from parley.server.telemetry.logs import configure_logging
 
     configure_logging(server.log_format, server.log_level)
+    for warning in unknown_variables(context):
+        logger.warning(warning)
     try:
         security, signer = server.security(), server.signer()
     except (UsageError, ValueError) as error:
@@ -119,7 +128,7 @@ async def _serve(options: ProxyOptions, security: Security | None, signer: Signe
             guard=client.guard(),
             tls=client.tls,
             timeouts=client.timeouts(),
-            limits=server.limits(),
+            limits=server.limits,
             public_url=server.public_url,
             webhook_url=options.webhook_url,
             signer=signer,

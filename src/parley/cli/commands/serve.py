@@ -7,7 +7,6 @@ imported when they are needed, so that `--help` is quick.
 from __future__ import annotations
 
 import logging
-import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -21,12 +20,19 @@ import typer
 from rich.console import Console
 
 from parley import Agent
-from parley.cli.options.groups import with_option_groups
+from parley.cli.options.durations import read_duration
+from parley.cli.options.groups import OptionGroup, with_option_groups
+from parley.cli.options.limits import ENGINE_LIMITS, LimitValues, limit_options
 from parley.cli.options.server import ServerOptions, UsageError, WithServerOptions
+from parley.cli.options.settings import ShowConfig, is_default, show_settings, unknown_variables
 from parley.cli.output.exit_codes import fail
+from parley.cli.output.help_text import InvalidSettingError, Section
 from parley.cli.serving.agent_loading import TargetError, load_agent, source_of
 from parley.cli.serving.reload import exit_with_reloader, free_port, run_reloading
 from parley.cli.serving.running import run_server
+from parley.engine.limits import Limits
+from parley.engine.webhooks.delivery_limits import DeliveryLimits
+from parley.protocol.versions import Version
 
 if TYPE_CHECKING:
     from parley.server.app import App
@@ -39,52 +45,47 @@ RELOAD_DRAIN_SECONDS = "1"
 
 logger = logging.getLogger(__name__)
 
-UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-
 
 # --- options ----------------------------------------------------------------------------------------------------------
 
+_network = partial(typer.Option, rich_help_panel=Section.NETWORK)
+_cards = partial(typer.Option, rich_help_panel=Section.CARDS)
+_tasks = partial(typer.Option, rich_help_panel=Section.TASKS)
+_logs = partial(typer.Option, rich_help_panel=Section.LOGS)
 
-def parse_duration(text: str, option: str) -> timedelta:
-    """The time that `30d`, `12h`, `90m`, `45s` or `2w` means.
-
-    Raises:
-        BadParameter: it is not valid.
-    """
-    found = re.fullmatch(r"(\d{1,6}) *([smhdw])", text.strip())
-    if found is None or not int(found[1]):
-        raise typer.BadParameter(
-            f"Invalid duration: {text!r}. Write a number and s, m, h, d or w, such as 30d.", param_hint=option
-        )
-    return timedelta(**{UNITS[found[2]]: int(found[1])})
+WithEngineLimits = Annotated[LimitValues, OptionGroup(limit_options(*ENGINE_LIMITS))]
 
 
 @with_option_groups
 def serve(
-    targets: Annotated[list[str], typer.Argument(metavar="TARGET", help="module:agent or path/to/file.py:agent.")],
+    context: typer.Context,
     server: WithServerOptions,
+    limits: WithEngineLimits,
+    show_config: ShowConfig,
+    targets: Annotated[
+        list[str] | None, typer.Argument(metavar="TARGET", help="module:agent or path/to/file.py:agent.")
+    ] = None,
+    many: Annotated[bool, _network(help="Serve every agent at /agents/ID, also if there is only one.")] = False,
     store: Annotated[
-        str, typer.Option(metavar="URL", help="Where to store tasks: sqlite:///file.db, or memory: without a file.")
+        str, _tasks(metavar="URL", help="Where to store tasks: sqlite:///file.db, or memory: without a file.")
     ] = "sqlite:///parley.db",
     retention: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Delete finished tasks after this time, such as 30d.")
+        str | None, _tasks(metavar="TIME", help="Delete finished tasks after this time, such as 30d.")
     ] = None,
     drain_seconds: Annotated[
-        float, typer.Option(metavar="N", min=0, help="Seconds that runs have to finish at shutdown.")
+        float, _tasks(metavar="N", min=0, help="Seconds that runs have to finish at shutdown.")
     ] = 10,
-    run_attempts: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            help="Fail a task after so many crashes without progress; by default as its agent says, or 3.",
+    card_version: Annotated[
+        Version | None,
+        _cards(
+            metavar="|".join(Version),
+            help="The version of the card for readers that name none.",
+            show_default="one card for all versions",
         ),
     ] = None,
-    audit_log: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write an audit log, in lines of JSON.")
-    ] = None,
+    audit_log: Annotated[Path | None, _logs(metavar="FILE", help="Write an audit log, in lines of JSON.")] = None,
     workers: Annotated[int, typer.Option(metavar="N", min=1, hidden=True, help="Processes.")] = 1,
-    reload: Annotated[bool, typer.Option("--reload", help="Restart when a Python file changes.")] = False,
+    reload: Annotated[bool, typer.Option(help="Restart when a Python file changes.")] = False,
     reloader: Annotated[int | None, typer.Option(hidden=True, help="The pipe to the reloader above.")] = None,
     again: Annotated[bool, typer.Option("--again", hidden=True, help="A restart, announced before.")] = False,
 ) -> None:
@@ -98,25 +99,39 @@ def serve(
       parley serve currency.py report.py:reporter --port 9000 --grpc-port 50051
       parley serve currency:agent --host 0.0.0.0 --auth auth.toml \\
         --tls-cert cert.pem --tls-key key.pem
+
+    \b
+    Every option can also be a variable, or a key in the table [serve] of parley.toml.
+    The command line wins, then variables, then the file:
+      --send-window 1h      PARLEY_SEND_WINDOW=1h      send-window = "1h"
     """
+    retention_time = read_duration(retention, "--retention") if retention else None
+    if show_config:
+        show_settings(context)
+    if not targets:
+        raise InvalidSettingError("Missing argument TARGET: the agent to serve, as module:agent.", context)
     if workers > 1:
         raise typer.BadParameter(
             "A SQLite file or a memory store belongs to one process. Several processes need a shared store.",
             param_hint="--workers",
         )
     if reload:
-        raise typer.Exit(_reload(targets, server))
+        drain = ("--drain-seconds", RELOAD_DRAIN_SECONDS) if is_default(context, "drain_seconds") else ()
+        raise typer.Exit(_reload(targets, server, drain))
     if reloader is not None:
         exit_with_reloader(reloader)
     options = ServeOptions(
         targets=targets,
         server=server,
         store=store,
-        retention=parse_duration(retention, "--retention") if retention else None,
+        many=many,
+        retention=retention_time,
         drain_seconds=drain_seconds,
-        run_attempts=run_attempts,
+        limits=limits,
+        card_version=card_version,
         audit_log=audit_log,
         is_restart=again,
+        warnings=unknown_variables(context),
     )
     _serve(options)
 
@@ -128,18 +143,20 @@ class ServeOptions:
     targets: Sequence[str]
     server: ServerOptions
     store: str
+    many: bool
     retention: timedelta | None
     drain_seconds: float
-    run_attempts: int | None
+    limits: LimitValues
+    card_version: Version | None
     audit_log: Path | None
     is_restart: bool
+    warnings: Sequence[str]
+    """What to log at the start."""
 
 
-def _reload(targets: Sequence[str], server: ServerOptions) -> int:
+def _reload(targets: Sequence[str], server: ServerOptions, drain: Sequence[str]) -> int:
     serving, log_format = server.serving, server.log_format
-    arguments = [argument for argument in sys.argv[1:] if argument != "--reload"]
-    if not any(argument.startswith("--drain-seconds") for argument in arguments):
-        arguments += ["--drain-seconds", RELOAD_DRAIN_SECONDS]
+    arguments = [*sys.argv[1:], "--no-reload", *drain]
     # Keep a port once it is picked, so that the agent's URL stays the same.
     if serving.port == 0:
         arguments += ["--port", str(free_port(serving.host))]
@@ -171,6 +188,8 @@ def _serve(options: ServeOptions) -> None:
     server = options.server
     audit = AuditTrail(options.audit_log) if options.audit_log else None
     configure_logging(server.log_format, server.log_level)
+    for warning in options.warnings:
+        logger.warning(warning)
     try:
         agents = [load_agent(target) for target in options.targets]
         security, telemetry = server.security(), server.telemetry(audit)
@@ -232,18 +251,20 @@ def _log_fields(options: ServeOptions, app: App, security: Security | None, has_
 
 
 def _app(options: ServeOptions, agents: Sequence[Agent], security: Security | None, telemetry: Telemetry) -> App:
-    from parley.engine.limits import Limits
     from parley.server.app import App
 
     server = options.server
     return App(
         *agents,
+        many=options.many,
         store=options.store,
         security=security,
-        limits=server.limits(),
-        engine_limits=Limits(run_attempts=options.run_attempts),
+        limits=server.limits,
+        engine_limits=options.limits.of(Limits),
+        delivery_limits=options.limits.of(DeliveryLimits),
         public_url=server.public_url,
         signer=server.signer(),
+        card_version=options.card_version,
         cors_origins=server.cors_origins,
         telemetry=telemetry,
         webhooks=server.webhook_policy(),

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from parley.cli.commands.serve import parse_duration
+from parley.cli.options.durations import read_duration
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The caller's name in tasks, logs and the audit log.")]
 Scopes = Annotated[
@@ -41,7 +41,7 @@ def token(
     """
     _check(name, scope, tenant)
     until = (
-        datetime.now(UTC).replace(microsecond=0) + parse_duration(expires, "--expires") if expires is not None else None
+        datetime.now(UTC).replace(microsecond=0) + read_duration(expires, "--expires") if expires is not None else None
     )
     from parley.server.security.auth_file import new_token
 

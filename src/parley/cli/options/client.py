@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -28,6 +28,12 @@ if TYPE_CHECKING:
 INSTALL_GRPC = "pip install 'parley-a2a[grpc]'"
 
 # --- options ----------------------------------------------------------------------------------------------------------
+
+
+def _variable_option(name: str, **settings: Any) -> Any:
+    """An option that is also a variable: PARLEY_ALLOW_PRIVATE for `--allow-private`."""
+    variable = f"PARLEY_{name.removeprefix('--').replace('-', '_').upper()}"
+    return typer.Option(name, envvar=variable, show_envvar=False, **settings)
 
 
 def non_empty_id(text: str | None) -> str | None:
@@ -55,21 +61,23 @@ Headers = Annotated[
 ]
 TrustedOrigins = Annotated[
     list[str] | None,
-    typer.Option("--trust", metavar="ORIGIN", help="Also send the credentials to this origin; repeatable."),
+    _variable_option("--trust", metavar="ORIGIN", help="Also send the credentials to this origin; repeatable."),
 ]
 Authorities = Annotated[
     Path | None,
-    typer.Option(
+    _variable_option(
         "--ca", metavar="FILE", help="Trust these certificate authorities, in PEM.", show_default="the system's"
     ),
 ]
 Certificate = Annotated[
-    Path | None, typer.Option("--cert", metavar="FILE", help="Your certificate, in PEM, for mutual TLS.")
+    Path | None, _variable_option("--cert", metavar="FILE", help="Your certificate, in PEM, for mutual TLS.")
 ]
-CertificateKey = Annotated[Path | None, typer.Option("--key", metavar="FILE", help="The certificate's key, in PEM.")]
+CertificateKey = Annotated[
+    Path | None, _variable_option("--key", metavar="FILE", help="The certificate's key, in PEM.")
+]
 BindingChoice = Annotated[
     Binding | None,
-    typer.Option(
+    _variable_option(
         "--binding",
         metavar="|".join(map(str.lower, Binding)),
         case_sensitive=False,
@@ -79,7 +87,7 @@ BindingChoice = Annotated[
 ]
 DialectChoice = Annotated[
     Version | None,
-    typer.Option(
+    _variable_option(
         "--dialect",
         metavar="|".join(Version),
         help="Use this version of A2A only.",
@@ -87,11 +95,13 @@ DialectChoice = Annotated[
     ),
 ]
 AllowPrivate = Annotated[
-    bool, typer.Option("--allow-private", help="Let the card point to private addresses and plain http.")
+    bool, _variable_option("--allow-private", help="Let the card point to private addresses and plain http.")
 ]
 TimeoutSeconds = Annotated[
     float | None,
-    typer.Option("--timeout", metavar="SECONDS", min=0.001, help="How long to wait for a reply.", show_default="600"),
+    _variable_option(
+        "--timeout", metavar="SECONDS", min=0.001, help="How long to wait for a reply.", show_default="600"
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="For programs: one JSON object per line, named as in A2A 1.0.")]
 

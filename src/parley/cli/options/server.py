@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import re
 from dataclasses import dataclass
+from functools import partial
 from ipaddress import ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
@@ -16,12 +17,16 @@ import typer
 
 from parley.cli.options.client import INSTALL_GRPC
 from parley.cli.options.groups import OptionGroup
+from parley.cli.options.limits import NO_CHANGES, SERVER_LIMITS, LimitValues, limit_options
 from parley.cli.output.exit_codes import fail
+from parley.cli.output.help_text import Section
 from parley.network.urls import AGENT, InvalidUrlError, parse_url
 from parley.protocol.errors import ParleyError
+from parley.server.limits import ServerLimits
+from parley.server.listener.limits import ListenerLimits
+from parley.server.security.throttle import RateLimits
 
 if TYPE_CHECKING:
-    from parley.server.limits import ServerLimits
     from parley.server.listener.tls import TlsFiles
     from parley.server.pages.signer import Signer
     from parley.server.run import Serving
@@ -54,8 +59,10 @@ class ServerOptions:
     auth: Path | None
     signing_key: Path | None
     cors_origins: tuple[str, ...]
-    rate: float | None
+    limits: ServerLimits
     webhooks: WebhookTargets
+    webhook_hosts: tuple[str, ...]
+    webhook_proxy: bool
     metrics: bool | None
     log_format: LogFormat
     log_level: LogLevel
@@ -94,19 +101,15 @@ class ServerOptions:
             tracing=_tracing(),
         )
 
-    def limits(self) -> ServerLimits:
-        """Limits for callers."""
-        from parley.server.limits import ServerLimits
-        from parley.server.security.throttle import RateLimits
-
-        rates = RateLimits() if self.rate is None else RateLimits(requests_per_second=self.rate)
-        return ServerLimits(rates=rates)
-
     def webhook_policy(self) -> WebhookPolicy | None:
         """Which webhooks may be called; None for no webhooks at all."""
-        from parley.server.webhooks.guard import PUBLIC_ONLY, WebhookPolicy
+        from parley.server.webhooks.guard import WebhookPolicy
 
-        return {"public": PUBLIC_ONLY, "any": WebhookPolicy(allow_private=True)}.get(self.webhooks)
+        if self.webhooks == "off":
+            return None
+        return WebhookPolicy(
+            allow_private=self.webhooks == "any", allowed_hosts=self.webhook_hosts, use_proxy=self.webhook_proxy
+        )
 
     def signer(self) -> Signer | None:
         """What signs the cards.
@@ -197,82 +200,88 @@ def _networks(texts: list[str] | None) -> list[str] | None:
     return texts
 
 
+_network = partial(typer.Option, rich_help_panel=Section.NETWORK)
+_security = partial(typer.Option, rich_help_panel=Section.SECURITY)
+_cards = partial(typer.Option, rich_help_panel=Section.CARDS)
+_webhooks = partial(typer.Option, rich_help_panel=Section.WEBHOOKS)
+_logs = partial(typer.Option, rich_help_panel=Section.LOGS)
+
+WithServerLimits = Annotated[LimitValues, OptionGroup(limit_options(*SERVER_LIMITS))]
+
+
 def server_options(
-    host: Annotated[str, typer.Option(metavar="HOST", help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(metavar="PORT", min=0, max=65_535, help="The HTTP port; 0 picks a free one.")
-    ] = 8080,
+    limits: WithServerLimits = NO_CHANGES,
+    host: Annotated[str, _network(metavar="HOST", help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, _network(metavar="PORT", min=0, max=65_535, help="The HTTP port; 0 picks a free one.")] = 8080,
     grpc_port: Annotated[
         str | None,
-        typer.Option(
+        _network(
             metavar="PORT|off",
             help=f"Also serve gRPC, on this port, usually {GRPC_PORT}; 0 picks a free one.",
             show_default="off",
         ),
     ] = None,
     public_url: Annotated[
-        str | None,
-        typer.Option(metavar="URL", callback=server_url, help="The public URL of this server, for its cards."),
+        str | None, _network(metavar="URL", callback=server_url, help="The public URL of this server, for its cards.")
     ] = None,
     public_grpc_url: Annotated[
         str | None,
-        typer.Option(
+        _network(
             metavar="HOST:PORT",
             callback=_host_and_port,
             help="The public address of gRPC, if it differs; the card has it as given.",
         ),
     ] = None,
-    auth: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Who may call: a TOML file. See parley token.")
-    ] = None,
-    allow_anonymous: Annotated[
-        bool, typer.Option("--allow-anonymous", help="Accept calls from other machines without credentials.")
-    ] = False,
-    tls_cert: Annotated[Path | None, typer.Option(metavar="FILE", help="The certificate chain, in PEM.")] = None,
-    tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="The certificate's key, in PEM.")] = None,
+    auth: Annotated[Path | None, _security(metavar="FILE", help="Who may call: a TOML file. See parley token.")] = None,
+    allow_anonymous: Annotated[bool, _security(help="Accept calls from other machines without credentials.")] = False,
+    tls_cert: Annotated[Path | None, _security(metavar="FILE", help="The certificate chain, in PEM.")] = None,
+    tls_key: Annotated[Path | None, _security(metavar="FILE", help="The certificate's key, in PEM.")] = None,
     tls_client_ca: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Accept client certificates from this authority (mutual TLS).")
+        Path | None, _security(metavar="FILE", help="Accept client certificates from this authority (mutual TLS).")
     ] = None,
     tls_client_auth: Annotated[
-        ClientAuth,
-        typer.Option(metavar="HOW", help="Whether callers must present a certificate: required or optional."),
+        ClientAuth, _security(metavar="HOW", help="Whether callers must present a certificate: required or optional.")
     ] = "required",
     trusted_proxy: Annotated[
         list[str] | None,
-        typer.Option(
+        _network(
             metavar="ADDRESS", callback=_networks, help="Trust X-Forwarded-… headers from this address or network."
         ),
     ] = None,
     allowed_host: Annotated[
         list[str] | None,
-        typer.Option(
+        _network(
             metavar="NAME", callback=_hosts, help="Also answer under this host name; .example.com for all subdomains."
         ),
     ] = None,
     signing_key: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Sign the cards with this key, PEM or JWK.")
+        Path | None, _cards(metavar="FILE", help="Sign the cards with this key, PEM or JWK.")
     ] = None,
     cors_origin: Annotated[
         list[str] | None,
-        typer.Option(metavar="ORIGIN", callback=_origins, help="Allow calls from web pages of this origin; * for all."),
-    ] = None,
-    rate: Annotated[
-        float | None,
-        typer.Option(metavar="N", min=0.001, help="Requests per second for each caller, with bursts of twice as many."),
+        _network(metavar="ORIGIN", callback=_origins, help="Allow calls from web pages of this origin; * for all."),
     ] = None,
     webhooks: Annotated[
-        WebhookTargets, typer.Option(metavar="WHICH", help="Which webhooks may be called: public (https), any, or off.")
+        WebhookTargets, _webhooks(metavar="WHICH", help="Which webhooks may be called: public (https), any, or off.")
     ] = "public",
-    metrics: Annotated[
-        bool | None,
-        typer.Option("--metrics/--no-metrics", help="Prometheus metrics at /metrics.", show_default="on loopback only"),
+    webhook_host: Annotated[
+        list[str] | None,
+        _webhooks(
+            metavar="NAME",
+            callback=_hosts,
+            help="Also call webhooks on this host, private or not; .example.com for all subdomains.",
+        ),
     ] = None,
-    access_log: Annotated[bool, typer.Option("--access-log", help="Log every HTTP request.")] = False,
-    log_format: Annotated[
-        LogFormat, typer.Option(metavar="FORMAT", help="The format of log lines: text or json.")
-    ] = "text",
+    webhook_proxy: Annotated[
+        bool, _webhooks(help="Call webhooks through the proxy that HTTPS_PROXY names.", show_default="on")
+    ] = True,
+    metrics: Annotated[
+        bool | None, _logs(help="Prometheus metrics at /metrics.", show_default="on loopback only")
+    ] = None,
+    access_log: Annotated[bool, _logs(help="Log every HTTP request.")] = False,
+    log_format: Annotated[LogFormat, _logs(metavar="FORMAT", help="The format of log lines: text or json.")] = "text",
     log_level: Annotated[
-        LogLevel, typer.Option(metavar="LEVEL", help="The log level: debug, info, warning or error.")
+        LogLevel, _logs(metavar="LEVEL", help="The log level: debug, info, warning or error.")
     ] = "info",
 ) -> ServerOptions:
     """Build the value from the options.
@@ -295,6 +304,7 @@ def server_options(
         trusted_proxies=tuple(trusted_proxy or ()),
         allowed_hosts=tuple(allowed_host or ()),
         access_log=access_log,
+        limits=limits.of(ListenerLimits),
     )
     return ServerOptions(
         serving=serving,
@@ -303,8 +313,10 @@ def server_options(
         auth=auth,
         signing_key=signing_key,
         cors_origins=tuple(cors_origin or ()),
-        rate=rate,
+        limits=limits.of(ServerLimits, rates=limits.of(RateLimits)),
         webhooks=webhooks,
+        webhook_hosts=tuple(webhook_host or ()),
+        webhook_proxy=webhook_proxy,
         metrics=metrics,
         log_format=log_format,
         log_level=log_level,

@@ -1,19 +1,23 @@
 """The style of help texts and of messages about invalid arguments.
 
 Typer shows Python types and the words of its validator: `<list[str]>`, `Input should be a valid number`. Here an
-argument is shown by its name, and a message says which value is invalid and what is expected.
+argument is shown by its name, and a message says which value is invalid, where it was set and what is expected. A
+command with many options shows them in sections.
 """
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Mapping
+from enum import StrEnum
 from typing import Any
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup
 
 _MESSAGES: Mapping[str, str] = {
+    "bool_parsing": "Invalid value: {input!r}. Write true or false.",
     "float_parsing": "Invalid number: {input!r}.",
     "int_parsing": "Invalid whole number: {input!r}.",
     "int_from_float": "Invalid whole number: {input!r}.",
@@ -27,6 +31,47 @@ _TYPE = re.compile(r"<(?:list\[)?([^\]>]+)\]?>$")
 """The type of an option without a metavar: `<list[a|b]>` is a|b."""
 
 
+_SWITCH = re.compile(r"--(\S+) / --no-\1")
+"""An option that can be turned on and off."""
+
+_OFF = re.compile(r" *\[default: no-\S+\]$")
+"""The default of one that is off, which needs no words."""
+
+
+class Section(StrEnum):
+    """The sections of a help text, in their order. An option names its own as `rich_help_panel`."""
+
+    ARGUMENTS = "Arguments"
+    OPTIONS = "Options"
+    NETWORK = "Network"
+    TASKS = "Tasks"
+    CARDS = "Cards"
+    SECURITY = "Security"
+    WEBHOOKS = "Webhooks"
+    LOGS = "Logs and metrics"
+    CALLER_LIMITS = "Limits for callers"
+    STREAM_LIMITS = "Limits for streams"
+    CONNECTION_LIMITS = "Limits for connections"
+    RUN_LIMITS = "Limits for runs"
+    TASK_LIMITS = "Limits for tasks"
+    WEBHOOK_LIMITS = "Limits for webhooks"
+
+
+LIMITS = frozenset(section for section in Section if section.startswith("Limits "))
+"""Sections that only `--help-limits` shows."""
+
+SHOW_LIMITS = "parley.help.limits"
+"""The key in a context's `meta` under which the help is told to show the limits instead of the other sections."""
+
+
+class InvalidSettingError(typer.BadParameter):
+    """A setting is missing, or invalid and not from the command line; the message says which, and where it was set."""
+
+    def format_message(self) -> str:
+        """What follows `Error: `."""
+        return self.message
+
+
 class ParleyCommand(TyperCommand):
     """A command whose help shows arguments by their names."""
 
@@ -36,19 +81,26 @@ class ParleyCommand(TyperCommand):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """The sections of arguments and of options."""
-        sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+        rows: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
             if record is None:
                 continue
             if isinstance(parameter, TyperArgument):
-                sections["Arguments"].append((parameter.metavar or parameter.name or "", record[1]))
+                rows[Section.ARGUMENTS].append((parameter.metavar or parameter.name or "", record[1]))
             else:
-                sections["Options"].append((_TYPE.sub(r"\1", record[0]), record[1]))
-        for title, rows in sections.items():
-            if rows:
-                with formatter.section(title):
-                    formatter.write_dl(rows)
+                name = _SWITCH.sub(r"--[no-]\1", _TYPE.sub(r"\1", record[0]))
+                section = getattr(parameter, "rich_help_panel", None) or Section.OPTIONS
+                rows[section].append((name, _OFF.sub("", record[1])))
+        for section in Section:
+            if rows[section] and (section in LIMITS) == (SHOW_LIMITS in ctx.meta):
+                with formatter.section(section):
+                    formatter.write_dl(rows[section])
+
+    def where_set(self, ctx: Any, parameter: Any) -> str | None:
+        """Where a value was set, if not on the command line: the name of a variable."""
+        source = ctx.get_parameter_source(parameter.name)
+        return parameter.envvar if source is not None and source.name == "ENVIRONMENT" else None
 
 
 class ParleyGroup(TyperGroup):
@@ -66,10 +118,27 @@ class ParleyGroup(TyperGroup):
         try:
             return super().invoke(ctx)
         except typer.BadParameter as error:
-            if error.message:  # a missing argument has none, and Typer describes it well
-                error.message = _message_of(error)
-                error.param_hint = _name_of(error.param) or error.param_hint
+            if not error.message or isinstance(error, InvalidSettingError):
+                raise  # a missing argument has no message, and Typer describes it well
+            error.message = _message_of(error)
+            if (source := _source_of(error)) is not None:
+                raise InvalidSettingError(f"{source}: {error.message}") from None
+            error.param_hint = _name_of(error.param) or error.param_hint
             raise
+
+
+def _source_of(error: typer.BadParameter) -> str | None:
+    """Where the invalid value was set, if not on the command line."""
+    command = error.ctx.command if error.ctx is not None else None
+    if not isinstance(command, ParleyCommand):
+        return None
+    named = [option for option in command.params if error.param_hint in option.opts]
+    parameters: list[Any] = named if error.param is None else [error.param]
+    for parameter in parameters:
+        where = command.where_set(error.ctx, parameter)
+        key = f": `{parameter.name.replace('_', '-')}`" if where != parameter.envvar else ""
+        return where and f"{where}{key}"
+    return None
 
 
 def _message_of(error: typer.BadParameter) -> str:

@@ -93,7 +93,7 @@ class Announcement:
             yield "HTTP+JSON", f"{base}/message:send  (1.0), {base}/v1/message:send  (0.3)"
             yield "docs", f"{base}/docs"
             yield "OpenAPI", f"{base}/openapi.json"
-        if len(self._agents) > 1:
+        if self.app.table.is_directory("/agents"):
             yield "directory", f"{self._url}/agents"
         if self.bound.grpc_target:
             versions = "1.0" if len(self._agents) > 1 else "0.3 and 1.0"
@@ -110,7 +110,7 @@ class Announcement:
             yield "local", f"{self.bound.url}{grpc}"
 
     def _base(self, agent: Agent, url: str) -> str:
-        return url if len(self._agents) == 1 else f"{url}/agents/{agent.id}"
+        return self.app.table.url_of(agent.id, url)
 
     def _access(self) -> str:
         if self.security is not None:
