@@ -315,6 +315,8 @@ async def test_a_snippet_of_the_guide_runs(title: str) -> None:
         ("Asking", ["espresso", "small", "no"], "One small espresso, black."),
         ("The one rule", ["four", "Ann"], "Table 7 for four: Ann."),
         ("Steps", ["LH 1", "yes"], "Seat 12A: yes."),
+        ("Streams", ["a poem", "Roses"], "Roses are red. (Roses)"),
+        ("Pieces", ["a poem"], "ROSES ARE RED."),
         ("Authorisation", ["today?", "I did"], "You are free."),
         ("Refusing and failing", ["5"], "Paid 5."),
         ("Several skills", ["hello", "mirror writing"], "olleh"),

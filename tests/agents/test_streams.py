@@ -129,6 +129,27 @@ async def test_a_stream_that_was_cut_off_runs_again_and_replaces_what_it_said(
     assert "began again" not in caplog.text
 
 
+async def test_a_stream_that_ends_earlier_than_the_one_that_was_cut_off_keeps_nothing_of_it() -> None:
+    texts = iter(["abc", "ab"])
+
+    async def letters() -> AsyncIterator[str]:
+        text = next(texts)
+        for letter in text:
+            yield letter
+        if text == "abc":
+            await asyncio.Event().wait()
+
+    async def handler(turn: Turn) -> Any:
+        yield turn.stream("letters", letters)
+        yield (await turn.ask("More?")).text
+
+    async with bounded(agent_of(handler)) as client:
+        asked = await killed_at(client, "c")
+        assert client.text(asked) == "ab"
+        task = await client.send("!", task=asked)
+        assert client.text(task) == await seen_by_a_reader(client, task) == "ab!"
+
+
 async def test_a_source_that_can_continue_gets_what_was_said() -> None:
     said: list[str] = []
     model = Model(hangs_after="g1-1 ")
