@@ -64,6 +64,14 @@ async def in_thread(threads: DaemonThreads, function: Callable[..., Any], *argum
         del done  # the traceback of its exception holds this frame
 
 
+def is_running_here(loop: asyncio.AbstractEventLoop) -> bool:
+    """Whether this code runs in an event loop, and not in a thread beside it."""
+    try:
+        return asyncio.get_running_loop() is loop
+    except RuntimeError:
+        return False
+
+
 def _make(call: Callable[[], Any], loop: asyncio.AbstractEventLoop, done: asyncio.Future[Any]) -> None:
     if done.cancelled():  # before there was a thread for it
         return

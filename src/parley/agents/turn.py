@@ -9,15 +9,19 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
 from functools import partial
 from typing import NoReturn, ParamSpec, TypeVar, overload
 
 from msgspec import structs
 
+from parley.agents.durations import Duration
 from parley.agents.forms import ask_form, form_of
 from parley.agents.replies import end_with
 from parley.agents.steps import take_step
 from parley.agents.streams import Source, Stream, StreamedContent
+from parley.agents.threads import is_running_here
+from parley.agents.timers import recorded_now, recorded_random, recorded_uuid, wake_time
 from parley.contents import Content, parts_of
 from parley.engine.caller import Caller
 from parley.engine.runs.contexts import Context
@@ -238,10 +242,38 @@ class Turn(ReceivedMessage):
         """
         return Stream(self._run, name, partial(source, *args, **kwargs))
 
+    # --- time and chance ----------------------------------------------------------------------------------------------
+
+    async def sleep(self, until: Duration | datetime, *, name: str = "sleep") -> None:
+        """Wait for `"3 days"`, for seconds, for a `timedelta`, or until a moment: `await turn.sleep("3 days")`.
+
+        The task costs nothing meanwhile, and restarts do not matter. Sleeps that are in progress at the same time need
+        names.
+        """
+        run = self._run
+        await run.sleeps.until(wake_time(until, run.engine.clock.now()), name)
+
+    def now(self, name: str = "now") -> datetime:
+        """The present moment in UTC, recorded: a handler that begins again gets the same one.
+
+        Code that runs side by side gives each value a name, so that each gets its own again.
+        """
+        return recorded_now(self._run, name)
+
+    def random(self, name: str = "random") -> float:
+        """A random number from 0 to 1, recorded as `now` is."""
+        return recorded_random(self._run, name)
+
+    def uuid(self, name: str = "uuid") -> str:
+        """A random UUID, recorded as `now` is. No step begins before it is durable."""
+        return recorded_uuid(self._run, name)
+
+    # --- plain functions ----------------------------------------------------------------------------------------------
+
     def wait(self, work: Awaitable[T]) -> T:
         """For handlers that are plain functions: `answer = turn.wait(turn.ask("Which?"))`."""
         loop = self._run.loop
-        if _is_running_here(loop):
+        if is_running_here(loop):
             if inspect.iscoroutine(work):
                 work.close()
             raise LocalProtocolError("`turn.wait` would wait for itself here; use `await`")
@@ -250,10 +282,3 @@ class Turn(ReceivedMessage):
 
 async def _result_of(work: Awaitable[T]) -> T:
     return await work
-
-
-def _is_running_here(loop: asyncio.AbstractEventLoop) -> bool:
-    try:
-        return asyncio.get_running_loop() is loop
-    except RuntimeError:
-        return False

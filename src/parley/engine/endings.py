@@ -60,9 +60,11 @@ async def cancel(engine: Engine, key: TaskKey, agent: str) -> None:
                 continue
             try:
                 await runs.cancel(run)
-                return
+                if run.wake_at is None:
+                    return
             except AbandonedError:
-                continue
+                pass
+            continue  # another worker has the task, or it sleeps
         head = await engine.views.head(key, agent)
         if runs.find(key) is not None:
             continue

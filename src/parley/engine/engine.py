@@ -21,6 +21,7 @@ from parley.engine.ownership.claims import Claims
 from parley.engine.ownership.hints import Hint, HintKind, Hints
 from parley.engine.ownership.inbox import InboxReader
 from parley.engine.ownership.lease import Lease
+from parley.engine.ownership.wake_timer import WakeTimer
 from parley.engine.program import Program
 from parley.engine.reading.feed import Feeds
 from parley.engine.reading.views import Views, fold_stored
@@ -84,6 +85,7 @@ class Engine:
             worker = random_id() if deliveries is None else deliveries.worker
         self.lease = Lease(store, worker, clock=self.clock, seconds=self.limits.lease_seconds)
         self.claims = Claims(self)
+        self.wake_timer = WakeTimer(self)
         self._inbox = InboxReader(self)
         self._stop_listening: Callable[[], None] | None = None
         self._programs: dict[str, Program] = {}
@@ -137,9 +139,9 @@ class Engine:
     # --- life ---------------------------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Engine:
-        """Continue the tasks of dead workers, and start the background work."""
+        """Continue the tasks of dead workers and those that are due, and start the background work."""
         await self.lease.renew()
-        await self.claims.claim_some()
+        await self.claims.claim_some(self.clock.now())
         self.in_background(self.claims.keep_claiming())
         self.in_background(self._maintain())
         if self.store.is_shared:
@@ -228,6 +230,8 @@ class Engine:
         if run.is_cut_off:
             return
         self.claims.run_ended(run.program.id)
+        if run.wake_at is not None:
+            self.wake_timer.set(run.wake_at)
         if run.failure is not None:
             if run.is_abandoned:
                 self.in_background(self._look(self.feeds.look(run.key)))
@@ -256,6 +260,7 @@ class Engine:
                     attempts=head.attempts,
                     expected_holder=holder,
                     holder=holder,
+                    wake_at=head.wake_at,
                 )
             )
         except StoreError as error:

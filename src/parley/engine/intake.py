@@ -184,7 +184,7 @@ class Intake:
             run.add_message(message, remembered, request.configuration.push_config, caller)
             engine.sends.announce(key.owner, *remembered)
             return Accepted(key, run)
-        if not ends_stream(head.state):
+        if not ends_stream(head.state) and head.wake_at is None:
             holder = await engine.claims.live_holder(head)
             if holder is not None:
                 return await self._forward_to_holder(program, head, message, request, caller, remembered, holder)
@@ -226,17 +226,21 @@ class Intake:
         caller: Caller,
         remembered: tuple[SendKey, SendRecord],
     ) -> Accepted:
-        """Begin another run of a task that waited for its caller, or (0.1) had ended."""
-        now = self._engine.clock.now()
+        """Begin another run of a task that waited for its caller or sleeps, or (0.1) had ended."""
         added = MessageAdded(head.key.task_id, head.context_id, message)
-        is_reopened = is_terminal(head.state)
-        state = TaskState.SUBMITTED if is_reopened else TaskState.WORKING
-        status = StatusUpdate(head.key.task_id, head.context_id, TaskStatus(state, timestamp=now))
-        new_events: tuple[TaskEvent, ...] = (status, added) if is_reopened else (added, status)
+        state, status_at, new_events = head.state, head.status_at, list[TaskEvent]([added])
+        if ends_stream(state):
+            status_at = self._engine.clock.now()
+            is_reopened = is_terminal(state)
+            state = TaskState.SUBMITTED if is_reopened else TaskState.WORKING
+            status = StatusUpdate(head.key.task_id, head.context_id, TaskStatus(state, timestamp=status_at))
+            new_events.insert(0 if is_reopened else 1, status)
         journal = Journal.read([*events, *new_events])
         self._check_messages(len(journal.messages))
         program.admit_to_task(journal, caller)
-        run = self._run_of_stored(program, head, journal, caller, request.configuration, status_at=now, state=state)
+        run = self._run_of_stored(
+            program, head, journal, caller, request.configuration, status_at=status_at, state=state
+        )
         self._start(run, new_events, remembered)
         return Accepted(head.key, run, [*events, *new_events])
 
@@ -291,7 +295,9 @@ class Intake:
             self._engine.webhooks.watch(run.key)
 
     async def start_claimed_run(self, head: TaskHead, program: Program) -> Run | None:
-        """Begin another run of a task whose worker has died, for `Claims.claim`; None if the task has changed since.
+        """Begin another run of a task that is due or whose worker has died, for `Claims.claim`.
+
+        Return None if the task has changed since.
 
         Its first write claims the task and counts the attempt, and its program begins when that is durable.
         """

@@ -75,21 +75,21 @@ class AgentOperations:
                 await (waiting if seconds is None else _at_most(seconds, waiting))
             elif run is not None:
                 await run.wait_until_known()
-            if run is not None and run.failure is None:
+            if run is not None and run.failure is None and run.wake_at is None:
                 task = run.feed.whole_task()
             task = task or await engine.views.task(accepted.key, self.agent_id)
             return cut_history(task, request.configuration.history_length)
 
     async def _wait(self, key: TaskKey, run: Run | None) -> None:
-        """Return when a task has ended or waits, whichever worker is at work on it."""
+        """Return when a task has ended or waits for its caller, whichever worker is at work on it, and if it sleeps."""
         if run is not None:
             await run.wait_for_end()
-            if run.failure is None:
-                return
-            if not run.is_abandoned:
+            if run.failure is not None and not run.is_abandoned:
                 raise run.failure
+            if run.failure is None and run.wake_at is None:
+                return
         head = await self._engine.views.head(key, self.agent_id)
-        if not ends_stream(head.state):  # another worker is at work on it
+        if not ends_stream(head.state):  # another worker is at work on it, or it sleeps
             async for _ in Follower(self._engine.feeds, partial(self._follow_on, head)):
                 pass
 

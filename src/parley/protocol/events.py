@@ -7,6 +7,7 @@ Spec: 1.0 sections 4.2.1 and 4.2.2.
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
@@ -102,8 +103,16 @@ class QuestionAsked(Struct, frozen=True, gc=False, omit_defaults=True, tag="ques
     name: str
 
 
+class SleepStarted(Struct, frozen=True, gc=False, omit_defaults=True, tag="sleep"):
+    """The run ended, and the task sleeps until a moment."""
+
+    task_id: str
+    context_id: str | None
+    wake_at: datetime
+
+
 class TaskClaimed(Struct, frozen=True, gc=False, omit_defaults=True, tag="claimed"):
-    """A worker took the task over from one that died.
+    """A worker took the task over from one that died, or woke it.
 
     It has the number that the former worker would have written next, so that nothing more of that worker is stored.
     """
@@ -113,7 +122,7 @@ class TaskClaimed(Struct, frozen=True, gc=False, omit_defaults=True, tag="claime
     worker: str
 
 
-InternalEvent: TypeAlias = StepRecorded | StepProgressed | ArtifactRewound | QuestionAsked | TaskClaimed
+InternalEvent: TypeAlias = StepRecorded | StepProgressed | ArtifactRewound | QuestionAsked | SleepStarted | TaskClaimed
 """No dialect streams these, and they change nothing in the task."""
 
 TaskEvent: TypeAlias = TaskCreated | MessageAdded | StatusUpdate | ArtifactUpdate | InternalEvent

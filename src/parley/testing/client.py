@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from copy import copy
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import count
 from typing import cast
 
@@ -42,7 +43,7 @@ from parley.protocol.requests import (
 )
 from parley.protocol.tasks import Task
 from parley.protocol.versions import Version
-from parley.stores.interface import Store, Write
+from parley.stores.interface import Store, TaskKey, Write
 from parley.stores.memory import MemoryStore
 from parley.testing.clock import FakeClock
 from parley.testing.crashing_store import CrashingStore, Decide
@@ -148,6 +149,17 @@ class AgentClient:
         async for _ in self.follow(task, after=0):
             pass
         return await self.get(task)
+
+    async def asleep(self, task: Task | str) -> datetime | None:
+        """When the task is to wake, after its run has ended; None if it does not sleep.
+
+        `await client.asleep(task)`, then `await clock.advance(…)`, then `await client.finished(task)`.
+        """
+        key = TaskKey(self.caller.owner, _id(task))
+        if run := self.engine.runs.find(key):
+            await run.wait_for_end()
+        head = await self.store.tasks.head(key)
+        return head.wake_at if head is not None else None
 
     @staticmethod
     def text(task: Task) -> str:

@@ -1,4 +1,4 @@
-"""Claims: tasks whose workers have died are taken over, some at a time, as far as there is room to run them.
+"""Claims: tasks whose workers have died, or whose sleep is over, are taken over as far as there is room to run them.
 
 A claim is an event that the new holder appends. Of several workers that claim a task one succeeds, and the others
 ignore the conflict. Tasks whose runs could not write are failed here as well, when the store accepts writes again.
@@ -54,20 +54,23 @@ class Claims:
                 engine.webhooks.sweep()
             await engine.clock.sleep(engine.limits.lease_seconds / RENEWALS)
 
-    async def claim_some(self) -> bool:
-        """Take over tasks of dead workers, as far as there is room. Return True if there may be more of them."""
+    async def claim_some(self, now: datetime) -> bool:
+        """Take over tasks of dead workers and wake those that are due, as far as there is room.
+
+        Return True if there may be more of them.
+        """
         try:
             await self._end_unstored()
-            return await self._claim_page()
+            return await self._claim_page(now)
         except StoreError as error:
             logger.warning("Tasks of other workers could not be claimed now: %s", error)
             return False
 
-    async def _claim_page(self) -> bool:
+    async def _claim_page(self, now: datetime) -> bool:
         """Claim tasks of the next page. Return True if there may be more for which there is room."""
         engine, has_claimed = self._engine, False
         live = await engine.store.leases.live() | {engine.lease.worker}
-        orphaned = partial(engine.store.tasks.orphaned, live, limit=CLAIMED_AT_ONCE)
+        orphaned = partial(engine.store.tasks.orphaned, live, now=now, limit=CLAIMED_AT_ONCE)
         heads = await orphaned(agents=engine.agents(with_room=True), after=self._after)
         for head in heads:
             program = engine.find_program(head.agent)
@@ -94,14 +97,21 @@ class Claims:
             self._looking = self._engine.in_background(self._claim_more())
 
     async def _claim_more(self) -> None:
-        while await self.claim_some():
+        now = self._engine.clock.now()
+        while await self.claim_some(now):
             pass
+        await self._engine.wake_timer.set_next(after=now)
 
     async def claim(self, head: TaskHead, program: Program) -> Run | None:
-        """Begin another run of a task whose worker has died; or end it, if its agent wants that."""
+        """Begin another run of a task that is due or whose worker has died; or end it after a crash.
+
+        Waking up is not an attempt after a crash: it is neither counted nor refused.
+        """
         fields = {"task": head.key.task_id, "context": head.context_id}
         most = program.run_attempts if self._engine.limits.run_attempts is None else self._engine.limits.run_attempts
         with suppress(ConflictError):  # another worker was faster
+            if head.wake_at is not None:
+                return await self._engine.intake.start_claimed_run(head, program)
             if program.recovery is Recovery.FAIL:
                 await self._fail(head, "The agent was restarted while it worked on this task.")
             elif head.attempts >= most:

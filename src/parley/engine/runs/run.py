@@ -20,7 +20,7 @@ from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import msgspec
 from msgspec import Struct, field, structs
@@ -31,9 +31,10 @@ from parley.engine.program import Program
 from parley.engine.reading.feed import Feed
 from parley.engine.runs.emissions import Emissions, LimitExceededError
 from parley.engine.runs.journal import Journal
+from parley.engine.runs.sleeps import Sleeps
 from parley.engine.runs.steps import Steps
 from parley.protocol.errors import InvalidParamsError, LocalProtocolError, ParleyError, UnavailableError
-from parley.protocol.events import ArtifactUpdate, MessageAdded, QuestionAsked, StatusUpdate, TaskEvent
+from parley.protocol.events import ArtifactUpdate, MessageAdded, QuestionAsked, SleepStarted, StatusUpdate, TaskEvent
 from parley.protocol.jsonvalue import JsonObject
 from parley.protocol.lifecycle import ends_stream
 from parley.protocol.messages import Message, Part, Role, TextPart
@@ -109,6 +110,8 @@ class Run(Struct, kw_only=True, eq=False):
     """Whether its supervisor has removed it."""
     deadline: float = 0.0
     """When it has taken too long, on the clock's monotonic scale."""
+    wake_at: datetime | None = None
+    """When its task is to be continued, if the run ended in a sleep."""
     failure: ParleyError | None = None
     """Why the run ended but its task did not: the store refused a write, or another worker has the task."""
     _buffer: list[TaskEvent] = []
@@ -119,6 +122,8 @@ class Run(Struct, kw_only=True, eq=False):
     _webhooks: list[tuple[PushConfig, Caller]] = []
     _lease_epoch: int | None = None
     _begun_seq: int = 0
+    _effects_seq: int = 0
+    """The last event that must be durable before an effect begins."""
     _written_seq: int = 0
     _has_progressed: bool = False
     _last_written_status: tuple[TaskState, datetime] | None = None
@@ -130,6 +135,7 @@ class Run(Struct, kw_only=True, eq=False):
     _on_settled: Callable[[Run], None] | None = None
     _emissions: Emissions | None = None
     _steps: Steps | None = None
+    _sleeps: Sleeps | None = None
 
     def __post_init__(self) -> None:
         self.first_seq = self._begun_seq = self._written_seq = self.seq
@@ -171,6 +177,13 @@ class Run(Struct, kw_only=True, eq=False):
             self._steps = Steps(self)
         return self._steps
 
+    @property
+    def sleeps(self) -> Sleeps:
+        """The sleeps of the program."""
+        if self._sleeps is None:
+            self._sleeps = Sleeps(self)
+        return self._sleeps
+
     async def ask(
         self, state: TaskState, parts: tuple[Part, ...], metadata: JsonObject | None = None, *, name: str = ""
     ) -> Message:
@@ -192,6 +205,11 @@ class Run(Struct, kw_only=True, eq=False):
         await self.end(state, self.agent_message(parts), metadata)
         raise Stopped
 
+    def emit_before_effects(self, event: TaskEvent) -> None:
+        """Append an event of the program without waiting; but no effect begins before it is durable."""
+        self.emit(event)
+        self._effects_seq = self.seq + len(self._buffer)
+
     async def prepare_effect(self) -> None:
         """Return when the program may do something that cannot be undone.
 
@@ -199,7 +217,7 @@ class Run(Struct, kw_only=True, eq=False):
             Stopped: the run is over, or another worker holds the task.
             UnavailableError: what began the run could not be stored.
         """
-        await self.wait_until_stored()
+        await self._settle_through(max(self._begun_seq, self._effects_seq))
         await self.check_held()
         if self.is_closed:  # the handler ignored its cancellation, or calls this from a `finally` block
             raise Stopped
@@ -233,6 +251,17 @@ class Run(Struct, kw_only=True, eq=False):
         self._check_loop()
         self.finish(state, message, metadata)
         await self.settle()
+
+    async def sleep(self, wake_at: datetime) -> NoReturn:
+        """End the run and let its task sleep until a moment. Raises Stopped when that is durable."""
+        self._check_loop()
+        if not self.is_closed:
+            self._append(SleepStarted(self.key.task_id, self.context_id, wake_at))
+            self.wake_at = wake_at
+            self.is_closed = True
+            self._write()
+        await self.settle()
+        raise Stopped
 
     def finish(self, state: TaskState, message: Message | None = None, metadata: JsonObject | None = None) -> None:
         """Put the task into a final or waiting state, once, and hand that to the store."""
@@ -281,7 +310,7 @@ class Run(Struct, kw_only=True, eq=False):
 
         This is written after everything else.
         """
-        if self._last_written_status is None or self._has_progressed:
+        if self._last_written_status is None or self._has_progressed or self.wake_at is not None:
             return
         state, status_at = self._last_written_status
         attempts, holder = self.attempt - 1, self.holder
@@ -445,7 +474,7 @@ class Run(Struct, kw_only=True, eq=False):
             self._webhooks = []
         events = tuple(self._buffer)
         self._buffer.clear()
-        is_last = ends_stream(self.state)
+        is_last = ends_stream(self.state) or self.wake_at is not None
         write = Write(
             key=self.key,
             expected_seq=self.seq,
@@ -460,6 +489,7 @@ class Run(Struct, kw_only=True, eq=False):
             holder="" if is_last else self.engine.lease.worker,
             sends_since=self._sends_since,
             taken=tuple(self._handled_inbox_items) if self._handled_inbox_items else (),
+            wake_at=self.wake_at,
         )
         self._last_written_status = (self.state, self.status_at)
         self.holder = write.holder

@@ -107,23 +107,35 @@ class Steps(Struct, eq=False):
     def end(self, step: StepInProgress) -> None:
         """Forget a step that is over."""
         self._in_progress.pop((step.name, step.number), None)
-        if not self._is_busy:
-            for waiter in self._waiting:
-                if not waiter.done():
-                    waiter.set_result(None)
-            self._waiting.clear()
+        waiting, self._waiting = self._waiting, []
+        for waiter in waiting:
+            if not waiter.done():
+                waiter.set_result(None)
 
-    @property
-    def _is_busy(self) -> bool:
+    def _is_busy(self, *, with_delegations: bool) -> bool:
         """Whether a step works that would have to begin again. A delegation continues at the other agent."""
-        return any(step.kind != "delegate" for step in self._in_progress.values())
+        return any(with_delegations or step.kind != "delegate" for step in self._in_progress.values())
 
-    async def wait_until_idle(self) -> None:
+    async def wait_until_idle(self, *, with_delegations: bool = False) -> None:
         """Return when no step works beside the caller, who wants to end the run."""
-        if self._is_busy and not _is_inside_step.get():
+        while self._is_busy(with_delegations=with_delegations) and not _is_inside_step.get():
             waiter: asyncio.Future[None] = self.run.loop.create_future()
             self._waiting.append(waiter)
             await waiter
+
+    def value(self, name: str, make: Callable[[], JsonValue]) -> JsonValue:
+        """A value that differs each time it is made: from the log if it was made before, otherwise made and recorded.
+
+        It is not durable yet when this returns, but before any effect begins.
+        """
+        step, run = self.begin(name, "value"), self.run
+        step.close()
+        if step.recorded is not None:
+            return step.recorded[0]
+        value = make()
+        event = StepRecorded(run.key.task_id, run.context_id, name, value, step.number, "value")
+        run.emit_before_effects(event)
+        return value
 
     async def take(self, name: str, work: Callable[[], Awaitable[JsonValue]]) -> JsonValue:
         """The outcome of a step: from the log if it was taken before, otherwise taken and recorded.

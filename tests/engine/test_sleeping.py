@@ -1,0 +1,266 @@
+"""Tasks that sleep: they cost nothing, survive restarts, and one worker wakes them on time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anyio import create_task_group, fail_after
+
+from parley import Agent, Turn
+from parley.engine.limits import Limits
+from parley.protocol.errors import LocalProtocolError, TaskNotCancelableError
+from parley.protocol.events import MessageAdded, SleepStarted, StatusUpdate, TaskClaimed
+from parley.protocol.messages import Message, Role, TextPart
+from parley.protocol.requests import SendMessageRequest
+from parley.protocol.tasks import Task, TaskState
+from parley.stores.interface import Store, TaskHead, TaskKey
+from parley.stores.memory import MemoryStore
+from parley.stores.sqlite.store import SqliteStore
+from parley.testing import AgentClient, running
+from parley.testing.clock import FakeClock
+
+pytestmark = pytest.mark.anyio
+
+DAY = 86_400.0
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    return MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "tasks.db")
+
+
+def reminder(*sleeps: Any, **settings: Any) -> tuple[Agent, list[str]]:
+    """An agent that says something, sleeps, and says something more; and the steps that it took."""
+    agent, taken = Agent("Reminder", **settings), list[str]()
+
+    def take(name: str) -> str:
+        taken.append(name)
+        return name
+
+    @agent.on_message
+    async def remind(turn: Turn) -> AsyncGenerator[str]:
+        yield await turn.step("begin", take, "I sleep. ")
+        for sleep in sleeps:
+            await turn.sleep(sleep)
+        heard = ", ".join(message.text for message in turn.history)
+        yield await turn.step("end", take, f"Awake; heard: {heard}")
+
+    return agent, taken
+
+
+async def head_of(client: AgentClient, task: Task) -> TaskHead:
+    head = await client.store.tasks.head(TaskKey(client.caller.owner, task.id))
+    assert head is not None
+    return head
+
+
+async def kinds(client: AgentClient, task: Task) -> list[type]:
+    """What the log holds after the first five events."""
+    key = TaskKey(client.caller.owner, task.id)
+    return [type(event) for _, event in await client.store.tasks.events(key, after=5, limit=99)]
+
+
+async def test_a_task_that_sleeps_is_a_row_and_nothing_else(store: Store) -> None:
+    """Its sender and its readers wait with it, whatever the time that a run may take, and each step is taken once."""
+    clock, (agent, taken) = FakeClock(NOW), reminder("3 days", timedelta(days=1))
+    seen, answers = list[Any](), list[Task]()
+    with fail_after(5):
+        async with running(agent, store=store, clock=clock, limits=Limits(run_seconds=60)) as client:
+            task = await client.start("milk")
+
+            async def follow() -> None:
+                seen.extend([event async for _, event in client.follow(task, after=0)])
+
+            async def repeat() -> None:
+                message = Message("message-1", Role.USER, (TextPart("milk"),))
+                answer = await client.agent.send_message(SendMessageRequest(message), client.caller)
+                assert isinstance(answer, Task)
+                answers.append(answer)
+
+            assert await client.asleep(task) == NOW + timedelta(days=3)
+            head = await head_of(client, task)
+            assert (head.state, head.holder, head.attempts) == (TaskState.WORKING, "", 0)
+            assert client.engine.runs.all == ()
+            assert client.engine.feeds.get(head.key) is None
+            async with create_task_group() as callers:
+                callers.start_soon(follow)
+                callers.start_soon(repeat)
+                for day in (2, 1):
+                    assert taken == ["I sleep. "]
+                    await clock.advance(day * DAY)
+                while await client.asleep(task) != NOW + timedelta(days=4):
+                    await asyncio.sleep(0)
+                await clock.advance(DAY)
+            task = await client.get(task)
+    assert taken == ["I sleep. ", "Awake; heard: milk"]
+    assert client.text(task) == "I sleep. Awake; heard: milk"
+    assert answers == [task]
+    states = [event.status.state for event in seen if isinstance(event, StatusUpdate)]
+    assert states == [TaskState.WORKING, TaskState.COMPLETED]
+    assert task.status.state is TaskState.COMPLETED
+
+
+@pytest.mark.parametrize("end", [AgentClient.crash, AgentClient.stop])
+@pytest.mark.parametrize("days_without_process", [1, 5])
+async def test_a_restart_does_not_matter_to_a_task_that_sleeps(
+    store: Store, end: Callable[[AgentClient], Any], days_without_process: int
+) -> None:
+    """It wakes on time, or at once if that time has passed; it was not a crash, so nothing counts as an attempt."""
+    clock, (agent, taken) = FakeClock(NOW), reminder("3 days", on_restart="fail", run_attempts=1)
+    with fail_after(5):
+        async with running(agent, store=store, clock=clock) as client:
+            task = await client.start("milk")
+            await client.asleep(task)
+            for _ in range(2):
+                await end(client)
+                await client.restart()
+            assert taken == ["I sleep. "]
+            await end(client)
+            await clock.advance(days_without_process * DAY)
+            await client.restart()
+            if days_without_process == 1:
+                assert await client.asleep(task) == NOW + timedelta(days=3)
+                await clock.advance(2 * DAY)
+            task = await client.finished(task)
+    assert client.text(task) == "I sleep. Awake; heard: milk"
+    assert len(taken) == 2
+
+
+async def test_a_message_to_a_task_that_sleeps_joins_it(store: Store) -> None:
+    """The task sleeps on until its time has come, and the sender waits for its end."""
+    clock, (agent, _) = FakeClock(NOW), reminder("3 days")
+    with fail_after(5):
+        async with running(agent, store=store, clock=clock) as client:
+            task = await client.start("milk")
+            await client.asleep(task)
+            assert (await client.start("bread", task=task)).status == (await client.get(task)).status
+            assert await client.asleep(task) == NOW + timedelta(days=3)
+            assert (await kinds(client, task))[-3:] == [SleepStarted, MessageAdded, SleepStarted]
+            answers: list[Task] = []
+            async with create_task_group() as callers:
+
+                async def ask() -> None:
+                    answers.append(await client.send("eggs", task=task))
+
+                callers.start_soon(ask)
+                while len((await client.get(task)).history) < 3:
+                    await asyncio.sleep(0)
+                await client.asleep(task)
+                await clock.advance(3 * DAY)
+    assert client.text(answers[0]) == "I sleep. Awake; heard: milk, bread, eggs"
+
+
+async def test_a_task_that_sleeps_can_be_canceled(store: Store) -> None:
+    """Also while it falls asleep; and then it does not wake."""
+    clock, (agent, taken) = FakeClock(NOW), reminder("3 days")
+    with fail_after(5):
+        async with running(agent, store=store, clock=clock) as client:
+            for number in range(8):
+                task = await client.start("milk")
+                for _ in range(number):
+                    await asyncio.sleep(0)
+                if number == 7:
+                    await client.asleep(task)
+                canceled = await client.cancel(task)
+                assert canceled.status.state is TaskState.CANCELED
+                assert (await head_of(client, task)).wake_at is None
+                with pytest.raises(TaskNotCancelableError):
+                    await client.cancel(task)
+            await clock.advance(3 * DAY)
+            assert await store.tasks.next_wake(after=NOW) is None
+    assert not [text for text in taken if text.startswith("Awake")]
+
+
+async def test_a_short_rest_passes_in_the_handler() -> None:
+    """The run goes on, and nothing is claimed."""
+    clock, (agent, _) = FakeClock(NOW), reminder(0, 1, "900 ms", NOW - timedelta(days=1))
+    with fail_after(5):
+        async with running(agent, clock=clock) as client:
+            task = await client.start("milk")
+            while not (await client.get(task)).artifacts:
+                await asyncio.sleep(0)
+            for _ in range(30):
+                await asyncio.sleep(0)
+                await clock.advance(0.1)
+            task = await client.finished(task)
+            assert not {TaskClaimed, SleepStarted} & set(await kinds(client, task))
+    assert client.text(task) == "I sleep. Awake; heard: milk"
+
+
+async def test_many_tasks_that_sleep_have_one_timer(store: Store) -> None:
+    """It is set for the next one that is due, whichever began first; they wake as far as there is room."""
+    clock, agent, woken = FakeClock(NOW), Agent("Sleeper"), list[str]()
+
+    @agent.on_message
+    async def sleep(turn: Turn) -> None:
+        await turn.sleep(turn.text)
+        woken.append(turn.text)
+
+    with fail_after(10):
+        async with running(agent, store=store, clock=clock, limits=Limits(runs_at_once=2)) as client:
+            tasks = [await client.start("300 minutes")]
+            await client.asleep(tasks[0])
+            background = len(asyncio.all_tasks())
+            for minutes in (*range(250, 200, -5), *range(100, 200, 5)):
+                tasks.append(await client.start(f"{minutes} minutes"))
+                await client.asleep(tasks[-1])
+            assert len(asyncio.all_tasks()) == background
+            await clock.advance(100 * 60)
+            await client.finished(tasks[11])
+            assert woken == ["100 minutes"]
+            await clock.advance(200 * 60)
+            for task in tasks:
+                assert (await client.finished(task)).status.state is TaskState.COMPLETED
+    assert len(woken) == len(tasks)
+
+
+async def test_a_nonsensical_sleep_is_one_error_to_the_author_and_nothing_is_recorded() -> None:
+    agent, errors = Agent("Sleeper"), list[str]()
+    late = datetime(9999, 12, 31, 23, tzinfo=timezone(-timedelta(hours=5)))
+
+    @agent.on_message
+    async def sleep(turn: Turn) -> None:
+        for value in (-1, float("nan"), float("inf"), "soon", None, "3000000 days", NOW.replace(tzinfo=None), late):
+            with pytest.raises(LocalProtocolError) as caught:
+                await turn.sleep(value)  # pyright: ignore[reportArgumentType]
+            errors.append(caught.value.message.partition(":")[0])
+
+    async with running(agent) as client:
+        task = await client.send("now")
+        assert await kinds(client, task) == []
+    assert task.status.state is TaskState.COMPLETED
+    assert errors == [*["Invalid duration"] * 5, "Invalid sleep", "Invalid moment", "Invalid sleep"]
+
+
+async def test_sleeps_side_by_side_end_in_their_own_time(store: Store) -> None:
+    """Each begins when its code comes to it, and the task wakes for the first; those that overlap need names."""
+    clock, agent, log = FakeClock(NOW), Agent("Sleeper"), list[tuple[str, int]]()
+
+    @agent.on_message
+    async def sleep(turn: Turn) -> str:
+        async def branch(name: str, days: int) -> None:
+            await turn.sleep(f"{days} days", name=name)
+            await turn.step(f"note {name}", lambda: log.append((name, (clock.now() - NOW).days)))
+
+        await asyncio.gather(branch("long", 3), branch("short", 1))
+        with pytest.raises(LocalProtocolError, match="Two sleeps named 'sleep' are in progress"):
+            await asyncio.gather(turn.sleep("2 ms"), turn.sleep("1 ms"))
+        return "done"
+
+    with fail_after(5):
+        async with running(agent, store=store, clock=clock) as client:
+            task = await client.start("now")
+            assert await client.asleep(task) == NOW + timedelta(days=1)
+            await clock.advance(DAY)
+            while await client.asleep(task) != NOW + timedelta(days=3):
+                await asyncio.sleep(0)
+            assert log == [("short", 1)]
+            await clock.advance(2 * DAY)
+            assert client.text(await client.finished(task)) == "done"
+    assert log == [("short", 1), ("long", 3)]
