@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from examples import charts, coder, currency, expenses, hello, report
 
-from parley import Agent
+from parley import Agent, Turn
 from parley.engine.caller import Caller
 from parley.protocol.errors import PermissionDeniedError
 from parley.protocol.events import ArtifactUpdate, StatusUpdate, StepRecorded, TaskEvent
@@ -330,6 +330,25 @@ async def test_a_conversation_with_a_snippet_of_the_guide(title: str, said: list
         for words in said:
             task = await client.send(words, task=task)
     assert (task.status.state, client.text(task)) == (TaskState.COMPLETED, text)
+
+
+async def test_the_agent_of_the_guide_that_delegates() -> None:
+    weather, flights = Agent("Weather"), Agent("Flights")
+
+    @weather.on_message
+    async def forecast(turn: Turn) -> Any:
+        yield f"{turn.text}: {(await turn.ask('Which day?')).text} is sunny. "
+
+    @flights.on_message
+    async def book(turn: Turn) -> Any:
+        return "A ticket. ", {"airline": "Parley Air"}
+
+    async with bounded(snippet("Other agents").agent, others=[weather, flights]) as client:
+        asked = await client.send("Rome")
+        task = await client.send("Monday", task=asked)
+    response, ticket = ("".join(map(str, [part.text for part in a.parts[:1]])) for a in task.artifacts)
+    assert response == "The weather in Rome. : Monday is sunny. You fly with Parley Air."
+    assert ticket == "A ticket. "
 
 
 async def test_the_guides_step_is_taken_once() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from parley.agents.agent import Agent
+from parley.agents.delegation.result import DelegateFailedError, DelegateResult
 from parley.agents.turn import ReceivedMessage, Turn
 from parley.contents import Content, File
 from parley.engine.program import Recovery
@@ -26,6 +27,8 @@ __all__ = [
     "Agent",
     "Client",
     "Content",
+    "DelegateFailedError",
+    "DelegateResult",
     "File",
     "JsonValue",
     "ReceivedMessage",

@@ -1,7 +1,8 @@
 """Converts what an author returns or yields into parts.
 
 Text, data (dicts, lists, dataclasses, msgspec and pydantic objects), bytes and files, images (anything with
-`_repr_png_`, as in Pillow and matplotlib), parts as they are, and tuples of these. Any other type is an error.
+`_repr_png_`, as in Pillow and matplotlib), parts as they are, what others have said, and tuples of these. Any other
+type is an error.
 """
 
 from __future__ import annotations
@@ -65,6 +66,14 @@ class Picture(Protocol):
         ...
 
 
+class HasParts(Protocol):
+    """What a caller or another agent has said: the turn, an answer, the result of a delegation."""
+
+    def __a2a_parts__(self) -> tuple[Part, ...]:
+        """Its parts."""
+        ...
+
+
 if TYPE_CHECKING:
     # A Mapping and a Sequence, so that a TypedDict fits, and a `dict[str, int]`.
     Data: TypeAlias = (
@@ -77,7 +86,7 @@ if TYPE_CHECKING:
         | DataclassInstance
         | PydanticModel
     )
-    Content: TypeAlias = str | bytes | Path | File | Part | Data | Picture | None
+    Content: TypeAlias = str | bytes | Path | File | Part | Data | Picture | HasParts | None
 else:
     Content = object  # what may be sent; a tuple is several parts
 
@@ -94,6 +103,8 @@ def parts_of(content: object) -> tuple[Part, ...]:
         return (TextPart(_encodable(content)),)
     if isinstance(content, tuple):
         return tuple(part for item in cast("tuple[Any, ...]", content) for part in parts_of(item))
+    if hasattr(content, "__a2a_parts__"):
+        return cast("HasParts", content).__a2a_parts__()
     return (_part_of(content),)
 
 

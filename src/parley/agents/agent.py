@@ -20,6 +20,7 @@ from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
+from parley.agents.delegation.delegation import Delegations, cancel_open
 from parley.agents.handlers import Handler
 from parley.agents.replies import end_with
 from parley.agents.skills import Skill, Skills
@@ -27,6 +28,7 @@ from parley.agents.streams import StreamedContent
 from parley.agents.turn import RESPONSE, ReceivedMessage, Turn
 from parley.contents import InvalidContentError, parts_of
 from parley.engine.caller import Caller
+from parley.engine.engine import Engine
 from parley.engine.program import OnDivergence, Recovery
 from parley.engine.runs.journal import Journal
 from parley.engine.runs.run import Run
@@ -41,6 +43,7 @@ from parley.protocol.cards import (
 from parley.protocol.messages import Message, Part, Role, TextPart
 from parley.protocol.negotiation import accepts_part, check_input_modes
 from parley.protocol.tasks import Artifact, TaskState
+from parley.stores.interface import TaskKey
 
 if TYPE_CHECKING:
     from parley.agents.handlers import HandlerFunction
@@ -274,8 +277,14 @@ class Agent:
         def name_lines_of(handler_frame: Callable[[], FrameType | None]) -> None:
             run.emissions.handler_frame = handler_frame
 
-        handler = await self._skills.handler_for(run)
-        await handler.handle(Turn(run), partial(_say, run), name_lines_of)
+        delegations = Delegations(run)
+        with delegations.until_end():
+            handler = await self._skills.handler_for(run)
+            await handler.handle(Turn(run, delegations), partial(_say, run), name_lines_of)
+
+    async def release(self, engine: Engine, key: TaskKey) -> None:
+        """Cancel the tasks of other agents that a task has left open."""
+        await cancel_open(engine, key)
 
     async def reply(self, message: Message, caller: Caller) -> Message:
         """Answer a message directly, with all that its function returns or yields."""

@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from parley.agents.threads import HANDLERS, in_thread
 
 if TYPE_CHECKING:
+    from parley.agents.streams import StreamedContent
     from parley.agents.turn import Turn
     from parley.contents import Content
     from parley.protocol.messages import Message
     from parley.protocol.tasks import Artifact
 
-    HandlerResult: TypeAlias = Content | Artifact | Message
+    HandlerResult: TypeAlias = Content | Artifact | Message | StreamedContent
     HandlerFunction: TypeAlias = Callable[
         [Turn], HandlerResult | Iterator[HandlerResult] | Awaitable[HandlerResult] | AsyncIterator[HandlerResult]
     ]

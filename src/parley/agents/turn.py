@@ -15,6 +15,9 @@ from typing import NoReturn, ParamSpec, TypeVar, overload
 
 from msgspec import structs
 
+from parley.agents.delegation.delegated_task import DelegateRequest
+from parley.agents.delegation.delegation import Delegation, Delegations
+from parley.agents.delegation.peers import OtherAgent
 from parley.agents.durations import Duration
 from parley.agents.forms import ask_form, form_of
 from parley.agents.replies import end_with
@@ -28,7 +31,7 @@ from parley.engine.runs.contexts import Context
 from parley.engine.runs.run import Run
 from parley.protocol.errors import LocalProtocolError
 from parley.protocol.jsonvalue import JsonObject, JsonValue
-from parley.protocol.messages import DataPart, Message, Part, RawPart, TextPart, UrlPart
+from parley.protocol.messages import SKILL_KEY, DataPart, Message, Part, RawPart, TextPart, UrlPart
 from parley.protocol.negotiation import accepts
 from parley.protocol.tasks import Artifact, TaskState
 
@@ -54,6 +57,9 @@ class ReceivedMessage:
     def parts(self) -> tuple[Part, ...]:
         """Everything in it."""
         return self.message.parts
+
+    def __a2a_parts__(self) -> tuple[Part, ...]:
+        return self.parts
 
     @property
     def files(self) -> tuple[RawPart | UrlPart, ...]:
@@ -102,9 +108,10 @@ class ArtifactWriter:
 class Turn(ReceivedMessage):
     """One handler's view of its task."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, delegations: Delegations) -> None:
         self.message = run.message
         self._run = run
+        self._delegations = delegations
 
     # --- input --------------------------------------------------------------------------------------------------------
 
@@ -267,6 +274,31 @@ class Turn(ReceivedMessage):
     def uuid(self, name: str = "uuid") -> str:
         """A random UUID, recorded as `now` is. No step begins before it is durable."""
         return recorded_uuid(self._run, name)
+
+    # --- other agents -------------------------------------------------------------------------------------------------
+
+    def delegate(
+        self,
+        agent: OtherAgent,
+        *contents: Content,
+        name: str | None = None,
+        into: str | None = None,
+        skill: str | None = None,
+        metadata: JsonObject | None = None,
+    ) -> Delegation:
+        """Have another agent do something: `result = await turn.delegate("https://…", "100 USD in EUR")`.
+
+        `agent` is a URL, a `Client`, or the name of an agent on this server. Without contents it gets the message of
+        this turn. Its questions are asked of our caller. `into` names an artifact into which its result is streamed;
+        `yield turn.delegate(…)` streams it into the response. It is a step, named after the agent and the contents
+        unless `name` is given.
+
+        Raises, when awaited:
+            DelegateFailedError: the other agent failed or refused, or cannot be reached.
+        """
+        described: JsonObject = {**(metadata or {}), **({SKILL_KEY: skill} if skill else {})}
+        request = DelegateRequest(agent, parts_of(contents) or self.parts, described)
+        return self._delegations.begin(request, name, into)
 
     # --- plain functions ----------------------------------------------------------------------------------------------
 

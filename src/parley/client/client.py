@@ -16,6 +16,8 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
+from copy import copy
+from functools import partial
 from types import NoneType, TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack, cast
 from uuid import uuid4
@@ -127,7 +129,8 @@ class Client:
         self._extensions = tuple(extensions)
         self._interceptors = interceptors
         self._credentials = credentials
-        self._connections = Connections(
+        self._connect = partial(
+            Connections,
             timeouts=self._timeouts,
             bounds=bounds or Bounds(),
             guard=guard or Guard(),
@@ -136,6 +139,10 @@ class Client:
         )
         self._signatures = signatures or SignaturePolicy()
         self._cards = cards
+        self._reset()
+
+    def _reset(self) -> None:
+        self._connections = self._connect()
         self._stack = AsyncExitStack()
         self._calls: Calls | None = None
         self._was_entered = False
@@ -222,6 +229,22 @@ class Client:
         )
         connections.shows_certificate = bound.may_send_to
         return bound
+
+    def copy(self) -> Client:
+        """Another client with the same settings, which is not open."""
+        other = copy(self)
+        other._reset()
+        return other
+
+    @property
+    def target(self) -> str:
+        """The URL that the client was given, or that of the first interface of its card."""
+        return self._target if isinstance(self._target, str) else self._target.interfaces[0].url
+
+    @property
+    def is_open(self) -> bool:
+        """Whether calls can be made now."""
+        return self._calls is not None and not self._calls.is_closed
 
     @property
     def calls(self) -> Calls:

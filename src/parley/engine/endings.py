@@ -40,6 +40,9 @@ async def end_task(engine: Engine, head: TaskHead, state: TaskState, text: str |
     if engine.hints is not None:
         engine.hints.publish(Hint(HintKind.EVENTS, key, head.last_seq + 1))
     engine.webhooks.notify(key)
+    program = engine.find_program(head.agent)
+    if program is not None:
+        engine.in_background(program.release(engine, key))
 
 
 async def cancel(engine: Engine, key: TaskKey, agent: str) -> None:

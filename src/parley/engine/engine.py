@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from datetime import timedelta
+from typing import Protocol, TypeVar, cast
 
 from parley.engine.clock import Clock, NewId, SystemClock, random_id
 from parley.engine.intake import Intake
@@ -43,6 +44,17 @@ DELETED_AT_ONCE = 1_000
 
 MAINTENANCE_SECONDS = 60.0
 """How often old sends and tasks are deleted."""
+
+
+class Shared(Protocol):
+    """Something that the programs of an engine share."""
+
+    async def close(self) -> None:
+        """Let go of what it holds."""
+        ...
+
+
+S = TypeVar("S", bound=Shared)
 
 
 class Engine:
@@ -93,6 +105,7 @@ class Engine:
         self._drain_seconds = drain_seconds
         self._draining: asyncio.Task[None] | None = None
         self._background: set[asyncio.Task[None]] = set()
+        self._shared: dict[object, Shared] = {}
         self._watchdog = Watchdog(self.limits.blocked_seconds, self.runs.run_of, self._loop_was_blocked)
         for program in programs:
             self.add(program)
@@ -124,6 +137,18 @@ class Engine:
     def find_program(self, agent_id: str) -> Program | None:
         """The program of an agent, if the agent is here."""
         return self._programs.get(agent_id)
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        """The programs of all agents."""
+        return tuple(self._programs.values())
+
+    def shared(self, kind: Callable[[Engine], S]) -> S:
+        """What the programs of this engine share: made when it is first needed, closed when the engine stops."""
+        found = self._shared.get(kind)
+        if found is None:
+            found = self._shared[kind] = kind(self)
+        return cast("S", found)
 
     def program(self, agent_id: str) -> Program:
         """The program of an agent. Raises UnavailableError if the agent was removed."""
@@ -166,6 +191,8 @@ class Engine:
         for task in self._background:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
+        for shared in self._shared.values():
+            await shared.close()
 
     async def drain(self) -> None:
         """Begin to stop: accept no more messages, let runs finish for `drain_seconds`, cut off the rest.

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from parley.engine.caller import Caller
 from parley.protocol.messages import Message
+from parley.stores.interface import TaskKey
 
 if TYPE_CHECKING:
+    from parley.engine.engine import Engine
     from parley.engine.runs.journal import Journal
     from parley.engine.runs.run import Run
 
@@ -75,6 +77,10 @@ class Program(Protocol):
 
     async def run(self, run: Run) -> None:
         """Work on a task until it ends or pauses. Whatever it raises ends the task as failed."""
+        ...
+
+    async def release(self, engine: Engine, key: TaskKey) -> None:
+        """Stop what a task has begun elsewhere, after the task was ended without a run."""
         ...
 
     async def reply(self, message: Message, caller: Caller) -> Message:

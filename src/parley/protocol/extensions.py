@@ -7,3 +7,7 @@ CURSOR = "urn:parley:cursor:1"
 
 IDEMPOTENT_SEND = "urn:parley:idempotent-send:1"
 """The same message twice is one task."""
+
+DELEGATION = "urn:parley:delegation:1"
+"""The member of a message's metadata that an agent sets which delegates a task to another: the id of its own task in
+`taskId`, and how many agents have delegated to one another in `depth`."""

@@ -10,7 +10,7 @@ chosen event, and `client.restart()` is the next process on the same store.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from copy import copy
 from dataclasses import dataclass
@@ -60,6 +60,8 @@ class AgentClient:
     caller: Caller
     observer: Observer | None = None
     sender: Sender | None = None
+    others: Sequence[Program] = ()
+    """More agents on the same engine, to which the agent may delegate."""
 
     def __post_init__(self) -> None:
         self._ids = count(1)
@@ -179,6 +181,7 @@ class AgentClient:
         engine = Engine(
             cast("Store", self._crashing_store),
             self.program,
+            *self.others,
             limits=self.limits,
             clock=self.clock,
             new_id=self._new_id,
@@ -257,10 +260,14 @@ async def running(
     caller: Caller = ANONYMOUS_CALLER,
     observer: Observer | None = None,
     sender: Sender | None = None,
+    others: Sequence[Program] = (),
 ) -> AsyncGenerator[AgentClient]:
-    """Runs an agent in this process, with scripted time unless a clock is given. `sender` calls its webhooks."""
+    """Runs an agent in this process, with scripted time unless a clock is given.
+
+    `sender` calls its webhooks; `others` are more agents on the same engine, to which it may delegate.
+    """
     client = AgentClient(
-        program, store or MemoryStore(), clock or FakeClock(), limits or Limits(), caller, observer, sender
+        program, store or MemoryStore(), clock or FakeClock(), limits or Limits(), caller, observer, sender, others
     )
     await client.restart()
     try:

@@ -51,13 +51,15 @@ async def survives_crashes(
     accept: Callable[[str], bool] | None = None,
     folder: Path | None = None,
     caller: Caller = ANONYMOUS_CALLER,
+    others: Sequence[Program] = (),
     at_most: int = 400,
 ) -> Task:
     """Crash an agent at every write of a conversation in turn; returns the task of the undisturbed one.
 
     `answers` are given to the agent's questions, in order. `accept` is for an agent whose text is different each time:
-    it says whether a text is the whole of one run, such as `FakeModel.said`. Tasks are kept in memory, or in SQLite
-    files in a folder if one is given. Of more writes than half of `at_most`, only so many are tried, evenly spread.
+    it says whether a text is the whole of one run, such as `FakeModel.said`. `others` are agents on the same engine.
+    Tasks are kept in memory, or in SQLite files in a folder if one is given. Of more writes than half of `at_most`,
+    only so many are tried, evenly spread.
 
     Raises:
         AssertionError: a crash changes what the agent says. It shows where the crash was, and both texts.
@@ -66,7 +68,7 @@ async def survives_crashes(
 
     async def hold(cut: Crash | None) -> Conversation:
         limits = Limits(unwritten_events=1)  # the handler waits for each write, so that every event is a place to crash
-        async with running(agent, store=next(stores), limits=limits, caller=caller) as client:
+        async with running(agent, store=next(stores), limits=limits, caller=caller, others=others) as client:
             conversation = Conversation(client, contents, answers, cut)
             await conversation.hold()
             return conversation

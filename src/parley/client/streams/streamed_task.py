@@ -138,7 +138,7 @@ class StreamedTask:
         less = False
         for artifact in snapshot.artifacts:
             name = artifact.artifact_id
-            beyond = _beyond(artifact.parts, self._seen_parts(name)) if name in self._artifacts else None
+            beyond = continuation(artifact.parts, self._seen_parts(name)) if name in self._artifacts else None
             if beyond is None:
                 return False
             less = less or bool(beyond)
@@ -173,7 +173,7 @@ class StreamedTask:
         old = self._artifacts.get(artifact.artifact_id)
         if old is None:
             return [replacement]
-        missing = _beyond(self._seen_parts(artifact.artifact_id), artifact.parts)
+        missing = continuation(self._seen_parts(artifact.artifact_id), artifact.parts)
         if missing is None or not _has_same_description(described_again(old, artifact), artifact):
             return [replacement]
         if not missing and _has_same_description(old, artifact):
@@ -193,7 +193,7 @@ def _has_same_description(one: Artifact, other: Artifact) -> bool:
     return structs.replace(one, parts=(), index=None) == structs.replace(other, parts=(), index=None)
 
 
-def _beyond(seen: Sequence[Part], known: Sequence[Part]) -> tuple[Part, ...] | None:
+def continuation(seen: Sequence[Part], known: Sequence[Part]) -> tuple[Part, ...] | None:
     """The known parts after the seen ones, or None if they do not continue those. Texts may be split differently."""
     if tuple(known[: len(seen)]) == tuple(seen):
         return joined(known[len(seen) :])

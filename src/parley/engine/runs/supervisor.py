@@ -81,6 +81,11 @@ class Supervisor:
         return len(self._working)
 
     @property
+    def is_stopping(self) -> bool:
+        """Whether the engine stops, and accepts no more work."""
+        return self._is_stopping
+
+    @property
     def waiting(self) -> int:
         """How many runs wait for their turn."""
         return sum(waiting for _, waiting in self.by_agent().values())

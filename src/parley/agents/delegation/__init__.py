@@ -1,0 +1,1 @@
+"""Work that a handler hands to another agent, as a step of its task."""

@@ -1,0 +1,300 @@
+"""Delegations of one run: steps that another agent takes.
+
+The outcome of a delegation is recorded, also a failure, so that a handler that begins again takes the same path. A task
+that the other agent is still at work on when our task has ended is canceled. A run that only pauses, or is cut off,
+leaves it alone: the next run goes on with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Coroutine, Generator, Sequence
+from contextlib import aclosing, contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from parley.agents.delegation.delegated_task import DelegatedTask, DelegateProgress, DelegateRequest, OpenTask
+from parley.agents.delegation.mirror import Mirror
+from parley.agents.delegation.peers import Peer, Peers
+from parley.agents.delegation.result import DelegateFailedError, DelegateResult
+from parley.agents.streams import StreamedContent
+from parley.engine.caller import Caller
+from parley.engine.runs.journal import Journal
+from parley.protocol.errors import LocalProtocolError, ParleyError, TaskNotCancelableError
+from parley.protocol.extensions import DELEGATION
+from parley.protocol.lifecycle import is_terminal
+from parley.protocol.messages import Message, Role, joined
+from parley.protocol.tasks import Artifact, Task, TaskState
+from parley.stores.interface import StoreError
+
+if TYPE_CHECKING:
+    from parley.engine.engine import Engine
+    from parley.engine.runs.journal import Emission
+    from parley.engine.runs.run import Run
+    from parley.engine.runs.steps import StepInProgress
+    from parley.stores.interface import TaskKey
+
+logger = logging.getLogger(__name__)
+
+MOST_DEPTH = 16
+"""Agents in a chain of delegations: more than any organisation has levels. An agent that delegates to itself is
+stopped there."""
+
+_OpenTasks: TypeAlias = dict[tuple[str, int], OpenTask]
+"""By the name and number of their step."""
+
+_encoder = msgspec.json.Encoder(order="deterministic")
+
+
+class _Failed(Struct, omit_defaults=True, tag="failed"):
+    """A delegation that failed, as the log keeps it."""
+
+    reason: str
+    state: TaskState | None = None
+    task: Task | None = None
+
+
+class _Streamed(Struct, tag="streamed"):
+    """A delegation whose result is in an artifact and is not used otherwise."""
+
+
+_Outcome: TypeAlias = Task | Message | _Failed | _Streamed
+
+
+class _DelegationRecord(Struct, omit_defaults=True):
+    """The outcome of a delegation, and which emissions of ours it made, as the log keeps them."""
+
+    outcome: _Outcome
+    artifact: str | None = None
+    first: int | None = None
+    count: int | None = None
+
+
+class Delegation(StreamedContent, Coroutine[Any, Any, DelegateResult]):
+    """A piece of work for another agent: awaited for its result; or yielded, returned or written, to stream it.
+
+    It is a coroutine, so that `asyncio.gather` and task groups take it.
+    """
+
+    def __init__(self, delegations: Delegations, name: str, request: DelegateRequest, into: str | None) -> None:
+        self._delegations = delegations
+        self._run = delegations.run
+        self._name = name
+        self._request = request
+        self._into = Artifact(into, (), into) if into is not None else None
+        self._coroutine: Coroutine[Any, Any, DelegateResult] | None = None
+
+    def __await__(self) -> Generator[Any, Any, DelegateResult]:
+        return self._begun().__await__()
+
+    def send(self, value: Any) -> Any:
+        """Continue, as in any coroutine."""
+        return self._begun().send(value)
+
+    def throw(self, *error: Any) -> Any:
+        """Raise an error where it waits, as in any coroutine."""
+        return self._begun().throw(*error)
+
+    def close(self) -> None:
+        """Stop it, as any coroutine."""
+        if self._coroutine is not None:
+            self._coroutine.close()
+
+    def _begun(self) -> Coroutine[Any, Any, DelegateResult]:
+        if self._coroutine is None:
+            self._coroutine = self._take(self._into, keeps_result=True)
+        return self._coroutine
+
+    async def write_to(self, artifact: Artifact) -> None:
+        """Write the result to an artifact as it comes; to the one that the author named, if there is one."""
+        await self._take(self._into or artifact, keeps_result=False)
+
+    async def _take(self, artifact: Artifact | None, *, keeps_result: bool) -> DelegateResult:
+        """The outcome: from the log if it is recorded, otherwise from the other agent."""
+        self._delegations.check_depth()
+        step = self._run.steps.begin(self._name, "delegate")
+        mirror = None
+        try:
+            mirror = Mirror(self._run, artifact, self._name) if artifact is not None else None
+            if step.recorded is None:
+                with self._delegations.at_work():
+                    return await self._work(step, mirror, keeps_result=keeps_result)
+            if mirror is not None:
+                await mirror.repeat(step.chunks)
+            return self._recorded(msgspec.convert(step.recorded[0], _DelegationRecord).outcome, step.chunks)
+        finally:
+            if mirror is not None:
+                mirror.close()
+            step.close()
+
+    async def _work(self, step: StepInProgress, mirror: Mirror | None, *, keeps_result: bool) -> DelegateResult:
+        outcome: _Outcome
+        try:
+            content = await DelegatedTask(self._delegations, step, self._request, mirror).result()
+            outcome = content if keeps_result else _Streamed()
+        except DelegateFailedError as error:
+            if error.state is None:  # it may still be at work
+                self._delegations.cancel(step)
+            outcome = _Failed(error.reason, error.state, error.task)
+            await self._record(step, outcome, mirror)
+            raise
+        await self._record(step, outcome, mirror)
+        return DelegateResult(content)
+
+    async def _record(self, step: StepInProgress, outcome: _Outcome, mirror: Mirror | None) -> None:
+        record = _DelegationRecord(outcome) if mirror is None else _DelegationRecord(outcome, *mirror.position)
+        await step.record(msgspec.to_builtins(record))
+        self._delegations.forget(step)
+
+    def _recorded(self, outcome: _Outcome, chunks: Sequence[Emission]) -> DelegateResult:
+        match outcome:
+            case _Failed():
+                agent = self._request.agent_name
+                raise DelegateFailedError(agent, outcome.reason, state=outcome.state, task=outcome.task)
+            case _Streamed():
+                parts = joined(part for chunk, _ in chunks for part in chunk.parts)
+                return DelegateResult(Message("", Role.AGENT, parts))
+            case _:
+                return DelegateResult(outcome)
+
+
+class Delegations:
+    """The delegations of one run."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self._named: dict[str, int] = {}
+        self._at_work: set[asyncio.Task[Any]] = set()
+
+    @property
+    def peers(self) -> Peers:
+        """The agents to which this engine delegates."""
+        return self.run.engine.shared(Peers)
+
+    @cached_property
+    def depth(self) -> int:
+        """How many agents have delegated to one another to get here."""
+        origin = self.run.message.metadata.get(DELEGATION)
+        depth = origin.get("depth") if isinstance(origin, dict) else None
+        return max(depth, 0) if isinstance(depth, int) else 0
+
+    def check_depth(self) -> None:
+        """Raise LocalProtocolError if too many agents have delegated to one another."""
+        if self.depth >= MOST_DEPTH:
+            raise LocalProtocolError(
+                f"{MOST_DEPTH} agents have delegated to one another in a chain; does one of them call itself?"
+            )
+
+    def begin(self, request: DelegateRequest, name: str | None, into: str | None) -> Delegation:
+        """A delegation that begins when it is awaited."""
+        if name is None:
+            digest = hashlib.blake2b(_encoder.encode((request.parts, request.metadata)), digest_size=6)
+            name = f"{request.agent_name} {digest.hexdigest()}"
+            number = self._named[name] = self._named.get(name, 0) + 1
+            name = name if number == 1 else f"{name} {number}"
+        return Delegation(self, name, request, into)
+
+    # --- the other agents' tasks --------------------------------------------------------------------------------------
+
+    @cached_property
+    def _open(self) -> _OpenTasks:
+        """The tasks of other agents that have begun, in this run or before, and have no outcome in the log yet."""
+        return _open_tasks(self.run.journal)
+
+    def note(self, step: StepInProgress, task: OpenTask) -> None:
+        """Remember the other agent's task."""
+        self._open[step.name, step.number] = task
+
+    def forget(self, step: StepInProgress) -> None:
+        """Forget a delegation that has an outcome."""
+        self._open.pop((step.name, step.number), None)
+
+    def cancel(self, step: StepInProgress) -> None:
+        """Cancel the other agent's task, if one is known, in the background."""
+        task = self._open.pop((step.name, step.number), None)
+        if task is not None and task.task_id is not None:
+            self._cancel(task)
+
+    def _cancel(self, task: OpenTask) -> None:
+        self.run.engine.in_background(_cancel(self.run.engine, task, self.run.caller))
+
+    # --- the end of the run -------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def at_work(self) -> Generator[None]:
+        """A block in which a delegation is at work, perhaps in an asyncio task of the author."""
+        task = asyncio.current_task()
+        assert task is not None
+        is_added = task not in self._at_work
+        self._at_work.add(task)
+        try:
+            yield
+        finally:
+            if is_added:
+                self._at_work.discard(task)
+
+    @contextmanager
+    def until_end(self) -> Generator[None]:
+        """A block around the handler. After it no delegation is at work, and if the task has ended, none is open."""
+        try:
+            yield
+        finally:
+            run, own = self.run, asyncio.current_task()
+            for task in self._at_work:
+                if task is not own:
+                    task.cancel()
+            is_paused = run.is_closed and not is_terminal(run.state)
+            if not (run.is_cut_off or run.failure is not None or is_paused):
+                for open_task in self._open.values():
+                    self._cancel(open_task)
+
+
+async def cancel_open(engine: Engine, key: TaskKey) -> None:
+    """Cancel the tasks of other agents that a task without a run has left open."""
+    try:
+        journal = Journal.read(await engine.views.events(key))
+    except StoreError as error:
+        logger.warning("Task %s: its delegated tasks could not be looked up: %s", key.task_id, error)
+        return
+    for task in _open_tasks(journal).values():
+        await _cancel(engine, task, Caller(key.owner.name, key.owner.tenant))
+
+
+def _open_tasks(journal: Journal) -> _OpenTasks:
+    """The tasks of other agents that the log names, and of which it has no outcome."""
+    noted = {
+        (name, number): msgspec.convert(entry.progress, DelegateProgress)
+        for name, number, entry in journal.open_steps
+        if entry.kind == "delegate"
+    }
+    return {key: OpenTask(progress.agent, progress.task) for key, progress in noted.items()}
+
+
+async def _cancel(engine: Engine, task: OpenTask, caller: Caller) -> None:
+    """Cancel a task of another agent, if that can be done in time."""
+    try:
+        async with asyncio.timeout(engine.limits.cancel_seconds):
+            peer = await engine.shared(Peers).find(task.agent, caller)
+            task_id = task.task_id or await _find_task(peer, task.message)
+            if task_id is not None:
+                await peer.cancel(task_id)
+    except TaskNotCancelableError:
+        pass  # it has ended
+    except (ParleyError, TimeoutError) as error:
+        reason = str(error) or "it does not answer"
+        text = "The task %s, delegated to %s, could not be canceled: %s"
+        logger.warning(text, task.task_id or "that was begun", task.agent, reason)
+
+
+async def _find_task(peer: Peer, message: Message | None) -> str | None:
+    """The task that a message has begun, although no answer to it came: an agent that knows repeats says so again."""
+    if message is not None and peer.is_idempotent:
+        async with aclosing(peer.send(message)) as events:
+            async for event in events:
+                return event.id if isinstance(event, Task) else event.task_id
+    return None

@@ -1,0 +1,195 @@
+"""The agents that a handler delegates to: at a URL, behind a client of the author, or on the same server.
+
+A peer takes messages and shows tasks as streams of events; delegation sees no difference between a call over the
+network and one inside the engine. Clients by URL are opened once for each engine and closed when it stops.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, aclosing
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+from weakref import WeakValueDictionary
+
+from msgspec import structs
+
+from parley.engine.caller import Caller
+from parley.protocol.errors import LocalProtocolError, UnavailableError, UnsupportedOperationError
+from parley.protocol.events import StreamEvent
+from parley.protocol.extensions import IDEMPOTENT_SEND
+from parley.protocol.messages import Message
+from parley.protocol.requests import (
+    CancelTaskRequest,
+    GetTaskRequest,
+    SendMessageRequest,
+    SubscribeToTaskRequest,
+)
+from parley.protocol.versions import Version
+
+if TYPE_CHECKING:
+    from parley.client.client import Client
+    from parley.engine.engine import Engine
+    from parley.engine.operations import AgentOperations
+    from parley.engine.reading.following import Follower
+
+OtherAgent: TypeAlias = "str | Client"
+"""Another agent as authors name it: its URL, its id or name on the same server, or a client."""
+
+
+class Peer(Protocol):
+    """Another agent, however it is called."""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is on the same server."""
+        ...
+
+    @property
+    def is_idempotent(self) -> bool:
+        """Whether the same message, sent again, gets the same task."""
+        ...
+
+    def send(self, message: Message) -> AsyncGenerator[StreamEvent]:
+        """Send a message, and stream its task until it ends or waits for input."""
+        ...
+
+    def follow(self, task_id: str) -> AsyncGenerator[StreamEvent]:
+        """A task as it is now, and its events from then on. Of a task that has ended, only the task."""
+        ...
+
+    async def cancel(self, task_id: str) -> None:
+        """Cancel a task."""
+        ...
+
+
+class RemotePeer:
+    """An agent that is called over the network."""
+
+    is_local = False
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    @property
+    def is_idempotent(self) -> bool:
+        """Whether the same message, sent again, gets the same task."""
+        return self._client.calls.declares(IDEMPOTENT_SEND)
+
+    def send(self, message: Message) -> AsyncGenerator[StreamEvent]:
+        """Send a message, and stream its task until it ends or waits for input."""
+        return self._client.send_streaming_message(SendMessageRequest(message))
+
+    def follow(self, task_id: str) -> AsyncGenerator[StreamEvent]:
+        """A task as it is now, and its events from then on."""
+        return self._client.subscribe_to_task(SubscribeToTaskRequest(task_id))
+
+    async def cancel(self, task_id: str) -> None:
+        """Cancel a task."""
+        await self._client.cancel_task(CancelTaskRequest(task_id))
+
+
+class LocalPeer:
+    """An agent of the same engine, called as the caller of the task that delegates."""
+
+    is_local = True
+
+    def __init__(self, engine: Engine, agent: AgentOperations, caller: Caller) -> None:
+        self._engine = engine
+        self._agent = agent
+        self._caller = structs.replace(caller, version=Version.V1_0)
+
+    @property
+    def is_idempotent(self) -> bool:
+        """Whether the same message, sent again, gets the same task."""
+        return self._engine.limits.idempotency_seconds > 0
+
+    async def send(self, message: Message) -> AsyncGenerator[StreamEvent]:
+        """Send a message, and stream its task until it ends or waits for input."""
+        follower = self._agent.send_streaming_message(SendMessageRequest(message), self._caller)
+        async with aclosing(self._events(follower)) as events:
+            async for event in events:
+                yield event
+
+    async def follow(self, task_id: str) -> AsyncGenerator[StreamEvent]:
+        """A task as it is now, and its events from then on."""
+        follower = self._agent.subscribe_to_task(SubscribeToTaskRequest(task_id), self._caller)
+        try:
+            async with aclosing(self._events(follower)) as events:
+                async for event in events:
+                    yield event
+        except UnsupportedOperationError:  # it has ended
+            yield await self._agent.get_task(GetTaskRequest(task_id), self._caller)
+
+    async def _events(self, follower: Follower) -> AsyncGenerator[StreamEvent]:
+        try:
+            async with aclosing(follower):
+                async for batch in follower:
+                    for _, event in batch:
+                        yield event
+        except UnavailableError:
+            if not self._engine.runs.is_stopping:
+                raise
+            await asyncio.Event().wait()  # the task that delegates is cut off, too, and goes on at the next start
+
+    async def cancel(self, task_id: str) -> None:
+        """Cancel a task."""
+        await self._agent.cancel_task(CancelTaskRequest(task_id), self._caller)
+
+
+class Peers:
+    """The agents to which the agents of one engine delegate."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._opened: dict[OtherAgent, asyncio.Task[Client]] = {}
+        self._given: WeakValueDictionary[str, Client] = WeakValueDictionary()
+        self._stack = AsyncExitStack()
+
+    async def find(self, agent: OtherAgent, caller: Caller) -> Peer:
+        """The agent that an author, or the log, names.
+
+        Raises:
+            LocalProtocolError: no agent on this server has the name, and it is not a URL.
+            ClientError, PeerProtocolError: it cannot be found at its URL.
+        """
+        if isinstance(agent, str):
+            local = self._local_id(agent)
+            if local is not None:
+                return LocalPeer(self._engine, self._engine.agent(local), caller)
+            agent = self._given.get(agent, agent)
+        if not isinstance(agent, str):
+            self._given[agent.target] = agent
+            if agent.is_open:
+                return RemotePeer(agent)
+        opening = self._opened.get(agent)
+        if opening is None:
+            opening = self._opened[agent] = asyncio.ensure_future(self._open(agent))
+        try:
+            return RemotePeer(await asyncio.shield(opening))
+        except BaseException:
+            if opening.done():  # and failed: the next delegation tries again
+                self._opened.pop(agent, None)
+            raise
+
+    def _local_id(self, name: str) -> str | None:
+        """The id of an agent of this engine, by its id or its name; None for a URL."""
+        programs = self._engine.programs
+        found = [program.id for program in programs if name in (program.id, getattr(program, "name", program.id))]
+        if found or any(sign in name for sign in ":/."):
+            return found[0] if found else None
+        known = ", ".join(sorted(program.id for program in programs))
+        raise LocalProtocolError(f"No agent on this server is called {name!r}; there are: {known}. Or give a URL.")
+
+    async def _open(self, agent: OtherAgent) -> Client:
+        from parley.client.client import Client  # not above: an agent that calls no other needs no HTTP client
+
+        client = Client(agent) if isinstance(agent, str) else agent.copy()
+        return await self._stack.enter_async_context(client)
+
+    async def close(self) -> None:
+        """Close the clients that were opened here."""
+        for opening in self._opened.values():
+            opening.cancel()
+        await asyncio.gather(*self._opened.values(), return_exceptions=True)
+        await self._stack.aclose()
