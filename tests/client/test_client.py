@@ -71,6 +71,9 @@ def talker(**options: Any) -> Agent:
         match turn.text.split():
             case ["ask"]:
                 yield f"You said {(await turn.ask('What?')).text}"
+            case ["draft"]:
+                yield Artifact("poem", (TextPart("rose"),))
+                yield Artifact("poem", (TextPart("violet"),))
             case ["count", number]:
                 for chunk in range(int(number)):
                     yield f"{chunk} "
@@ -133,6 +136,15 @@ async def test_a_stream(version: Version, binding: Binding) -> None:
         assert (task.status.state, task.artifacts) == (TaskState.COMPLETED, (artifact,))
         assert "".join(update.text for update in updates) == "0 1 2 3 4 "
         assert "".join([update.text async for update in client.subscribe(task)]) == "0 1 2 3 4 "
+
+
+@pytest.mark.parametrize(("version", "binding"), WAYS)
+async def test_an_update_says_that_it_replaces_what_came_before(version: Version, binding: Binding) -> None:
+    async with reached(version, binding) as client:
+        chunks = [update async for update in client.stream("draft") if update.artifact]
+        assert [(update.text, update.replaces) for update in chunks] == [("rose", False), ("violet", True)]
+        assert chunks[-1].artifact is not None
+        assert chunks[-1].artifact.parts == (TextPart("violet"),)
 
 
 @pytest.mark.parametrize(("version", "binding"), WAYS)

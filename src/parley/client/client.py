@@ -423,7 +423,8 @@ class Client:
         added = AddedText(keeps_notes_apart=self.calls.declares(CURSOR))
         async with aclosing(self._events(stream, request, after)) as events:
             async for event in events:
-                yield Update(event, stream.seen, stream.cursor, added.text(event))
+                seen = stream.seen
+                yield Update(event, seen, stream.cursor, added.text(event), seen.ends_with_replacement)
 
     async def _events(
         self,

@@ -118,6 +118,8 @@ class Update(Struct, frozen=True, gc=False):
     """For `subscribe(after=…)`, also in another process; None if the agent has no cursors."""
     added_text: str | None = None
     """The text that the event adds; None if that is all text of its artifact."""
+    replaces: bool = False
+    """Whether the event replaces what its artifact held before, as when an agent was restarted and begins again."""
 
     @property
     def text(self) -> str:

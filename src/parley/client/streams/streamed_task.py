@@ -34,6 +34,8 @@ class StreamedTask:
         self._was_final = False
         self.ends_with_task = False
         """Whether the last event was a whole task."""
+        self.ends_with_replacement = False
+        """Whether the last event replaced an artifact that was there before."""
         self._artifacts: dict[str, Artifact] = {}
         self._parts: dict[str, list[Part]] = {}
         """The parts of artifacts that were appended to, as they came."""
@@ -68,7 +70,7 @@ class StreamedTask:
     def add(self, event: StreamEvent) -> None:
         """Add an event."""
         self.event_count += 1
-        self.ends_with_task = isinstance(event, Task)
+        self.ends_with_task, self.ends_with_replacement = isinstance(event, Task), False
         match event:
             case ArtifactUpdate():  # first, as most events are chunks
                 self.task_id, self.context_id = event.task_id, event.context_id
@@ -103,6 +105,7 @@ class StreamedTask:
             grow(self._parts, known, event.artifact.parts)
             self._artifacts[name] = described_again(known, event.artifact)
         else:
+            self.ends_with_replacement = known is not None
             self._artifacts[name] = event.artifact
             self._parts.pop(name, None)
 
