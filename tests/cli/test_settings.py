@@ -220,12 +220,15 @@ def test_secrets_are_not_shown(directory: Path) -> None:
     assert "hush" not in done.stdout + proxied.stdout
 
 
-def test_the_file_of_the_page_is_served_with_what_it_says(directory: Path) -> None:
+def test_the_file_of_the_page_is_served_with_what_it_says(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PARLEY_PROT", "1")
     page = (Path(__file__).parent.parent.parent / "docs" / "serving.md").read_text()
     text = page.split("```toml\n[serve]")[1].split("```")[0].replace("port = 9000", "port = 0")
     (directory / "parley.toml").write_text(f"[serve]{text}")
     (directory / "echo.py").rename(directory / "currency.py")
     with served(cwd=directory) as server:
+        assert server.until_logged("Settings are read from parley.toml")
+        assert server.until_logged("PARLEY_PROT is not a setting. Did you mean PARLEY_PORT?")
         url = server.until_ready()
         card = json.loads(fetch(f"{url}/.well-known/agent-card.json"))
         assert ("protocolVersion" in card, card["name"]) == (False, "Echo")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -15,7 +14,7 @@ import typer
 from parley.cli.options.client import ClientOptions, WithClientOptions
 from parley.cli.options.groups import with_option_groups
 from parley.cli.options.server import ServerOptions, UsageError, WithServerOptions, server_url
-from parley.cli.options.settings import ShowConfig, show_settings, unknown_variables
+from parley.cli.options.settings import ShowConfig, log_settings, show_settings
 from parley.cli.output.exit_codes import fail
 from parley.cli.output.trace_text import TraceDetail, TraceText
 from parley.cli.serving.running import run_server
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
     from parley.server.pages.signer import Signer
     from parley.server.run import Bound
     from parley.server.security.authentication import Security
-
-logger = logging.getLogger(__name__)
 
 EXIT_CODES = """\b
 Exit codes:
@@ -100,8 +97,7 @@ def proxy(
     from parley.server.telemetry.logs import configure_logging
 
     configure_logging(server.log_format, server.log_level)
-    for warning in unknown_variables(context):
-        logger.warning(warning)
+    log_settings(context)
     try:
         security, signer = server.security(), server.signer()
     except (UsageError, ValueError) as error:

@@ -24,7 +24,7 @@ from parley.cli.options.durations import read_duration
 from parley.cli.options.groups import OptionGroup, with_option_groups
 from parley.cli.options.limits import ENGINE_LIMITS, LimitValues, limit_options
 from parley.cli.options.server import ServerOptions, UsageError, WithServerOptions
-from parley.cli.options.settings import ShowConfig, is_default, show_settings, unknown_variables
+from parley.cli.options.settings import ShowConfig, is_default, log_settings, show_settings
 from parley.cli.output.exit_codes import fail
 from parley.cli.output.help_text import InvalidSettingError, Section
 from parley.cli.serving.agent_loading import TargetError, load_agent, source_of
@@ -131,8 +131,11 @@ def serve(
         card_version=card_version,
         audit_log=audit_log,
         is_restart=again,
-        warnings=unknown_variables(context),
     )
+    from parley.server.telemetry.logs import configure_logging
+
+    configure_logging(server.log_format, server.log_level)
+    log_settings(context)
     _serve(options)
 
 
@@ -150,8 +153,6 @@ class ServeOptions:
     card_version: Version | None
     audit_log: Path | None
     is_restart: bool
-    warnings: Sequence[str]
-    """What to log at the start."""
 
 
 def _reload(targets: Sequence[str], server: ServerOptions, drain: Sequence[str]) -> int:
@@ -182,14 +183,10 @@ def _serve(options: ServeOptions) -> None:
     from parley.cli.serving.announcement import Announcement
     from parley.server.run import serve
     from parley.server.telemetry.audit import AuditTrail
-    from parley.server.telemetry.logs import configure_logging
     from parley.stores.interface import StoreError
 
     server = options.server
     audit = AuditTrail(options.audit_log) if options.audit_log else None
-    configure_logging(server.log_format, server.log_level)
-    for warning in options.warnings:
-        logger.warning(warning)
     try:
         agents = [load_agent(target) for target in options.targets]
         security, telemetry = server.security(), server.telemetry(audit)

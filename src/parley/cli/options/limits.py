@@ -270,6 +270,8 @@ ENGINE_LIMITS = (
         ("max-events", "events_per_task", COUNT, "Events of one task."),
         ("max-history", "history_messages", COUNT, "Messages of one task."),
         ("max-message", "message_bytes", SIZE, "One message with all its parts."),
+        ("max-step", "step_bytes", SIZE, "The result of one step, as JSON."),
+        ("max-form-answers", "form_answers", COUNT, "Answers to one form before the task fails."),
         ("max-artifacts", "artifact_bytes", SIZE, "All artifacts of one task."),
         ("max-context-values", "context_values", COUNT, "Values that are kept for one conversation."),
         ("max-context-value", "context_value_bytes", SIZE, "One such value, as JSON."),

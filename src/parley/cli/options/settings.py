@@ -8,6 +8,7 @@ sources count in this order. This module tells Typer the names, checks the types
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 from collections.abc import Iterator
@@ -20,6 +21,8 @@ import typer
 from parley.cli.options.groups import OptionGroup
 from parley.cli.options.settings_file import FILE, SettingsFile, read_settings_file, suggestion
 from parley.cli.output.help_text import SHOW_LIMITS, ParleyCommand, Section
+
+logger = logging.getLogger(__name__)
 
 PREFIX = "PARLEY_"
 CONFIG_VARIABLE = "PARLEY_CONFIG"
@@ -180,6 +183,14 @@ def _is_text(value: Any) -> bool:
 # --- what is set ------------------------------------------------------------------------------------------------------
 
 
+def log_settings(context: Any) -> None:
+    """Log which file was read, and variables that are not used."""
+    if context.obj is not None:
+        logger.info("Settings are read from %s", context.obj.path)
+    for warning in unknown_variables(context):
+        logger.warning(warning)
+
+
 def show_settings(context: Any) -> NoReturn:
     """Print all settings of a command with their sources, and end the command."""
     for warning in unknown_variables(context):
@@ -236,7 +247,6 @@ def unknown_variables(context: Any) -> list[str]:
 
 
 def _variables(command: Any) -> Iterator[str]:
-    for parameter in command.params:
-        yield variable_of(parameter)
+    yield from (variable_of(one) for one in command.params if one.name not in _WITHOUT_VARIABLE)
     for other in getattr(command, "commands", {}).values():
         yield from _variables(other)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from parley.cli.output.help_text import InvalidSettingError
 
@@ -58,7 +58,7 @@ class SettingsFile:
 
     def where(self, *keys: str) -> str:
         """The file and the line of a key, for error messages."""
-        return f"{self.path}, line {line_of(self.text, *keys)}"
+        return f"{self.path}, line {_lines(self.text)[keys]}"
 
     def error(self, message: str, *keys: str) -> InvalidSettingError:
         """The error that something is wrong with a key."""
@@ -95,26 +95,25 @@ def _syntax_error(path: Path, text: str, message: str) -> str:
 
 
 @cache
-def line_of(text: str, *keys: str) -> int:
-    """The line on which a key of a table is set.
+def _lines(text: str) -> Mapping[tuple[str, ...], int]:
+    """The lines on which tables and their keys are set.
 
-    The file is parsed line by line until the key is there, so that strings and lists of several lines, dotted keys and
-    inline tables are found as well. What is not valid yet continues on the next line.
+    The file is parsed up to each line, so that strings and lists of several lines, dotted keys and inline tables are
+    found as well. What is not valid yet continues on the next line.
     """
     lines, start = text.split("\n"), 1
+    found: dict[tuple[str, ...], int] = {}
     for number in range(1, len(lines) + 1):
         try:
-            found = tomllib.loads("\n".join(lines[:number]))
+            tables = tomllib.loads("\n".join(lines[:number]))
         except tomllib.TOMLDecodeError:
             continue
-        if _has(found, keys):
-            return start
+        for name, table in tables.items():
+            found.setdefault((name,), start)
+            for key in cast(dict[str, Any], table) if isinstance(table, dict) else ():
+                found.setdefault((name, key), start)
         start = number + 1
-    raise AssertionError(f"{keys} is not in the file")
-
-
-def _has(table: Any, keys: Sequence[str]) -> bool:
-    return not keys or (isinstance(table, dict) and keys[0] in table and _has(table[keys[0]], keys[1:]))
+    return found
 
 
 def suggestion(name: str, names: Collection[str], prefix: str = "") -> str:
