@@ -56,9 +56,9 @@ soak: .venv/.installed peers ## Attack a served agent for some minutes, and prin
 	PARLEY_FUZZ_EXAMPLES=20000 PARLEY_TEST_SECONDS=3600 $(BIN)/pytest -o faulthandler_timeout=3700 tests/server/test_fuzzing.py tests/server/test_schemathesis.py
 
 chaos: SEEDS ?= 5000
-chaos: .venv/.installed ## Several workers on one store that pause, wake and die, for SEEDS=5000 random orders of events.
-	PARLEY_CLAIM_SEEDS=$(SEEDS) PARLEY_SIMULATION_SEEDS=$(SEEDS) PARLEY_TEST_SECONDS=7200 \
-		$(BIN)/pytest -q -n 2 -o faulthandler_timeout=7300 tests/ownership
+chaos: .venv/.installed ## Workers on one store that pause, wake and die, and random handlers that crash, for SEEDS=5000.
+	PARLEY_CLAIM_SEEDS=$(SEEDS) PARLEY_SIMULATION_SEEDS=$(SEEDS) PARLEY_PROGRAM_SEEDS=$(SEEDS) PARLEY_TEST_SECONDS=7200 \
+		$(BIN)/pytest -q -n 2 -o faulthandler_timeout=7300 tests/ownership tests/crashes/test_programs.py
 
 crashes: .venv/.installed peers ## Kill agents that stream and delegate at every event, and compare what all readers hold.
 	PARLEY_EVERY_CRASH=1 PARLEY_TEST_SECONDS=3600 $(BIN)/pytest -q -o faulthandler_timeout=3700 tests/crashes

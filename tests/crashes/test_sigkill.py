@@ -27,6 +27,10 @@ SECONDS = 60.0
 """For one conversation. It takes two."""
 
 
+BOUNDARIES = {"varied stream": [3, 10], "same stream": [12], "varied plain": [6], "same plain": []}
+"""Those that `make test` tries."""
+
+
 class Processes(NamedTuple):
     forking: LineProcess
     sdk: LineProcess
@@ -64,7 +68,7 @@ async def kill_at_each(boundaries: Iterable[int], hold: Callable[[int], Awaitabl
 async def test_an_agent_that_streams_a_model_says_the_text_of_one_run_wherever_it_is_killed(
     processes: Processes, tmp_path: Path
 ) -> None:
-    for text, boundaries in {"varied plain": [3, 6, 10], "same plain": [12]}.items():
+    for text, boundaries in BOUNDARIES.items():
 
         async def hold(boundary: int, text: str = text) -> Held:
             folder = tmp_path / f"{text} {boundary}"
@@ -74,4 +78,4 @@ async def test_an_agent_that_streams_a_model_says_the_text_of_one_run_wherever_i
 
         texts = await kill_at_each(boundaries, hold)
         assert [said for said in texts if not is_whole(said)] == []
-        assert text.startswith("varied") or len(set(texts)) == 1
+        assert text.startswith("varied") or len(set(texts)) <= 1

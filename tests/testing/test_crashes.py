@@ -9,6 +9,7 @@ import pytest
 from examples import currency
 
 from parley import Agent, File, Turn
+from parley.protocol.messages import TextPart
 from parley.testing import FakeModel, survives_crashes
 
 pytestmark = pytest.mark.anyio
@@ -90,6 +91,35 @@ async def test_a_task_that_ends_otherwise_after_a_crash_is_found() -> None:
 
     with pytest.raises(AssertionError, match=r"(?s)another state.*completed.*failed"):
         await survives_crashes(agent_of(fail_later), "go")
+
+
+async def test_an_agent_that_sleeps_is_woken_and_survives_crashes_meanwhile() -> None:
+    async def remind(turn: Turn) -> Any:
+        yield f"{turn.now():%H:%M}"
+        await turn.sleep("2 hours")
+        await turn.sleep("1 second")
+        yield f" to {turn.now():%H:%M:%S}"
+
+    task = await survives_crashes(agent_of(remind), "tea")
+    assert task.artifacts[0].parts == (TextPart("00:00 to 02:00:01"),)
+
+
+async def test_a_streamed_model_that_says_something_else_each_time_is_never_spliced() -> None:
+    model = FakeModel(["One {call}, ", "two {call}, ", "three {call}."])
+
+    async def answer(turn: Turn) -> Any:
+        yield turn.stream("answer", model.stream, turn.text)
+
+    await survives_crashes(agent_of(answer), "count", accept=model.said)
+    assert {call.prompt for call in model.calls} == {"count"}
+
+    async def splice(turn: Turn) -> Any:
+        said = await turn.step("said", model.complete)
+        yield said[:-5]
+        yield (await model.complete())[-5:]
+
+    with pytest.raises(AssertionError, match="not the whole text of one run: 'One"):
+        await survives_crashes(agent_of(splice), "count", accept=model.said)
 
 
 async def test_of_a_long_conversation_only_so_many_crashes_are_tried() -> None:

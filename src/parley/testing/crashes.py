@@ -13,6 +13,7 @@ import asyncio
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import count
 from pathlib import Path
 from typing import Literal
@@ -31,6 +32,7 @@ from parley.stores.interface import Store, Write
 from parley.stores.memory import MemoryStore
 from parley.stores.sqlite.store import SqliteStore
 from parley.testing.client import AgentClient, running
+from parley.testing.clock import FakeClock
 from parley.testing.crashing_store import Cut
 from parley.testing.folding_reader import FoldingReader
 
@@ -40,6 +42,8 @@ CURE = (
 )
 SECONDS = 30.0
 """How long one conversation may take, in real time."""
+PAUSE = 0.001
+"""The real time that a sleep takes, in seconds."""
 SHOWN = 300
 """Characters that an error shows of a text."""
 
@@ -69,7 +73,7 @@ async def survives_crashes(
     async def hold(cut: Crash | None) -> Conversation:
         limits = Limits(unwritten_events=1)  # the handler waits for each write, so that every event is a place to crash
         async with running(agent, store=next(stores), limits=limits, caller=caller, others=others) as client:
-            conversation = Conversation(client, contents, answers, cut)
+            conversation = Conversation(client, contents, answers, (cut,) if cut else ())
             await conversation.hold()
             return conversation
 
@@ -107,12 +111,14 @@ class Conversation:
     """A caller that says what it has to say until the agent is done, whatever crashes in between."""
 
     def __init__(
-        self, client: AgentClient, contents: Iterable[Content], answers: Sequence[Content], crash: Crash | None
+        self, client: AgentClient, contents: Iterable[Content], answers: Sequence[Content], crashes: Sequence[Crash]
     ) -> None:
         self._client = client
         self._answers = iter(answers)
-        self._crash = crash
-        self._cut_at = ""
+        self._crashes = {crash.number: crash for crash in crashes}
+        self._where = "Undisturbed, "
+        self._sleeps: list[datetime] = []
+        self._is_asleep = asyncio.Event()
         self._is_down = False
         self._message = client.message(*contents)
         self._is_delivered = False
@@ -139,6 +145,7 @@ class Conversation:
     async def _hold(self) -> None:
         while True:
             crashing = asyncio.create_task(self._client.crash_at(self._decide))
+            waking = asyncio.create_task(self._pass_time())
             try:
                 while not is_terminal(await self._talk()):
                     self._answer()
@@ -154,6 +161,20 @@ class Conversation:
                 self._readers.append(FoldingReader("a subscriber that came after the crash", None))
             finally:
                 crashing.cancel()
+                waking.cancel()
+
+    async def _pass_time(self) -> None:
+        """Move the clock to each moment at which a sleep ends."""
+        clock = self._client.clock
+        assert isinstance(clock, FakeClock)
+        while True:
+            await self._is_asleep.wait()
+            coming = [moment for moment in self._sleeps if moment > clock.now()]
+            if coming:
+                await asyncio.sleep(PAUSE)
+                await clock.advance((min(coming) - clock.now()).total_seconds())
+            else:
+                self._is_asleep.clear()
 
     async def _talk(self) -> TaskState:
         """Deliver the message that is due, and read until the task ends or asks."""
@@ -188,19 +209,22 @@ class Conversation:
 
     def _decide(self, write: Write | str) -> Cut:
         self.writes += 1
-        if self._crash is None or self.writes != self._crash.number:
-            return None
-        self._cut_at = f"the value {write!r}" if isinstance(write, str) else ", ".join(map(_shown_event, write.events))
-        self._is_down = True
-        return self._crash.side
+        crash = self._crashes.get(self.writes)
+        if crash is not None:
+            self._is_down = True
+            cut_at = f"the value {write!r}" if isinstance(write, str) else ", ".join(map(_shown_event, write.events))
+            self._where = f"After a crash right {crash.side} write {crash.number} ({cut_at}), "
+        if isinstance(write, Write) and (crash is None or crash.side == "after"):
+            self._note_sleeps(write)
+        return crash.side if crash is not None else None
+
+    def _note_sleeps(self, write: Write) -> None:
+        for event in write.events:
+            if isinstance(event, StepRecorded) and event.kind == "sleep":
+                self._sleeps.append(datetime.fromisoformat(str(event.value)))
+                self._is_asleep.set()
 
     # --- what came of it ----------------------------------------------------------------------------------------------
-
-    @property
-    def _where(self) -> str:
-        if self._crash is None:
-            return "Undisturbed, "
-        return f"After a crash right {self._crash.side} write {self._crash.number} ({self._cut_at}), "
 
     @property
     def _outcome(self) -> Outcome:

@@ -1,0 +1,55 @@
+"""Random handlers that crash at every write: what they say is what a model says of an undisturbed run.
+
+`make chaos SEEDS=` tries more of them.
+"""
+
+import logging
+import os
+
+import pytest
+
+from parley.engine.limits import Limits
+from parley.protocol.tasks import TaskState
+from parley.testing import running
+from parley.testing.crashes import Conversation, Crash
+from tests.crashes.programs import RandomProgram
+
+pytestmark = [pytest.mark.anyio, pytest.mark.deadline(float(os.environ.get("PARLEY_TEST_SECONDS", "180")))]
+
+SEEDS = int(os.environ.get("PARLEY_PROGRAM_SEEDS", "40"))
+
+
+EACH_EVENT = Limits(unwritten_events=1)
+"""The handler waits for each write, so that every event is a place to crash."""
+
+
+async def perform(program: RandomProgram, *crashes: Crash, limits: Limits = EACH_EVENT) -> int:
+    """Hold the conversation with these crashes, compare it with the model, and return how many writes it had."""
+    async with running(program.agent(), limits=limits) as client:
+        conversation = Conversation(client, ["go"], program.answers, crashes)
+        await conversation.hold()
+        conversation.check_readers()
+        assert (conversation.task.status.state, program.mismatches(conversation.task)) == (TaskState.COMPLETED, {})
+        return conversation.writes
+
+
+async def test_what_a_random_handler_says_is_the_text_of_one_run_wherever_it_crashes(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.CRITICAL, "parley")
+    for seed in range(SEEDS):
+        program = RandomProgram(seed)
+        crashes: tuple[Crash, ...] = ()
+        try:
+            writes = await perform(program)
+            for number in range(1, writes + 1):
+                for side in ("before", "after"):
+                    crashes = (Crash(side, number),)
+                    await perform(program, *crashes)
+            for limits in (EACH_EVENT, Limits()):
+                numbers = program.random.sample(range(1, writes + 9), 3)
+                crashes = tuple([Crash("after", number) for number in numbers])
+                await perform(program, *crashes, limits=limits)
+        except BaseException:
+            print(f"RandomProgram({seed}) with {crashes}: {dict(program.patterns)}")
+            raise
