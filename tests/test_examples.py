@@ -16,7 +16,7 @@ from parley import Agent, Turn
 from parley.engine.caller import Caller
 from parley.protocol.errors import PermissionDeniedError
 from parley.protocol.events import ArtifactUpdate, StatusUpdate, StepRecorded, TaskEvent
-from parley.protocol.messages import DataPart, Message, RawPart, TextPart
+from parley.protocol.messages import DataPart, Message, RawPart, TextPart, UrlPart
 from parley.protocol.requests import SendMessageRequest
 from parley.protocol.tasks import Artifact, Task, TaskState
 from parley.stores.interface import TaskKey, Write
@@ -364,6 +364,15 @@ async def test_the_guides_results_are_text_data_and_a_file() -> None:
         task = await client.send("a note")
     parts = (TextPart("Noted."), DataPart({"words": 2}), RawPart(b"a note", "text/plain", "note.txt"))
     assert task.artifacts[0].parts == parts
+
+
+async def test_the_guides_file_is_read_and_a_private_url_refused() -> None:
+    async with bounded(snippet("Files").agent) as client:
+        read = await client.send(RawPart(b"one two three", "text/plain"))
+        refused = await client.send(UrlPart("https://127.0.0.1/words.txt"))
+    assert client.text(read) == "3 words"
+    why = "I cannot read that: The URL leads to https://127.0.0.1, which is not public"
+    assert (refused.status.state, refused.status.message.text.startswith(why)) == (TaskState.REJECTED, True)
 
 
 async def test_the_guides_forms_come_back_as_objects_and_data() -> None:

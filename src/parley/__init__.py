@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from parley.agents.agent import Agent
 from parley.agents.delegation.result import DelegateFailedError, DelegateResult
+from parley.agents.files import ReceivedFile
 from parley.agents.turn import ReceivedMessage, Turn
 from parley.contents import Content, File
 from parley.engine.program import Recovery
@@ -31,6 +32,7 @@ __all__ = [
     "DelegateResult",
     "File",
     "JsonValue",
+    "ReceivedFile",
     "ReceivedMessage",
     "Recovery",
     "Turn",

@@ -396,7 +396,7 @@ async def test_a_handler_reads_everything_that_came_with_the_message() -> None:
         assert seen["data"] == [{"a": 1}, {"b": 2}]
         await client.agent.send_message(request, client.as_caller(name="bob").caller)
     assert (seen["text"], seen["data"], seen["metadata"], seen["caller"]) == ("hi", {"a": 1}, {"k": 1}, "bob")
-    assert [part.filename for part in seen["files"]] == ["x.png"]
+    assert [file.name for file in seen["files"]] == ["x.png"]
     assert (seen["png"], seen["cancelled"], task.id != seen["task"]) == (False, False, True)  # pyright: ignore
 
 

@@ -82,7 +82,7 @@ def sampler() -> Agent:
             case ["parts"]:
                 yield ", ".join(type(part).__name__ for part in turn.parts)
             case ["names"]:
-                yield ", ".join(part.filename or "" for part in turn.files)
+                yield ", ".join(file.name or "" for file in turn.files)
             case _:
                 yield turn.text or turn.data
 

@@ -10,9 +10,8 @@ from collections import defaultdict
 from collections.abc import AsyncIterator
 from typing import Any
 
-from parley import Agent, File
+from parley import Agent
 from parley.agents.turn import Turn
-from parley.protocol.messages import RawPart
 
 agent = Agent(
     "Scenario",
@@ -82,14 +81,8 @@ async def rate(turn: Turn) -> str:
 
 async def files(turn: Turn) -> tuple[Any, ...]:
     """What came, in words; and the same files back."""
-    words = [
-        f"{file.filename} {file.media_type} {len(file.raw) if isinstance(file, RawPart) else file.url}"
-        for file in turn.files
-    ]
-    back = [
-        File(file.raw if isinstance(file, RawPart) else file.url, file.filename, file.media_type) for file in turn.files
-    ]
-    return "; ".join(words), *back
+    words = [f"{file.name} {file.media_type} {file.url or len(await file.read())}" for file in turn.files]
+    return "; ".join(words), *turn.files
 
 
 async def data(turn: Turn) -> dict[str, Any]:

@@ -7,10 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import TypedDict, assert_never, assert_type
 
-from parley import Agent, Client, Content, File, JsonValue, ReceivedMessage, Turn, ask
+from parley import Agent, Client, Content, File, JsonValue, ReceivedFile, ReceivedMessage, Turn, ask
 from parley.client import Reply, Task, TaskState, Update
 from parley.protocol.jsonvalue import JsonObject
-from parley.protocol.messages import Message, Part, RawPart, UrlPart
+from parley.protocol.messages import Message, Part
 from parley.protocol.tasks import Artifact
 from parley.server.app import App
 from parley.testing.client import AgentClient, running
@@ -106,7 +106,7 @@ def reads(turn: Turn) -> None:
     assert_type(turn.text, str)
     assert_type(turn.data, JsonValue)
     assert_type(turn.parts, tuple[Part, ...])
-    assert_type(turn.files, tuple[RawPart | UrlPart, ...])
+    assert_type(turn.files, tuple[ReceivedFile, ...])
     assert_type(turn.metadata, JsonObject)
     assert_type(turn.history, tuple[Message, ...])
     assert_type(turn.message, Message)

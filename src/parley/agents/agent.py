@@ -29,7 +29,7 @@ from parley.agents.turn import RESPONSE, ReceivedMessage, Turn
 from parley.contents import InvalidContentError, parts_of
 from parley.engine.caller import Caller
 from parley.engine.engine import Engine
-from parley.engine.program import OnDivergence, Recovery
+from parley.engine.program import FileSource, OnDivergence, Recovery
 from parley.engine.runs.journal import Journal
 from parley.engine.runs.run import Run
 from parley.protocol.cards import (
@@ -286,7 +286,7 @@ class Agent:
         """Cancel the tasks of other agents that a task has left open."""
         await cancel_open(engine, key)
 
-    async def reply(self, message: Message, caller: Caller) -> Message:
+    async def reply(self, message: Message, caller: Caller, files: FileSource | None = None) -> Message:
         """Answer a message directly, with all that its function returns or yields."""
         parts: list[Part] = []
         whole: list[Message] = []
@@ -299,7 +299,7 @@ class Agent:
             return False
 
         handler = self._skills.handler_without_task(message, caller)
-        await handler.handle(ReceivedMessage(message), say)
+        await handler.handle(ReceivedMessage(message, files), say)
         if whole:
             return whole[0]
         if not parts:

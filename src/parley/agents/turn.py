@@ -19,6 +19,7 @@ from parley.agents.delegation.delegated_task import DelegateRequest
 from parley.agents.delegation.delegation import Delegation, Delegations
 from parley.agents.delegation.peers import OtherAgent
 from parley.agents.durations import Duration
+from parley.agents.files import ReceivedFile
 from parley.agents.forms import ask_form, form_of
 from parley.agents.replies import end_with
 from parley.agents.steps import take_step
@@ -27,6 +28,7 @@ from parley.agents.threads import is_running_here
 from parley.agents.timers import recorded_now, recorded_random, recorded_uuid, wake_time
 from parley.contents import Content, parts_of
 from parley.engine.caller import Caller
+from parley.engine.program import FileSource
 from parley.engine.runs.contexts import Context
 from parley.engine.runs.run import Run
 from parley.protocol.errors import LocalProtocolError
@@ -45,8 +47,9 @@ RESPONSE = "response"
 class ReceivedMessage:
     """A message from the caller: the one that began the task, or the answer to a question."""
 
-    def __init__(self, message: Message) -> None:
+    def __init__(self, message: Message, files: FileSource | None = None) -> None:
         self.message = message
+        self._file_source = files
 
     @property
     def text(self) -> str:
@@ -62,9 +65,10 @@ class ReceivedMessage:
         return self.parts
 
     @property
-    def files(self) -> tuple[RawPart | UrlPart, ...]:
-        """Its files, inline or by URL."""
-        return tuple(part for part in self.parts if isinstance(part, RawPart | UrlPart))
+    def files(self) -> tuple[ReceivedFile, ...]:
+        """Its files, inline or by URL: `await file.read()`."""
+        parts = [part for part in self.parts if isinstance(part, RawPart | UrlPart)]
+        return tuple([ReceivedFile(part, self._file_source) for part in parts])
 
     @property
     def data(self) -> JsonValue:
@@ -109,7 +113,7 @@ class Turn(ReceivedMessage):
     """One handler's view of its task."""
 
     def __init__(self, run: Run, delegations: Delegations) -> None:
-        self.message = run.message
+        super().__init__(run.message, run.engine.files)
         self._run = run
         self._delegations = delegations
 
@@ -204,7 +208,7 @@ class Turn(ReceivedMessage):
     ) -> T | JsonObject | ReceivedMessage:
         question = parts_of(contents) or (TextPart("Please answer."),)
         if form is None:
-            return ReceivedMessage(await self._run.ask(state, question))
+            return ReceivedMessage(await self._run.ask(state, question), self._run.engine.files)
         return await ask_form(self._run, state, question, form_of(form))
 
     async def complete(self, *contents: Content) -> NoReturn:

@@ -25,6 +25,10 @@ if TYPE_CHECKING:  # `as` exports a name
     from parley.client.errors import ClientError as ClientError
     from parley.client.errors import CredentialsError as CredentialsError
     from parley.client.errors import DiscoveryError as DiscoveryError
+    from parley.client.errors import FileError as FileError
+    from parley.client.errors import FileForbiddenError as FileForbiddenError
+    from parley.client.errors import FileTooLargeError as FileTooLargeError
+    from parley.client.errors import FileUnavailableError as FileUnavailableError
     from parley.client.errors import ForbiddenTargetError as ForbiddenTargetError
     from parley.client.errors import StreamTruncatedError as StreamTruncatedError
     from parley.client.errors import TaskFailedError as TaskFailedError
@@ -57,6 +61,10 @@ _EXPORTS = {
         "ClientError",
         "CredentialsError",
         "DiscoveryError",
+        "FileError",
+        "FileForbiddenError",
+        "FileTooLargeError",
+        "FileUnavailableError",
         "ForbiddenTargetError",
         "StreamTruncatedError",
         "TaskFailedError",

@@ -6,6 +6,10 @@ ClientError
 ├── StreamTruncatedError    a stream ended before its task did
 ├── TaskFailedError         of `ask`: the task failed, was rejected or canceled
 ├── ForbiddenTargetError    a card or a redirect points to a URL that this client must not call
+├── FileError               a file of a message cannot be read
+│   ├── FileForbiddenError      its URL must not be called
+│   ├── FileTooLargeError
+│   └── FileUnavailableError    its server does not have it, cannot be reached, or takes too long
 ├── CredentialsError        credentials are missing, invalid or refused
 └── DiscoveryError          no card was found
 """
@@ -61,6 +65,22 @@ class TaskFailedError(ClientError):
 
 class ForbiddenTargetError(ClientError):
     """This URL must not be called."""
+
+
+class FileError(ClientError):
+    """The file cannot be read."""
+
+
+class FileForbiddenError(FileError):
+    """The file is at a URL that must not be called."""
+
+
+class FileTooLargeError(FileError):
+    """The file has more bytes than are wanted."""
+
+
+class FileUnavailableError(FileError):
+    """The file cannot be fetched."""
 
 
 class CredentialsError(ClientError):

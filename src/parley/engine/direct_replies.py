@@ -85,7 +85,7 @@ async def _answer(engine: Engine, program: Program, message: Message, caller: Ca
     context_id = message.context_id or engine.new_id()
     try:
         async with engine.clock.timeout(engine.limits.run_seconds):
-            reply = await program.reply(structs.replace(message, context_id=context_id), caller)
+            reply = await program.reply(structs.replace(message, context_id=context_id), caller, engine.files)
     except Exception as exc:
         reference = engine.new_id()
         fields = {"context": context_id, "reference": reference}

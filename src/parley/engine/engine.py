@@ -23,7 +23,7 @@ from parley.engine.ownership.hints import Hint, HintKind, Hints
 from parley.engine.ownership.inbox import InboxReader
 from parley.engine.ownership.lease import Lease
 from parley.engine.ownership.wake_timer import WakeTimer
-from parley.engine.program import Program
+from parley.engine.program import FileSource, Program
 from parley.engine.reading.feed import Feeds
 from parley.engine.reading.views import Views, fold_stored
 from parley.engine.retention import Retention
@@ -77,12 +77,14 @@ class Engine:
         deliveries: Deliveries | None = None,
         worker: str | None = None,
         hints: Hints | None = None,
+        files: FileSource | None = None,
     ) -> None:
         self.store = store
         self.limits = limits or Limits()
         self.clock: Clock = clock or SystemClock()
         self.new_id = new_id
         self.observer = observer
+        self.files = files
         self.store_health = StoreHealth(store, self.clock)
         self.feeds = Feeds(store, self.limits)
         self.views = Views(store, self.feeds, self.limits)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
@@ -27,6 +28,14 @@ class OnDivergence(StrEnum):
 
     REPLACE = "replace"
     FAIL = "fail"
+
+
+class FileSource(Protocol):
+    """Fetches files that messages name by URL."""
+
+    def fetch(self, url: str, *, max_bytes: int, seconds: float) -> AsyncGenerator[bytes]:
+        """The chunks of a file. Raises an error of its own if it must not or cannot be fetched within these bounds."""
+        ...
 
 
 class Program(Protocol):
@@ -83,6 +92,6 @@ class Program(Protocol):
         """Stop what a task has begun elsewhere, after the task was ended without a run."""
         ...
 
-    async def reply(self, message: Message, caller: Caller) -> Message:
+    async def reply(self, message: Message, caller: Caller, files: FileSource | None) -> Message:
         """Answer a message directly; only asked of programs that reply so."""
         ...

@@ -17,6 +17,8 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from parley.agents.agent import Agent
+from parley.client.file_fetcher import FileFetcher
+from parley.client.guard import Guard
 from parley.engine.engine import Engine
 from parley.engine.limits import Limits
 from parley.engine.ownership.hints import Hints
@@ -64,7 +66,9 @@ class App:
     """Agents as an ASGI app.
 
     `public_url` is the URL that cards name; without it, cards name the host of the request. `webhooks` says which
-    webhooks may be called; None turns push notifications off. `hints` notifies other apps that share the store.
+    webhooks may be called; None turns push notifications off. `file_guard` says from which hosts handlers may read
+    files that messages name by URL, by default from public ones over https. `hints` notifies other apps that share the
+    store.
     """
 
     def __init__(
@@ -81,6 +85,7 @@ class App:
         cors_origins: Sequence[str] = (),
         telemetry: Telemetry | None = None,
         webhooks: WebhookPolicy | None = PUBLIC_ONLY,
+        file_guard: Guard | None = None,
         delivery_limits: DeliveryLimits | None = None,
         retention: timedelta | None = None,
         drain_seconds: float = 10.0,
@@ -123,6 +128,7 @@ class App:
             observer=telemetry,
             deliveries=self._deliveries,
             hints=hints,
+            files=FileFetcher(file_guard),
         )
         self.health = Health(self._local_engine.store_health)
         self.engine: OperationsEngine = remote or self._local_engine

@@ -27,7 +27,7 @@ from parley.engine.engine import Engine
 from parley.engine.limits import Limits
 from parley.engine.observer import Observer
 from parley.engine.operations import AgentOperations
-from parley.engine.program import Program
+from parley.engine.program import FileSource, Program
 from parley.engine.reading.following import Numbered
 from parley.engine.webhooks.deliveries import Deliveries, Sender
 from parley.protocol.errors import LocalProtocolError
@@ -62,6 +62,7 @@ class AgentClient:
     sender: Sender | None = None
     others: Sequence[Program] = ()
     """More agents on the same engine, to which the agent may delegate."""
+    files: FileSource | None = None
 
     def __post_init__(self) -> None:
         self._ids = count(1)
@@ -188,6 +189,7 @@ class AgentClient:
             drain_seconds=0,
             observer=self.observer,
             deliveries=self.deliveries,
+            files=self.files,
         )
         self._engine = await engine.__aenter__()
 
@@ -261,13 +263,23 @@ async def running(
     observer: Observer | None = None,
     sender: Sender | None = None,
     others: Sequence[Program] = (),
+    files: FileSource | None = None,
 ) -> AsyncGenerator[AgentClient]:
     """Runs an agent in this process, with scripted time unless a clock is given.
 
-    `sender` calls its webhooks; `others` are more agents on the same engine, to which it may delegate.
+    `sender` calls its webhooks; `others` are more agents on the same engine, to which it may delegate; `files` fetches
+    files that messages name by URL.
     """
     client = AgentClient(
-        program, store or MemoryStore(), clock or FakeClock(), limits or Limits(), caller, observer, sender, others
+        program,
+        store or MemoryStore(),
+        clock or FakeClock(),
+        limits or Limits(),
+        caller,
+        observer,
+        sender,
+        others,
+        files,
     )
     await client.restart()
     try:
