@@ -225,6 +225,16 @@ async def test_pieces_that_the_handler_does_not_want_are_not_asked_for_again() -
     assert model.generation == 1
 
 
+async def test_a_handler_may_ask_while_it_reads_a_stream() -> None:
+    async def handler(turn: Turn) -> Any:
+        async for piece in turn.stream("letters", lambda: ["a", "b"]):
+            yield piece + (await turn.ask(f"After {piece}?")).text
+
+    async with bounded(agent_of(handler)) as client:
+        asked = await client.send("1", task=await client.send("go"))
+        assert client.text(await client.send("2", task=asked)) == "a1b2"
+
+
 async def failing(prompt: str) -> AsyncIterator[str]:
     yield "half "
     raise ConnectionError(prompt)

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,9 +12,10 @@ from parley import Agent, Turn
 from parley.engine.limits import Limits
 from parley.protocol.events import ArtifactRewound, ArtifactUpdate, StatusUpdate, TaskEvent
 from parley.protocol.lifecycle import fold
-from parley.protocol.messages import TextPart, text_of
+from parley.protocol.messages import DataPart, TextPart, text_of
 from parley.protocol.tasks import Artifact, Task, TaskState
 from parley.stores.interface import TaskKey
+from parley.stores.sqlite.store import SqliteStore
 from parley.testing.client import AgentClient
 from tests.bounded import bounded
 from tests.engine.test_observer import Notes
@@ -172,17 +174,20 @@ async def test_a_status_or_question_that_differs_is_logged_and_the_answer_is_use
     assert "a status message differs" in caplog.text
 
 
-async def test_a_handler_that_says_the_same_again_is_not_reported(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_handler_that_says_the_same_again_is_not_reported(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
     async def handler(turn: Turn) -> AsyncIterator[Any]:
         yield "text"
         yield {"data": [1, 2.5, None]}
+        yield DataPart({"b": (1, 2), "a": {"x": 1.0}})  # pyright: ignore[reportArgumentType]
         await turn.status("Working…")
         notes = turn.artifact("notes.md", description="Notes", metadata={"a": 1})
         await notes.write("one")
         await turn.ask("Go on?")
         await notes.write("two", last=True)
 
-    async with bounded(agent_of(handler)) as client:
+    async with bounded(agent_of(handler), store=SqliteStore(tmp_path / "log.db")) as client:
         task = await client.send("yes", task=await client.send("go"))
         events = await events_of(client, task)
     assert not [event for event in events if isinstance(event, ArtifactRewound)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Generic, TypeAlias, TypeVar, cast, get_args
 
@@ -110,39 +111,74 @@ class Stream(StreamedContent, AsyncIterable[T], Generic[T]):
     # --- giving the pieces to the handler -----------------------------------------------------------------------------
 
     def __aiter__(self) -> AsyncIterator[T]:
-        return self._iterate()
-
-    async def _iterate(self) -> AsyncIterator[T]:
-        """The pieces, which are recorded when the source has ended, or the handler wants no more of them."""
-        run = self._run
-        step = run.steps.begin(self._name, "stream")
+        step = self._run.steps.begin(self._name, "stream")
         convert = _conversion_of(self._name, self._source)
         if step.recorded is not None:
-            for piece in _recorded_pieces(step):
-                yield cast("T", convert(piece))
-            return
-        pieces: list[JsonValue] = []
-        size, is_ended = 0, False
+            return cast("AsyncIterator[T]", _each(map(convert, _recorded_pieces(step))))
+        return _Pieces(self._run, step, self._source, cast("Callable[[JsonValue], T]", convert))
+
+
+class _Pieces(AsyncIterator[T]):
+    """The pieces of a stream for the handler, recorded when there are no more, or the handler wants no more."""
+
+    def __init__(
+        self, run: Run, step: StepInProgress, source: Callable[[], Any], convert: Callable[[JsonValue], T]
+    ) -> None:
+        self._run = run
+        self._step: StepInProgress | None = step
+        self._convert = convert
+        self._pieces: list[JsonValue] = []
+        self._size = 0
+        self._source = _pieces_of(step.name, source)
+        self._is_begun = False
+        step.is_read_by_handler = True
+
+    async def __anext__(self) -> T:
+        step = self._step
+        if step is None:
+            raise StopAsyncIteration
         try:
-            await step.prepare()
-            run.emissions.expects_differences = True
-            async for piece in _pieces_of(self._name, self._source):
-                value = piece if type(piece) is str else _as_json(self._name, piece)
-                size += len(value) if type(value) is str else len(msgspec.json.encode(value))
-                if size > run.engine.limits.artifact_bytes:
-                    raise LimitExceededError(
-                        f"The stream {self._name!r} exceeds {run.engine.limits.artifact_bytes} bytes"
-                    )
-                pieces.append(value)
-                yield cast("T", convert(value))
-            is_ended = True
-            await step.record({"pieces": pieces})
-        except GeneratorExit:
-            if not (is_ended or run.is_closed or run.is_stopping):
-                step.record_soon({"pieces": pieces})
+            if not self._is_begun:
+                self._is_begun = True
+                await step.prepare()
+                self._run.emissions.expects_differences = True
+            piece = await anext(self._source, _END)
+            if piece is not _END:
+                return self._convert(self._keep(step.name, piece))
+            await step.record({"pieces": self._pieces})
+        except BaseException:
+            self._close(step)
             raise
-        finally:
-            step.close()
+        self._close(step)
+        raise StopAsyncIteration
+
+    def _keep(self, name: str, piece: object) -> JsonValue:
+        value = piece if type(piece) is str else _as_json(name, piece)
+        self._size += len(value) if type(value) is str else len(msgspec.json.encode(value))
+        most = self._run.engine.limits.artifact_bytes
+        if self._size > most:
+            raise LimitExceededError(f"The stream {name!r} exceeds {most} bytes")
+        self._pieces.append(value)
+        return value
+
+    def _close(self, step: StepInProgress) -> None:
+        self._step = None
+        step.close()
+
+    def __del__(self) -> None:
+        step, run = self._step, self._run
+        if step is None:
+            return
+        if self._is_begun and not (run.is_closed or run.is_stopping):
+            # The handler has left its loop. It gets the same pieces when it begins again, and leaves it again.
+            with suppress(Exception):  # it was freed in another thread: then the stream runs again
+                step.record_soon({"pieces": self._pieces})
+        self._close(step)
+
+
+async def _each(pieces: Iterable[Any]) -> AsyncIterator[Any]:
+    for piece in pieces:
+        yield piece
 
 
 async def _pieces_of(name: str, source: Callable[[], Any]) -> AsyncIterator[Any]:

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec import Struct, structs
 
 from parley.engine.program import OnDivergence
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from parley.engine.runs.run import Run
 
 logger = logging.getLogger(__name__)
+
+_encoder = msgspec.json.Encoder(order="deterministic")
 
 CURE = "Make what can come out differently a step: turn.step, turn.stream, turn.now, turn.random."
 
@@ -71,7 +74,7 @@ class Emissions(Struct, eq=False):
         journal = run.journal
         number, logged = journal.next_emission(name)
         if logged is not None:
-            if logged == artifact.parts:
+            if _is_same(logged, artifact.parts):
                 return
             self._report(f"emission {number} into the artifact {name!r}")
             self._rewind(name, number - 1)
@@ -89,7 +92,7 @@ class Emissions(Struct, eq=False):
         run = self.run
         _, logged = run.journal.next_emission(STATUS)
         if logged is not None:
-            if logged == parts:
+            if _is_same(logged, parts):
                 return
             self._report("a status message")
             run.journal.forget_rest(STATUS)
@@ -101,7 +104,7 @@ class Emissions(Struct, eq=False):
 
     def check_question(self, parts: tuple[Part, ...], asked: tuple[Part, ...]) -> None:
         """Report a question that differs from the one that was answered."""
-        if parts != asked:
+        if not _is_same(parts, asked):
             self._report("a question")
 
     def _count_bytes(self, parts: tuple[Part, ...]) -> None:
@@ -175,3 +178,8 @@ class Emissions(Struct, eq=False):
             logger.warning("Task %s: %s The new one replaces it.", run.key.task_id, text, extra=run.log_fields)
             if run.engine.observer is not None:
                 run.engine.observer.diverged(run, text)
+
+
+def _is_same(logged: tuple[Part, ...], parts: tuple[Part, ...]) -> bool:
+    """Whether parts are those in the log, where they have been through JSON: a tuple in data is a list there."""
+    return logged == parts or _encoder.encode(logged) == _encoder.encode(parts)

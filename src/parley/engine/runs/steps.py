@@ -35,6 +35,8 @@ class StepInProgress(Struct, eq=False):
     number: int
     kind: StepKind
     entry: StepEntry
+    is_read_by_handler: bool = False
+    """Whether it goes on only while the handler reads it, so that a question of the handler cannot wait for it."""
 
     @property
     def recorded(self) -> tuple[JsonValue] | None:
@@ -114,7 +116,10 @@ class Steps(Struct, eq=False):
 
     def _is_busy(self, *, with_delegations: bool) -> bool:
         """Whether a step works that would have to begin again. A delegation continues at the other agent."""
-        return any(with_delegations or step.kind != "delegate" for step in self._in_progress.values())
+        return any(
+            not step.is_read_by_handler and (with_delegations or step.kind != "delegate")
+            for step in self._in_progress.values()
+        )
 
     async def wait_until_idle(self, *, with_delegations: bool = False) -> None:
         """Return when no step works beside the caller, who wants to end the run."""
