@@ -315,6 +315,7 @@ async def test_a_snippet_of_the_guide_runs(title: str) -> None:
         ("Asking", ["espresso", "small", "no"], "One small espresso, black."),
         ("The one rule", ["four", "Ann"], "Table 7 for four: Ann."),
         ("Steps", ["LH 1", "yes"], "Seat 12A: yes."),
+        ("Keys for effects", ["5 EUR"], "charged 5 EUR"),
         ("Streams", ["a poem", "Roses"], "Roses are red. (Roses)"),
         ("Pieces", ["a poem"], "ROSES ARE RED."),
         ("Authorisation", ["today?", "I did"], "You are free."),
@@ -349,6 +350,14 @@ async def test_the_agent_of_the_guide_that_delegates() -> None:
     response, ticket = ("".join(map(str, [part.text for part in a.parts[:1]])) for a in task.artifacts)
     assert response == "The weather in Rome. : Monday is sunny. You fly with Parley Air."
     assert ticket == "A ticket. "
+
+
+async def test_the_guides_step_is_tried_again() -> None:
+    async with bounded(snippet("Trying again").agent) as client:
+        sending = asyncio.create_task(client.send("Rome"))
+        while not sending.done():
+            await client.clock.advance(1)
+    assert client.text(sending.result()) == "Sun in Rome."
 
 
 async def test_the_guides_step_is_taken_once() -> None:

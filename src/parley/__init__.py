@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from parley.agents.agent import Agent
 from parley.agents.delegation.result import DelegateFailedError, DelegateResult
 from parley.agents.files import ReceivedFile
+from parley.agents.retries import StepTimeoutError
 from parley.agents.turn import ReceivedMessage, Turn
 from parley.contents import Content, File
 from parley.engine.program import Recovery
@@ -35,6 +36,7 @@ __all__ = [
     "ReceivedFile",
     "ReceivedMessage",
     "Recovery",
+    "StepTimeoutError",
     "Turn",
     "__version__",
     "ask",

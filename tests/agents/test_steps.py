@@ -1,7 +1,10 @@
 """Steps: what they return in every run, how they are tried again, and which keys they have."""
 
+import asyncio
 import dataclasses
 import logging
+import re
+import threading
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -14,8 +17,9 @@ import msgspec
 import pydantic
 import pytest
 
-from parley import Agent, Turn
+from parley import Agent, StepTimeoutError, Turn
 from parley.engine.limits import Limits
+from parley.protocol.errors import LocalProtocolError
 from parley.protocol.events import StepRecorded
 from parley.protocol.tasks import Task, TaskState
 from parley.stores.interface import TaskKey
@@ -278,3 +282,188 @@ async def test_arguments_may_have_any_name() -> None:
 
     async with bounded(agent_of(handler)) as client:
         assert client.text(await client.send("go")) == "Ada runs"
+
+
+async def test_steps_side_by_side_keep_their_own_results() -> None:
+    seen: list[Any] = []
+
+    async def handler(turn: Turn) -> None:
+        async with asyncio.TaskGroup() as group:
+            left = group.create_task(turn.step("left", point_later, 1))
+            right = group.create_task(turn.step("right", Shop("2").order))
+        seen.append((left.result(), right.result()))
+        await turn.ask("On?")
+
+    async with bounded(agent_of(handler)) as client:
+        asked = await client.send("go")
+        await client.send("yes", task=asked)
+    assert seen == [(Point(1, MOMENT), Order(UUID(int=7), Decimal(2)))] * 2
+
+
+# --- tried again ------------------------------------------------------------------------------------------------------
+
+
+class Flaky:
+    """A service that fails some times before it answers, and jitter that says when a pause begins."""
+
+    def __init__(self, *errors: Exception) -> None:
+        self.errors = list(errors)
+        self.calls = 0
+        self.pauses: asyncio.Queue[None] = asyncio.Queue()
+
+    async def charge(self, amount: int) -> Decimal:
+        self.calls += 1
+        if self.errors:
+            raise self.errors.pop(0)
+        return Decimal(amount)
+
+    def jitter(self) -> float:
+        self.pauses.put_nowait(None)
+        return 1.0
+
+
+async def test_a_step_that_fails_is_tried_again_after_pauses_that_double(caplog: pytest.LogCaptureFixture) -> None:
+    flaky = Flaky(ConnectionError("refused"), ValueError("odd"), TimeoutError("late"))
+
+    async def handler(turn: Turn) -> Any:
+        retrying = turn.retrying(attempts=5, backoff="1s", max_backoff="3s", jitter=flaky.jitter)
+        charged = await retrying.step("charge", flaky.charge, 5)
+        await turn.ask("On?")
+        return str(charged)
+
+    async with bounded(agent_of(handler)) as client:
+        sending = asyncio.create_task(client.send("go"))
+        for number, seconds in enumerate((1, 2, 3), 1):
+            await flaky.pauses.get()
+            await client.clock.advance(seconds - 0.01)
+            assert flaky.calls == number
+            await client.clock.advance(0.01)
+        task = await client.send("yes", task=await sending)
+        assert await recorded_steps(client, task) == ["charge"]
+    assert (client.text(task), flaky.calls) == ("5", 4)
+    assert [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING] == [
+        "Step 'charge' failed, attempt 1 of 5: ConnectionError: refused",
+        "Step 'charge' failed, attempt 2 of 5: ValueError: odd",
+        "Step 'charge' failed, attempt 3 of 5: TimeoutError: late",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("error", "on", "calls"),
+    [
+        (ConnectionError("refused"), Exception, 3),
+        (ConnectionError("refused"), (KeyError, OSError), 3),
+        (ValueError("odd"), (ConnectionError,), 1),
+        (LocalProtocolError("misused"), Exception, 1),
+    ],
+)
+async def test_the_last_error_of_a_step_is_raised_and_only_chosen_ones_are_tried_again(
+    error: Exception, on: Any, calls: int
+) -> None:
+    flaky = Flaky(*[error] * 9)
+
+    async def handler(turn: Turn) -> str:
+        with pytest.raises(type(error)) as raised:
+            await turn.retrying(attempts=3, backoff=0, on=on).step("charge", flaky.charge, 5)
+        return str(raised.value)
+
+    async with bounded(agent_of(handler)) as client:
+        task = await client.send("go")
+        assert (client.text(task), flaky.calls) == (str(error), calls)
+        assert await recorded_steps(client, task) == []
+
+
+async def test_an_attempt_that_takes_too_long_is_tried_again_and_the_last_one_raises() -> None:
+    started: asyncio.Queue[None] = asyncio.Queue()
+    blocked = threading.Event()
+
+    async def hang() -> None:
+        started.put_nowait(None)
+        await asyncio.Event().wait()
+
+    def block(loop: asyncio.AbstractEventLoop) -> None:
+        loop.call_soon_threadsafe(started.put_nowait, None)
+        blocked.wait()
+
+    async def handler(turn: Turn) -> Any:
+        retrying = turn.retrying(attempts=2, backoff=0, timeout="30s")
+        with pytest.raises(StepTimeoutError, match=r"^Step 'hang' took longer than its timeout of 0:00:30$"):
+            await retrying.step("hang", hang)
+        with pytest.raises(TimeoutError, match=r"^Step 'block' .* 0:00:30; its function goes on in a thread"):
+            await retrying.step("block", block, asyncio.get_running_loop())
+        return "gave up"
+
+    async with bounded(agent_of(handler)) as client:
+        sending = asyncio.create_task(client.send("go"))
+        for _ in range(4):
+            await started.get()
+            await client.clock.advance(30)
+        assert client.text(await sending) == "gave up"
+    blocked.set()
+
+
+async def test_all_attempts_together_have_a_deadline() -> None:
+    flaky = Flaky(*[ConnectionError("refused")] * 9)
+
+    async def handler(turn: Turn) -> Any:
+        retrying = turn.retrying(attempts=9, backoff="4s", deadline="10s", jitter=flaky.jitter)
+        with pytest.raises(StepTimeoutError, match=r"^Step 'charge' missed its deadline of 0:00:10$"):
+            await retrying.step("charge", flaky.charge, 5)
+        return "gave up"
+
+    async with bounded(agent_of(handler)) as client:
+        sending = asyncio.create_task(client.send("go"))
+        for _ in range(2):
+            await flaky.pauses.get()
+            await client.clock.advance(5)
+        assert client.text(await sending) == "gave up"
+    assert flaky.calls == 2
+
+
+@pytest.mark.parametrize("is_plain", [False, True])
+async def test_a_cancelled_task_ends_in_the_middle_of_a_pause(is_plain: bool) -> None:
+    flaky = Flaky(*[ConnectionError("refused")] * 9)
+
+    async def handler(turn: Turn) -> None:
+        await turn.retrying(backoff="1h", jitter=flaky.jitter).step("charge", flaky.charge, 5)
+
+    def plain_handler(turn: Turn) -> None:
+        turn.wait(turn.retrying(backoff="1h", max_backoff="1h", jitter=flaky.jitter).step("charge", flaky.charge, 5))
+
+    async with bounded(agent_of(plain_handler if is_plain else handler), limits=Limits(cancel_seconds=0)) as client:
+        task = await client.start("go")
+        await flaky.pauses.get()
+        assert (await client.cancel(task)).status.state is TaskState.CANCELED
+        await client.clock.advance(3600)
+    assert flaky.calls == 1
+
+
+@pytest.mark.parametrize(
+    "options", [{"attempts": 0}, {"timeout": 0}, {"deadline": "0s"}, {"backoff": "soon"}, {"max_backoff": -1}]
+)
+async def test_a_policy_that_makes_no_sense_is_an_error_at_once(options: dict[str, Any]) -> None:
+    async def handler(turn: Turn) -> None:
+        with pytest.raises(LocalProtocolError):
+            turn.retrying(**options)
+
+    async with bounded(agent_of(handler)) as client:
+        assert (await client.send("go")).status.state is TaskState.COMPLETED
+
+
+async def test_a_key_is_the_same_in_every_run_and_different_for_every_name_and_message() -> None:
+    keys: list[list[str]] = []
+
+    async def handler(turn: Turn) -> None:
+        keys.append([turn.key_for("charge"), turn.key_for("refund"), turn.key_for("charge"), turn.idempotency_key])
+        if turn.text == "go":
+            await turn.ask("On?")
+
+    async with bounded(agent_of(handler)) as client:
+        asked = await client.send("go")
+        await client.send("yes", task=asked)
+        await client.send("another")
+    first, again, another = keys
+    assert first == again
+    assert first[0] == first[2]
+    assert len({*first, *another}) == 6
+    assert all(re.fullmatch("[0-9a-f]{32}", key) for key in (*first, *another))

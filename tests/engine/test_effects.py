@@ -41,7 +41,7 @@ class Charges:
         await turn.status("Charging…")
         if "?" in turn.text:
             await turn.ask("Really?")
-        await turn.step("charge", self.charge, turn.idempotency_key)
+        await turn.step("charge", self.charge, turn.key_for("charge"))
         return "charged"
 
     async def charge(self, key: str) -> str:

@@ -2,18 +2,20 @@
 
 from collections.abc import AsyncIterator, Awaitable, Generator, Iterator
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import TypedDict, assert_never, assert_type
 
-from parley import Agent, Client, Content, File, JsonValue, ReceivedFile, ReceivedMessage, Turn, ask
+from parley import Agent, Client, Content, File, JsonValue, ReceivedFile, ReceivedMessage, StepTimeoutError, Turn, ask
+from parley.agents.streams import Stream
 from parley.client import Reply, Task, TaskState, Update
 from parley.protocol.jsonvalue import JsonObject
 from parley.protocol.messages import Message, Part
 from parley.protocol.tasks import Artifact
 from parley.server.app import App
 from parley.testing.client import AgentClient, running
+from parley.testing.fake_model import FakeModel
 
 agent = Agent("Typed", description="Is typed.")
 
@@ -82,6 +84,24 @@ async def answers(message: ReceivedMessage) -> Message | Artifact | Path | None:
     return None
 
 
+def words(prompt: str) -> Iterator[str]:
+    yield prompt
+
+
+@agent.skill
+async def streams(turn: Turn) -> AsyncIterator[Stream[str] | str]:
+    yield turn.stream("answer", FakeModel(["a"]).stream, turn.text)
+    await turn.artifact("copy.txt").write("Copy: ", turn.stream("copy", words, turn.text))
+    async for piece in turn.stream("again", words, turn.text).resume_with(words):
+        assert_type(piece, str)
+        yield piece
+
+
+@agent.skill
+def returns_a_stream(turn: Turn) -> Stream[str]:
+    return turn.stream("answer", words, turn.text)
+
+
 @agent.skill
 async def draws(turn: Turn) -> "Drawing":
     return Drawing()
@@ -140,6 +160,14 @@ async def speaks(turn: Turn) -> None:
     assert_type(await turn.context.tasks(), tuple[Task, ...])
 
 
+async def waits_and_draws(turn: Turn) -> None:
+    await turn.sleep("3 days")
+    await turn.sleep(turn.now() + timedelta(hours=1), name="hour")
+    assert_type(turn.now(), datetime)
+    assert_type(turn.random(), float)
+    assert_type(turn.uuid(), str)
+
+
 async def refuses(turn: Turn, order: Order | None) -> Order:
     if order is None:
         await turn.reject("There is no such order.")
@@ -163,6 +191,18 @@ async def takes_steps(turn: Turn) -> None:
     assert_type(await turn.step("lambda", lambda: "a"), str)
     assert_type(await turn.step("class", Order, "1", 2.0), Order)
     assert_type(await turn.step("builtin", str.upper, "a"), str)
+
+
+async def tries_again(turn: Turn) -> None:
+    patient = turn.retrying(
+        attempts=5, backoff="1s", timeout=timedelta(seconds=30), deadline=60, on=(OSError, KeyError)
+    )
+    try:
+        assert_type(await patient.step("async", fetch, "7", retries=2), Order)
+        assert_type(await turn.retrying(on=ConnectionError).step("plain", look_up, 3), list[Row])
+    except StepTimeoutError as error:
+        print(error)
+    assert_type(turn.key_for("charge"), str)
 
 
 def waits(turn: Turn) -> None:

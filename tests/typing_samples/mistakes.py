@@ -33,6 +33,10 @@ def yields_sets(turn: Turn) -> Iterator[set[int]]:
     yield {1}
 
 
+def words(prompt: str) -> Iterator[str]:
+    yield prompt
+
+
 agent.on_message(takes_text)  # wrong
 agent.on_message(takes_two)  # wrong
 agent.skill(returns_a_set)  # wrong
@@ -48,6 +52,12 @@ async def takes_steps(turn: Turn) -> None:
     number: str = await turn.step("result", fetch, "7")  # wrong
     await turn.step(fetch, "7")  # wrong
     await turn.step("no function", 7)  # wrong
+    turn.retrying(attempts="5")  # wrong
+    turn.retrying(on=[OSError])  # wrong
+    await turn.retrying().step("argument", fetch, 7)  # wrong
+    turn.stream("argument", words, 7)  # wrong
+    turn.stream("no source", fetch, "7")  # wrong
+    await turn.sleep([3])  # wrong
     print(number)
 
 

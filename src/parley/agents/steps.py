@@ -6,34 +6,74 @@ handler that begins again gets an equal value of the same type.
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any
+from typing import Any, ParamSpec, TypeVar, overload
 
 import msgspec
 
+from parley.agents.retries import RetryPolicy
 from parley.agents.threads import STEPS, in_thread
 from parley.agents.typed_json import UnsupportedTypeError, decode_typed, encode_typed, name_of, return_type_of
 from parley.engine.runs.run import Run
 from parley.protocol.errors import LocalProtocolError
 from parley.protocol.jsonvalue import JsonValue
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 logger = logging.getLogger(__name__)
 
 
-async def take_step(run: Run, name: str, call: Callable[[], object]) -> Any:
+class RetryingSteps:
+    """Steps that are tried again when they fail: `await turn.retrying(attempts=5).step("charge", charge, order)`."""
+
+    def __init__(self, run: Run, policy: RetryPolicy) -> None:
+        self._run = run
+        self._policy = policy
+
+    @overload
+    async def step(self, name: str, do: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+
+    @overload
+    async def step(self, name: str, do: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+
+    async def step(self, name: str, do: Callable[P, object], /, *args: P.args, **kwargs: P.kwargs) -> object:
+        """The result of `do(*args)`, as `Turn.step` returns it.
+
+        Raises:
+            StepTimeoutError: the deadline has passed, or the last attempt took longer than its timeout.
+            LocalProtocolError: the result cannot be stored, or does not fit the return annotation.
+        """
+        return await take_step(self._run, name, partial(do, *args, **kwargs), self._policy)
+
+
+def key_for(run: Run, name: str) -> str:
+    """An idempotency key of 32 hexadecimal digits for a name: the same for every repeat of the run's message."""
+    message = run.idempotency_key.encode()
+    return hashlib.blake2b(name.encode(errors="surrogatepass"), digest_size=16, key=message).hexdigest()
+
+
+async def take_step(run: Run, name: str, call: Callable[[], object], policy: RetryPolicy | None = None) -> Any:
     """The result of a call: from the log if it was recorded before, otherwise called and recorded.
 
     Raises:
+        StepTimeoutError: it took longer than the policy allows.
         LocalProtocolError: the result cannot be stored, or does not fit the function's return annotation.
         Stopped: the run is over, so that the step could not be recorded; it is not taken.
     """
     results: list[object] = []
 
     async def work() -> JsonValue:
-        encoded = _encode(run, name, await _call(call))
+        if policy is None:
+            result = await _call(call)
+        else:
+            is_plain = not inspect.iscoroutinefunction(call)
+            result = await policy.call(run, name, partial(_call, call), is_plain=is_plain)
+        encoded = _encode(run, name, result)
         results.append(_decode(name, call, encoded, log_level=logging.WARNING))
         return msgspec.json.decode(encoded)
 

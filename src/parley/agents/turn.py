@@ -11,6 +11,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from functools import partial
+from random import random as random_number
 from typing import NoReturn, ParamSpec, TypeVar, overload
 
 from msgspec import structs
@@ -22,7 +23,8 @@ from parley.agents.durations import Duration
 from parley.agents.files import ReceivedFile
 from parley.agents.forms import ask_form, form_of
 from parley.agents.replies import end_with
-from parley.agents.steps import take_step
+from parley.agents.retries import RetryPolicy
+from parley.agents.steps import RetryingSteps, key_for, take_step
 from parley.agents.streams import Source, Stream, StreamedContent
 from parley.agents.threads import is_running_here
 from parley.agents.timers import recorded_now, recorded_random, recorded_uuid, wake_time
@@ -242,6 +244,45 @@ class Turn(ReceivedMessage):
             LocalProtocolError: the result cannot be stored, or does not fit the return annotation.
         """
         return await take_step(self._run, name, partial(do, *args, **kwargs))
+
+    def retrying(
+        self,
+        *,
+        attempts: int = 3,
+        backoff: Duration = "1s",
+        max_backoff: Duration = "1m",
+        timeout: Duration | None = None,
+        deadline: Duration | None = None,
+        on: type[Exception] | tuple[type[Exception], ...] = Exception,
+        jitter: Callable[[], float] = random_number,
+    ) -> RetryingSteps:
+        """Steps that are tried again: `await turn.retrying(attempts=5, timeout="30s").step("charge", charge, order)`.
+
+        The pause after a failure begins with `backoff` and doubles up to `max_backoff`; `jitter` returns a random
+        number from 0 to 1, which shortens it by up to half. `timeout` is for each attempt, `deadline` for all of them
+        together. Only the exceptions in `on` are tried again, and never a LocalProtocolError.
+
+        Raises:
+            LocalProtocolError: a duration or the number of attempts is invalid.
+        """
+        policy = RetryPolicy(
+            attempts=attempts,
+            backoff=backoff,
+            max_backoff=max_backoff,
+            timeout=timeout,
+            deadline=deadline,
+            on=on,
+            jitter=jitter,
+        )
+        return RetryingSteps(self._run, policy)
+
+    def key_for(self, name: str) -> str:
+        """A key for an effect, to tell another system that it was asked for before: `turn.key_for("charge")`.
+
+        It is the same whenever this message is worked on, also after a restart and when it was sent again, and
+        different for every name. It has 32 hexadecimal digits.
+        """
+        return key_for(self._run, name)
 
     def stream(self, name: str, source: Callable[P, Source[T]], /, *args: P.args, **kwargs: P.kwargs) -> Stream[T]:
         """What `source(*args)` yields, as a step: `yield turn.stream("answer", model.stream, prompt)`.
