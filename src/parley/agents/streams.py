@@ -47,10 +47,10 @@ class StreamedContent(ABC):
 class Stream(StreamedContent, AsyncIterable[T], Generic[T]):
     """A stream of pieces: yielded, returned or written it passes through, and `async for` gives its pieces."""
 
-    def __init__(self, run: Run, name: str, source: Callable[[], Any]) -> None:
+    def __init__(self, run: Run, name: str, source: Callable[[], object]) -> None:
         self._run = run
         self._name = name
-        self._source = source
+        self._source: Callable[[], Any] = source
         self._continue: Callable[[str], Any] | None = None
 
     def resume_with(self, source: Callable[[str], Source[T]]) -> Stream[T]:
