@@ -70,6 +70,7 @@ def signature(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.
 def is_public(function: ast.FunctionDef | ast.AsyncFunctionDef, overloaded: set[str]) -> bool:
     decorators = {ast.unparse(decorator) for decorator in function.decorator_list}
     is_hidden = function.name.startswith("_") and function.name not in ("__init__", "__call__", "__aenter__")
+    is_hidden |= function.name == "throw" or [arg.arg for arg in function.args.args] == ["self", "value"]  # a coroutine
     return not is_hidden and (function.name not in overloaded or "overload" in decorators)
 
 
@@ -108,7 +109,9 @@ def reached(start: set[Name]) -> dict[Name, set[str]]:
             waiting |= {imported_in(module)[name]} - found.keys()
         if node is None or (module, name) in found:
             continue
-        named = {leaf for annotation in annotations(node) for leaf in re.findall(r"\w+", ast.unparse(annotation))}
+        # All coroutines have these: what passes between them and the event loop.
+        written = " ".join(ast.unparse(annotation) for annotation in annotations(node)).replace("[Any, Any, ", "[")
+        named = set(re.findall(r"\w+", written))
         found[module, name] = named
         waiting |= {imported_in(module).get(leaf, (module, leaf)) for leaf in named} - found.keys()
     return found

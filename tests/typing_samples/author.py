@@ -1,5 +1,6 @@
 """An author's code that type checkers must accept, with the types that they must see. It is checked and never run."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Generator, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -7,7 +8,21 @@ from functools import partial
 from pathlib import Path
 from typing import TypedDict, assert_never, assert_type
 
-from parley import Agent, Client, Content, File, JsonValue, ReceivedFile, ReceivedMessage, StepTimeoutError, Turn, ask
+from parley import (
+    Agent,
+    Client,
+    Content,
+    DelegateFailedError,
+    DelegateResult,
+    File,
+    JsonValue,
+    ReceivedFile,
+    ReceivedMessage,
+    StepTimeoutError,
+    Turn,
+    ask,
+)
+from parley.agents.delegation.delegation import Delegation
 from parley.agents.streams import Stream
 from parley.client import Reply, Task, TaskState, Update
 from parley.protocol.jsonvalue import JsonObject
@@ -100,6 +115,19 @@ async def streams(turn: Turn) -> AsyncIterator[Stream[str] | str]:
 @agent.skill
 def returns_a_stream(turn: Turn) -> Stream[str]:
     return turn.stream("answer", words, turn.text)
+
+
+@agent.skill
+async def delegates(turn: Turn) -> AsyncIterator[Delegation | str]:
+    yield turn.delegate("https://weather.example", turn.text)
+    result = await turn.delegate("flights", "Rome", {"seats": 2}, name="flight", into="ticket")
+    assert_type(result, DelegateResult)
+    both = await asyncio.gather(turn.delegate("a", "Rome"), turn.delegate("b", "Rome"))
+    assert_type(both, tuple[DelegateResult, DelegateResult])
+    try:
+        yield (await turn.delegate("c")).text
+    except DelegateFailedError as error:
+        yield str(error)
 
 
 @agent.skill
