@@ -16,6 +16,7 @@ from typer.main import get_command
 from parley.cli.main import app
 from parley.cli.options.limits import ENGINE_LIMITS, SERVER_LIMITS, limit_options
 from parley.cli.options.settings import settings_of
+from parley.client.guard import Guard
 from parley.engine.limits import Limits
 from parley.engine.webhooks.delivery_limits import DeliveryLimits
 from parley.server.app import App
@@ -58,6 +59,7 @@ SETTINGS: dict[Any, dict[str, str]] = {
         "cors_origins": "cors-origin",
         "telemetry": "metrics",
         "webhooks": "webhooks",
+        "file_guard": "files",
         "delivery_limits": "webhook-attempts",
         "retention": "retention",
         "drain_seconds": "drain-seconds",
@@ -82,6 +84,7 @@ SETTINGS: dict[Any, dict[str, str]] = {
         "client_certificates": "tls-client-auth",
     },
     WebhookPolicy: {"allow_private": "webhooks", "allowed_hosts": "webhook-host", "use_proxy": "webhook-proxy"},
+    Guard: {"allow_private": "files", "allowed_hosts": "file-host"},
     Telemetry: {"metrics": "metrics", "audit": "audit-log"},
     ServerLimits: {"rates": "rate"},
     RateLimits: {},
@@ -97,6 +100,10 @@ for one in (*SERVER_LIMITS, *ENGINE_LIMITS):
 WITHOUT_OPTION: dict[Any, dict[str, str]] = {
     App: {"hints": OBJECT, "remote": PROXY, "conversation_observer": PROXY, "extra_route": PROXY},
     serve: dict.fromkeys(("app", "serving", "on_ready", "on_drain", "on_hangup", "log_fields", "stop"), OBJECT),
+    Guard: {
+        **dict.fromkeys(("allow_other_origins", "trust_named"), "about cards, not files"),
+        "use_proxy": "NO_PROXY names hosts that are called directly",
+    },
     Telemetry: {"tracing": "on if the process has a tracer provider", "now": OBJECT},
     ServerLimits: {"discarded_bytes": INTERNAL},
     RateLimits: {"remembered": INTERNAL},
@@ -334,3 +341,13 @@ def test_a_variable_that_is_no_setting_is_a_warning_and_those_of_kubernetes_are_
         "Warning: PARLEY_PROT is not a setting. Did you mean PARLEY_PORT?\nWarning: PARLEY_XYZ is not a setting.\n"
     )
     assert "port = 8080  # default" in done.stdout
+
+
+def test_where_agents_may_read_files_is_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Guard] = []
+    monkeypatch.setattr("parley.cli.commands.serve._serve", lambda options: seen.append(options.file_guard))
+    monkeypatch.setattr("parley.server.telemetry.logs.configure_logging", lambda *_: None)
+    assert parley("serve", "a:b").exit_code == 0
+    assert parley("serve", "a:b", "--file-host", "files.internal").exit_code == 0
+    assert parley("serve", "a:b", env={"PARLEY_FILES": "any"}).exit_code == 0
+    assert seen == [Guard(), Guard(allowed_hosts=("files.internal",)), Guard(allow_private=True)]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
 from rich.console import Console
@@ -23,13 +23,14 @@ from parley import Agent
 from parley.cli.options.durations import read_duration
 from parley.cli.options.groups import OptionGroup, with_option_groups
 from parley.cli.options.limits import ENGINE_LIMITS, LimitValues, limit_options
-from parley.cli.options.server import ServerOptions, UsageError, WithServerOptions
+from parley.cli.options.server import ServerOptions, UsageError, WithServerOptions, host_names
 from parley.cli.options.settings import ShowConfig, is_default, log_settings, show_settings
 from parley.cli.output.exit_codes import fail
 from parley.cli.output.help_text import InvalidSettingError, Section
 from parley.cli.serving.agent_loading import TargetError, load_agent, source_of
 from parley.cli.serving.reload import exit_with_reloader, free_port, run_reloading
 from parley.cli.serving.running import run_server
+from parley.client.guard import Guard
 from parley.engine.limits import Limits
 from parley.engine.webhooks.delivery_limits import DeliveryLimits
 from parley.protocol.versions import Version
@@ -51,7 +52,10 @@ logger = logging.getLogger(__name__)
 _network = partial(typer.Option, rich_help_panel=Section.NETWORK)
 _cards = partial(typer.Option, rich_help_panel=Section.CARDS)
 _tasks = partial(typer.Option, rich_help_panel=Section.TASKS)
+_security = partial(typer.Option, rich_help_panel=Section.SECURITY)
 _logs = partial(typer.Option, rich_help_panel=Section.LOGS)
+
+FileHosts: TypeAlias = Literal["public", "any"]
 
 WithEngineLimits = Annotated[LimitValues, OptionGroup(limit_options(*ENGINE_LIMITS))]
 
@@ -81,6 +85,17 @@ def serve(
             metavar="|".join(Version),
             help="The version of the card for readers that name none.",
             show_default="one card for all versions",
+        ),
+    ] = None,
+    files: Annotated[
+        FileHosts, _security(metavar="WHICH", help="Where agents may read files by URL: public (https) or any.")
+    ] = "public",
+    file_host: Annotated[
+        list[str] | None,
+        _security(
+            metavar="NAME",
+            callback=host_names,
+            help="Also let agents read files on this host, private or not; .example.com for all subdomains.",
         ),
     ] = None,
     audit_log: Annotated[Path | None, _logs(metavar="FILE", help="Write an audit log, in lines of JSON.")] = None,
@@ -129,6 +144,7 @@ def serve(
         drain_seconds=drain_seconds,
         limits=limits,
         card_version=card_version,
+        file_guard=Guard(allow_private=files == "any", allowed_hosts=tuple(file_host or ())),
         audit_log=audit_log,
         is_restart=again,
     )
@@ -151,6 +167,7 @@ class ServeOptions:
     drain_seconds: float
     limits: LimitValues
     card_version: Version | None
+    file_guard: Guard
     audit_log: Path | None
     is_restart: bool
 
@@ -265,6 +282,7 @@ def _app(options: ServeOptions, agents: Sequence[Agent], security: Security | No
         cors_origins=server.cors_origins,
         telemetry=telemetry,
         webhooks=server.webhook_policy(),
+        file_guard=options.file_guard,
         retention=options.retention,
         drain_seconds=options.drain_seconds,
     )

@@ -186,7 +186,8 @@ def _origins(texts: list[str] | None) -> list[str] | None:
     return _check_each(texts, r"\*|[a-z][a-z0-9+.-]*://[^/?#@\s]+", "origin", advice)
 
 
-def _hosts(texts: list[str] | None) -> list[str] | None:
+def host_names(texts: list[str] | None) -> list[str] | None:
+    """The names of hosts. Raises BadParameter."""
     advice = "Write it without a port, as agents.example.com, or as .example.com for all names below it."
     return _check_each(texts, r"\.?[\w-]+(\.[\w-]+)*|[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*", "host name", advice)
 
@@ -251,7 +252,9 @@ def server_options(
     allowed_host: Annotated[
         list[str] | None,
         _network(
-            metavar="NAME", callback=_hosts, help="Also answer under this host name; .example.com for all subdomains."
+            metavar="NAME",
+            callback=host_names,
+            help="Also answer under this host name; .example.com for all subdomains.",
         ),
     ] = None,
     signing_key: Annotated[
@@ -268,7 +271,7 @@ def server_options(
         list[str] | None,
         _webhooks(
             metavar="NAME",
-            callback=_hosts,
+            callback=host_names,
             help="Also call webhooks on this host, private or not; .example.com for all subdomains.",
         ),
     ] = None,
