@@ -224,6 +224,7 @@ def test_secrets_are_not_shown(directory: Path) -> None:
     proxied = parley(*words, env={"PARLEY_TOKEN": "hush", "PARLEY_HEADER": "x", "PARLEY_TIMEOUT": "5"})
     assert "# token is secret  # PARLEY_TOKEN\n# header is secret  # command line\n" in proxied.stdout
     assert "timeout = 5.0  # PARLEY_TIMEOUT" in proxied.stdout
+    assert "# trust is not set\n" in proxied.stdout
     assert "hush" not in done.stdout + proxied.stdout
 
 

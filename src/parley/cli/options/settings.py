@@ -214,7 +214,7 @@ def settings_as_toml(context: Any) -> str:
 
 def _line(context: Any, setting: Any) -> str:
     key, value = key_of(setting), context.params[setting.name]
-    if value is None or value == []:
+    if value in (None, [], ()):
         return f"# {key} is not set"
     otherwise = "default" if is_default(context, setting.name) else "command line"
     origin = context.command.where_set(context, setting) or otherwise
