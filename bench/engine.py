@@ -1,4 +1,4 @@
-"""What the engine costs, without HTTP: sends, long streams, replay, stalled readers and parked tasks.
+"""What the engine costs, without HTTP: sends, long streams, replay, stalled readers, parked and sleeping tasks.
 
 A rate is the best of several rounds, because the machine's other work only ever makes things slower. A ratio is of two
 figures taken one after the other, and the median of all rounds. `--quick` takes a fraction of the time and is noisier.
@@ -29,7 +29,7 @@ from parley import Agent, Turn
 from parley.engine.engine import Engine
 from parley.engine.operations import AgentOperations
 from parley.protocol.messages import Message, Role, TextPart
-from parley.protocol.requests import SendConfiguration, SendMessageRequest, SubscribeToTaskRequest
+from parley.protocol.requests import GetTaskRequest, SendConfiguration, SendMessageRequest, SubscribeToTaskRequest
 from parley.protocol.tasks import Task, TaskState
 from parley.stores.interface import Store
 from parley.stores.memory import MemoryStore
@@ -63,13 +63,13 @@ def request(text: str = "go", *, is_waiting: bool = True) -> SendMessageRequest:
     return SendMessageRequest(message, SendConfiguration(return_immediately=not is_waiting))
 
 
-async def send_many(agent: AgentOperations, total: int) -> None:
-    """So many messages, from sixteen senders of whom each waits for its answer."""
+async def send_many(agent: AgentOperations, total: int, *, is_waiting: bool = True) -> None:
+    """So many messages, from sixteen senders of whom each waits for its answer, or for the task to be stored."""
     left = iter(range(total))
 
     async def sender() -> None:
         for _ in left:
-            await agent.send_message(request())
+            await agent.send_message(request(is_waiting=is_waiting))
 
     await asyncio.gather(*(sender() for _ in range(SENDERS)))
 
@@ -235,21 +235,42 @@ async def stalled_reader(store: str, *, rounds: int, chunks: int) -> dict[str, f
     }
 
 
-async def park(store: str, *, total: int) -> dict[str, float]:
-    """Memory of parked tasks in bytes each, and asyncio tasks: before, and with all of them parked."""
+async def ask(turn: Turn) -> None:
+    await turn.ask("Which?")
 
-    async def asking(turn: Turn) -> None:
-        await turn.ask("Which?")
 
-    async with agent_on(store, asking) as agent:
+async def sleep(turn: Turn) -> None:
+    await turn.sleep("3 days")
+
+
+IDLE: dict[str, tuple[Callable[..., Any], TaskState]] = {
+    "parked": (ask, TaskState.INPUT_REQUIRED),
+    "sleeping": (sleep, TaskState.WORKING),
+}
+"""Handlers after which a task waits without a run, and the state of the task then."""
+
+
+async def park(store: str, manner: str, *, total: int) -> dict[str, float]:
+    """Memory of parked or sleeping tasks in bytes each, and asyncio tasks: before, and with all of them."""
+    handler, state = IDLE[manner]
+    async with agent_on(store, handler) as agent:
+
+        async def send(number: int, most_tasks: int | None = None) -> None:
+            await send_many(agent, number, is_waiting=state is not TaskState.WORKING)
+            for _ in range(500):  # until the last of them have fallen asleep
+                if most_tasks is not None and len(asyncio.all_tasks()) <= most_tasks:
+                    break
+                await asyncio.sleep(0.01)
+
         # Caches, pools and the allocator take what they take whatever comes.
-        await send_many(agent, 1_000)
-        parked = await agent.send_message(request())
+        await send(1_000, len(asyncio.all_tasks()) + 2)  # the timers of runs and of sleeps
+        parked = await agent.send_message(request(is_waiting=False))
         assert isinstance(parked, Task)
-        assert parked.status.state is TaskState.INPUT_REQUIRED
         gc.collect()
         memory, tasks = resident_bytes(), len(asyncio.all_tasks())
-        await send_many(agent, total)
+        await send(total, tasks)
+        parked = await agent.get_task(GetTaskRequest(parked.id))
+        assert parked.status.state is state
         gc.collect()
         return {
             "bytes": (resident_bytes() - memory) / total,
@@ -267,8 +288,8 @@ def resident_bytes() -> int:
     return int(shown.stdout) * 1024
 
 
-def park_in_fresh_process(store: str, *, total: int) -> dict[str, float]:
-    command = [sys.executable, __file__, "--park", store, str(total)]
+def park_in_fresh_process(store: str, manner: str, *, total: int) -> dict[str, float]:
+    command = [sys.executable, __file__, "--park", store, manner, str(total)]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
     return json.loads(done.stdout)
 
@@ -295,10 +316,11 @@ def show(work: str, figures: dict[str, float], form: str, goal: str = "") -> Non
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds")
-    parser.add_argument("--park", nargs=2, metavar=("STORE", "TASKS"), help=argparse.SUPPRESS)
+    parser.add_argument("--park", nargs=3, metavar=("STORE", "MANNER", "TASKS"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.park:
-        print(json.dumps(uvloop.run(park(options.park[0], total=int(options.park[1])))))
+        store, manner, total = options.park
+        print(json.dumps(uvloop.run(park(store, manner, total=int(total)))))
         return
     rounds = 3 if options.quick else 7
     scale = 10 if options.quick else 1
@@ -326,12 +348,12 @@ def main() -> None:
     show("  agent's time, against 100 that read", {s: slowed[s]["against 100"] for s in STORES}, ".2f", "1.10 at most")
     show("  agent's time, against 99 that read", {s: slowed[s]["against 99"] for s in STORES}, ".2f", "1.10 at most")
     tasks = 10_000 // scale
-    parked = {store: park_in_fresh_process(store, total=tasks) for store in STORES}
-    show(
-        f"bytes for each of {tasks:,} parked tasks", {s: parked[s]["bytes"] for s in STORES}, ",.0f", "2,048 (durable)"
-    )
-    more = {s: parked[s]["asyncio tasks"] - parked[s]["asyncio tasks before"] for s in STORES}
-    show("  asyncio tasks more than without them", more, ".0f", "0")
+    for manner in IDLE:
+        idle = {store: park_in_fresh_process(store, manner, total=tasks) for store in STORES}
+        used = {s: idle[s]["bytes"] for s in STORES}
+        show(f"bytes for each of {tasks:,} {manner} tasks", used, ",.0f", "2,048 (durable)")
+        more = {s: idle[s]["asyncio tasks"] - idle[s]["asyncio tasks before"] for s in STORES}
+        show("  asyncio tasks more than without them", more, ".0f", "0")
 
 
 if __name__ == "__main__":

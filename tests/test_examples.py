@@ -5,6 +5,7 @@ import re
 import struct
 import zlib
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,7 +21,7 @@ from parley.protocol.messages import DataPart, Message, RawPart, TextPart, UrlPa
 from parley.protocol.requests import SendMessageRequest
 from parley.protocol.tasks import Artifact, Task, TaskState
 from parley.stores.interface import TaskKey, Write
-from parley.testing import AgentClient, survives_crashes
+from parley.testing import AgentClient, FakeClock, survives_crashes
 from tests.bounded import bounded
 from tests.changed_store import ChangedStore
 
@@ -318,6 +319,7 @@ async def test_a_snippet_of_the_guide_runs(title: str) -> None:
         ("Keys for effects", ["5 EUR"], "charged 5 EUR"),
         ("Streams", ["a poem", "Roses"], "Roses are red. (Roses)"),
         ("Pieces", ["a poem"], "ROSES ARE RED."),
+        ("Time and chance", ["a book", "Yes"], "Yes: ordered at 00:00."),
         ("Authorisation", ["today?", "I did"], "You are free."),
         ("Refusing and failing", ["5"], "Paid 5."),
         ("Several skills", ["hello", "mirror writing"], "olleh"),
@@ -366,6 +368,18 @@ async def test_the_guides_step_is_taken_once() -> None:
         asked = await client.send("four")
         await client.send("Ann", task=asked)
     assert made.called == ["four"]
+
+
+async def test_the_guides_reminder_comes_after_three_days() -> None:
+    clock = FakeClock()
+    async with bounded(snippet("Sleeping").agent, clock=clock) as client:
+        task = await client.start("milk")
+        assert await client.asleep(task) == clock.now() + timedelta(days=3)
+        await client.crash()
+        await client.restart()
+        await clock.advance(3 * 86_400)
+        task = await client.finished(task)
+    assert client.text(task) == "I will remind you. Do not forget: milk"
 
 
 async def test_the_guides_results_are_text_data_and_a_file() -> None:

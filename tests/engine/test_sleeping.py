@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -12,17 +13,19 @@ import pytest
 from anyio import create_task_group, fail_after
 
 from parley import Agent, Turn
+from parley.engine.engine import Engine
 from parley.engine.limits import Limits
-from parley.protocol.errors import LocalProtocolError, TaskNotCancelableError
+from parley.protocol.errors import LocalProtocolError, TaskNotCancelableError, UnavailableError
 from parley.protocol.events import MessageAdded, SleepStarted, StatusUpdate, TaskClaimed
 from parley.protocol.messages import Message, Role, TextPart
-from parley.protocol.requests import SendMessageRequest
+from parley.protocol.requests import CancelTaskRequest, GetTaskRequest, SendConfiguration, SendMessageRequest
 from parley.protocol.tasks import Task, TaskState
-from parley.stores.interface import Store, TaskHead, TaskKey
-from parley.stores.memory import MemoryStore
+from parley.stores.interface import Owner, Store, StoreUnavailableError, TaskFilter, TaskHead, TaskKey, Write
+from parley.stores.memory import MemoryDatabase, MemoryStore
 from parley.stores.sqlite.store import SqliteStore
 from parley.testing import AgentClient, running
 from parley.testing.clock import FakeClock
+from tests.changed_store import ChangedStore
 
 pytestmark = pytest.mark.anyio
 
@@ -39,7 +42,7 @@ def reminder(*sleeps: Any, **settings: Any) -> tuple[Agent, list[str]]:
     """An agent that says something, sleeps, and says something more; and the steps that it took."""
     agent, taken = Agent("Reminder", **settings), list[str]()
 
-    def take(name: str) -> str:
+    async def take(name: str) -> str:  # a plain function would run in a thread, in real time
         taken.append(name)
         return name
 
@@ -264,3 +267,154 @@ async def test_sleeps_side_by_side_end_in_their_own_time(store: Store) -> None:
             await clock.advance(2 * DAY)
             assert client.text(await client.finished(task)) == "done"
     assert log == [("short", 1), ("long", 3)]
+
+
+class Workers:
+    """Engines on one database, each with a clock of its own that may be wrong."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self._database = MemoryDatabase(now=lambda: self.clocks[0].monotonic())
+        self._exits = AsyncExitStack()
+        self.clocks = [FakeClock(NOW)]
+        self.store = MemoryStore(self._database)
+
+    async def __aenter__(self) -> Workers:
+        self._exits.enter_context(fail_after(5))
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._exits.aclose()
+
+    async def join(self, name: str, *, wrong_by: float = 0) -> Engine:
+        clock = FakeClock(self.clocks[0].now())
+        clock.jump(wrong_by)
+        self.clocks.append(clock)
+        engine = Engine(MemoryStore(self._database), self._agent, clock=clock, worker=name, drain_seconds=0)
+        return await self._exits.enter_async_context(engine)
+
+    async def pass_time(self, seconds: float) -> None:
+        for clock in self.clocks:
+            await clock.advance(seconds)
+        for _ in range(50):
+            await asyncio.sleep(0)
+
+    async def asleep(self, key: TaskKey) -> datetime | None:
+        """When a task is to wake, once no worker holds it."""
+        while (head := await self.store.tasks.head(key)) is None or head.holder:
+            await asyncio.sleep(0)
+        return head.wake_at
+
+
+def request(text: str, task_id: str | None = None) -> SendMessageRequest:
+    message = Message(f"m {text}", Role.USER, (TextPart(text),), None, task_id)
+    return SendMessageRequest(message, SendConfiguration(return_immediately=True))
+
+
+async def test_one_worker_wakes_a_task_whichever_let_it_sleep() -> None:
+    """Also if that one has died; messages and cancels go through any worker."""
+    agent, taken = reminder("1 hour")
+    async with Workers(agent) as workers:
+        one, two, _ = [await workers.join(name) for name in ("one", "two", "three")]
+        tasks = [await one.agent(agent.id).send_message(request(text)) for text in ("milk", "eggs", "rice")]
+        keys = [TaskKey(Owner("", ""), task.id) for task in tasks if isinstance(task, Task)]
+        assert [await workers.asleep(key) for key in keys] == [NOW + timedelta(hours=1)] * 3
+        await one.__aexit__()
+        await two.agent(agent.id).send_message(request("bread", keys[0].task_id))
+        await workers.asleep(keys[0])
+        canceled = await two.agent(agent.id).cancel_task(CancelTaskRequest(keys[2].task_id))
+        await workers.pass_time(3_600)
+        while (await two.agent(agent.id).get_task(GetTaskRequest(keys[1].task_id))).status.state is TaskState.WORKING:
+            await workers.pass_time(0.1)
+    assert canceled.status.state is TaskState.CANCELED
+    assert sorted(taken[3:]) == ["Awake; heard: eggs", "Awake; heard: milk, bread"]
+
+
+@pytest.mark.parametrize("wrong_by", [-600, 600])
+async def test_a_worker_with_a_wrong_clock_wakes_a_task_by_that_clock(wrong_by: float) -> None:
+    """Ten minutes early, or late if no other worker is there; every step is taken once."""
+    agent, taken = reminder("1 hour")
+    async with Workers(agent) as workers:
+        right = await workers.join("right")
+        task = await right.agent(agent.id).send_message(request("milk"))
+        assert isinstance(task, Task)
+        key = TaskKey(Owner("", ""), task.id)
+        await workers.asleep(key)
+        await right.__aexit__()
+        wrong = await workers.join("wrong", wrong_by=wrong_by)
+        for minutes, steps in ((49, 1), (2, 1 if wrong_by < 0 else 2), (18, 1 if wrong_by < 0 else 2), (2, 2)):
+            await workers.pass_time(minutes * 60)
+            assert len(taken) == steps
+        task = await wrong.agent(agent.id).get_task(GetTaskRequest(task.id))
+    assert task.status.state is TaskState.COMPLETED
+
+
+async def test_a_clock_that_is_set_forward_wakes_what_is_due(store: Store) -> None:
+    """The timer does not notice, but claims are made from time to time."""
+    clock, (agent, _) = FakeClock(NOW), reminder("3 days")
+    with fail_after(5):
+        async with running(agent, store=store, clock=clock) as client:
+            task = await client.start("milk")
+            await client.asleep(task)
+            clock.jump(3 * DAY)
+            reading = asyncio.create_task(client.finished(task))
+            while not reading.done():
+                await clock.advance(1)
+                await asyncio.sleep(0)
+            assert reading.result().status.state is TaskState.COMPLETED
+
+
+async def test_a_snapshot_of_a_task_that_sleeps_does_not_wake_it(store: Store) -> None:
+    clock, agent = FakeClock(NOW), Agent("Talker")
+
+    @agent.on_message
+    async def talk(turn: Turn) -> AsyncGenerator[str]:
+        for number in range(8):
+            yield f"{number} "
+        await turn.sleep("3 days")
+        yield "done"
+
+    with fail_after(5):
+        async with running(agent, store=store, clock=clock, limits=Limits(snapshot_events=4)) as client:
+            task = await client.start("milk")
+            await client.asleep(task)
+            key = (await head_of(client, task)).key
+            while (stored := await store.tasks.read(key)) is None or stored.snapshot is None:
+                await asyncio.sleep(0)
+            assert await client.asleep(task) == NOW + timedelta(days=3)
+            await clock.advance(3 * DAY)
+            assert client.text(await client.finished(task)) == "0 1 2 3 4 5 6 7 done"
+
+
+async def test_a_blocking_send_waits_for_a_task_that_sleeps_as_long_as_it_may() -> None:
+    agent, _ = reminder("3 days")
+    with fail_after(5):
+        async with running(agent, limits=Limits(wait_seconds=0.01)) as client:
+            task = await client.send("milk")
+            assert isinstance(task, Task)
+            assert (client.text(task), task.status.state) == ("I sleep. ", TaskState.WORKING)
+
+
+async def test_a_task_that_cannot_be_stored_when_it_falls_asleep_is_failed() -> None:
+    """When the store takes writes again; and its sender hears of it at once."""
+
+    class Broken(ChangedStore):
+        is_broken = True
+
+        def tasks_write(self, write: Write) -> Any:
+            if self.is_broken and write.wake_at is not None:
+                raised = asyncio.get_running_loop().create_future()
+                raised.set_exception(StoreUnavailableError("The disk is full."))
+                return raised
+            return super().tasks_write(write)
+
+    clock, (agent, _), broken = FakeClock(NOW), reminder("3 days"), Broken()
+    with fail_after(5):
+        async with running(agent, store=broken, clock=clock) as client:
+            with pytest.raises(UnavailableError):
+                await client.send("milk")
+            broken.is_broken = False
+            await clock.advance(10)
+            (head,) = (await broken.tasks.list(client.caller.owner, TaskFilter())).heads
+            task = await client.finished(head.key.task_id)
+    assert task.status.state is TaskState.FAILED

@@ -44,6 +44,8 @@ from parley.testing.clock import FakeClock
 
 OWNER = Owner("", "")
 LIMITS = Limits(lease_seconds=10.0, run_seconds=None, run_attempts=10_000, cancel_seconds=0.0)
+CLOCK_ERROR = 3_600
+"""How wrong the clocks of some workers are, in seconds."""
 WORDS = 4
 """What a run says before it asks, and again after the answer."""
 PARTS = ("tasks", "sends", "outbox", "contexts", "leases", "inbox")
@@ -188,7 +190,7 @@ class SimulatedWorker:
         self.name = name
         self.world = world
         self.clock = FakeClock(datetime(2026, 1, 1, tzinfo=UTC))
-        self.clock.jump(world.random.choice([0, 0, -3_600, 3_600]))
+        self.clock.jump(world.random.choice([0, 0, -CLOCK_ERROR, CLOCK_ERROR]))
         self.store = PausableStore(MemoryStore(world.database), self._misjudge)
         store = cast("Store", self.store)
         self.deliveries = Deliveries(store, world.calls, clock=self.clock, worker=name, jitter=world.random.random)
@@ -264,6 +266,8 @@ class World:
             for number in range(WORDS):
                 yield f"{number} "
                 await asyncio.sleep(0)
+            if "sleep" in turn.text:
+                await turn.sleep(5)
             if "ask" in turn.text:
                 await turn.ask("And?")
                 yield "yes "
@@ -327,6 +331,7 @@ class World:
         if len(self.requests) < 5:
             number = len(self.requests) + 1
             text = f"{'ask' if self.random.random() < 0.5 else 'say'} {number}"
+            text += " and sleep" if self.random.random() < 0.4 else ""
             config = PushConfig("https://hook.example") if self.random.random() < 0.5 else None
             configuration = SendConfiguration(return_immediately=self.random.random() < 0.5, push_config=config)
             request = SendMessageRequest(Message(f"m-{number}", Role.USER, (TextPart(text),)), configuration)
@@ -504,8 +509,9 @@ class World:
             worker.store.wake()
         for request in self.requests:  # every message arrives in the end
             self._do(self._deliver(self.workers[0], request))
-        for _ in range(60):
-            await self.pass_time(2)
+        for number in range(60):
+            # Workers whose clocks are late wake up late for what others recorded.
+            await self.pass_time(2 * CLOCK_ERROR if number == 20 else 2)
             for reader in self.readers:
                 reader.go_on(self._any())
             if self.failures:

@@ -20,6 +20,7 @@ from parley.server.telemetry import tracing
 from parley.server.telemetry.telemetry import Telemetry
 from parley.server.telemetry.tracing import Tracing, current_trace_ids, inject_headers
 from parley.stores.interface import Owner, TaskKey
+from parley.testing.clock import FakeClock
 from tests.bounded import bounded
 from tests.server.calls import a_call
 
@@ -233,6 +234,22 @@ async def test_a_run_that_asks_is_no_error(spans: Spans) -> None:
     assert (asked.attributes or {})["a2a.run.outcome"] == "input-required"
     assert asked.status.status_code is StatusCode.UNSET
     assert (answered.attributes or {})["a2a.run.outcome"] == "completed"
+
+
+async def test_a_run_that_ends_in_a_sleep_is_no_error(spans: Spans) -> None:
+    agent, clock = Agent("Sleeping"), FakeClock()
+
+    @agent.on_message
+    async def sleep(turn: Turn) -> None:
+        await turn.sleep("1 hour")
+
+    async with bounded(agent, observer=spans.telemetry, clock=clock) as client:
+        task = await client.start("Go")
+        await client.asleep(task)
+        await clock.advance(3_600)
+        await client.finished(task)
+    assert [(run.attributes or {})["a2a.run.outcome"] for run in spans.named("run")] == ["asleep", "completed"]
+    assert [run.status.status_code for run in spans.named("run")] == [StatusCode.UNSET] * 2
 
 
 async def test_a_run_that_raises_has_its_exception_in_its_span(spans: Spans) -> None:

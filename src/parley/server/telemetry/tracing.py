@@ -206,6 +206,8 @@ def _record_ended_run(span: Span, run: Run, error: BaseException | None) -> None
     """Record how a run ended. If the program has set no final state, the engine completes the task afterwards."""
     if run.is_cut_off or run.is_abandoned:  # another worker goes on with the task
         outcome = "cut-off"
+    elif run.wake_at is not None:
+        outcome = "asleep"
     elif run.is_cancelled and error is not None:
         outcome = TaskState.CANCELED.value
     elif ends_stream(run.state):
