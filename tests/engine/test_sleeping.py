@@ -23,7 +23,7 @@ from parley.protocol.tasks import Task, TaskState
 from parley.stores.interface import Owner, Store, StoreUnavailableError, TaskFilter, TaskHead, TaskKey, Write
 from parley.stores.memory import MemoryDatabase, MemoryStore
 from parley.stores.sqlite.store import SqliteStore
-from parley.testing import AgentClient, running
+from parley.testing import AgentClient, running, survives_crashes
 from parley.testing.clock import FakeClock
 from tests.changed_store import ChangedStore
 
@@ -418,3 +418,50 @@ async def test_a_task_that_cannot_be_stored_when_it_falls_asleep_is_failed() -> 
             (head,) = (await broken.tasks.list(client.caller.owner, TaskFilter())).heads
             task = await client.finished(head.key.task_id)
     assert task.status.state is TaskState.FAILED
+
+
+async def test_a_sleep_waits_for_steps_beside_it_and_a_question_comes_before_it() -> None:
+    """So that the step is not taken again, and the caller is asked at once; the sleep ends in its own time."""
+    clock, agent, taken, gate = FakeClock(NOW), Agent("Busy"), list[str](), asyncio.Event()
+
+    @agent.on_message
+    async def work(turn: Turn) -> str:
+        async def pay() -> None:
+            await gate.wait()
+            taken.append("paid")
+
+        async def ask() -> str:
+            await turn.step("pay", pay)
+            return (await turn.ask("Really?")).text
+
+        answer, _ = await asyncio.gather(ask(), turn.sleep("3 days"))
+        return f"{answer} after {(clock.now() - NOW).days} days"
+
+    with fail_after(5):
+        async with running(agent, clock=clock) as client:
+            task = await client.start("go")
+            await clock.advance(10)
+            assert [run.is_closed for run in client.engine.runs.all] == [False]
+            gate.set()
+            assert (await client.finished(task)).status.state is TaskState.INPUT_REQUIRED
+            await clock.advance(DAY)
+            await client.start("yes", task=task)
+            assert await client.asleep(task) == NOW + timedelta(days=3)
+            await clock.advance(2 * DAY)
+            assert client.text(await client.finished(task)) == "yes after 3 days"
+    assert taken == ["paid"]
+
+
+async def test_an_agent_that_sleeps_and_draws_survives_crashes() -> None:
+    agent = Agent("Reminder")
+
+    @agent.on_message
+    async def remind(turn: Turn) -> AsyncGenerator[str]:
+        key = turn.uuid()
+        yield "I sleep. "
+        await turn.sleep("3 days")
+        yield "Awake. " if turn.uuid() != key and 0 <= turn.random() < 1 else "?"
+        await turn.sleep("100 ms")
+        yield "Done."
+
+    assert AgentClient.text(await survives_crashes(agent, "milk")) == "I sleep. Awake. Done."
