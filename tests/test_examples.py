@@ -324,6 +324,7 @@ async def test_a_snippet_of_the_guide_runs(title: str) -> None:
         ("Refusing and failing", ["5"], "Paid 5."),
         ("Several skills", ["hello", "mirror writing"], "olleh"),
         ("Several skills", ["shout it"], "SHOUT IT"),
+        ("Direct replies", ["four"], "Booked: four."),
         ("Restarts", ["go"], "Gone."),
     ],
 )
@@ -480,8 +481,12 @@ async def test_the_guides_rocket_is_failed_by_a_restart() -> None:
         assert (await client.get(task)).status.state is TaskState.FAILED
 
 
-async def test_the_guides_oracle_replies_with_a_message() -> None:
-    async with bounded(snippet("Direct replies").agent) as client:
-        reply = await client.exchange("Is it so?")
+@pytest.mark.parametrize(
+    ("title", "said", "replied"),
+    [("Direct replies", "Hi", "Hello! For how many may I book a table?"), ("Agents without tasks", "Is it?", "Yes.")],
+)
+async def test_the_guides_agents_reply_with_a_message(title: str, said: str, replied: str) -> None:
+    async with bounded(snippet(title).agent) as client:
+        reply = await client.exchange(said)
     assert isinstance(reply, Message)
-    assert reply.text == "Yes."
+    assert reply.text == replied

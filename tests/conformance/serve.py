@@ -96,11 +96,13 @@ def secured_agent() -> Agent:
 
 
 def direct_agent() -> Agent:
-    agent = Agent("Direct", description="Answers at once", replies_directly=True)
+    agent = Agent("Direct", description="Answers at once, or with a task")
 
     @agent.on_message
     async def answer(turn: Any) -> str:
-        return f"You said {turn.text}"
+        if not turn.text.startswith("task"):
+            await turn.reply(f"You said {turn.text}")
+        return turn.text
 
     return agent
 

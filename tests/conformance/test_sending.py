@@ -107,6 +107,10 @@ async def test_a_direct_reply_is_a_message_without_a_task(peer: Peer) -> None:
     (event,) = await peer.stream_of("hello")
     assert isinstance(event, Message)
     assert event.parts == (TextPart("You said hello"),)
+    task = await peer.send("task please")
+    assert (type(task), task.status.state) == (Task, TaskState.COMPLETED)
+    opening, *_ = await peer.stream_of("task please")
+    assert isinstance(opening, Task)
 
 
 @rule("G1.8", "G2.16")

@@ -285,6 +285,12 @@ class SharedStoreSuite:
         with pytest.raises(RepeatedSendError):
             await two.sends.put(ADA, SEND, working[1], since=window, holder=W2)
         await two.sends.put(ADA, SEND, working[1], since=minute(1))
+        for number, (worker, kind) in enumerate([(W1, RepeatedSendError), (W2, None), (W2, RepeatedSendError)]):
+            # The worker that works on the reply may find out that the message needs a task.
+            key, record = TaskKey(ADA, f"t-{number}"), SendRecord(NOON, f"t-{number}", holder=worker)
+            write = structs.replace(creation(key, sends=((SEND, record),)), sends_since=window)
+            (outcome,) = await asyncio.gather(one.tasks.write(write), return_exceptions=True)
+            assert (type(outcome) if outcome else None, await two.tasks.head(key) is None) == (kind, bool(kind))
 
     # --- the inbox ----------------------------------------------------------------------------------------------------
 

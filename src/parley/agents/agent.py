@@ -22,14 +22,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from parley.agents.delegation.delegation import Delegations, cancel_open
 from parley.agents.handlers import Handler
-from parley.agents.replies import end_with
+from parley.agents.replies import end_with, reply_with_all
 from parley.agents.skills import Skill, Skills
 from parley.agents.streams import StreamedContent
-from parley.agents.turn import RESPONSE, ReceivedMessage, Turn
-from parley.contents import InvalidContentError, parts_of
+from parley.agents.turn import RESPONSE, Turn
+from parley.contents import parts_of
 from parley.engine.caller import Caller
 from parley.engine.engine import Engine
-from parley.engine.program import FileSource, OnDivergence, Recovery
+from parley.engine.program import OnDivergence, Recovery
 from parley.engine.runs.journal import Journal
 from parley.engine.runs.run import Run
 from parley.protocol.cards import (
@@ -40,7 +40,7 @@ from parley.protocol.cards import (
     AgentProvider,
     AgentSkill,
 )
-from parley.protocol.messages import Message, Part, Role, TextPart
+from parley.protocol.messages import Message, TextPart
 from parley.protocol.negotiation import accepts_part, check_input_modes
 from parley.protocol.tasks import Artifact, TaskState
 from parley.stores.interface import TaskKey
@@ -107,13 +107,30 @@ class Agent:
 
     # --- for authors --------------------------------------------------------------------------------------------------
 
-    def on_message(self, handler: H) -> H:
-        """Give every message to this function that is not for a skill. Raises ValueError if another one gets them."""
-        if self._skills.on_message is not None:
-            name = self._skills.on_message.name
-            raise ValueError(f"The agent {self.name!r} has an on_message handler already: {name}")
-        self._skills.on_message = Handler(handler)
-        return handler
+    @overload
+    def on_message(self, handler: H, /) -> H: ...
+
+    @overload
+    def on_message(self, handler: None = None, /, *, may_reply: bool | None = None) -> Callable[[H], H]: ...
+
+    def on_message(self, handler: H | None = None, /, *, may_reply: bool | None = None) -> H | Callable[[H], H]:
+        """Give every message to this function that is not for a skill.
+
+        `may_reply` says whether it may answer without a task, with `turn.reply`. By default that is known by looking at
+        whether its code calls `reply`.
+
+        Raises:
+            ValueError: another function gets these messages already.
+        """
+
+        def add(handler: H) -> H:
+            if self._skills.on_message is not None:
+                name = self._skills.on_message.name
+                raise ValueError(f"The agent {self.name!r} has an on_message handler already: {name}")
+            self._skills.set_on_message(Handler(handler, may_reply=may_reply))
+            return handler
+
+        return add if handler is None else add(handler)
 
     @overload
     def skill(self, handler: H, /) -> H: ...
@@ -134,6 +151,7 @@ class Agent:
         scopes: Sequence[str] = (),
         public: bool = True,
         default: bool = False,
+        may_reply: bool | None = None,
     ) -> Callable[[H], H]: ...
 
     def skill(
@@ -151,11 +169,12 @@ class Agent:
         scopes: Sequence[str] = (),
         public: bool = True,
         default: bool = False,
+        may_reply: bool | None = None,
     ) -> H | Callable[[H], H]:
         """Make a function a skill. Its name and docstring describe it, unless you pass others.
 
         Callers need all of its `scopes`. A skill that is not `public` is only in the extended card. The `default` skill
-        gets all messages that name none, if there is no `on_message` handler.
+        gets all messages that name none, if there is no `on_message` handler. `may_reply` is as for `on_message`.
 
         Raises:
             ValueError: the agent has another skill with this id, or another default.
@@ -173,7 +192,9 @@ class Agent:
                 output_modes=tuple(output_modes),
             )
             try:
-                self._skills.add(Skill(skill, Handler(handler), tuple(scopes), public), is_default=default)
+                self._skills.add(
+                    Skill(skill, Handler(handler, may_reply=may_reply), tuple(scopes), public), is_default=default
+                )
             except ValueError as exc:
                 raise ValueError(f"The agent {self.name!r} has {exc} already") from None
             self._bare_card = None
@@ -261,6 +282,10 @@ class Agent:
         """Refuse messages to a task from callers that lack the scopes of its skill. Raises as `admit`."""
         self._skills.admit_to_task(journal, caller)
 
+    def may_reply(self, message: Message, caller: Caller) -> bool:
+        """Whether the function for a message may answer with a message instead of a task."""
+        return self._skills.may_reply(message, caller)
+
     def _check_modes(self, message: Message) -> None:
         if self._bare_card is None:
             self._bare_card = self.card(everything=True)
@@ -280,31 +305,14 @@ class Agent:
         delegations = Delegations(run)
         with delegations.until_end():
             handler = await self._skills.handler_for(run)
-            await handler.handle(Turn(run, delegations), partial(_say, run), name_lines_of)
+            turn = Turn(run, delegations)
+            if self.replies_directly:
+                await reply_with_all(run, partial(handler.handle, turn))
+            await handler.handle(turn, partial(_say, run), name_lines_of)
 
     async def release(self, engine: Engine, key: TaskKey) -> None:
         """Cancel the tasks of other agents that a task has left open."""
         await cancel_open(engine, key)
-
-    async def reply(self, message: Message, caller: Caller, files: FileSource | None = None) -> Message:
-        """Answer a message directly, with all that its function returns or yields."""
-        parts: list[Part] = []
-        whole: list[Message] = []
-
-        async def say(result: Any) -> bool:
-            if isinstance(result, Message):
-                whole.append(result)
-                return True
-            parts.extend(parts_of(result))
-            return False
-
-        handler = self._skills.handler_without_task(message, caller)
-        await handler.handle(ReceivedMessage(message, files), say)
-        if whole:
-            return whole[0]
-        if not parts:
-            raise InvalidContentError("A direct reply cannot be empty")
-        return Message("", Role.AGENT, tuple(parts), message.context_id)
 
 
 async def _say(run: Run, result: Any) -> None:

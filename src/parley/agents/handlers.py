@@ -10,7 +10,7 @@ import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator
 from contextlib import suppress
 from functools import partial
-from types import FrameType
+from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from parley.agents.threads import HANDLERS, in_thread
@@ -35,11 +35,13 @@ Say: TypeAlias = Callable[[Any], Awaitable[bool | None]]
 class Handler:
     """A function that handles messages. Raises TypeError if it does not take one argument, the turn."""
 
-    def __init__(self, function: HandlerFunction) -> None:
+    def __init__(self, function: HandlerFunction, *, may_reply: bool | None = None) -> None:
         self.name: str = getattr(function, "__qualname__", type(function).__qualname__)
         if not _takes_one_argument(function):
             raise TypeError(f"The handler {self.name} must take one argument, the turn")
         self._function: Callable[..., Any] = function
+        self.may_reply = _mentions_reply(function) if may_reply is None else may_reply
+        """Whether it may answer a message without a task."""
         self._is_generator = inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function)
         self._is_async = inspect.isasyncgenfunction(function) or inspect.iscoroutinefunction(function)
 
@@ -84,6 +86,16 @@ async def _say_all(results: AsyncGenerator[Any], say: Say) -> None:
                         return
     finally:
         await results.aclose()
+
+
+def _mentions_reply(function: Callable[..., Any]) -> bool:
+    """Whether the code of a function, or of one inside it, uses something called `reply`: as in `turn.reply("…")`."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return isinstance(code, CodeType) and _names_reply(code)
+
+
+def _names_reply(code: CodeType) -> bool:
+    return "reply" in code.co_names or any(isinstance(part, CodeType) and _names_reply(part) for part in code.co_consts)
 
 
 def _takes_one_argument(function: Callable[..., Any]) -> bool:

@@ -1,11 +1,13 @@
-"""How a handler ends its task with a message: completed, rejected or failed."""
+"""How a handler ends with a message: its task is completed, rejected or failed, or there is a reply and no task."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any, NoReturn
 
 from msgspec import structs
 
+from parley.agents.handlers import Say
 from parley.contents import InvalidContentError, parts_of
 from parley.engine.runs.run import Run, Stopped
 from parley.protocol.messages import Message, Role
@@ -16,6 +18,38 @@ async def end_with(run: Run, state: TaskState, contents: tuple[Any, ...]) -> NoR
     """Put the task into a final state with a message, and end the handler. Raises Stopped."""
     await run.end(state, message_of(run, contents))
     raise Stopped
+
+
+async def reply_with(run: Run, contents: tuple[Any, ...]) -> NoReturn:
+    """Answer with a message instead of a task, and end the handler; a task that exists is completed with it.
+
+    Raises:
+        Stopped: the message was answered.
+        InvalidContentError: there is nothing to say.
+    """
+    message = message_of(run, contents)
+    if message is None:
+        raise InvalidContentError("A direct reply cannot be empty")
+    await run.reply(message)
+    raise Stopped
+
+
+async def reply_with_all(run: Run, handle: Callable[[Say], Awaitable[None]]) -> NoReturn:
+    """Answer with all that a function returns or yields, or with the message that it ends with.
+
+    Raises: as `reply_with`.
+    """
+    contents: list[Any] = []
+
+    async def say(result: object) -> bool:
+        if isinstance(result, Message):
+            contents[:] = [result]
+            return True
+        contents.extend(parts_of(result))
+        return False
+
+    await handle(say)
+    await reply_with(run, tuple(contents))
 
 
 def message_of(run: Run, contents: tuple[Any, ...]) -> Message | None:

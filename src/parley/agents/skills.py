@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -20,6 +20,7 @@ from parley.engine.runs.journal import Journal
 from parley.engine.runs.run import Run, Stopped
 from parley.protocol.cards import AgentSkill
 from parley.protocol.errors import InvalidParamsError, LocalProtocolError, PermissionDeniedError
+from parley.protocol.events import StepRecorded
 from parley.protocol.jsonvalue import JsonValue
 from parley.protocol.messages import SKILL_KEY, Message, TextPart
 from parley.protocol.tasks import TaskState
@@ -28,7 +29,8 @@ logger = logging.getLogger(__name__)
 
 CHOSEN = "parley:skill"
 OFFERED = "parley:skills-offered"
-"""The names of the steps that record which skill was chosen, and which ones the caller was asked to choose from."""
+"""The names of the steps that record which skill was chosen, and which ones the caller was asked to choose from. The
+question has the first one, too."""
 
 QUESTIONS = 3
 """How often a caller is asked for a skill before the task is rejected."""
@@ -89,6 +91,12 @@ class Skills:
         self.by_id: dict[str, Skill] = {}
         self.on_message: Handler | None = None
         self.default: Skill | None = None
+        self._may_reply = False
+
+    def set_on_message(self, handler: Handler) -> None:
+        """Set the function for messages that are for no skill."""
+        self.on_message = handler
+        self._may_reply |= handler.may_reply
 
     def add(self, skill: Skill, *, is_default: bool) -> None:
         """Add a skill. Raises ValueError, with what there is already: this id, or another default."""
@@ -97,6 +105,7 @@ class Skills:
         if is_default and self.default is not None:
             raise ValueError(f"the default skill {self.default.card.id!r}")
         self.by_id[skill.card.id] = skill
+        self._may_reply |= skill.handler.may_reply
         if is_default:
             self.default = skill
 
@@ -127,20 +136,21 @@ class Skills:
 
     def admit_to_task(self, journal: Journal, caller: Caller) -> None:
         """Refuse a message to a task whose skill the caller may not use. Raises as `admit`."""
-        choice = _recorded_choice(journal)
-        if choice is not None and choice[0] in self.by_id:
-            _check_scopes(self.by_id[choice[0]], caller)
+        chosen = self.by_id.get(str(journal.recorded_step(CHOSEN)))
+        if chosen is not None:
+            _check_scopes(chosen, caller)
         elif journal.opening is not None:
             self.admit(journal.opening, caller, can_ask=True)
 
     # --- choosing -----------------------------------------------------------------------------------------------------
 
-    def handler_without_task(self, message: Message, caller: Caller) -> Handler:
-        """The function for a message that is answered without a task. `admit` has refused those for which none is."""
+    def may_reply(self, message: Message, caller: Caller) -> bool:
+        """Whether the function for a message may answer without a task. One that must be asked for cannot."""
+        if not self._may_reply:
+            return False
         target = self._certain(message) or self.default or best_match(message.text, self._offered_to(caller))
-        if target is None:
-            raise LocalProtocolError("No skill can be chosen for this message")
-        return target.handler if isinstance(target, Skill) else target
+        handler = target.handler if isinstance(target, Skill) else target
+        return handler is not None and handler.may_reply
 
     async def handler_for(self, run: Run) -> Handler:
         """The function for a run's message; the same one whenever the run begins again.
@@ -148,49 +158,46 @@ class Skills:
         Raises:
             Stopped: the caller was asked which skill the message is for.
         """
-        recorded = _recorded_choice(run.journal)
+        recorded = run.journal.recorded_step(CHOSEN)
         if recorded is not None:
-            id, answers = recorded
-            if id not in self.by_id:
-                raise LocalProtocolError(f"The task is for the skill {id!r}, which the agent does not have any more")
-            for _ in range(answers):  # the handler gets those to its own questions only
-                run.journal.next_answer()
-            return self.by_id[id].handler
+            skill = self.by_id.get(str(recorded))
+            if skill is None:
+                raise LocalProtocolError(f"The agent does not have the task's skill {recorded!r} any more")
+            return skill.handler
         target = self._certain(run.message)
         if isinstance(target, Handler):
             return target
         if target is None:
-            target, answers = await self._choose(run)
-            choice: JsonValue = [target.card.id, answers]
-            await run.steps.take(CHOSEN, _value(choice))
-            run.journal.note_step(CHOSEN, choice)  # for messages that come while it runs
+            target = await self._choose(run)
+            _record(run, CHOSEN, target.card.id)
         return target.handler
 
-    async def _choose(self, run: Run) -> tuple[Skill, int]:
-        """The skill for a message that names none, and how many answers it took to find out."""
+    async def _choose(self, run: Run) -> Skill:
+        """The skill for a message that names none."""
         offered = run.journal.recorded_step(OFFERED)
         if offered is None:
             if self.default is not None:
-                return self.default, 0
+                return self.default
             candidates = self._offered_to(run.caller)
             matched = best_match(run.message.text, candidates)
             if matched is not None:
                 logger.debug("Task %s is for skill %r by its words", run.key.task_id, matched.card.id)
-                return matched, 0
-            offered = await run.steps.take(OFFERED, _value([skill.card.id for skill in candidates]))
+                return matched
+            offered = list[JsonValue](skill.card.id for skill in candidates)
+            _record(run, OFFERED, offered)
         return await self._ask(run, [str(id) for id in offered] if isinstance(offered, list) else [])
 
-    async def _ask(self, run: Run, offered: Sequence[str]) -> tuple[Skill, int]:
-        """The skill that the caller picks among those it was offered, and how many answers it gave."""
+    async def _ask(self, run: Run, offered: Sequence[str]) -> Skill:
+        """The skill that the caller picks among those it was offered."""
         names = [self.by_id[id].card.name if id in self.by_id else id for id in offered]
         listed = [f"{number}. {name}" for number, name in enumerate(names, 1)]
         question = "\n".join(["Which of these is your message for? Answer with a name or a number.", *listed])
         for attempt in range(QUESTIONS):
             text = question if attempt == 0 else f"That is none of them. {question}"
-            answer = await run.ask(TaskState.INPUT_REQUIRED, (TextPart(text),))
+            answer = await run.ask(TaskState.INPUT_REQUIRED, (TextPart(text),), name=CHOSEN)
             picked = self._picked(answer, offered)
             if picked is not None and _may_pick(run, answer, picked):
-                return picked, attempt + 1
+                return picked
         await run.end(TaskState.REJECTED, run.agent_message((TextPart("No skill was chosen for the message."),)))
         raise Stopped
 
@@ -271,17 +278,7 @@ def _check_scopes(skill: Skill, caller: Caller) -> None:
         raise PermissionDeniedError(f"This needs the scope {missing}", details={"scopes": missing})
 
 
-def _recorded_choice(journal: Journal) -> tuple[str, int] | None:
-    """The skill that was chosen for a task, and how many answers it took to find out."""
-    match journal.recorded_step(CHOSEN):
-        case [str(id), int(answers)]:
-            return id, answers
-        case _:
-            return None
-
-
-def _value(value: JsonValue) -> Callable[[], Awaitable[JsonValue]]:
-    async def take() -> JsonValue:
-        return value
-
-    return take
+def _record(run: Run, name: str, value: JsonValue) -> None:
+    """Record a choice for all later runs, and for messages that come while this one works."""
+    run.journal.note_step(name, value)
+    run.emit_before_effects(StepRecorded(run.key.task_id, run.context_id, name, value, kind="value"))

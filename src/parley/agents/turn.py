@@ -22,7 +22,7 @@ from parley.agents.delegation.peers import OtherAgent
 from parley.agents.durations import Duration
 from parley.agents.files import ReceivedFile
 from parley.agents.forms import ask_form, form_of
-from parley.agents.replies import end_with
+from parley.agents.replies import end_with, reply_with
 from parley.agents.retries import RetryPolicy
 from parley.agents.steps import RetryingSteps, key_for, take_step
 from parley.agents.streams import Source, Stream, StreamedContent
@@ -213,15 +213,23 @@ class Turn(ReceivedMessage):
             return ReceivedMessage(await self._run.ask(state, question), self._run.engine.files)
         return await ask_form(self._run, state, question, form_of(form))
 
-    async def complete(self, *contents: Content) -> NoReturn:
+    async def complete(self, *contents: Content | Message) -> NoReturn:
         """Complete the task with a message; nothing after this line runs."""
         await end_with(self._run, TaskState.COMPLETED, contents)
 
-    async def reject(self, *contents: Content) -> NoReturn:
+    async def reply(self, *contents: Content | Message) -> NoReturn:
+        """Answer with a message instead of a task; nothing after this line runs.
+
+        If there is a task already, because the handler has emitted, asked or taken a step, or the caller wants one, it
+        is completed with the message.
+        """
+        await reply_with(self._run, contents)
+
+    async def reject(self, *contents: Content | Message) -> NoReturn:
         """Refuse the task; nothing after this line runs."""
         await end_with(self._run, TaskState.REJECTED, contents)
 
-    async def fail(self, *contents: Content) -> NoReturn:
+    async def fail(self, *contents: Content | Message) -> NoReturn:
         """End the task as failed, for a reason that the caller may read; nothing after this line runs."""
         await end_with(self._run, TaskState.FAILED, contents)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, structs
 
 from parley.engine.caller import Caller
+from parley.engine.direct_replies import claim_message, find_send, may_reply, wait_for_decision
 from parley.engine.ownership.inbox import forward_to_holder
 from parley.engine.program import Program
 from parley.engine.reading.sizes import size_of
@@ -24,7 +25,7 @@ from parley.protocol.lifecycle import admit_message, ends_stream, is_terminal
 from parley.protocol.messages import Message
 from parley.protocol.requests import SendConfiguration, SendMessageRequest
 from parley.protocol.tasks import TaskState, TaskStatus
-from parley.stores.interface import InboxItem, NewTask, SendKey, SendRecord, TaskHead, TaskKey
+from parley.stores.interface import InboxItem, NewTask, Owner, RepeatedSendError, SendKey, SendRecord, TaskHead, TaskKey
 
 if TYPE_CHECKING:
     from parley.engine.engine import Engine
@@ -39,6 +40,10 @@ class Accepted(Struct, frozen=True):
     """All events of the task up to the message, where they are known without reading the store."""
     is_repeat: bool = False
     """Whether the same message came before."""
+    reply: Message | None = None
+    """What the message was answered with, instead of a task."""
+    has_waited: bool = False
+    """Whether the sender has waited as long as it should."""
 
 
 class Intake:
@@ -47,34 +52,50 @@ class Intake:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    async def accept(self, program: Program, request: SendMessageRequest, caller: Caller) -> Accepted:
-        """Begin a task, continue one, or find out that the message came before."""
+    async def accept(
+        self, program: Program, request: SendMessageRequest, caller: Caller, *, undecided_seconds: float | None
+    ) -> Accepted:
+        """Begin a task, continue one, or find out that the message came before.
+
+        A program that may reply without a task decides first, but gets a task after `undecided_seconds`.
+        """
         engine = self._engine
         message = self.checked(program, request.message, caller)
         owner, send = caller.owner, engine.sends.key_of(message, program.id)
         if message is not request.message:
             request = structs.replace(request, message=message)
         while True:
-            record = await engine.sends.find(owner, send)
+            record = await find_send(engine, owner, send)
             if record is not None and record.task_id is not None:
                 return await self._accept_repeat(program, TaskKey(owner, record.task_id), request, caller)
-            if record is not None:  # a direct reply of the program that this one replaced
-                await engine.sends.expire(owner, send)
-                continue
+            if record is not None and record.reply is not None:
+                return Accepted(TaskKey(owner, ""), is_repeat=True, reply=record.reply)
             try:
-                accepted = await self._accept_new(program, request, caller, send)
+                accepted = await self._accept_new(program, request, caller, send, record.holder if record else "")
+            except RepeatedSendError:
+                engine.sends.release(owner, send)
+                continue  # another worker was faster
             except BaseException:
                 engine.sends.release(owner, send)
                 raise
-            run = accepted.run
-            if run is None:  # another worker has it
-                engine.sends.release(owner, send)
-            elif not run.starts_at_once:
-                try:
-                    await run.settle()  # if the store refuses, repeats of it may be tried
-                except AbandonedError:
-                    continue  # another worker was faster
-            return accepted
+            try:
+                return await self._until_known(accepted, owner, send, undecided_seconds)
+            except AbandonedError:
+                continue  # another worker was faster
+
+    async def _until_known(
+        self, accepted: Accepted, owner: Owner, send: SendKey, undecided_seconds: float | None
+    ) -> Accepted:
+        """Wait until it is certain what becomes of a message. Raises AbandonedError if another worker has taken it."""
+        run = accepted.run
+        if run is None:  # another worker has it
+            self._engine.sends.release(owner, send)
+        elif run.decision is not None:
+            is_decided = await wait_for_decision(run, run.decision, undecided_seconds)
+            return structs.replace(accepted, reply=run.direct_reply, has_waited=not is_decided)
+        elif not run.starts_at_once:
+            await run.settle()  # if the store refuses, repeats of it may be tried
+        return accepted
 
     async def _accept_repeat(
         self, program: Program, key: TaskKey, request: SendMessageRequest, caller: Caller
@@ -101,14 +122,21 @@ class Intake:
             raise InvalidParamsError(f"A task may have at most {most} messages")
 
     async def _accept_new(
-        self, program: Program, request: SendMessageRequest, caller: Caller, send: SendKey
+        self, program: Program, request: SendMessageRequest, caller: Caller, send: SendKey, former: str
     ) -> Accepted:
-        """Accept a message that did not come before."""
+        """Accept a message that did not come before; `former` is a worker that died while it was to reply, or empty.
+
+        Raises:
+            RepeatedSendError: another worker was faster.
+        """
         engine = self._engine
         engine.runs.check_capacity(program.id)
         task_id = request.message.task_id
+        if may_reply(program, request, caller):
+            former = await claim_message(engine, caller.owner, send, former=former)
+            return self._begin_task(program, request, caller, send, engine.new_id(), former, is_undecided=True)
         if task_id is None:
-            return self._begin_task(program, request, caller, send, engine.new_id())
+            return self._begin_task(program, request, caller, send, engine.new_id(), former)
         key = TaskKey(caller.owner, task_id)
         while True:
             head = await engine.store.tasks.head(key)
@@ -122,7 +150,7 @@ class Intake:
                 if not request.caller_names_task:
                     raise TaskNotFoundError.for_task(task_id)
                 program.admit(structs.replace(request.message, task_id=None), caller)
-                return self._begin_task(program, request, caller, send, task_id)
+                return self._begin_task(program, request, caller, send, task_id, former)
             context_id = request.message.context_id
             if context_id is not None and context_id != head.context_id:
                 raise InvalidParamsError("The task belongs to another context", path="$.message.contextId")
@@ -131,7 +159,15 @@ class Intake:
                 return accepted
 
     def _begin_task(
-        self, program: Program, request: SendMessageRequest, caller: Caller, send: SendKey, task_id: str
+        self,
+        program: Program,
+        request: SendMessageRequest,
+        caller: Caller,
+        send: SendKey,
+        task_id: str,
+        former: str,
+        *,
+        is_undecided: bool = False,
     ) -> Accepted:
         engine = self._engine
         now = engine.clock.now()
@@ -157,8 +193,11 @@ class Intake:
             status_at=now,
             created_in=caller.version,
         )
+        if is_undecided:
+            run.is_undecided = run.starts_at_once = True
+            run.decision = run.loop.create_future()
         new = NewTask(program.id, context_id, caller.version, now)
-        self._start(run, events, (send, engine.sends.record(task_id)), new=new)
+        self._start(run, events, (send, engine.sends.record(task_id, holder=former)), new=new)
         return Accepted(key, run, events)
 
     async def _continue_task(
@@ -287,7 +326,7 @@ class Intake:
     ) -> None:
         """Begin a run with what caused it. From here on the message is accepted, whatever its sender does."""
         run.begin(events, remembered, new=new, webhook=run.configuration.push_config)
-        if remembered is not None:
+        if remembered is not None and not run.is_undecided:
             self._engine.sends.announce(run.key.owner, *remembered)
         self._engine.runs.start(run)
         run.write_beginning()

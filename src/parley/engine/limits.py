@@ -17,6 +17,9 @@ class Limits:
     """An hour is long for an agent and short for a handler that hangs."""
     wait_seconds: float | None = None
     """How long a blocking send waits for the task to end or pause; the reply then shows it as it stands."""
+    undecided_seconds: float = 10.0
+    """How long a stream is silent while the agent may still reply without a task; then it shows the task. Proxies and
+    callers give up on streams that are silent for longer."""
     cancel_seconds: float = 5.0
     """What a cancelled handler gets for cleaning up before the task is canceled without it."""
     blocked_seconds: float = 5.0

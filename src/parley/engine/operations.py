@@ -13,7 +13,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from parley.engine.caller import ANONYMOUS_CALLER, Caller
-from parley.engine.direct_replies import reply_directly
 from parley.engine.endings import cancel
 from parley.engine.reading.following import Batch, Follower
 from parley.engine.reading.paging import cut_history
@@ -66,12 +65,13 @@ class AgentOperations:
         engine = self._engine
         with translated:
             program = engine.program(self.agent_id)
-            if program.replies_directly:
-                return await reply_directly(engine, program, request, caller)
-            accepted = await engine.intake.accept(program, request, caller)
+            seconds = engine.limits.wait_seconds
+            accepted = await engine.intake.accept(program, request, caller, undecided_seconds=seconds)
+            if accepted.reply is not None:
+                return accepted.reply
             run, task = accepted.run or engine.runs.find(accepted.key), None
-            if not request.configuration.return_immediately:
-                seconds, waiting = engine.limits.wait_seconds, self._wait(accepted.key, run)
+            if not (request.configuration.return_immediately or accepted.has_waited):
+                waiting = self._wait(accepted.key, run)
                 await (waiting if seconds is None else _at_most(seconds, waiting))
             elif run is not None:
                 await run.wait_until_known()
@@ -114,10 +114,11 @@ class AgentOperations:
     ) -> None:
         engine = self._engine
         program = engine.program(self.agent_id)
-        if program.replies_directly:
-            follower.finish_with([(0, await reply_directly(engine, program, request, caller))])
+        seconds = engine.limits.undecided_seconds
+        accepted = await engine.intake.accept(program, request, caller, undecided_seconds=seconds)
+        if accepted.reply is not None:
+            follower.finish_with([(0, accepted.reply)])
             return
-        accepted = await engine.intake.accept(program, request, caller)
         key = accepted.key
         follower.use(key, self.agent_id)
         run = accepted.run or engine.runs.find(key)

@@ -92,6 +92,6 @@ class Program(Protocol):
         """Stop what a task has begun elsewhere, after the task was ended without a run."""
         ...
 
-    async def reply(self, message: Message, caller: Caller, files: FileSource | None) -> Message:
-        """Answer a message directly; only asked of programs that reply so."""
+    def may_reply(self, message: Message, caller: Caller) -> bool:
+        """Whether it may answer this message with a message instead of a task."""
         ...

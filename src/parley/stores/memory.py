@@ -197,8 +197,8 @@ class MemoryTasks:
         else:
             write.check_fence(record.key.owner.name, len(record.events), record.holder)
         if write.sends_since is not None:
-            for send, _ in write.sends:
-                data.require_new(key.owner, send, write.sends_since)
+            for send, sent in write.sends:
+                data.require_new(key.owner, send, write.sends_since, holder=sent.holder)
         if record is None:
             assert write.new is not None  # as expected
             record = data.tasks[task_id] = _Record(key, write.new, write.state, write.status_at)

@@ -259,6 +259,12 @@ ENGINE_LIMITS = (
         Section.RUN_LIMITS,
         ("run-timeout", "run_seconds", TIME, "Time for one run of a handler."),
         ("wait-timeout", "wait_seconds", TIME, "Answer a blocking send after so long, with the unfinished task."),
+        (
+            "reply-timeout",
+            "undecided_seconds",
+            TIME,
+            "Show a stream its task if there is no direct reply after so long.",
+        ),
         ("cancel-timeout", "cancel_seconds", TIME, "Time for a canceled handler to clean up."),
         ("blocked-warning", "blocked_seconds", TIME, "Log a handler that blocks the event loop for so long."),
         ("max-runs", "runs_at_once", COUNT, "Runs at the same time."),

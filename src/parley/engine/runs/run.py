@@ -26,6 +26,7 @@ import msgspec
 from msgspec import Struct, field, structs
 
 from parley.engine.caller import Caller
+from parley.engine.direct_replies import store_reply, withdraw_claim
 from parley.engine.ownership.hints import Hint, HintKind
 from parley.engine.program import Program
 from parley.engine.reading.feed import Feed
@@ -33,7 +34,7 @@ from parley.engine.runs.emissions import Emissions, LimitExceededError
 from parley.engine.runs.journal import Journal
 from parley.engine.runs.sleeps import Sleeps
 from parley.engine.runs.steps import Steps
-from parley.protocol.errors import InvalidParamsError, LocalProtocolError, ParleyError, UnavailableError
+from parley.protocol.errors import InternalError, InvalidParamsError, LocalProtocolError, ParleyError, UnavailableError
 from parley.protocol.events import ArtifactUpdate, MessageAdded, QuestionAsked, SleepStarted, StatusUpdate, TaskEvent
 from parley.protocol.jsonvalue import JsonObject
 from parley.protocol.lifecycle import ends_stream
@@ -108,6 +109,12 @@ class Run(Struct, kw_only=True, eq=False):
     is_closed: bool = False
     is_over: bool = False
     """Whether its supervisor has removed it."""
+    decision: asyncio.Future[None] | None = None
+    """Done when a run that began without a task has one, a reply or a failure; None for a run that began with one."""
+    is_undecided: bool = False
+    """Whether it has no task and may still reply without one."""
+    direct_reply: Message | None = None
+    """What its message was answered with, instead of a task."""
     deadline: float = 0.0
     """When it has taken too long, on the clock's monotonic scale."""
     wake_at: datetime | None = None
@@ -206,9 +213,59 @@ class Run(Struct, kw_only=True, eq=False):
         raise Stopped
 
     def emit_before_effects(self, event: TaskEvent) -> None:
-        """Append an event of the program without waiting; but no effect begins before it is durable."""
-        self.emit(event)
+        """Append an event of the program without waiting; but no effect begins before it is durable.
+
+        A run that may reply without a task still may.
+        """
+        self._emit(event)
         self._effects_seq = self.seq + len(self._buffer)
+
+    async def reply(self, message: Message) -> None:
+        """Answer with a message instead of a task. A task that there is already is completed with the message.
+
+        Raises:
+            UnavailableError: the reply could not be stored.
+        """
+        if not self.is_undecided:
+            await self.end(TaskState.COMPLETED, message)
+            return
+        self._check_loop()
+        ((send, _),), self._sends = self._sends, []
+        self._buffer.clear()
+        self.is_undecided, self.is_closed = False, True
+        message = structs.replace(message, task_id=None)
+        record = None
+        try:
+            record = await store_reply(self.engine, self.key.owner, send, message)
+            self.direct_reply = message
+        except StoreError as error:
+            self._handle_write_error(error, is_new=True)
+        finally:
+            if record is None:
+                self.failure = self.failure or UnavailableError("The agent could not store its reply")
+                withdraw_claim(self.engine, self.key.owner, send)
+            self.engine.sends.resolve(self.key.owner, send, record)
+            self._decide()
+        if self.failure is not None:
+            raise self.failure
+
+    def need_task(self) -> None:
+        """Create the task of a run that began without one and has not replied.
+
+        Raises:
+            LocalProtocolError: the agent keeps no tasks.
+        """
+        if self.is_undecided:
+            if self.program.replies_directly:
+                raise LocalProtocolError("An agent with replies_directly keeps no tasks: it can only reply")
+            self.is_undecided = False
+            self.engine.sends.announce(self.key.owner, *self._sends[0])
+            self._write_soon()
+            self._decide()
+
+    def _decide(self) -> None:
+        if self.decision is not None and not self.decision.done():
+            self.decision.set_result(None)
 
     async def prepare_effect(self) -> None:
         """Return when the program may do something that cannot be undone.
@@ -266,6 +323,7 @@ class Run(Struct, kw_only=True, eq=False):
     def finish(self, state: TaskState, message: Message | None = None, metadata: JsonObject | None = None) -> None:
         """Put the task into a final or waiting state, once, and hand that to the store."""
         if not self.is_closed:
+            self.need_task()
             if state is TaskState.COMPLETED:
                 self.emissions.drop_left_overs()
                 self._close_artifacts()
@@ -296,6 +354,10 @@ class Run(Struct, kw_only=True, eq=False):
         """Accept no more events. What was handed to the store is still written."""
         if not self.is_closed:
             self.is_closed = True
+            if self.is_undecided:
+                self.is_undecided = False
+                self.failure = self.failure or UnavailableError("The agent did not answer; try again in a moment")
+                withdraw_claim(self.engine, self.key.owner, self._sends[0][0])
             self._drop_unwritten()
 
     def _drop_unwritten(self) -> None:
@@ -322,8 +384,9 @@ class Run(Struct, kw_only=True, eq=False):
 
     def abort(self, error: ParleyError) -> None:
         """End the run without ending its task: nothing more is written, and all waiters get the error."""
-        self.close()
         self.failure = self.failure or error
+        self.close()
+        self._decide()
         self._wake()
 
     def abandon(self) -> None:
@@ -419,6 +482,9 @@ class Run(Struct, kw_only=True, eq=False):
 
     async def fail(self, text: str) -> None:
         """End the task as failed, with a text that its caller may read."""
+        if self.is_undecided and self.program.replies_directly:
+            self.abort(InternalError(text))
+            return
         await self.end(TaskState.FAILED, self.agent_message((TextPart(text),)))
 
     def _append_status(
@@ -433,6 +499,11 @@ class Run(Struct, kw_only=True, eq=False):
 
     def emit(self, event: TaskEvent) -> None:
         """Append an event of the program."""
+        if self.is_undecided:
+            self.need_task()
+        self._emit(event)
+
+    def _emit(self, event: TaskEvent) -> None:
         self._check_loop()
         if self.is_closed:
             raise Stopped
@@ -466,7 +537,7 @@ class Run(Struct, kw_only=True, eq=False):
 
     def _write(self) -> None:
         """Hand everything collected to the store; if a write is in progress, when that has completed."""
-        if self._is_writing or not self._buffer:
+        if self._is_writing or not self._buffer or self.is_undecided:
             return
         self._is_writing = True
         webhooks = self._webhooks
@@ -560,6 +631,8 @@ class Run(Struct, kw_only=True, eq=False):
         await self._settle_through(self.seq + len(self._buffer))
 
     async def _settle_through(self, seq: int) -> None:
+        if self.is_undecided:
+            self.need_task()
         if self.failure is None and self._written_seq < seq:
             waiter: asyncio.Future[None] = self.loop.create_future()
             self._waiting.append((seq, waiter))
@@ -590,6 +663,7 @@ class Run(Struct, kw_only=True, eq=False):
     def notify_end(self) -> None:
         """Wake everything that waits for the end of the run."""
         self.is_over = True
+        self._decide()
         for waiter in self._waiting_for_end:
             if not waiter.done():
                 waiter.set_result(None)

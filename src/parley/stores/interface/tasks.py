@@ -73,9 +73,10 @@ class Write(Struct, frozen=True, gc=False):
     are what the head says afterwards. With `wake_at` the task sleeps until that moment, and `holder` is empty; a write
     without it ends the sleep. `snapshot`, if given, is the task after these events.
 
-    `sends` are kept with it; with `sends_since`, only if none of them was sent from that moment on. `webhooks`, each
-    with the dialect it was registered in, are kept as `Outbox.put` keeps them, and get these events and all later ones.
-    `taken` are the ids of inbox items of the task that these events are the answer to.
+    `sends` are kept with it; with `sends_since`, only if none of them was sent from that moment on, except to a reply
+    that the worker `holder` of its record is working on. `webhooks`, each with the dialect it was registered in, are
+    kept as `Outbox.put` keeps them, and get these events and all later ones. `taken` are the ids of inbox items of the
+    task that these events are the answer to.
     """
 
     key: TaskKey

@@ -275,7 +275,7 @@ class Transaction:
             if row[:4] in self._sends:
                 self.flush()  # so that the query below finds it
             found = read_send(self._connection, row[:4], since)
-            if found is not None:
+            if found is not None and not found.is_in_work(str(row[-1])):
                 raise RepeatedSendError(found)
 
     def connection(self) -> sqlite3.Connection:
