@@ -12,11 +12,12 @@ run: PORT ?= 8080
 run: GRPC_PORT ?= off
 run: STORE ?= sqlite:///.venv/run.db
 run: .venv/.installed ## Serve an example at http://127.0.0.1:8080 and say what to try. Also PORT=, GRPC_PORT=, STORE=.
-	@echo "A trip planner. It writes its plan while you watch and makes a file; say only «Rome», and it asks for how long."
-	@echo "Stop it in the middle of a plan and run it again: it goes on with the day it was at."
+	@echo "A trip planner. It streams what a model says, makes a file, and has a second agent convert the budget."
+	@echo "Say «Rome»: it asks for how long, and in the end the second agent's question comes through."
+	@echo "Stop it in the middle of a plan and run it again: it goes on with the day it was at, and splices nothing."
 	@echo "If port $(PORT) is in use: make run PORT=8081"
-	@echo "In another terminal: $(BIN)/parley chat http://127.0.0.1:$(PORT)"
-	@exec $(BIN)/parley serve examples/trip.py:agent \
+	@echo "In another terminal: $(BIN)/parley chat http://127.0.0.1:$(PORT)/agents/trip-planner"
+	@exec $(BIN)/parley serve examples/trip.py examples/currency.py \
 		--port $(PORT) --grpc-port $(GRPC_PORT) --store $(STORE) --drain-seconds 0 --log-level warning
 
 test: .venv/.installed peers ## Run the tests; the core must be covered to the last branch.

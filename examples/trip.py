@@ -1,24 +1,30 @@
-"""All of it in one agent: it asks what it needs to know, plans day by day while you watch, and hands over a file.
+"""Most of it in one agent: it asks what it needs to know, streams what a model says, makes a file, and delegates.
 
 Say "3 days in Lisbon"; or say "Rome" and be asked for how long. Stop the server in the middle and start it again: the
-plan goes on with the day it was at.
+days that were planned stay as they are, and the day that was cut off is planned anew. In the end the agent in
+currency.py, on the same server, converts the budget, and asks you to which currency.
 """
 
 import asyncio
 import csv
 import io
+import random
 import re
 
 from parley import Agent, File
 
 MOST_DAYS = 14
-PAUSE = 0.5
-"""Seconds that looking up a day takes."""
+COST = 60
+"""What a day costs, in EUR."""
+PAUSE = 0.1
+"""Seconds that the model takes for a word."""
 
 IDEAS = (
-    ("the old town", "a market hall", 35),
-    ("the largest museum", "a park by the water", 50),
-    ("a day trip by train", "the harbour at night", 80),
+    "walk through the old town and have lunch in a market hall",
+    "see the largest museum, with its garden",
+    "take a boat along the river, past the mills",
+    "go up the hill behind the station for the view",
+    "listen to a concert in a church that you like the look of",
 )
 
 agent = Agent("Trip planner", description="Plans short trips, with a budget.", output_modes=["text/plain", "text/csv"])
@@ -26,31 +32,33 @@ agent = Agent("Trip planner", description="Plans short trips, with a budget.", o
 
 @agent.skill(tags=["travel"], examples=["3 days in Lisbon", "Rome"])
 async def plan_trip(turn):
-    """Plans a trip day by day and makes a budget for it."""
+    """Plans a trip day by day, with a budget in the currency of your choice."""
     said = re.search(r"(?:(\d+) *days? *(?:in|to)? *)?(.*)", turn.text.strip(), re.IGNORECASE)
-    days, place = said[1], said[2].strip() or "Lisbon"
-    while not (days and 1 <= int(days) <= MOST_DAYS):
+    days, place = int(said[1] or 0), said[2].strip() or "Lisbon"
+    while not 1 <= days <= MOST_DAYS:
         answer = await turn.ask(f"How many days in {place}? Up to {MOST_DAYS}.")
-        days = (re.findall(r"\d+", answer.text) or [None])[0]
-    plan, costs = turn.artifact("plan.md"), []
-    await plan.write(f"# {days} days in {place}\n\n")
-    for day in range(1, int(days) + 1):
-        await turn.status(f"Looking up day {day} of {days}")
-        morning, evening, cost = await turn.step(f"day {day}", look_up, place, day)
-        costs.append((day, cost))
+        days = int((re.findall(r"\d+", answer.text) or ["0"])[0])
+    plan = turn.artifact("plan.md")
+    await plan.write(f"# {place}\n\n")
+    for day in range(1, days + 1):
+        await turn.status(f"Planning day {day} of {days}")
         await plan.write(f"## Day {day}\n\n")
-        await plan.write(f"In the morning {morning}, ")
-        await plan.write(f"in the evening {evening}.\n\n", last=day == int(days))
-    yield File(budget(costs), "budget.csv")
+        await plan.write(turn.stream(f"day {day}", model, f"What to do in {place}?"))
+        await plan.write("\n\n", last=day == days)
+    yield File(budget(days), "budget.csv")
+    yield turn.delegate("currency", f"{days * COST} EUR")
 
 
-async def look_up(place, day):
-    """What there is to do; imagine a search and a model here, which must not be paid for twice."""
-    await asyncio.sleep(PAUSE)
-    return IDEAS[day % len(IDEAS)]
+async def model(prompt):
+    """Stands for a language model: it answers word by word, and differently each time."""
+    morning, evening = random.sample(IDEAS, 2)
+    for word in f"In the morning, {morning}. In the evening, {evening}.".split(" "):
+        await asyncio.sleep(PAUSE)
+        yield f"{word} "
 
 
-def budget(costs):
+def budget(days):
     table = io.StringIO()
-    csv.writer(table).writerows([("day", "EUR"), *costs, ("total", sum(cost for _, cost in costs))])
+    rows = [(day, COST) for day in range(1, days + 1)]
+    csv.writer(table).writerows([("day", "EUR"), *rows, ("total", days * COST)])
     return table.getvalue().encode()

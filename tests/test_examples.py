@@ -1,8 +1,11 @@
 """The examples and the snippets of the author's guide do what they say, restarts included."""
 
+import ast
 import asyncio
+import io
 import re
 import struct
+import tokenize
 import zlib
 from collections.abc import Callable
 from datetime import timedelta
@@ -11,13 +14,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from examples import charts, coder, currency, expenses, hello, report
+from examples import charts, coder, concierge, currency, expenses, hello, report, streaming
 
 from parley import Agent, Turn
 from parley.engine.caller import Caller
 from parley.protocol.errors import PermissionDeniedError
 from parley.protocol.events import ArtifactUpdate, StatusUpdate, StepRecorded, TaskEvent
-from parley.protocol.messages import DataPart, Message, RawPart, TextPart, UrlPart
+from parley.protocol.messages import DataPart, Message, RawPart, TextPart, UrlPart, text_of
 from parley.protocol.requests import SendMessageRequest
 from parley.protocol.tasks import Artifact, Task, TaskState
 from parley.stores.interface import TaskKey, Write
@@ -68,14 +71,36 @@ def test_an_example_says_what_it_shows_and_defines_an_agent(path: Path) -> None:
     assert namespace["agent"].description
 
 
-def test_hello_has_fewer_than_ten_lines() -> None:
-    assert len((ROOT / "examples" / "hello.py").read_text().splitlines()) < 10
+@pytest.mark.parametrize(("example", "most"), [("hello", 8), ("streaming", 10), ("concierge", 5)])
+def test_an_agent_takes_few_lines_of_code(example: str, most: int) -> None:
+    assert len(lines_of_code((ROOT / "examples" / f"{example}.py").read_text())) <= most
+
+
+def lines_of_code(source: str) -> set[int]:
+    """The lines that hold code: neither empty, nor comments or the text at the top."""
+    after = ast.parse(source).body[0].end_lineno or 0
+    passed = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+    tokens = [token for token in tokenize.generate_tokens(io.StringIO(source).readline) if token.type not in passed]
+    return {line for token in tokens for line in range(token.start[0], token.end[0] + 1) if line > after}
 
 
 async def test_hello_greets() -> None:
     async with bounded(hello.agent) as client:
         task = await client.send("World")
     assert (task.status.state, client.text(task)) == (TaskState.COMPLETED, "Hello, World!")
+
+
+async def test_streaming_streams_what_its_model_says() -> None:
+    async with bounded(streaming.agent) as client:
+        chunks = [event async for event in client.stream("Rome") if isinstance(event, ArtifactUpdate)]
+        assert streaming.model.calls[-1].prompt == "Rome"
+    assert text_of([part for chunk in chunks for part in chunk.artifact.parts]) == "Rome was not built in a day."
+    assert len(chunks) >= 7
+
+
+async def test_concierge_passes_the_other_agents_question_on() -> None:
+    task = await survives_crashes(concierge.agent, "100 USD", answers=["EUR"], others=[currency.agent])
+    assert AgentClient.text(task) == "100 USD is 92.00 EUR."
 
 
 async def test_currency_converts_what_is_complete_at_once_and_streams_it() -> None:

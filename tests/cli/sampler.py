@@ -46,6 +46,9 @@ def sampler() -> Agent:
         match turn.text.split():
             case ["ask"]:
                 yield "You said: " + (await turn.ask("What?")).text
+            case ["draft"]:
+                yield "A draft. "
+                yield "More? " + (await turn.ask("Go on?")).text
             case ["form"]:
                 yield await turn.ask("What did you spend?", form=CLAIM)
             case ["auth"]:

@@ -40,6 +40,11 @@ def test_a_question_is_answered_in_place(url: str) -> None:
     assert talk(url, "ask", "This", "hi") == (0, shown)
 
 
+def test_what_was_shown_before_a_question_is_not_shown_again_after_the_answer(url: str) -> None:
+    shown = ["> draft", "A draft. ", "Go on?", "answer> yes", "More? yes"]
+    assert talk(url, "draft", "yes") == (0, shown)
+
+
 def test_a_form_is_filled_in_field_by_field_and_mistakes_are_asked_again(url: str) -> None:
     code, shown = talk(url, "form", "much", "1000", "12.5", "", "car", "Train", "perhaps", "yes", "{", '["a"]')
     assert code == 0

@@ -1,79 +1,86 @@
-"""`make run` serves an example worth looking at, until it is stopped."""
+"""`make run` serves examples worth looking at, until it is stopped."""
 
-import asyncio
 import json
 import signal
 import subprocess
+from itertools import islice
 from pathlib import Path
 
 import pytest
-from examples import trip
+from examples import currency, trip
 
-from parley.protocol.messages import RawPart
-from parley.protocol.tasks import TaskState
+from parley.protocol.messages import RawPart, TextPart
+from parley.testing import survives_crashes
 from tests.bounded import bounded
-from tests.cli.served import SECONDS, call, fetch, message, running
+from tests.cli.served import call, fetch, message, running
 
 ROOT = Path(__file__).parent.parent.parent
-PLAN = "# 1 days in Rome\n\n## Day 1\n\nIn the morning the largest museum, in the evening a park by the water.\n\n"
 
 
-def test_make_run_serves_an_agent_that_asks_streams_and_makes_a_file() -> None:
+def test_make_run_serves_an_agent_that_asks_streams_makes_a_file_and_delegates() -> None:
     # The environment is what runs this test: making it again would change it under our feet.
     make = ("make", "-o", ".venv/.installed", "run", "PORT=0", "STORE=memory:")
     with running(*make, cwd=ROOT) as command:
-        url = command.until_ready()
+        root = command.until_ready().partition("/agents/")[0]
+        url = f"{root}/agents/trip-planner"
         assert json.loads(fetch(f"{url}/.well-known/agent-card.json"))["name"] == "Trip planner"
 
-        asked = call(url, "SendMessage", message("Rome", f"make-run-{url}"))["result"]["task"]
-        assert asked["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
-        assert asked["status"]["message"]["parts"] == [{"text": "How many days in Rome? Up to 14."}]
-        answer = message("just 1", f"make-run-answer-{url}")
-        answer["message"]["taskId"] = asked["id"]
-        done = call(url, "SendMessage", answer)["result"]["task"]
-        assert "".join(part["text"] for part in done["artifacts"][0]["parts"]) == PLAN
-        assert [part["filename"] for part in done["artifacts"][1]["parts"]] == ["budget.csv"]
+        task = call(url, "SendMessage", message("Rome", f"make-run-{url}"))["result"]["task"]
+        for question, answer in {
+            "How many days in Rome? Up to 14.": "just 1",
+            "To which currency? I know USD, EUR, GBP, JPY.": "USD",
+        }.items():
+            assert task["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
+            assert task["status"]["message"]["parts"] == [{"text": question}]
+            sent = message(answer, f"make-run-{answer}-{url}")
+            sent["message"]["taskId"] = task["id"]
+            task = call(url, "SendMessage", sent)["result"]["task"]
+        plan, response = task["artifacts"]
+        assert plan["parts"][0]["text"].startswith("# Rome\n\n## Day 1\n\nIn the morning, ")
+        assert [part.get("filename") or part["text"] for part in response["parts"]] == [
+            "budget.csv",
+            "60 EUR is 65.22 USD.",
+        ]
 
-        shown = subprocess.run(["sh", "-c", command.curl_stream], capture_output=True, text=True, timeout=SECONDS)
-        assert shown.stdout.count("artifactUpdate") > 9
+        with subprocess.Popen(["sh", "-c", f"exec {command.curl_stream}"], stdout=subprocess.PIPE, text=True) as shown:
+            assert shown.stdout is not None
+            updates = (line for line in shown.stdout if "artifactUpdate" in line)
+            assert all("plan.md" in line for line in islice(updates, 9))
+            shown.terminate()
         command.process.send_signal(signal.SIGTERM)
         command.ended()
 
 
 @pytest.mark.anyio
-async def test_the_trip_goes_on_with_the_day_it_was_at_after_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
-    looked_up: list[int] = []
-    second_day = asyncio.Event()
+async def test_wherever_the_trip_planner_crashes_its_days_are_planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trip, "PAUSE", 0)
 
-    async def look_up(place: str, day: int) -> tuple[str, str, int]:
-        looked_up.append(day)
-        if looked_up == [1, 2]:
-            second_day.set()
-            await asyncio.Event().wait()
-        return "walk", "rest", 10 * day
+    def is_whole(text: str) -> bool:
+        """Whether each day has one plan: no two ideas are alike, and all their words are there."""
+        days = text.partition("Day 1\n\n")[2].partition("120 EUR")[0].split("## Day 2\n\n")
+        return len(days) == 2 and all(
+            any(
+                day == f"In the morning, {one}. In the evening, {other}. \n\n"
+                for one in trip.IDEAS
+                for other in trip.IDEAS
+            )
+            for day in days
+        )
 
-    monkeypatch.setattr(trip, "look_up", look_up)
-    async with bounded(trip.agent) as client:
-        task = await client.start("2 days in Oslo")
-        await second_day.wait()
-        await client.crash()
-        await client.restart()
-        task = await client.finished(task)
-    assert looked_up == [1, 2, 2]
-    assert task.status.state is TaskState.COMPLETED
-    plan, made = task.artifacts
-    days = "".join(f"## Day {day}\n\nIn the morning walk, in the evening rest.\n\n" for day in (1, 2))
-    assert "".join(part.text for part in plan.parts) == f"# 2 days in Oslo\n\n{days}"
-    assert made.parts == (RawPart(b"day,EUR\r\n1,10\r\n2,20\r\ntotal,30\r\n", "text/csv", "budget.csv"),)
+    task = await survives_crashes(
+        trip.agent, "2 days in Oslo", answers=["USD"], accept=is_whole, others=[currency.agent], at_most=80
+    )
+    assert task.artifacts[1].parts == (
+        RawPart(b"day,EUR\r\n1,60\r\n2,60\r\ntotal,120\r\n", "text/csv", "budget.csv"),
+        TextPart("120 EUR is 130.43 USD."),
+    )
 
 
 @pytest.mark.anyio
-async def test_the_trip_asks_until_the_answer_is_a_number_of_days(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trip, "PAUSE", 0)
-    async with bounded(trip.agent) as client:
+async def test_the_trip_planner_asks_until_the_answer_is_a_number_of_days() -> None:
+    async with bounded(trip.agent, others=[currency.agent]) as client:
         task = await client.send("Rome")
         for answer in ("a few", "99"):
             task = await client.send(answer, task=task)
-            assert task.status.state is TaskState.INPUT_REQUIRED
-        task = await client.send("1", task=task)
-    assert "".join(part.text for part in task.artifacts[0].parts) == PLAN
+            assert task.status.message is not None
+            assert task.status.message.text == "How many days in Rome? Up to 14."

@@ -77,7 +77,7 @@ async def until_there(file: Path) -> None:
         await asyncio.sleep(0.005)
 
 
-def is_whole(text: str) -> bool:
+def is_whole_text(text: str) -> bool:
     """Whether a text is the whole text of one run of the model agent: each stream is of one generation."""
     draft = r"(?P<draft>same|gen\d+)-0 " + "".join([rf"(?P=draft)-{number} " for number in range(1, TOKENS)])
     final = r"(?P<final>SAME|GEN\d+)-0 " + "".join([rf"(?P=final)-{number} " for number in range(1, TOKENS)])
@@ -87,4 +87,4 @@ def is_whole(text: str) -> bool:
 def is_whole_relay(text: str) -> bool:
     """Whether a text is the whole text of one run of the relay agent."""
     before, after = "It says: ", "That is all."
-    return text.startswith(before) and text.endswith(after) and is_whole(text[len(before) : -len(after)])
+    return text.startswith(before) and text.endswith(after) and is_whole_text(text[len(before) : -len(after)])

@@ -41,7 +41,16 @@ class RandomProgram:
         self._names = count(1)
         self._values = count(1)
         kinds = (self._say, self._step, self._pass_on, self._iterate, self._fail, self._ask, self._together)
-        kinds += (self._change, self._pass_on, self._iterate, self._status, self._sleep, self._keep)
+        kinds += (
+            self._change,
+            self._pass_on,
+            self._iterate,
+            self._status,
+            self._sleep,
+            self._keep,
+            self._delegate,
+            self._delegate_all,
+        )
         self._operations = [self.random.choice(kinds)() for _ in range(self.random.randint(2, LONGEST))]
 
     def agent(self) -> Agent:
@@ -53,6 +62,19 @@ class RandomProgram:
             for operation in self._operations:
                 async for content in operation(turn):
                     yield content
+
+        return agent
+
+    def helper(self) -> Agent:
+        """The agent to which the handler delegates: it streams some pieces, and asks in between if it is told to."""
+        agent = Agent("Helper", run_attempts=1_000)
+
+        @agent.on_message
+        async def help(turn: Turn) -> AsyncIterator[Any]:
+            name, pieces, question = turn.text.split()
+            yield turn.stream("pieces", self._generate, name, int(pieces))
+            if question != "-":
+                yield f"<{(await turn.ask(question)).text}> "
 
         return agent
 
@@ -193,6 +215,48 @@ class RandomProgram:
             yield values
 
         return keep
+
+    def _delegate(self) -> Operation:
+        """Work of the other agent, which is awaited, yielded, or streamed into an artifact."""
+        use, name, pieces = (
+            self.random.choice(["await", "yield", "into"]),
+            self._name("stream"),
+            self.random.randint(1, 3),
+        )
+        artifact = self.random.choice(ARTIFACTS[1:]) if use == "into" else "response"
+        question = "-"
+        self._expect_stream(artifact, name, pieces)
+        if self.random.random() < 0.5:
+            question, answer = self._name("question"), self._name("answer")
+            self.answers.append(answer)
+            self.patterns[artifact] += f"<{answer}> "
+        text = f"{name} {pieces} {question}"
+
+        async def delegate(turn: Turn) -> AsyncIterator[Any]:
+            match use:
+                case "await":
+                    yield (await turn.delegate("helper", text)).text
+                case "yield":
+                    yield turn.delegate("helper", text)
+                case _:
+                    await turn.delegate("helper", text, into=artifact)
+
+        return delegate
+
+    def _delegate_all(self) -> Operation:
+        """Work of the other agent for several things side by side; one of them asks."""
+        names, question, answer = [self._name("stream") for _ in range(3)], self._name("question"), self._name("answer")
+        self.answers.append(answer)
+        for name in names:
+            self._expect_stream("response", name, 2)
+        self.patterns["response"] += f"<{answer}> "
+        texts = [f"{name} 2 {question if name is names[-1] else '-'}" for name in names]
+
+        async def delegate_all(turn: Turn) -> AsyncIterator[Any]:
+            for result in await asyncio.gather(*[turn.delegate("helper", text) for text in texts]):
+                yield result.text
+
+        return delegate_all
 
     def _together(self) -> Operation:
         """Steps side by side, and a stream into an artifact beside them."""

@@ -16,7 +16,7 @@ from tests.crashes.programs import RandomProgram
 
 pytestmark = [pytest.mark.anyio, pytest.mark.deadline(float(os.environ.get("PARLEY_TEST_SECONDS", "180")))]
 
-SEEDS = int(os.environ.get("PARLEY_PROGRAM_SEEDS", "40"))
+SEEDS = int(os.environ.get("PARLEY_PROGRAM_SEEDS", "20"))
 
 
 EACH_EVENT = Limits(unwritten_events=1)
@@ -25,7 +25,7 @@ EACH_EVENT = Limits(unwritten_events=1)
 
 async def perform(program: RandomProgram, *crashes: Crash, limits: Limits = EACH_EVENT) -> int:
     """Hold the conversation with these crashes, compare it with the model, and return how many writes it had."""
-    async with running(program.agent(), limits=limits) as client:
+    async with running(program.agent(), limits=limits, others=[program.helper()]) as client:
         conversation = Conversation(client, ["go"], program.answers, crashes)
         await conversation.hold()
         conversation.check_readers()

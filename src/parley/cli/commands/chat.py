@@ -131,6 +131,8 @@ class _Chat:
         self._task = task
         """The task that runs or waits for an answer."""
         self._last_task = task
+        self._shown: StreamedTask | None = None
+        """What the screen shows of the last task."""
         self._files: list[Any] = []
         self._screen = console()
         self._code = DONE
@@ -239,15 +241,21 @@ class _Chat:
 
     async def _stream(self, contents: list[Any]) -> Task | None:
         transcript, seen = self._transcript(), None
+        shown = self._shown if self._shown is not None and self._shown.task_id == self._task else None
         try:
             # A task that goes on keeps its skill.
             skill = None if self._task else self._skill
             stream = self._client.stream(*contents, task=self._task, context=self._context, skill=skill)
             async with aclosing(stream) as updates:
                 async for update in updates:
-                    seen = update.seen
+                    seen = self._shown = update.seen
                     self._track(seen)
-                    transcript.show(update.event)
+                    events = [update.event]
+                    if shown is not None and isinstance(update.event, Task):
+                        # The stream of an answer begins with the whole task.
+                        events, shown = shown.new_events_in(update.event), None
+                    for event in events:
+                        transcript.show(event)
         finally:
             transcript.end_line()
         if seen is None or seen.task_id is None:
