@@ -7,6 +7,7 @@ import pytest
 
 from parley import Agent, DelegateFailedError, File, Turn
 from parley.agents.delegation import delegated_task
+from parley.engine.clock import SystemClock
 from parley.engine.limits import Limits
 from parley.protocol.events import ArtifactUpdate
 from parley.protocol.extensions import DELEGATION
@@ -14,11 +15,13 @@ from parley.protocol.lifecycle import is_terminal
 from parley.protocol.messages import DataPart, RawPart, Role, TextPart, text_of
 from parley.protocol.requests import ListTasksRequest
 from parley.protocol.tasks import Artifact, Task, TaskState
+from parley.stores.interface import TaskKey
 from parley.testing.client import AgentClient
 from parley.testing.crashes import survives_crashes
 from tests.bounded import bounded
 
-pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("any_store")]
+pytestmark = pytest.mark.anyio
+on_any_store = pytest.mark.usefixtures("any_store")
 
 
 def agent_of(handler: Any, name: str = "Parent", **options: Any) -> Agent:
@@ -27,6 +30,7 @@ def agent_of(handler: Any, name: str = "Parent", **options: Any) -> Agent:
     return agent
 
 
+@on_any_store
 async def test_the_result_of_another_agent_has_its_text_data_files_and_task() -> None:
     async def child(turn: Turn) -> Any:
         return f"{turn.text}!", {"a": 1}, File(b"png", "a.png")
@@ -72,12 +76,20 @@ async def writes(turn: Turn) -> Any:
     await report.write("done.")
 
 
+def returns_plainly(turn: Turn) -> Any:
+    result = turn.wait(turn.delegate("child"))
+    return result, turn.wait(turn.delegate("child", result)).text
+
+
 async def streams_into(turn: Turn) -> Any:
     result = await turn.delegate("child", turn.text, into="report.md")
     return f"{len(result.text)} characters"
 
 
-@pytest.mark.parametrize("parent", [yields, returns, writes, streams_into], ids=lambda parent: parent.__name__)
+HANDLERS = [yields, returns, writes, streams_into, returns_plainly]
+
+
+@pytest.mark.parametrize("parent", HANDLERS, ids=lambda parent: parent.__name__)
 async def test_a_result_is_streamed_and_survives_crashes_at_every_write(parent: Any) -> None:
     task = await survives_crashes(agent_of(parent), "12345", others=[agent_of(counts, "Child")])
     texts = {artifact.artifact_id: text_of(artifact.parts) for artifact in task.artifacts}
@@ -88,10 +100,12 @@ async def test_a_result_is_streamed_and_survives_crashes_at_every_write(parent: 
             returns: {"response": "1 2 3 4 5 "},
             writes: {"report.md": "Days: 1 2 3 4 5 done."},
             streams_into: {"report.md": "1 2 3 4 5 ", "response": "10 characters"},
+            returns_plainly: {"response": "1 2 3 4 5 1   2   3   4   5   "},
         }[parent]
     )
 
 
+@on_any_store
 async def test_chunks_come_through_while_the_other_agent_works() -> None:
     gate = asyncio.Event()
 
@@ -146,6 +160,7 @@ async def test_questions_of_the_other_agent_are_asked_and_answered_through_crash
     assert asked == [(TextPart("Which size?"),), (DataPart({"question": "Milk?"}),)]
 
 
+@on_any_store
 async def test_delegations_side_by_side_ask_one_after_another_and_get_their_own_answers() -> None:
     async def child(turn: Turn) -> Any:
         answer = await turn.ask(f"{turn.text}?")
@@ -166,6 +181,7 @@ async def test_delegations_side_by_side_ask_one_after_another_and_get_their_own_
     assert client.text(task) == "a=answer to a? b=answer to b? c=answer to c? c=answer to c?"
 
 
+@on_any_store
 async def test_an_agent_that_asks_for_ever_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delegated_task, "MOST_QUESTIONS", 2)
 
@@ -210,6 +226,7 @@ async def test_a_failure_can_be_caught_and_is_the_same_in_every_run(state: TaskS
     assert text_of(task.artifacts[0].parts) == "yes"
 
 
+@on_any_store
 async def test_a_failure_that_is_not_caught_fails_the_task_and_the_log_says_why(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -222,6 +239,7 @@ async def test_a_failure_that_is_not_caught_fails_the_task_and_the_log_says_why(
     assert "The task of the agent child failed: The oven is broken." in caplog.text
 
 
+@on_any_store
 async def test_an_agent_that_delegates_to_itself_is_stopped() -> None:
     depths: list[Any] = []
 
@@ -236,6 +254,7 @@ async def test_an_agent_that_delegates_to_itself_is_stopped() -> None:
     assert depths == list(range(17))
 
 
+@on_any_store
 async def test_unusable_results_are_one_clear_error_each(caplog: pytest.LogCaptureFixture) -> None:
     async def child(turn: Turn) -> Any:
         return File(b"x" * 1_000, "big.bin")
@@ -271,7 +290,10 @@ async def gives_up(turn: Turn) -> Any:
         async with asyncio.timeout(0.05):
             await turn.delegate("child")
     except TimeoutError:
+        if turn.text == "sleep":
+            await turn.sleep("3 days")
         return "too slow"
+    return None
 
 
 async def breaks(turn: Turn) -> Any:
@@ -281,13 +303,27 @@ async def breaks(turn: Turn) -> Any:
         raise ValueError
 
 
-@pytest.mark.parametrize("how", ["at once", "at work", "parked", "parked after a restart", "given up", "failed"])
-async def test_the_other_agents_task_is_canceled_with_ours(how: str) -> None:
-    parent = agent_of({"given up": gives_up, "failed": breaks}.get(how, returns))
-    async with bounded(parent, others=[agent_of(waits, "Child")]) as client:
-        task = await client.start("ask" if how.startswith("parked") else "work")
+@on_any_store
+@pytest.mark.parametrize(
+    ("how", "parent", "text"),
+    [
+        ("at once", returns, "work"),
+        ("at work", returns, "work"),
+        ("parked", returns, "ask"),
+        ("parked after a restart", returns, "ask"),
+        ("asleep", gives_up, "sleep"),
+        ("given up", gives_up, "work"),
+        ("failed", breaks, "work"),
+    ],
+    ids=lambda value: value if isinstance(value, str) and value not in ("work", "ask", "sleep") else "",
+)
+async def test_the_other_agents_task_is_canceled_with_ours(how: str, parent: Any, text: str) -> None:
+    async with bounded(agent_of(parent), others=[agent_of(waits, "Child")]) as client:
+        task = await client.start(text)
         if how.startswith("parked"):
             await client.finished(task)
+        while how == "asleep" and client.engine.runs.find(TaskKey(client.caller.owner, task.id)) is not None:
+            await asyncio.sleep(0)
         while not (tasks := await children(client)) or (how == "at work" and tasks[0].status.message is None):
             await asyncio.sleep(0)
         if how == "parked after a restart":
@@ -303,3 +339,26 @@ async def test_the_other_agents_task_is_canceled_with_ours(how: str) -> None:
 async def children(client: AgentClient) -> tuple[Task, ...]:
     """The tasks of the other agent."""
     return (await client.engine.agent("child").list_tasks(ListTasksRequest(), client.caller)).tasks
+
+
+@on_any_store
+async def test_a_delegation_waits_for_an_agent_that_comes_back_later_than_its_own() -> None:
+    gate, child = asyncio.Event(), Agent("Child")
+
+    @child.on_message
+    async def work(turn: Turn) -> Any:
+        yield "one "
+        await gate.wait()
+        yield "two"
+
+    async with bounded(agent_of(returns), others=[child], clock=SystemClock()) as client:
+        crashing = asyncio.create_task(client.crash_when(lambda event: isinstance(event, ArtifactUpdate)))
+        task = await client.start("go")
+        await crashing
+        client.others = ()
+        await client.restart()
+        gate.set()
+        for _ in range(50):  # the delegation finds no such agent
+            await asyncio.sleep(0)
+        client.engine.add(child)
+        assert client.text(await client.finished(task)) == "one two"

@@ -84,6 +84,41 @@ async def test_a_conversation_goes_on_at_the_other_agent_and_names_the_task_that
     ]
 
 
+@pytest.mark.parametrize("text", ["work", "ask"])
+async def test_a_task_at_another_server_is_canceled_with_ours(text: str) -> None:
+    begun, stopped = asyncio.Event(), asyncio.Event()
+
+    async def child(turn: Turn) -> Any:
+        begun.set()
+        if turn.text == "ask":
+            await turn.ask("Well?")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+
+    async with served(App(agent_of(child, "Child"))) as http:
+        url = str(http.base_url)
+
+        async def parent(turn: Turn) -> Any:
+            return turn.delegate(url)
+
+        async with running(agent_of(parent)) as client, Client(url) as other:
+            task = await client.start(text)
+            await begun.wait()
+            if text == "ask":
+                await client.finished(task)
+                await client.crash()
+                await client.restart()
+            await client.cancel(task)
+            (theirs,) = [task async for task in other.list()]
+            if text == "ask":
+                while (await other.get(theirs)).state is not TaskState.CANCELED:
+                    await asyncio.sleep(0)
+            else:
+                await stopped.wait()
+
+
 TASK = {"id": "t", "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}}
 STUCK = frame(rpc(result={"task": TASK}))
 

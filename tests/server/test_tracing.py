@@ -12,10 +12,11 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import NoOpTracerProvider, SpanContext, SpanKind, StatusCode, Tracer
 
-from parley import Agent, Turn
+from parley import Agent, Client, Turn
 from parley.engine.limits import Limits
 from parley.protocol import operations as ops
 from parley.protocol.errors import InternalError, TaskNotFoundError
+from parley.server.app import App
 from parley.server.telemetry import tracing
 from parley.server.telemetry.telemetry import Telemetry
 from parley.server.telemetry.tracing import Tracing, current_trace_ids, inject_headers
@@ -358,3 +359,29 @@ async def test_a_stream_may_end_in_another_asyncio_task_than_it_began_in(
     assert await asyncio.create_task(read_on()) == [2]
     assert (spans.only("SubscribeToTask").attributes or {})["a2a.outcome"] == "ok"
     assert caplog.records == []
+
+
+async def test_a_delegated_task_is_traced_to_the_run_that_delegates(spans: Spans) -> None:
+    async def echo(turn: Turn) -> Any:
+        return turn.text
+
+    remote, local, parent = Agent("Remote"), Agent("Local"), Agent("Parent")
+    for agent in (remote, local):
+        agent.on_message(echo)
+    app = App(remote, telemetry=spans.telemetry)
+    other_server = Client("http://other.example", app=app)
+
+    @parent.on_message
+    async def relay(turn: Turn) -> Any:
+        yield turn.delegate(other_server)
+        yield turn.delegate("local")
+
+    async with app.running(), bounded(parent, observer=spans.telemetry, others=[local]) as client:
+        await client.send("go")
+    of = {str(span.attributes["a2a.agent"]): span for span in spans.named("run") if span.attributes}
+    run = context_of(of["parent"])
+    call = spans.only("SendStreamingMessage")
+    assert call.parent is not None
+    assert (call.parent.trace_id, call.parent.span_id) == (run.trace_id, run.span_id)
+    assert links_of(of["local"]) == [run]
+    assert links_of(of["remote"]) == [context_of(call)]

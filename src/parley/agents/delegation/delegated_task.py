@@ -23,7 +23,7 @@ from parley.client.questions import INTERRUPT
 from parley.client.streams.streamed_task import StreamedTask
 from parley.engine.reading.sizes import size_of
 from parley.engine.runs.contexts import Context
-from parley.protocol.errors import A2AError, ParleyError, PeerProtocolError, UnavailableError
+from parley.protocol.errors import A2AError, LocalProtocolError, ParleyError, PeerProtocolError, UnavailableError
 from parley.protocol.events import ArtifactUpdate, StreamEvent
 from parley.protocol.extensions import DELEGATION
 from parley.protocol.jsonvalue import JsonObject
@@ -137,11 +137,7 @@ class DelegatedTask:
 
     async def _exchange(self, answer: Message | None) -> None:
         """Send the next message, or read the task that is known; return when it has ended or waits."""
-        try:
-            peer = await self._delegations.peers.find(self._request.agent, self._run.caller)
-        except (ClientError, A2AError, PeerProtocolError) as error:
-            raise _PeerError(error) from error
-        progress = self._progress
+        peer, progress = await self._find_peer(), self._progress
         self._has_sent = answer is not None
         if answer is not None:
             await self._read(peer.send(answer))
@@ -156,6 +152,17 @@ class DelegatedTask:
             await self._read(peer.send(message))
             if progress.context is not None and not peer.is_local:
                 await Context(self._run).keep_remote(progress.agent, progress.context)
+
+    async def _find_peer(self) -> Peer:
+        try:
+            return await self._delegations.peers.find(self._request.agent, self._run.caller)
+        except LocalProtocolError as error:
+            if not self._is_resumed:
+                raise
+            # An agent of this server that was there before: servers may add agents while they run.
+            raise _PeerError(UnavailableError(error.message)) from error
+        except (ClientError, A2AError, PeerProtocolError) as error:
+            raise _PeerError(error) from error
 
     async def _read(self, source: AsyncGenerator[StreamEvent], *, is_subscription: bool = False) -> None:
         """Read a stream to its end; of a subscription to a task that waits already, only the task."""
