@@ -9,7 +9,7 @@ from parley import Agent, DelegateFailedError, File, Turn
 from parley.agents.delegation import delegated_task
 from parley.engine.clock import SystemClock
 from parley.engine.limits import Limits
-from parley.protocol.events import ArtifactUpdate
+from parley.protocol.events import ArtifactUpdate, MessageAdded, TaskEvent
 from parley.protocol.extensions import DELEGATION
 from parley.protocol.lifecycle import is_terminal
 from parley.protocol.messages import DataPart, RawPart, Role, TextPart, text_of
@@ -36,18 +36,19 @@ async def test_the_result_of_another_agent_has_its_text_data_files_and_task() ->
         return f"{turn.text}!", {"a": 1}, File(b"png", "a.png")
 
     async def parent(turn: Turn) -> Any:
-        result = await turn.delegate("child", "hi", metadata={"x": 1})
+        result = await turn.delegate("child", "hi")
         assert result.task is not None
-        origin = (await turn.context.tasks(), result.task.status.state)
-        return result.text, result.data, result.files, {"state": origin[1], "artifacts": len(result.artifacts)}
+        assert result.message is None
+        yield result.text, result.data, result.files, {"state": result.task.status.state, "of": len(result.artifacts)}
+        yield turn.delegate("oracle", "ho")
 
-    async with bounded(agent_of(parent), others=[agent_of(child, "Child")]) as client:
+    others = [agent_of(child, "Child"), agent_of(child, "The Oracle", id="oracle", replies_directly=True)]
+    async with bounded(agent_of(parent), others=others) as client:
         task = await client.send("go")
+    file = RawPart(b"png", "image/png", "a.png")
     assert task.artifacts[0].parts == (
-        TextPart("hi!"),
-        DataPart({"a": 1}),
-        RawPart(b"png", "image/png", "a.png"),
-        DataPart({"state": "completed", "artifacts": 1}),
+        *(TextPart("hi!"), DataPart({"a": 1}), file, DataPart({"state": "completed", "of": 1})),
+        *(TextPart("ho!"), DataPart({"a": 1}), file),
     )
 
 
@@ -129,9 +130,10 @@ async def test_an_artifact_that_the_other_agent_replaces_is_replaced_here() -> N
         yield Artifact("a", (TextPart("draft "),))
         yield Artifact("b", (DataPart({"n": 1}),))
         yield Artifact("a", (TextPart("final "),))
+        await turn.artifact("a").write("version ")
 
     task = await survives_crashes(agent_of(yields), "go", others=[agent_of(child, "Child")])
-    assert task.artifacts[0].parts == (TextPart("Days: final "), DataPart({"n": 1}), TextPart("done."))
+    assert task.artifacts[0].parts == (TextPart("Days: final version "), DataPart({"n": 1}), TextPart("done."))
 
 
 # --- questions --------------------------------------------------------------------------------------------------------
@@ -196,6 +198,50 @@ async def test_an_agent_that_asks_for_ever_is_stopped(monkeypatch: pytest.Monkey
         assert client.text(task) == "None: It asks more than 2 questions"
         while not is_terminal((await children(client))[0].status.state):
             await asyncio.sleep(0)
+
+
+@on_any_store
+@pytest.mark.parametrize("number", [1, 2], ids=["the message", "the answer"])
+async def test_the_other_agent_gets_each_message_once_although_a_crash_follows_it(number: int) -> None:
+    got: list[MessageAdded] = []
+
+    def reaches_child(event: TaskEvent) -> bool:
+        if isinstance(event, MessageAdded) and DELEGATION in event.message.metadata:
+            got.append(event)
+        return len(got) == number
+
+    async with bounded(agent_of(returns), others=[agent_of(orders, "Child")]) as client:
+        crashing = asyncio.create_task(client.crash_when(reaches_child))
+        task = await client.start("Coffee")
+        if number == 2:
+            await client.finished(task)
+            await client.start("large", task=task)
+        await crashing
+        await client.restart()
+        asked = await client.finished(task)
+        (child,) = await children(client)
+        said = ["Coffee", "large"][:number]
+        assert [message.text for message in child.history if message.role is Role.USER] == said
+        assert asked.status.state is (TaskState.INPUT_REQUIRED if number == 1 else TaskState.AUTH_REQUIRED)
+
+
+@on_any_store
+async def test_a_delegation_that_begins_while_the_server_stops_begins_at_the_next_start() -> None:
+    gate = asyncio.Event()
+
+    async def parent(turn: Turn) -> Any:
+        await gate.wait()
+        yield turn.delegate("child", name="late")
+
+    async with bounded(agent_of(parent), others=[agent_of(counts, "Child")]) as client:
+        task = await client.start("12")
+        client.engine.runs.stop_accepting()
+        gate.set()
+        for _ in range(50):  # the other agent accepts nothing any more
+            await asyncio.sleep(0)
+        await client.stop()
+        await client.restart()
+        assert client.text(await client.finished(task)) == "1 2 "
 
 
 # --- failures ---------------------------------------------------------------------------------------------------------

@@ -147,21 +147,27 @@ def once(data: bytes) -> Behaviour:
 )
 async def test_an_agent_that_cannot_be_used_is_one_clear_error(behaviour: Behaviour | None, reason: str) -> None:
     async with raw_server(behaviour or says(b"")) as server:
-        url = server.url if behaviour is not None else "http://127.0.0.1:1/"
-        card = card_of(interfaces=[AgentInterface(url, Binding.JSONRPC, Version.V1_0)])
+        card = card_of(interfaces=[AgentInterface(server.url, Binding.JSONRPC, Version.V1_0)])
         timeouts = Timeouts(connect=0.3, reply=0.3, read=0.3, quiet=0.3)
         retries = Retries(attempts=1, first_pause=0.01, longest_pause=0.01, outage=0.1)
-        other_agent = Client(card, timeouts=timeouts, retries=retries, guard=Guard(allowed_hosts=("127.0.0.1",)))
+        target = card if behaviour is not None else "http://127.0.0.1:1"
+        other_agent = Client(target, timeouts=timeouts, retries=retries, guard=Guard(allowed_hosts=("127.0.0.1",)))
 
         async def parent(turn: Turn) -> Any:
+            if turn.text == "not caught":
+                return turn.delegate(other_agent)
             try:
-                return turn.delegate(other_agent) if turn.text == "not caught" else await turn.delegate(other_agent)
+                return await turn.delegate(other_agent)
             except DelegateFailedError as error:
+                await turn.ask("Go on?")
                 return f"{error.state}: {error.reason}"
 
         with fail_after(10):
             async with running(agent_of(parent)) as client:
-                task = await client.send("go")
+                asked = await client.send("go")
+                calls = len(server.heads)
+                task = await client.send("yes", task=asked)
+                assert len(server.heads) == calls
                 assert client.text(task).startswith("None: ")
                 assert reason in client.text(task)
                 assert (await client.send("not caught")).status.state is TaskState.FAILED

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, aclosing
+from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 from weakref import WeakValueDictionary
 
@@ -165,12 +166,13 @@ class Peers:
         opening = self._opened.get(agent)
         if opening is None:
             opening = self._opened[agent] = asyncio.ensure_future(self._open(agent))
-        try:
-            return RemotePeer(await asyncio.shield(opening))
-        except BaseException:
-            if opening.done():  # and failed: the next delegation tries again
-                self._opened.pop(agent, None)
-            raise
+            opening.add_done_callback(partial(self._forget_failed, agent))
+        return RemotePeer(await asyncio.shield(opening))
+
+    def _forget_failed(self, agent: OtherAgent, opening: asyncio.Future[Client]) -> None:
+        """Let the next delegation try again, if a client could not be opened."""
+        if opening.cancelled() or opening.exception() is not None:
+            self._opened.pop(agent, None)
 
     def _local_id(self, name: str) -> str | None:
         """The id of an agent of this engine, by its id or its name; None for a URL."""
@@ -189,7 +191,8 @@ class Peers:
 
     async def close(self) -> None:
         """Close the clients that were opened here."""
-        for opening in self._opened.values():
-            opening.cancel()
-        await asyncio.gather(*self._opened.values(), return_exceptions=True)
+        opening = tuple(self._opened.values())
+        for task in opening:
+            task.cancel()
+        await asyncio.gather(*opening, return_exceptions=True)
         await self._stack.aclose()
