@@ -385,7 +385,18 @@ async def test_a_snapshot_of_a_task_that_sleeps_does_not_wake_it(store: Store) -
 
 
 async def test_a_blocking_send_waits_for_a_task_that_sleeps_as_long_as_it_may() -> None:
+    """Or until its server stops: then it is told which task to come back for."""
     agent, _ = reminder("3 days")
+    with fail_after(5):
+        async with running(agent) as client:
+            sending = asyncio.create_task(client.send("milk"))
+            while await client.store.tasks.next_wake(after=NOW) is None:
+                await asyncio.sleep(0)
+            (head,) = (await client.store.tasks.list(client.caller.owner, TaskFilter())).heads
+            await client.stop()
+            with pytest.raises(UnavailableError, match="the same message sent again gets the same task") as told:
+                await sending
+            assert told.value.details == {"taskId": head.key.task_id}
     with fail_after(5):
         async with running(agent, limits=Limits(wait_seconds=0.01)) as client:
             task = await client.send("milk")

@@ -18,7 +18,12 @@ from parley.engine.reading.following import Batch, Follower
 from parley.engine.reading.paging import cut_history
 from parley.engine.runs.run import Run
 from parley.engine.store_errors import translated
-from parley.protocol.errors import InvalidParamsError, TaskNotCancelableError, UnsupportedOperationError
+from parley.protocol.errors import (
+    InvalidParamsError,
+    TaskNotCancelableError,
+    UnavailableError,
+    UnsupportedOperationError,
+)
 from parley.protocol.events import StatusUpdate
 from parley.protocol.lifecycle import ends_stream, fold, is_terminal
 from parley.protocol.messages import Message
@@ -90,8 +95,13 @@ class AgentOperations:
                 return
         head = await self._engine.views.head(key, self.agent_id)
         if not ends_stream(head.state):  # another worker is at work on it, or it sleeps
-            async for _ in Follower(self._engine.feeds, partial(self._follow_on, head)):
-                pass
+            try:
+                async for _ in Follower(self._engine.feeds, partial(self._follow_on, head)):
+                    pass
+            except UnavailableError as error:
+                if self._engine.runs.is_stopping:
+                    raise self._engine.runs.restart_error(key.task_id) from error
+                raise
 
     async def _follow_on(self, head: TaskHead, follower: Follower) -> None:
         follower.use(head.key, self.agent_id)

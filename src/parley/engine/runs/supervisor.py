@@ -324,14 +324,14 @@ class Supervisor:
         """End a run without ending its task. The next engine continues it, and waiting callers are told to retry."""
         run.is_cut_off = True
         if not (run.is_closed and run.is_settled):  # also one whose end is still being written: it may not be kept
-            run.abort(self._cut_off_error(run))
+            run.abort(self.restart_error(run.key.task_id if run.is_stored else None))
         self._close(run)
 
-    def _cut_off_error(self, run: Run) -> UnavailableError:
-        """The error for callers that wait for a run that was cut off. It names the task if the task is stored."""
-        if not run.is_stored:
+    def restart_error(self, task_id: str | None) -> UnavailableError:
+        """The error for callers that wait while the engine stops. It names the task if the task is stored."""
+        if task_id is None:
             return UnavailableError(RESTARTING)
-        details = {"taskId": run.key.task_id}
+        details = {"taskId": task_id}
         if not self._limits.idempotency_seconds:
             return UnavailableError("The agent is restarting and goes on with the task then", details=details)
         return UnavailableError(
