@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import count
 from pathlib import Path
 from statistics import median
@@ -171,6 +171,42 @@ async def streams(store: str, *, handler: Callable[..., Any], rounds: int, sizes
             quarters.append((times[3] - times[2]) / times[0])
     rates = {f"{size:,} chunks": sizes[-1] / min(seconds[size]) for size in sizes}
     return {**rates, "growth": typical(seconds[sizes[-1]], seconds[sizes[0]]), "last quarter": median(quarters)}
+
+
+async def tokens(chunks: int) -> AsyncIterator[str]:
+    """A model: it lets others run between two tokens."""
+    for _ in range(chunks):
+        yield CHUNK
+        await asyncio.sleep(0)
+
+
+async def say_tokens(turn: Turn) -> AsyncIterator[str]:
+    async for piece in tokens(int(turn.text)):
+        yield piece
+
+
+async def pass_tokens_on(turn: Turn) -> AsyncIterator[Any]:
+    yield turn.stream("answer", tokens, int(turn.text))
+
+
+async def take_tokens(turn: Turn) -> AsyncIterator[str]:
+    async for piece in turn.stream("answer", tokens, int(turn.text)):
+        yield piece
+
+
+async def streamed_steps(store: str, *, rounds: int, chunks: int) -> dict[str, float]:
+    """What a chunk of a stream that is a step costs, against one of a plain stream, in both uses."""
+    handlers = {"plain": say_tokens, "passes through": pass_tokens_on, "is iterated over": take_tokens}
+    seconds: dict[str, list[float]] = {name: [] for name in handlers}
+    async with AsyncExitStack() as stack:
+        agents = {name: await stack.enter_async_context(agent_on(store, handlers[name])) for name in handlers}
+        for agent in agents.values():
+            await stream(agent, chunks)
+        for _ in range(rounds):
+            for name, agent in agents.items():
+                await quiet()
+                seconds[name].append((await stream(agent, chunks))[0])
+    return {name: typical(seconds[name], seconds["plain"]) for name in handlers if name != "plain"}
 
 
 async def replay(store: str, *, rounds: int, chunks: int) -> float:
@@ -341,6 +377,10 @@ def main() -> None:
         show("  cost of a chunk, last quarter of 16,000 against first", within, ".2f")
     held = on_both(longest_hold_up, rounds=rounds, chunks=16_000)
     show("milliseconds that others wait after a stream of 16,000", held, ",.1f")
+    stepped = on_both(streamed_steps, rounds=rounds, chunks=4_000)
+    for use in ("passes through", "is iterated over"):
+        figures = {store: stepped[store][use] for store in STORES}
+        show(f"cost of a chunk of a step that {use}, against plain", figures, ".2f", "1.20 at most")
     replayed = on_both(replay, rounds=rounds, chunks=16_000)
     show("events a second, replay of a finished task of 16,000", replayed, ",.0f")
     slowed = on_both(stalled_reader, rounds=rounds, chunks=2_000 // (4 if options.quick else 1))
