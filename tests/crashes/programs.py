@@ -92,9 +92,9 @@ class RandomProgram:
     async def _value(self) -> int:
         return next(self._values)
 
-    async def _generate(self, name: str, pieces: int, *, fails: bool = False) -> AsyncIterator[str]:
+    async def _generate(self, name: str, pieces: int, first: int = 0, *, fails: bool = False) -> AsyncIterator[str]:
         generation = next(self._values)
-        for number in range(pieces):
+        for number in range(first, pieces):
             yield f"{name}.{number}@{generation} "
             await asyncio.sleep(0)
         if fails:
@@ -153,6 +153,20 @@ class RandomProgram:
                 await turn.artifact(artifact).write(stream)
 
         return pass_on
+
+    def _resume(self) -> Operation:
+        """A stream that continues after what it said before it was cut off, in another generation."""
+        artifact, name, pieces = self.random.choice(ARTIFACTS), self._name("stream"), self.random.randint(1, 4)
+        self.patterns[artifact] += "".join([rf"{name}\.{number}@\d+ " for number in range(pieces)])
+
+        async def resume(turn: Turn) -> AsyncIterator[Any]:
+            stream = turn.stream(name, self._generate, name, pieces)
+            stream.resume_with(lambda said: self._generate(name, pieces, said.count(" ")))
+            await turn.artifact(artifact).write(stream)
+            for nothing in ():
+                yield nothing
+
+        return resume
 
     def _iterate(self) -> Operation:
         """A stream whose pieces the handler takes, perhaps not all of them."""

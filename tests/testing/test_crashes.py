@@ -132,14 +132,3 @@ async def test_of_a_long_conversation_only_so_many_crashes_are_tried() -> None:
 
     await survives_crashes(agent_of(talk), "go", at_most=20)
     assert next(runs) <= 1 + 2 * 20
-
-
-async def test_a_fake_model_follows_its_scripts_and_counts_its_calls() -> None:
-    model = FakeModel(["a{call} ", "b{call} "], ["c", ConnectionError("cut")], ["d{call}", 0, "e"])
-    assert await model.complete("one") == "a1 b1 "
-    with pytest.raises(ConnectionError, match="cut"):
-        await model.complete("two")
-    assert [await model.complete(), await model.complete()] == ["d3e", "d4e"]
-    assert [call.prompt for call in model.calls] == ["one", "two", "", ""]
-    assert model.said("d4e")
-    assert not model.said("c")
