@@ -10,6 +10,7 @@ from anyio import fail_after
 from msgspec import structs
 
 from parley import Agent, Client, DelegateFailedError, Turn
+from parley.agents.delegation.peers import Peers
 from parley.client import Guard, Retries, Timeouts
 from parley.protocol.cards import AgentInterface, Binding
 from parley.protocol.events import ArtifactUpdate, TaskEvent
@@ -19,7 +20,9 @@ from parley.protocol.requests import SendMessageRequest
 from parley.protocol.tasks import Task, TaskState
 from parley.protocol.versions import Version
 from parley.server.app import App
+from parley.stores.interface import Owner
 from parley.testing.client import running
+from parley.testing.clock import FakeClock
 from parley.testing.crashes import survives_crashes
 from tests.client.raw_server import STREAM, Behaviour, frame, raw_server, reply, rpc, says
 from tests.client.scripted_agent import card_of
@@ -117,6 +120,56 @@ async def test_a_task_at_another_server_is_canceled_with_ours(text: str) -> None
                     await asyncio.sleep(0)
             else:
                 await stopped.wait()
+
+
+async def test_a_client_with_its_secrets_is_used_only_for_the_tasks_of_the_owner_that_it_was_given_for() -> None:
+    async def child(turn: Turn) -> Any:
+        return (await turn.ask("Well?")).text
+
+    app = App(agent_of(child, "Child"))
+    other_agent = Client("http://other.example", app=app)  # the only way to reach it: the host does not exist
+
+    async def parent(turn: Turn) -> Any:
+        return turn.delegate("http://other.example" if turn.text == "by URL" else other_agent)
+
+    async with app.running(), running(agent_of(parent)) as client, other_agent.copy() as other:
+        asked = await client.send("by client")
+        assert (await client.send("by URL")).status.state is TaskState.FAILED
+        await client.cancel(asked)
+        with fail_after(5):
+            while [task.status.state async for task in other.list()] != [TaskState.CANCELED]:
+                await asyncio.sleep(0)
+        peers = client.engine.shared(Peers)
+        assert peers.named_in_log(other_agent.target, client.caller.owner) is other_agent
+        assert peers.named_in_log(other_agent.target, Owner("", "eve")) == other_agent.target
+
+
+async def test_clients_are_closed_when_no_run_can_use_them_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[str] = []
+    close = Client.__aexit__
+
+    async def note_closing(client: Client, *arguments: Any) -> None:
+        closed.append(client.target)
+        await close(client, *arguments)
+
+    async def child(turn: Turn) -> Any:
+        return turn.text
+
+    app = App(agent_of(child, "Child"))
+    clients = {name: Client(f"http://{name}.example", app=app) for name in ("one", "two")}
+
+    async def parent(turn: Turn) -> Any:
+        return turn.delegate(clients[turn.text])
+
+    monkeypatch.setattr(Client, "__aexit__", note_closing)
+    async with app.running(), running(agent_of(parent)) as client:
+        assert isinstance(client.clock, FakeClock)
+        for name in ("one", "one"):
+            assert client.text(await client.send(name)) == name
+        await client.clock.advance(4_000)
+        assert client.text(await client.send("two")) == "two"
+        assert closed == ["http://one.example"]
+    assert closed == ["http://one.example", "http://two.example"]
 
 
 TASK = {"id": "t", "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}}

@@ -239,7 +239,7 @@ class Client:
     @property
     def target(self) -> str:
         """The URL that the client was given, or that of the first interface of its card."""
-        return self._target if isinstance(self._target, str) else self._target.interfaces[0].url
+        return with_scheme(self._target) if isinstance(self._target, str) else self._target.interfaces[0].url
 
     @property
     def is_open(self) -> bool:

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from parley.agents.delegation.mirror import Mirror
-from parley.agents.delegation.peers import OtherAgent, Peer
+from parley.agents.delegation.peers import OtherAgent, Peer, name_of
 from parley.agents.delegation.result import DelegateFailedError, DelegateResult
 from parley.client.errors import ClientError, UnreachableError
 from parley.client.questions import INTERRUPT
@@ -51,11 +51,6 @@ class DelegateRequest(Struct, frozen=True):
     agent: OtherAgent
     parts: tuple[Part, ...]
     metadata: JsonObject
-
-    @property
-    def agent_name(self) -> str:
-        """The agent in names, logs and errors: its URL, or its name on this server."""
-        return self.agent if isinstance(self.agent, str) else self.agent.target
 
 
 class DelegateProgress(Struct, omit_defaults=True):
@@ -101,7 +96,7 @@ class DelegatedTask:
         if self._is_resumed:
             self._progress = msgspec.convert(step.progress, DelegateProgress)
         else:
-            self._progress = DelegateProgress(request.agent_name)
+            self._progress = DelegateProgress(name_of(request.agent))
         self._has_sent = False
         """Whether the newest events are those after a message of this run, and not those of an older task."""
         self._seen = StreamedTask()
@@ -227,14 +222,14 @@ class DelegatedTask:
             if state is not TaskState.COMPLETED:
                 message = content.status.message
                 reason = text_of(message.parts) if message is not None else ""
-                raise DelegateFailedError(self._request.agent_name, reason, state=state, task=content)
+                raise DelegateFailedError(name_of(self._request.agent), reason, state=state, task=content)
         if self._mirror is not None:
             await self._mirror.match(DelegateResult(content).parts)
         return content
 
     def _failed(self, reason: str) -> DelegateFailedError:
         task = structs.replace(self._seen.task(), history=()) if self._seen.task_id is not None else None
-        return DelegateFailedError(self._request.agent_name, reason, task=task)
+        return DelegateFailedError(name_of(self._request.agent), reason, task=task)
 
     def _check_size(self, event: StreamEvent) -> None:
         match event:

@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from parley.agents.delegation.delegated_task import DelegatedTask, DelegateProgress, DelegateRequest, OpenTask
 from parley.agents.delegation.mirror import Mirror
-from parley.agents.delegation.peers import Peer, Peers
+from parley.agents.delegation.peers import Peer, Peers, name_of
 from parley.agents.delegation.result import DelegateFailedError, DelegateResult
 from parley.agents.streams import StreamedContent
 from parley.engine.caller import Caller
@@ -154,7 +154,7 @@ class Delegation(StreamedContent, Coroutine[Any, Any, DelegateResult]):
     def _recorded(self, outcome: _Outcome, chunks: Sequence[Emission]) -> DelegateResult:
         match outcome:
             case _Failed():
-                agent = self._request.agent_name
+                agent = name_of(self._request.agent)
                 raise DelegateFailedError(agent, outcome.reason, state=outcome.state, task=outcome.task)
             case _Streamed():
                 parts = joined(part for chunk, _ in chunks for part in chunk.parts)
@@ -191,10 +191,17 @@ class Delegations:
             )
 
     def begin(self, request: DelegateRequest, name: str | None, into: str | None) -> Delegation:
-        """A delegation that begins when it is awaited."""
+        """A delegation that begins when it is awaited.
+
+        Raises:
+            LocalProtocolError: the agent is neither named nor a client.
+        """
+        if not (isinstance(request.agent, str) or hasattr(request.agent, "target")):
+            kind = type(request.agent).__name__
+            raise LocalProtocolError(f"Delegate to a URL, to a Client or to the id of an agent here, not to {kind}")
         if name is None:
             digest = hashlib.blake2b(_encoder.encode((request.parts, request.metadata)), digest_size=6)
-            name = f"{request.agent_name} {digest.hexdigest()}"
+            name = f"{name_of(request.agent)} {digest.hexdigest()}"
             number = self._named[name] = self._named.get(name, 0) + 1
             name = name if number == 1 else f"{name} {number}"
         return Delegation(self, name, request, into)
@@ -261,8 +268,10 @@ async def cancel_open(engine: Engine, key: TaskKey) -> None:
     except StoreError as error:
         logger.warning("Task %s: its delegated tasks could not be looked up: %s", key.task_id, error)
         return
+    caller = Caller(key.owner.name, key.owner.tenant)
     for task in _open_tasks(journal).values():
-        await _cancel(engine, task, Caller(key.owner.name, key.owner.tenant))
+        agent = engine.shared(Peers).named_in_log(str(task.agent), key.owner)
+        await _cancel(engine, OpenTask(agent, task.task_id), caller)
 
 
 def _open_tasks(journal: Journal) -> _OpenTasks:
@@ -288,7 +297,7 @@ async def _cancel(engine: Engine, task: OpenTask, caller: Caller) -> None:
     except (ParleyError, TimeoutError) as error:
         reason = str(error) or "it does not answer"
         text = "The task %s, delegated to %s, could not be canceled: %s"
-        logger.warning(text, task.task_id or "that was begun", task.agent, reason)
+        logger.warning(text, task.task_id or "that was begun", name_of(task.agent), reason)
 
 
 async def _find_task(peer: Peer, message: Message | None) -> str | None:

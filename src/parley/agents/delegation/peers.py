@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, aclosing
+from contextlib import aclosing, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 from weakref import WeakValueDictionary
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from parley.engine.caller import Caller
-from parley.protocol.errors import LocalProtocolError, UnavailableError, UnsupportedOperationError
+from parley.protocol.errors import LocalProtocolError, ParleyError, UnavailableError, UnsupportedOperationError
 from parley.protocol.events import StreamEvent
 from parley.protocol.extensions import IDEMPOTENT_SEND
 from parley.protocol.messages import Message
@@ -27,6 +27,7 @@ from parley.protocol.requests import (
     SubscribeToTaskRequest,
 )
 from parley.protocol.versions import Version
+from parley.stores.interface import Owner
 
 if TYPE_CHECKING:
     from parley.client.client import Client
@@ -34,8 +35,16 @@ if TYPE_CHECKING:
     from parley.engine.operations import AgentOperations
     from parley.engine.reading.following import Follower
 
+MOST_GIVEN = 10_000
+"""Pairs of an owner and an agent for which clients of handlers are remembered: about 2 MB."""
+
 OtherAgent: TypeAlias = "str | Client"
 """Another agent as authors name it: its URL, its id or name on the same server, or a client."""
+
+
+def name_of(agent: OtherAgent) -> str:
+    """The agent in the log and in errors: its URL, or its name on this server."""
+    return agent if isinstance(agent, str) else agent.target
 
 
 class Peer(Protocol):
@@ -138,17 +147,24 @@ class LocalPeer:
         await self._agent.cancel_task(CancelTaskRequest(task_id), self._caller)
 
 
+class _OpenedClient(Struct):
+    """A client that was opened for delegations, or is being opened."""
+
+    opening: asyncio.Task[Client]
+    used_at: float
+
+
 class Peers:
     """The agents to which the agents of one engine delegate."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._opened: dict[OtherAgent, asyncio.Task[Client]] = {}
-        self._given: WeakValueDictionary[str, Client] = WeakValueDictionary()
-        self._stack = AsyncExitStack()
+        self._opened: dict[OtherAgent, _OpenedClient] = {}
+        self._given: WeakValueDictionary[tuple[Owner, str], Client] = WeakValueDictionary()
+        """The clients that handlers gave, by the owner of their task and the URL. They may have the owner's secrets."""
 
     async def find(self, agent: OtherAgent, caller: Caller) -> Peer:
-        """The agent that an author, or the log, names.
+        """The agent that a handler names, for a task of this caller.
 
         Raises:
             LocalProtocolError: no agent on this server has the name, and it is not a URL.
@@ -158,21 +174,17 @@ class Peers:
             local = self._local_id(agent)
             if local is not None:
                 return LocalPeer(self._engine, self._engine.agent(local), caller)
-            agent = self._given.get(agent, agent)
-        if not isinstance(agent, str):
-            self._given[agent.target] = agent
+        else:
+            if len(self._given) >= MOST_GIVEN:
+                self._given.clear()
+            self._given[caller.owner, name_of(agent)] = agent
             if agent.is_open:
                 return RemotePeer(agent)
-        opening = self._opened.get(agent)
-        if opening is None:
-            opening = self._opened[agent] = asyncio.ensure_future(self._open(agent))
-            opening.add_done_callback(partial(self._forget_failed, agent))
-        return RemotePeer(await asyncio.shield(opening))
+        return RemotePeer(await self._client(agent))
 
-    def _forget_failed(self, agent: OtherAgent, opening: asyncio.Future[Client]) -> None:
-        """Let the next delegation try again, if a client could not be opened."""
-        if opening.cancelled() or opening.exception() is not None:
-            self._opened.pop(agent, None)
+    def named_in_log(self, name: str, owner: Owner) -> OtherAgent:
+        """The agent that the log of an owner's task names: the client by which it was called, if that is still here."""
+        return self._given.get((owner, name), name)
 
     def _local_id(self, name: str) -> str | None:
         """The id of an agent of this engine, by its id or its name; None for a URL."""
@@ -183,16 +195,48 @@ class Peers:
         known = ", ".join(sorted(program.id for program in programs))
         raise LocalProtocolError(f"No agent on this server is called {name!r}; there are: {known}. Or give a URL.")
 
-    async def _open(self, agent: OtherAgent) -> Client:
-        from parley.client.client import Client  # not above: an agent that calls no other needs no HTTP client
+    # --- clients ------------------------------------------------------------------------------------------------------
 
-        client = Client(agent) if isinstance(agent, str) else agent.copy()
-        return await self._stack.enter_async_context(client)
+    async def _client(self, agent: OtherAgent) -> Client:
+        """An open client, which stays open for others."""
+        now = self._engine.clock.monotonic()
+        opened = self._opened.get(agent)
+        if opened is None:
+            self._close_unused(now)
+            opening = asyncio.get_running_loop().create_task(_open(agent))
+            opened = self._opened[agent] = _OpenedClient(opening, now)
+            opening.add_done_callback(partial(self._forget_failed, agent))
+        opened.used_at = now
+        return await asyncio.shield(opened.opening)
+
+    def _forget_failed(self, agent: OtherAgent, opening: asyncio.Task[Client]) -> None:
+        """Let the next delegation try again, if a client could not be opened."""
+        if opening.cancelled() or opening.exception() is not None:
+            self._opened.pop(agent, None)
+
+    def _close_unused(self, now: float) -> None:
+        """Close the clients that no delegation can use any more, because no run lasts so long."""
+        longest = self._engine.limits.run_seconds
+        unused = [
+            agent for agent, opened in self._opened.items() if longest is not None and now - opened.used_at > longest
+        ]
+        for agent in unused:
+            self._engine.in_background(_close(self._opened.pop(agent)))
 
     async def close(self) -> None:
         """Close the clients that were opened here."""
-        opening = tuple(self._opened.values())
-        for task in opening:
-            task.cancel()
-        await asyncio.gather(*opening, return_exceptions=True)
-        await self._stack.aclose()
+        for opened in tuple(self._opened.values()):
+            await _close(opened)
+
+
+async def _open(agent: OtherAgent) -> Client:
+    from parley.client.client import Client  # not above: an agent that calls no other needs no HTTP client
+
+    return await (Client(agent) if isinstance(agent, str) else agent.copy()).__aenter__()
+
+
+async def _close(opened: _OpenedClient) -> None:
+    opened.opening.cancel()  # if it is not open yet
+    with suppress(asyncio.CancelledError, ParleyError):
+        client = await opened.opening
+        await client.__aexit__(None, None, None)
