@@ -148,6 +148,7 @@ local, local_result = of_a_class_in_a_function()
         (returns(None, Point | None), None),
         (returns(Circle(1.0, Point(2)), Point | Circle), Circle(1.0, Point(2))),
         (returns(Point(3), Circle | Point | None), Point(3)),
+        (returns(Circle(1, Point(2)), Circle | Point), Circle(1.0, Point(2))),
         (returns([1, None], Any), [1, None]),
         (returns(2, object), 2),
         (Shop("1.50").order, Order(UUID(int=7), Decimal("1.50"))),
@@ -353,6 +354,7 @@ async def test_a_step_that_fails_is_tried_again_after_pauses_that_double(caplog:
     [
         (ConnectionError("refused"), Exception, 3),
         (ConnectionError("refused"), (KeyError, OSError), 3),
+        (TimeoutError("its own"), TimeoutError, 3),
         (ValueError("odd"), (ConnectionError,), 1),
         (LocalProtocolError("misused"), Exception, 1),
     ],
@@ -364,7 +366,7 @@ async def test_the_last_error_of_a_step_is_raised_and_only_chosen_ones_are_tried
 
     async def handler(turn: Turn) -> str:
         with pytest.raises(type(error)) as raised:
-            await turn.retrying(attempts=3, backoff=0, on=on).step("charge", flaky.charge, 5)
+            await turn.retrying(attempts=3, backoff=0, timeout="1h", on=on).step("charge", flaky.charge, 5)
         return str(raised.value)
 
     async with bounded(agent_of(handler)) as client:
