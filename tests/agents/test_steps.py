@@ -61,6 +61,11 @@ class Circle:
     center: Point
 
 
+@dataclasses.dataclass
+class Moment(Point):
+    place: str = ""
+
+
 class Order(msgspec.Struct):
     id: UUID
     total: Decimal
@@ -118,6 +123,10 @@ def awaitable_point(x: int) -> Awaitable[Point]:
     return point_later(x)
 
 
+def with_unknown_argument(x: "OnlyForTypeCheckers" = 8) -> "Point":  # type: ignore[name-defined] # noqa: F821
+    return Point(x)
+
+
 def of_a_class_in_a_function() -> tuple[Callable[[], Any], Any]:
     @dataclasses.dataclass
     class Local:
@@ -149,6 +158,7 @@ local, local_result = of_a_class_in_a_function()
         (returns(Circle(1.0, Point(2)), Point | Circle), Circle(1.0, Point(2))),
         (returns(Point(3), Circle | Point | None), Point(3)),
         (returns(Circle(1, Point(2)), Circle | Point), Circle(1.0, Point(2))),
+        (returns(Moment(1, MOMENT, "Rome"), Point | Moment), Moment(1, MOMENT, "Rome")),
         (returns([1, None], Any), [1, None]),
         (returns(2, object), 2),
         (Shop("1.50").order, Order(UUID(int=7), Decimal("1.50"))),
@@ -159,6 +169,7 @@ local, local_result = of_a_class_in_a_function()
         (lambda: point_later(6), {"x": 6, "when": "2026-01-02T03:04:00Z"}),
         (partial(Point, 7), Point(7)),
         (partial(divmod, 7, 2), [3, 1]),
+        (with_unknown_argument, Point(8)),
         (local, local_result),
     ],
 )

@@ -205,6 +205,8 @@ async def refuses(turn: Turn, order: Order | None) -> Order:
 async def gives_up(turn: Turn) -> int:
     if turn.text:
         await turn.fail("The vault is empty.")
+    if turn.data is None:
+        await turn.reply("There is nothing to pay.")
     await turn.complete("Done.", {"paid": 5})
 
 
