@@ -224,6 +224,21 @@ async def test_private_addresses_are_refused_by_default_also_behind_a_redirect(u
         assert peer.connections == ("allowed" in url)
 
 
+@pytest.mark.parametrize("url", ["http://files.example/", "http://allowed.example:{port}/to/http://files.example/"])
+async def test_a_public_host_is_called_over_https_only(url: str) -> None:
+    looked_up: list[str] = []
+
+    async def resolve(host: str, port: int) -> list[str]:
+        looked_up.append(host)
+        return ["127.0.0.1"]
+
+    source = FileFetcher(Guard(allowed_hosts=("allowed.example",), use_proxy=False), resolve=resolve)
+    async with file_server() as peer:
+        with pytest.raises(FileForbiddenError, match=r"http://files\.example, which is not encrypted"):
+            await ReceivedFile(UrlPart(url.format(port=peer.port)), source).read()
+    assert "files.example" not in looked_up
+
+
 async def test_without_a_source_only_public_hosts_are_called() -> None:
     with pytest.raises(FileForbiddenError):
         await ReceivedFile(UrlPart("http://127.0.0.1:1/")).read()

@@ -340,3 +340,32 @@ def test_a_class_that_contains_itself_keeps_its_definition() -> None:
     assert "street" not in form_of(Street).schema.get("$defs", {})
     assert form_of(Tree).read(answer({"label": "a", "below": [{"label": "b"}]})) == Tree("a", [Tree("b")])
     assert refusal(Tree, {"label": "a", "below": [{}]}) == "The answer is not valid: below[0].label: is missing."
+
+
+class OwnSchema(pydantic.BaseModel):
+    size: Literal["small", "large"]
+
+    @classmethod
+    def model_json_schema(cls, *args: Any, **options: Any) -> dict[str, Any]:
+        return {"properties": {"size": {"$ref": "https://example.com/size"}}}
+
+
+def test_a_class_explains_itself_if_its_schema_cannot() -> None:
+    assert refusal(OwnSchema, {"size": "huge"}).startswith("The answer is not valid: size: Input should be 'small'")
+
+    class Shade(Enum):
+        DARK = 1
+
+    class Local(pydantic.BaseModel):
+        shade: "Shade"
+
+    assert form_of(Local).read(answer({"shade": 1})) == Local(shade=Shade.DARK)
+    assert refusal({"properties": {"a": {"const": 3}, "b": {"uniqueItems": True}}}, {"a": 4, "b": [1, 1]}) == (
+        "The answer is not valid: a: must be 3; b: breaks the rule `uniqueItems` of its schema."
+    )
+    choice = {"properties": {"a": {"anyOf": [{"type": "integer"}, {"required": ["x"]}]}}}
+    assert refusal(choice, {"a": {}}) == "The answer is not valid: a.x: is missing."
+    assert refusal(Mixed, {"value": []}) == "The answer is not valid: value: must be a whole number or text."
+    dates = {"properties": {"at": {"format": "date-time"}, "by": {"format": "date-time"}}}
+    why = "The answer is not valid: by: must be a date and time as YYYY-MM-DDTHH:MM:SSZ."
+    assert refusal(dates, {"at": "2026-11-16T22:30:00Z", "by": "today"}) == why

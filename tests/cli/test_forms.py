@@ -1,5 +1,6 @@
 """Forms and downloads: what agents may put into them, and what becomes of it."""
 
+import socket
 from pathlib import Path
 
 import pytest
@@ -156,6 +157,19 @@ def test_a_schema_that_cannot_be_used_leaves_the_check_to_the_agent(odd: JsonObj
     value, errors = filled(schema, '"1"', "")
     assert ("x" in value, errors) == (True, [])
     assert filled({**schema, "$schema": "https://json-schema.org/draft/2020-12/schema"}, '"1"', "")[1] == []
+
+
+def test_a_reference_to_another_document_is_never_fetched() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.setblocking(False)
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/schema"
+        socket.setdefaulttimeout(1)  # of the connection that there must not be
+        try:
+            assert filled({"properties": {"x": {"$ref": url}}}, "1") == ({"x": "1"}, [])
+        finally:
+            socket.setdefaulttimeout(None)
+        with pytest.raises(BlockingIOError):
+            server.accept()
 
 
 def test_a_very_long_form_is_described_in_part() -> None:

@@ -87,11 +87,15 @@ def summary(problems: Iterable[Problem]) -> str:
 def _problems(error: Any) -> Iterator[Problem]:
     """The problems of one error of jsonschema."""
     alternatives = [inner for inner in error.context or () if inner.validator_value != "null"]
+    at, rule = tuple(error.absolute_path), error.validator_value
     if alternatives and error.validator in ("anyOf", "oneOf"):
         # Of an optional value, what is wrong with the value; of a union, with the alternative that came furthest.
-        yield from _problems(max(alternatives, key=lambda inner: len(inner.absolute_path)))
+        nearest = max(alternatives, key=lambda inner: (len(inner.absolute_path), inner.validator != "type"))
+        if nearest.validator == "type" and tuple(nearest.absolute_path) == at:
+            yield Problem(at, _reason("type", [inner.validator_value for inner in alternatives]))
+        else:
+            yield from _problems(nearest)
         return
-    at, rule = tuple(error.absolute_path), error.validator_value
     match error.validator:
         case "required":
             yield from (Problem((*at, name), "is missing") for name in rule if name not in error.instance)
@@ -105,8 +109,8 @@ def _problems(error: Any) -> Iterator[Problem]:
 def _reason(keyword: str, rule: Any) -> str:
     match keyword:
         case "type":
-            kinds = cast("list[str]", rule if isinstance(rule, list) else [rule])
-            return f"must be {' or '.join(KIND_WORDS.get(kind, kind) for kind in kinds)}"
+            kinds = cast("list[object]", rule if isinstance(rule, list) else [rule])
+            return f"must be {' or '.join(KIND_WORDS.get(str(kind), str(kind)) for kind in kinds)}"
         case "enum":
             return f"must be one of: {choices_text(rule)}"
         case "const":
