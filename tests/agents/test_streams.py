@@ -14,6 +14,7 @@ from parley.protocol.messages import text_of
 from parley.protocol.tasks import Task, TaskState
 from parley.stores.interface import TaskKey
 from parley.testing.client import AgentClient
+from parley.testing.clock import FakeClock
 from tests.bounded import bounded
 from tests.engine.test_divergence import killed_at, seen_by_a_reader
 
@@ -263,6 +264,46 @@ async def test_what_a_source_raises_can_be_caught_where_the_stream_is_yielded() 
         assert (await client.send("go")).status.state is TaskState.FAILED
 
 
+async def test_a_stream_that_is_tried_again_replaces_what_it_said(caplog: pytest.LogCaptureFixture) -> None:
+    attempts = iter([["a1 ", ConnectionError("lost")], ["a2 ", "b2 "]])
+
+    async def source() -> AsyncIterator[str]:
+        for piece in next(attempts):
+            if isinstance(piece, Exception):
+                raise piece
+            yield piece
+
+    async def handler(turn: Turn) -> Any:
+        yield "Model: "
+        yield turn.retrying(attempts=2, backoff=0).stream("answer", source)
+        yield (await turn.ask("More?")).text
+
+    async with bounded(agent_of(handler, on_divergence="fail")) as client:
+        task = await client.send("no", task=await client.send("go"))
+        assert client.text(task) == await seen_by_a_reader(client, task) == "Model: a2 b2 no"
+    assert "Step 'answer' failed, attempt 1 of 2: ConnectionError: lost" in caplog.text
+
+
+async def test_a_model_that_stalls_is_stopped_by_its_timeout(caplog: pytest.LogCaptureFixture) -> None:
+    model = Model(hangs_after="g1-1 ")
+
+    async def handler(turn: Turn) -> Any:
+        try:
+            yield turn.retrying(attempts=1, timeout="1 minute").stream("answer", model.stream, turn.text)
+        except TimeoutError as error:
+            yield f"({error})"
+
+    clock = FakeClock()
+    async with bounded(agent_of(handler), clock=clock) as client:
+        task = await client.start("go")
+        async for _, event in client.follow(task, after=0):
+            if isinstance(event, ArtifactUpdate) and text_of(event.artifact.parts) == model.hangs_after:
+                break
+        await clock.advance(60)
+        text = client.text(await client.finished(task))
+        assert text == "g1-0 g1-1 (Step 'answer' took longer than its timeout of 0:01:00)"
+
+
 async def two_at_once(turn: Turn) -> None:
     notes = turn.artifact("notes")
     await asyncio.gather(*(notes.write(turn.stream(name, Model().stream, "x")) for name in "ab"))
@@ -297,6 +338,11 @@ async def not_json(turn: Turn) -> None:
         pass
 
 
+async def pieces_of_one_that_is_tried_again(turn: Turn) -> None:
+    async for _ in turn.retrying(attempts=2).stream("answer", Model().stream, "x"):
+        pass
+
+
 async def too_much(turn: Turn) -> None:
     async for _ in turn.stream("answer", lambda: ["x" * 1000] * 20):
         pass
@@ -311,6 +357,7 @@ async def too_much(turn: Turn) -> None:
         (not_a_stream, "The source of stream 'answer' returned a int, which is not a stream of pieces"),
         (not_content, "An agent cannot send a value of type object"),
         (not_json, "A piece of stream 'answer', of type object, cannot be stored"),
+        (pieces_of_one_that_is_tried_again, "yield the stream, or iterate over one of `turn.stream`"),
         (too_much, "The stream 'answer' exceeds 10000 bytes"),
     ],
 )

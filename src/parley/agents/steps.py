@@ -16,6 +16,7 @@ from typing import Any, ParamSpec, TypeVar, overload
 import msgspec
 
 from parley.agents.retries import RetryPolicy
+from parley.agents.streams import Source, Stream
 from parley.agents.threads import STEPS, in_thread
 from parley.agents.typed_json import UnsupportedTypeError, decode_typed, encode_typed, name_of, return_type_of
 from parley.engine.runs.run import Run
@@ -29,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 
 class RetryingSteps:
-    """Steps that are tried again when they fail: `await turn.retrying(attempts=5).step("charge", charge, order)`."""
+    """Steps and streams that are tried again: `await turn.retrying(attempts=5).step("charge", charge, order)`."""
 
     def __init__(self, run: Run, policy: RetryPolicy) -> None:
         self._run = run
@@ -49,6 +50,13 @@ class RetryingSteps:
             LocalProtocolError: the result cannot be stored, or does not fit the return annotation.
         """
         return await take_step(self._run, name, partial(do, *args, **kwargs), self._policy)
+
+    def stream(self, name: str, source: Callable[P, Source[T]], /, *args: P.args, **kwargs: P.kwargs) -> Stream[T]:
+        """A stream, as `Turn.stream` returns it, to be yielded, returned or written.
+
+        When its source fails in the middle, what it said is taken back, and it begins again.
+        """
+        return Stream(self._run, name, partial(source, *args, **kwargs), self._policy)
 
 
 def key_for(run: Run, name: str) -> str:

@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeAlias, TypeVar, cast, get_args
 import msgspec
 from msgspec import structs
 
+from parley.agents.retries import RetryPolicy
 from parley.agents.threads import STEPS, in_thread
 from parley.agents.typed_json import UnsupportedTypeError, decode_typed, encode_typed, return_type_of
 from parley.contents import parts_of
@@ -47,10 +48,11 @@ class StreamedContent(ABC):
 class Stream(StreamedContent, AsyncIterable[T], Generic[T]):
     """A stream of pieces: yielded, returned or written it passes through, and `async for` gives its pieces."""
 
-    def __init__(self, run: Run, name: str, source: Callable[[], object]) -> None:
+    def __init__(self, run: Run, name: str, source: Callable[[], object], policy: RetryPolicy | None = None) -> None:
         self._run = run
         self._name = name
         self._source: Callable[[], Any] = source
+        self._policy = policy
         self._continue: Callable[[str], Any] | None = None
 
     def resume_with(self, source: Callable[[str], Source[T]]) -> Stream[T]:
@@ -68,30 +70,48 @@ class Stream(StreamedContent, AsyncIterable[T], Generic[T]):
 
         Raises:
             LocalProtocolError: another stream writes to the artifact, or has the name.
+            StepTimeoutError: it took longer than its policy allows.
             Exception: what the source raises.
         """
-        run, emissions = self._run, self._run.emissions
+        run, artifact_id = self._run, artifact.artifact_id
         step = run.steps.begin(self._name, "stream")
         if step.recorded is not None:
             for parts in _recorded_parts(step):
                 await self._emit(artifact, parts)
             return
         try:
-            emissions.begin_stream(artifact.artifact_id, self._name)
+            run.emissions.begin_stream(artifact_id, self._name)
             try:
+                first = run.journal.number_emitted(artifact_id)
                 with inside_step():
                     await step.prepare()
-                    first = run.journal.number_emitted(artifact.artifact_id)
-                    async for piece in _pieces_of(self._name, self._source_to_use(artifact.artifact_id)):
-                        if parts := parts_of(piece):
-                            await self._emit(artifact, parts)
+                    await self._pass_through(artifact)
             finally:
-                emissions.end_stream(artifact.artifact_id)
-            emissions.drop_left_overs(artifact.artifact_id)
-            count = run.journal.number_emitted(artifact.artifact_id) - first
-            await step.record({"artifact": artifact.artifact_id, "first": first, "count": count})
+                run.emissions.end_stream(artifact_id)
+            run.emissions.drop_left_overs(artifact_id)
+            count = run.journal.number_emitted(artifact_id) - first
+            await step.record({"artifact": artifact_id, "first": first, "count": count})
         finally:
             step.close()
+
+    async def _pass_through(self, artifact: Artifact) -> None:
+        """Write the pieces as they come. A source that is tried again replaces what it said before."""
+        first = self._run.journal.number_emitted(artifact.artifact_id)
+        has_begun = False
+
+        async def attempt() -> None:
+            nonlocal has_begun
+            if has_begun:
+                await self._run.emissions.rewind(artifact.artifact_id, first)
+            has_begun = True
+            async for piece in _pieces_of(self._name, self._source_to_use(artifact.artifact_id)):
+                if parts := parts_of(piece):
+                    await self._emit(artifact, parts)
+
+        if self._policy is None:
+            await attempt()
+        else:
+            await self._policy.call(self._run, self._name, attempt, is_plain=False)
 
     def _source_to_use(self, artifact_id: str) -> Callable[[], Any]:
         """The source, or the one that continues it."""
@@ -111,6 +131,11 @@ class Stream(StreamedContent, AsyncIterable[T], Generic[T]):
     # --- giving the pieces to the handler -----------------------------------------------------------------------------
 
     def __aiter__(self) -> AsyncIterator[T]:
+        if self._policy is not None:
+            raise LocalProtocolError(
+                f"The stream {self._name!r} is tried again when it fails, so it cannot give its pieces to the handler; "
+                "yield the stream, or iterate over one of `turn.stream`"
+            )
         step = self._run.steps.begin(self._name, "stream")
         convert = _conversion_of(self._name, self._source)
         if step.recorded is not None:
