@@ -40,16 +40,10 @@ class RandomProgram:
         """A regular expression for the text of each artifact."""
         self._names = count(1)
         self._values = count(1)
-        kinds = (self._say, self._step, self._pass_on, self._iterate, self._fail, self._ask, self._together)
-        kinds += (
-            self._change,
-            self._pass_on,
-            self._iterate,
-            self._status,
-            self._sleep,
-            self._keep,
-            self._delegate,
-            self._delegate_all,
+        kinds = (
+            *(self._say, self._status, self._step, self._retry, self._keep, self._change, self._ask, self._sleep),
+            *(self._pass_on, self._pass_on, self._resume, self._iterate, self._ask_in_between, self._fail),
+            *(self._together, self._delegate, self._delegate_all),
         )
         self._operations = [self.random.choice(kinds)() for _ in range(self.random.randint(2, LONGEST))]
 
@@ -140,6 +134,24 @@ class RandomProgram:
 
         return take
 
+    def _retry(self) -> Operation:
+        """A step that fails at first, and is tried again after a pause."""
+        name = self._name("step")
+        self.patterns["response"] += rf"{name}=(?P<{name}>\d+) {name}=(?P={name}) "
+
+        async def fail_at_first() -> int:
+            value = next(self._values)
+            if value % 2:
+                raise SourceError
+            return value
+
+        async def insist(turn: Turn) -> AsyncIterator[Any]:
+            value = await turn.retrying(attempts=20, backoff="1s").step(name, fail_at_first)
+            yield f"{name}={value} "
+            yield f"{name}={value} "
+
+        return insist
+
     def _pass_on(self) -> Operation:
         """A stream that passes through, into the response or another artifact."""
         artifact, name, pieces = self.random.choice(ARTIFACTS), self._name("stream"), self.random.randint(0, 4)
@@ -167,6 +179,22 @@ class RandomProgram:
                 yield nothing
 
         return resume
+
+    def _ask_in_between(self) -> Operation:
+        """A stream whose reader asks after its first piece. The source begins again after the answer."""
+        name, question, answer = self._name("stream"), self._name("question"), self._name("answer")
+        self.answers.append(answer)
+        self.patterns["response"] += rf"{name}\.0@(?P<{name}>\d+) <{answer}> {name}\.1@(?P={name}) "
+
+        async def read(turn: Turn) -> AsyncIterator[Any]:
+            is_asked = False
+            async for piece in turn.stream(name, self._generate, name, 2):
+                yield piece
+                if not is_asked:
+                    yield f"<{(await turn.ask(question)).text}> "
+                is_asked = True
+
+        return read
 
     def _iterate(self) -> Operation:
         """A stream whose pieces the handler takes, perhaps not all of them."""

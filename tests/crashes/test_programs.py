@@ -8,10 +8,8 @@ import os
 
 import pytest
 
-from parley.engine.limits import Limits
 from parley.protocol.tasks import TaskState
-from parley.testing import running
-from parley.testing.crashes import Conversation, Crash
+from parley.testing.crashes import Conversation, Crash, crashable
 from tests.crashes.programs import RandomProgram
 
 pytestmark = [pytest.mark.anyio, pytest.mark.deadline(float(os.environ.get("PARLEY_TEST_SECONDS", "180")))]
@@ -19,13 +17,9 @@ pytestmark = [pytest.mark.anyio, pytest.mark.deadline(float(os.environ.get("PARL
 SEEDS = int(os.environ.get("PARLEY_PROGRAM_SEEDS", "20"))
 
 
-EACH_EVENT = Limits(unwritten_events=1)
-"""The handler waits for each write, so that every event is a place to crash."""
-
-
-async def perform(program: RandomProgram, *crashes: Crash, limits: Limits = EACH_EVENT) -> int:
+async def perform(program: RandomProgram, *crashes: Crash, unwritten_events: int = 1) -> int:
     """Hold the conversation with these crashes, compare it with the model, and return how many writes it had."""
-    async with running(program.agent(), limits=limits, others=[program.helper()]) as client:
+    async with crashable(program.agent(), others=[program.helper()], unwritten_events=unwritten_events) as client:
         conversation = Conversation(client, ["go"], program.answers, crashes)
         await conversation.hold()
         conversation.check_readers()
@@ -46,10 +40,10 @@ async def test_what_a_random_handler_says_is_the_text_of_one_run_wherever_it_cra
                 for side in ("before", "after"):
                     crashes = (Crash(side, number),)
                     await perform(program, *crashes)
-            for limits in (EACH_EVENT, Limits()):
+            for unwritten_events in (1, 256):
                 numbers = program.random.sample(range(1, writes + 9), 3)
                 crashes = tuple([Crash("after", number) for number in numbers])
-                await perform(program, *crashes, limits=limits)
+                await perform(program, *crashes, unwritten_events=unwritten_events)
         except BaseException:
             print(f"RandomProgram({seed}) with {crashes}: {dict(program.patterns)}")
             raise

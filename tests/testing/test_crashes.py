@@ -104,6 +104,21 @@ async def test_an_agent_that_sleeps_is_woken_and_survives_crashes_meanwhile() ->
     assert task.artifacts[0].parts == (TextPart("00:00 to 02:00:01"),)
 
 
+async def test_an_agent_that_tries_again_is_not_kept_waiting_by_the_clock() -> None:
+    calls = count(1)
+
+    async def flaky() -> str:
+        if next(calls) % 3:
+            raise ConnectionError
+        return "at last"
+
+    async def insist(turn: Turn) -> Any:
+        yield await turn.retrying(attempts=5).step("flaky", flaky)
+
+    task = await survives_crashes(agent_of(insist), "go")
+    assert task.artifacts[0].parts == (TextPart("at last"),)
+
+
 async def test_a_streamed_model_that_says_something_else_each_time_is_never_spliced() -> None:
     model = FakeModel(["One {call}, ", "two {call}, ", "three {call}."])
 

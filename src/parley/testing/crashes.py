@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import count
@@ -32,9 +33,9 @@ from parley.stores.interface import Store, Write
 from parley.stores.memory import MemoryStore
 from parley.stores.sqlite.store import SqliteStore
 from parley.testing.client import AgentClient, running
-from parley.testing.clock import FakeClock
 from parley.testing.crashing_store import Cut
 from parley.testing.folding_reader import FoldingReader
+from parley.testing.moving_clock import MovingClock, observed
 
 CURE = (
     "A handler begins again from the top after a crash. What may come out differently then must be a step:"
@@ -42,8 +43,6 @@ CURE = (
 )
 SECONDS = 30.0
 """How long one conversation may take, in real time."""
-PAUSE = 0.001
-"""The real time that a sleep takes, in seconds."""
 SHOWN = 300
 """Characters that an error shows of a text."""
 
@@ -71,8 +70,7 @@ async def survives_crashes(
     stores = _stores(folder)
 
     async def hold(cut: Crash | None) -> Conversation:
-        limits = Limits(unwritten_events=1)  # the handler waits for each write, so that every event is a place to crash
-        async with running(agent, store=next(stores), limits=limits, caller=caller, others=others) as client:
+        async with crashable(agent, store=next(stores), caller=caller, others=others) as client:
             conversation = Conversation(client, contents, answers, (cut,) if cut else ())
             await conversation.hold()
             return conversation
@@ -87,6 +85,23 @@ async def survives_crashes(
         else:
             crashed.check_accepted(accept, undisturbed)
     return undisturbed.task
+
+
+def crashable(
+    agent: Program,
+    *,
+    store: Store | None = None,
+    caller: Caller = ANONYMOUS_CALLER,
+    others: Sequence[Program] = (),
+    unwritten_events: int = 1,
+) -> AbstractAsyncContextManager[AgentClient]:
+    """Runs an agent for a conversation with crashes: the clock moves by itself where a handler sleeps.
+
+    With one unwritten event, the handler waits for each write, so that every event is a place to crash.
+    """
+    programs = [observed(other) for other in others]
+    limits = Limits(unwritten_events=unwritten_events)
+    return running(observed(agent), store=store, clock=MovingClock(), limits=limits, caller=caller, others=programs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +132,6 @@ class Conversation:
         self._answers = iter(answers)
         self._crashes = {crash.number: crash for crash in crashes}
         self._where = "Undisturbed, "
-        self._sleeps: list[datetime] = []
-        self._is_asleep = asyncio.Event()
         self._is_down = False
         self._message = client.message(*contents)
         self._is_delivered = False
@@ -145,7 +158,6 @@ class Conversation:
     async def _hold(self) -> None:
         while True:
             crashing = asyncio.create_task(self._client.crash_at(self._decide))
-            waking = asyncio.create_task(self._pass_time())
             try:
                 while not is_terminal(await self._talk()):
                     self._answer()
@@ -161,20 +173,6 @@ class Conversation:
                 self._readers.append(FoldingReader("a subscriber that came after the crash", None))
             finally:
                 crashing.cancel()
-                waking.cancel()
-
-    async def _pass_time(self) -> None:
-        """Move the clock to each moment at which a sleep ends."""
-        clock = self._client.clock
-        assert isinstance(clock, FakeClock)
-        while True:
-            await self._is_asleep.wait()
-            coming = [moment for moment in self._sleeps if moment > clock.now()]
-            if coming:
-                await asyncio.sleep(PAUSE)
-                await clock.advance((min(coming) - clock.now()).total_seconds())
-            else:
-                self._is_asleep.clear()
 
     async def _talk(self) -> TaskState:
         """Deliver the message that is due, and read until the task ends or asks."""
@@ -215,14 +213,16 @@ class Conversation:
             cut_at = f"the value {write!r}" if isinstance(write, str) else ", ".join(map(_shown_event, write.events))
             self._where = f"After a crash right {crash.side} write {crash.number} ({cut_at}), "
         if isinstance(write, Write) and (crash is None or crash.side == "after"):
-            self._note_sleeps(write)
+            self._move_clock(write)
         return crash.side if crash is not None else None
 
-    def _note_sleeps(self, write: Write) -> None:
+    def _move_clock(self, write: Write) -> None:
+        """Move the clock to the end of each sleep that begins; the task may have no run meanwhile."""
+        clock = self._client.clock
+        assert isinstance(clock, MovingClock)
         for event in write.events:
             if isinstance(event, StepRecorded) and event.kind == "sleep":
-                self._sleeps.append(datetime.fromisoformat(str(event.value)))
-                self._is_asleep.set()
+                clock.move_to(datetime.fromisoformat(str(event.value)))
 
     # --- what came of it ----------------------------------------------------------------------------------------------
 
