@@ -1,6 +1,7 @@
 """Answers that are a message instead of a task, message by message."""
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
@@ -118,8 +119,18 @@ async def test_whether_a_handler_may_reply_is_seen_in_its_code_or_declared() -> 
     async def hidden(turn: Turn) -> None:
         await elsewhere(turn)
 
+    def plain(turn: Turn) -> None:
+        turn.wait(turn.reply("Hello!"))
+
+    class Greeter:
+        async def __call__(self, turn: Turn) -> None:
+            await turn.reply("Hello!")
+
     cases: list[tuple[Any, dict[str, Any], type]] = [
         (inside, {}, Message),
+        (plain, {}, Message),
+        (partial(elsewhere), {}, Message),
+        (Greeter(), {}, Message),
         (hidden, {}, Task),
         (hidden, {"may_reply": True}, Message),
         (elsewhere, {"may_reply": False}, Task),
@@ -248,6 +259,16 @@ async def test_a_reply_that_the_store_refuses_is_an_error_and_the_message_may_co
         assert isinstance(await client.agent.send_message(request), Message)
 
 
+def look_too_early(sends: Any) -> None:
+    """Let the next look at the messages find nothing, as if it had come before those of the other worker."""
+    find = sends.find
+
+    async def nothing(*_: Any, **__: Any) -> None:
+        sends.find = find
+
+    sends.find = nothing
+
+
 async def test_workers_that_get_the_same_message_share_its_reply_or_its_task() -> None:
     begun, gates = list[str](), [asyncio.Event() for _ in range(4)]
 
@@ -261,8 +282,10 @@ async def test_workers_that_get_the_same_message_share_its_reply_or_its_task() -
     async with Workers(handler) as workers:
         one, two = await workers.join("one"), await workers.join("two")
         for text in ("hi", "work"):
-            first, second = one.send(text, text), two.send(text, text)
+            first = one.send(text, text)
             await workers.until(lambda text=text: text in begun)
+            look_too_early(two.engine.store.sends)
+            second = two.send(text, text)
             await workers.clock.advance(2)
             gates[len(begun) - 1].set()
             answers = await workers.result(first, second)

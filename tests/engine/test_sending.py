@@ -427,9 +427,11 @@ async def test_a_direct_reply_that_fails_says_nothing_of_why() -> None:
     async def say(turn: Any) -> None:
         if turn.text == "raise":
             raise RuntimeError("secret")
+        if turn.text == "ask":
+            await turn.ask("Which?")
 
     async with bounded(agent) as client:
-        for text in ("raise", "nothing"):
+        for text in ("raise", "ask", "nothing"):
             with pytest.raises(InternalError, match=r"^The agent failed. Reference: id-\d+$"):
                 await client.send(text)
 

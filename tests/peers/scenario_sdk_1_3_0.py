@@ -74,6 +74,12 @@ class SdkClient:
     async def start(self, parts):
         return await self.send(parts, now=True)
 
+    async def reply_to(self, parts):
+        """A message that answers another one, without a task, as a call and as a stream."""
+        request = pb.SendMessageRequest(message=message(parts, None, ""))
+        calls = [(await self.sdk(streaming=streaming)).send_message(request) for streaming in (False, True)]
+        return [[seen_text(event.message) async for event in events] for events in calls]
+
     async def stream(self, parts):
         request = pb.SendMessageRequest(message=message(parts, None, ""))
         events = (await self.sdk(streaming=True)).send_message(request)

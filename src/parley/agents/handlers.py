@@ -90,7 +90,10 @@ async def _say_all(results: AsyncGenerator[Any], say: Say) -> None:
 
 def _mentions_reply(function: Callable[..., Any]) -> bool:
     """Whether the code of a function, or of one inside it, uses something called `reply`: as in `turn.reply("…")`."""
-    code = getattr(inspect.unwrap(function), "__code__", None)
+    while isinstance(function, partial):
+        function = function.func
+    function = inspect.unwrap(function)
+    code = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
     return isinstance(code, CodeType) and _names_reply(code)
 
 
