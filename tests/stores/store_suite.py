@@ -103,7 +103,7 @@ class StoreSuite:
         """Every kind of event, part and value comes back the same."""
         await store.tasks.write(Write(KEY, 0, EVERYTHING, TaskState.WORKING, minute(1), NEW, attempts=2))
         head = await head_of(store)
-        written = TaskHead(KEY, "cook", "c-1", TaskState.WORKING, minute(1), NOON, 5, Version.V0_3, 2, size=head.size)
+        written = TaskHead(KEY, "cook", "c-1", TaskState.WORKING, minute(1), NOON, 10, Version.V0_3, 2, size=head.size)
         assert head == written
         assert await store.tasks.read(KEY) == StoredTask(head, None, 0, EVERYTHING)
         assert tuple(await store.tasks.events(KEY, after=0, limit=10)) == tuple(enumerate(EVERYTHING, 1))
@@ -291,14 +291,14 @@ class StoreSuite:
         snapshot = fold(None, EVERYTHING)
         await store.tasks.write(Write(KEY, 0, EVERYTHING, TaskState.WORKING, minute(1), NEW, snapshot))
         stored = await read(store)
-        assert (stored.snapshot, stored.snapshot_seq, stored.events) == (snapshot, 5, ())
+        assert (stored.snapshot, stored.snapshot_seq, stored.events) == (snapshot, 10, ())
 
-        await store.tasks.write(addition(5))
-        await store.tasks.write(addition(6))
+        await store.tasks.write(addition(10))
+        await store.tasks.write(addition(11))
         stored = await read(store)
-        assert (stored.snapshot, stored.snapshot_seq, stored.events) == (snapshot, 5, (chunk(6), chunk(7)))
-        assert stored.head.last_seq == 7
-        assert len(await store.tasks.events(KEY, after=0, limit=99)) == 7
+        assert (stored.snapshot, stored.snapshot_seq, stored.events) == (snapshot, 10, (chunk(11), chunk(12)))
+        assert stored.head.last_seq == 12
+        assert len(await store.tasks.events(KEY, after=0, limit=99)) == 12
 
     async def test_a_later_snapshot_takes_the_place_of_an_earlier(self, store: Store) -> None:
         """Also where both are on their way at once."""

@@ -53,7 +53,7 @@ async def test_a_whole_file_has_nothing_wrong(tmp_path: Path) -> None:
     content = path.read_bytes()
     findings = check(path)
     assert (findings.wrong, findings.unchecked) == ((), None)
-    assert str(findings.contents) == "6 tasks (6 unfinished) with 25 events, 1 webhook, values of 1 conversation"
+    assert str(findings.contents) == "6 tasks (6 unfinished) with 30 events, 1 webhook, values of 1 conversation"
     assert path.read_bytes() == content
 
 
@@ -64,7 +64,7 @@ async def test_what_breaks_the_rules_of_the_log_is_named(tmp_path: Path) -> None
     with closing(sqlite3.connect(path, isolation_level=None)) as vandal:
         vandal.executescript(
             """
-            UPDATE tasks SET snapshot_seq = 9 WHERE id = 't-1';
+            UPDATE tasks SET snapshot_seq = 19 WHERE id = 't-1';
             UPDATE snapshots SET snapshot = '{', artifacts = '[' WHERE task = 't-1';
             UPDATE push_configs SET delivered_seq = 77, config = '[]';
             INSERT INTO push_configs VALUES ('acme', 't-1', 'theirs', 'bob', '{"url":"https://x.example"}', '1.0', 0);
@@ -89,11 +89,11 @@ async def test_what_breaks_the_rules_of_the_log_is_named(tmp_path: Path) -> None
         "Task t-4: its last event is 4, and not 5",
         "There are events of a task number 5, and no such task",
         "There are events of a task number 6, and no such task",
-        "Task t-1: its snapshot is of event 9, its last event is 5",
+        "Task t-1: its snapshot is of event 19, its last event is 10",
         "Task t-4: it says that it has a snapshot and has none, or the other way round",
         "Message m-9: it went to task t-5, which is not there",
         "Webhook 'theirs' of task t-1: its owner has no such task",
-        "Webhook 'h' of task t-1: event 77 was delivered, and the last one is 5",
+        "Webhook 'h' of task t-1: event 77 was delivered, and the last one is 10",
         "Task t-2: it says that it has webhooks and has none, or the other way round",
         "Task t-1: a webhook is behind, and the task is not in the outbox",
         "Task t-3: a webhook is behind, and the task is not in the outbox",

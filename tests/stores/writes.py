@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from parley.protocol.events import ArtifactUpdate, MessageAdded, StatusUpdate, StepRecorded, TaskCreated, TaskEvent
+from parley.protocol.events import (
+    ArtifactRewound,
+    ArtifactUpdate,
+    MessageAdded,
+    QuestionAsked,
+    SleepStarted,
+    StatusUpdate,
+    StepProgressed,
+    StepRecorded,
+    TaskClaimed,
+    TaskCreated,
+    TaskEvent,
+)
 from parley.protocol.messages import DataPart, Message, RawPart, Role, TextPart, UrlPart
 from parley.protocol.tasks import Artifact, TaskState, TaskStatus
 from parley.protocol.versions import Version
@@ -77,6 +89,11 @@ EVERYTHING: tuple[TaskEvent, ...] = (
     ),
     StatusUpdate(KEY.task_id, "c-1", TaskStatus(TaskState.WORKING, None, minute(1)), {"step": 1}),
     ArtifactUpdate(KEY.task_id, None, Artifact("a-1", (TextPart("x"),), "menu", index=3), last_chunk=True),
-    StepRecorded(KEY.task_id, "c-1", "rate", {"USD": 1.5}),
+    StepRecorded(KEY.task_id, "c-1", "rate", {"USD": 1.5}, 2, "delegate"),
+    StepProgressed(KEY.task_id, "c-1", "rate", {"page": [1]}, 3, "stream"),
+    ArtifactRewound(KEY.task_id, "c-1", "a-1", 2),
+    QuestionAsked(KEY.task_id, "c-1", "size"),
+    SleepStarted(KEY.task_id, "c-1", minute(3)),
+    TaskClaimed(KEY.task_id, "c-1", "w-1"),
 )
 """One event of each kind, with everything an event can hold."""
