@@ -187,6 +187,12 @@ def test_a_typed_dict_and_a_schema_give_dicts() -> None:
     assert form_of({"type": "object"}).read(answer(fields)) == fields
 
 
+class Tree(msgspec.Struct):
+    label: str
+    below: list["Tree"] = []
+    size: int = 0
+
+
 class Size(Enum):
     SMALL = "s"
     LARGE = "l"
@@ -234,6 +240,9 @@ class Tags(msgspec.Struct):
     [
         (Many, " 3 ", Many(3)),
         (Many, 3, Many(3)),
+        (Many, 3.0, Many(3)),
+        (Many, {"many": 3.0}, Many(3)),
+        (Tree, {"label": "a", "below": [{"label": "b", "size": 2.0}]}, Tree("a", [Tree("b", size=2)])),
         (Sure, "Yes", Sure(isSure=True)),
         (Sure, "n", Sure(isSure=False)),
         (OfSize, "large", OfSize(Size.LARGE)),
@@ -327,11 +336,6 @@ def test_what_cannot_be_a_form_is_the_authors_error(form: Any, why: str) -> None
 def test_a_schema_that_leads_nowhere_is_found_with_the_first_answer() -> None:
     with pytest.raises(UnusableSchemaError, match="Unresolvable"):
         form_of({"properties": {"a": {"$ref": "https://example.com/a"}}}).read(answer({"a": 1}))
-
-
-class Tree(msgspec.Struct):
-    label: str
-    below: list["Tree"] = []
 
 
 def test_a_class_that_contains_itself_keeps_its_definition() -> None:

@@ -28,6 +28,9 @@ T = TypeVar("T")
 MAX_ANSWER_BYTES = 256 * 1024
 """Fields are typed by people or filled in by models. Checking more than this would hold up other tasks."""
 
+MAX_EXACT = 2**53
+"""Larger integers have no exact double."""
+
 MAX_FIELDS_NAMED = 20
 """Fields that a question names when it is asked again."""
 
@@ -64,6 +67,7 @@ class Form(Generic[T]):
         text = answer.text.strip()
         if not contents and (data := _json_object(text)) is not None:
             contents = [data]
+        contents = [_with_whole_numbers(content) for content in contents]
         if len(contents) == 1 and isinstance(data := contents[0], dict):
             return [data]
         if len(contents) > 1 or len(self._fields) != 1:
@@ -181,6 +185,19 @@ def _own_problems(error: Exception) -> list[Problem]:
         found = cast("list[dict[str, Any]]", described(include_url=False, include_input=False, include_context=False))
         return [Problem(tuple(one["loc"]), str(one["msg"])) for one in found]
     return [Problem((), str(error))]
+
+
+def _with_whole_numbers(value: JsonValue) -> JsonValue:
+    """A value with 2.0 as 2: clients that keep data in protobuf, as a2a-sdk's does, send every number as a double."""
+    match value:
+        case float():
+            return int(value) if value.is_integer() and abs(value) <= MAX_EXACT else value
+        case list():
+            return [_with_whole_numbers(item) for item in value]
+        case dict():
+            return {name: _with_whole_numbers(item) for name, item in value.items()}
+        case _:
+            return value
 
 
 def _json_object(text: str) -> JsonObject | None:
