@@ -12,7 +12,7 @@ from parley import Agent, Turn
 from parley.engine.caller import Caller
 from parley.engine.limits import Limits
 from parley.protocol.errors import InvalidParamsError, TaskNotCancelableError, TaskNotFoundError, UnavailableError
-from parley.protocol.events import StatusUpdate, StepRecorded
+from parley.protocol.events import StatusUpdate, StepRecorded, TaskEvent
 from parley.protocol.messages import Message, Role, TextPart
 from parley.protocol.push import PushConfig
 from parley.protocol.requests import (
@@ -556,3 +556,25 @@ async def test_a_run_that_waited_in_the_queue_while_the_process_stopped_has_not_
             assert head is not None
             assert head.attempts == 0
             await client.restart()
+
+
+async def test_an_answer_that_comes_while_the_process_stops_is_not_accepted_and_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def handler(turn: Turn) -> str:
+        return (await turn.ask("Well?")).text
+
+    async with bounded(agent_of(handler)) as client:
+        asked = await client.send("go")
+        read = client.engine.views.events
+
+        async def stop_while_reading(key: TaskKey) -> list[TaskEvent]:
+            client.engine.runs.stop_accepting()
+            return await read(key)
+
+        monkeypatch.setattr(client.engine.views, "events", stop_while_reading)
+        with pytest.raises(UnavailableError):
+            await client.start("yes", task=asked)
+        await client.crash()
+        await client.restart()
+        assert (await client.get(asked)).status.state is TaskState.INPUT_REQUIRED

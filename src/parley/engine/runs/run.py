@@ -132,6 +132,8 @@ class Run(Struct, kw_only=True, eq=False):
     _effects_seq: int = 0
     """The last event that must be durable before an effect begins."""
     _written_seq: int = 0
+    _dropped_seq: int = 0
+    """The number of the last event that was dropped when the run ended, if it had been written."""
     _has_progressed: bool = False
     _last_written_status: tuple[TaskState, datetime] | None = None
     """The state of the task after all writes of this run so far, if there are any."""
@@ -362,6 +364,7 @@ class Run(Struct, kw_only=True, eq=False):
 
     def _drop_unwritten(self) -> None:
         """Drop what was not handed to the store; messages among it may be sent again."""
+        self._dropped_seq = max(self._dropped_seq, self.seq + len(self._buffer))
         self._buffer.clear()
         for send, _ in self._sends:
             self.engine.sends.resolve(self.key.owner, send)
@@ -629,6 +632,8 @@ class Run(Struct, kw_only=True, eq=False):
             UnavailableError: it could not be stored.
         """
         await self._settle_through(self.seq + len(self._buffer))
+        if self.failure is not None and self._written_seq < self._dropped_seq:
+            raise self.failure
 
     async def _settle_through(self, seq: int) -> None:
         if self.is_undecided:
