@@ -183,6 +183,24 @@ async def test_delegations_side_by_side_ask_one_after_another_and_get_their_own_
     assert client.text(task) == "a=answer to a? b=answer to b? c=answer to c? c=answer to c?"
 
 
+async def test_streams_side_by_side_survive_crashes_at_every_write() -> None:
+    async def child(turn: Turn) -> Any:
+        for number in range(2):
+            yield f"{turn.text}{number} "
+        if turn.text == "b":
+            yield (await turn.ask("Which?")).text
+
+    async def parent(turn: Turn) -> Any:
+        yield "begin "
+        results = await asyncio.gather(*(turn.delegate("child", name, into=f"{name}.txt") for name in "abc"))
+        yield "".join(result.text for result in results)
+
+    task = await survives_crashes(agent_of(parent), "go", answers=["this"], others=[agent_of(child, "Child")])
+    texts = {artifact.artifact_id: text_of(artifact.parts) for artifact in task.artifacts}
+    whole = {"a.txt": "a0 a1 ", "b.txt": "b0 b1 this", "c.txt": "c0 c1 "}
+    assert texts == {"response": "begin a0 a1 b0 b1 thisc0 c1 ", **whole}
+
+
 @on_any_store
 async def test_an_agent_that_asks_for_ever_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delegated_task, "MOST_QUESTIONS", 2)

@@ -176,7 +176,8 @@ class Conversation:
 
     async def _talk(self) -> TaskState:
         """Deliver the message that is due, and read until the task ends or asks."""
-        if not self._is_delivered:
+        is_due = not self._is_delivered
+        if is_due:
             request = SendMessageRequest(self._message, SendConfiguration(return_immediately=True))
             sent = await self._client.agent.send_message(request, self._client.caller)
             assert isinstance(sent, Task), "An agent that replies with a message keeps no task"
@@ -185,7 +186,8 @@ class Conversation:
             if reader not in self._reading or self._reading[reader].done():
                 self._reading[reader] = asyncio.create_task(reader.read(self._client, self.task.id))
         # A subscriber that came while the task was waiting reads on: its stream ends with what follows the answer.
-        await self._reading[self._readers[0]]
+        if is_due or not self._readers[0].has_read_all:  # agents to which it delegates may crash it while it waits
+            await self._reading[self._readers[0]]
         self._task = await self._client.get(self.task)
         return self._task.status.state
 
