@@ -417,6 +417,11 @@ async def test_a_task_that_cannot_be_stored_when_it_falls_asleep_is_failed() -> 
                 return raised
             return super().tasks_write(write)
 
+        async def tasks_next_wake(self, *, after: datetime) -> datetime | None:
+            if self.is_broken:
+                raise StoreUnavailableError("The disk is gone.")
+            return await super().tasks_next_wake(after=after)
+
     clock, (agent, _), broken = FakeClock(NOW), reminder("3 days"), Broken()
     with fail_after(5):
         async with running(agent, store=broken, clock=clock) as client:
