@@ -259,6 +259,32 @@ async def test_a_reply_that_the_store_refuses_is_an_error_and_the_message_may_co
         assert isinstance(await client.agent.send_message(request), Message)
 
 
+async def test_a_claim_whose_caller_disconnects_is_withdrawn() -> None:
+    begun = list[str]()
+
+    async def handler(turn: Turn) -> None:
+        begun.append(turn.text)
+        await turn.reply("Hello!")
+
+    async with Workers(handler) as workers:
+        one, two = await workers.join("one"), await workers.join("two")
+        sends: Any = one.engine.store.sends
+        put, is_claimed = sends.put, asyncio.Event()
+
+        async def slow(*values: Any, **named: Any) -> None:
+            sends.put = put
+            await put(*values, **named)
+            is_claimed.set()
+            await asyncio.Event().wait()
+
+        sends.put = slow
+        sending = one.send("hi", "m-1")
+        await is_claimed.wait()
+        sending.cancel()
+        assert (await workers.result(two.send("hi", "m-1"))).text == "Hello!"
+        assert begun == ["hi"]
+
+
 def look_too_early(sends: Any) -> None:
     """Let the next look at the messages find nothing, as if it had come before those of the other worker."""
     find = sends.find

@@ -67,11 +67,15 @@ async def claim_message(engine: Engine, owner: Owner, send: SendKey, *, former: 
     Raises:
         RepeatedSendError: another worker was faster.
     """
-    if claims_messages(engine):
-        claim = engine.sends.record(holder=engine.lease.worker)
+    if not claims_messages(engine):
+        return ""
+    claim = engine.sends.record(holder=engine.lease.worker)
+    try:
         await engine.store.sends.put(owner, send, claim, since=engine.sends.since(), holder=former)
-        return engine.lease.worker
-    return ""
+    except asyncio.CancelledError:  # its caller has disconnected, and the claim may be stored
+        withdraw_claim(engine, owner, send)
+        raise
+    return engine.lease.worker
 
 
 def withdraw_claim(engine: Engine, owner: Owner, send: SendKey) -> None:

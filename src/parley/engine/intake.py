@@ -171,7 +171,7 @@ class Intake:
     ) -> Accepted:
         engine = self._engine
         now = engine.clock.now()
-        if request.configuration.push_config is not None:
+        if request.configuration.push_config is not None and not is_undecided:
             engine.webhooks.check_number(1)
         context_id = request.message.context_id or engine.new_id()
         message = structs.replace(request.message, task_id=task_id, context_id=context_id)
