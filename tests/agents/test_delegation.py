@@ -290,6 +290,21 @@ async def test_a_failure_can_be_caught_and_is_the_same_in_every_run(state: TaskS
     assert text_of(task.artifacts[0].parts) == "yes"
 
 
+async def test_a_stream_that_fails_raises_where_it_is_yielded_and_keeps_what_came() -> None:
+    async def child(turn: Turn) -> Any:
+        yield "half "
+        await turn.fail("Out of paper.")
+
+    async def parent(turn: Turn) -> Any:
+        try:
+            yield turn.delegate("child")
+        except DelegateFailedError as error:
+            yield error.reason
+
+    task = await survives_crashes(agent_of(parent), "go", others=[agent_of(child, "Child")])
+    assert text_of(task.artifacts[0].parts) == "half Out of paper."
+
+
 @on_any_store
 async def test_a_failure_that_is_not_caught_fails_the_task_and_the_log_says_why(
     caplog: pytest.LogCaptureFixture,

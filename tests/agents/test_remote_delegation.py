@@ -15,7 +15,7 @@ from parley.client import Guard, Retries, Timeouts
 from parley.protocol.cards import AgentInterface, Binding
 from parley.protocol.events import ArtifactUpdate, TaskEvent
 from parley.protocol.extensions import DELEGATION
-from parley.protocol.messages import text_of
+from parley.protocol.messages import DataPart, Part, TextPart, text_of
 from parley.protocol.requests import SendMessageRequest
 from parley.protocol.tasks import Task, TaskState
 from parley.protocol.versions import Version
@@ -224,6 +224,33 @@ async def test_an_agent_that_cannot_be_used_is_one_clear_error(behaviour: Behavi
                 assert client.text(task).startswith("None: ")
                 assert reason in client.text(task)
                 assert (await client.send("not caught")).status.state is TaskState.FAILED
+
+
+WAITS = {"taskId": "t", "contextId": "c", "status": {"state": "TASK_STATE_INPUT_REQUIRED"}}
+DATA = {"artifactId": "a", "parts": [{"data": {"value": "Go on?"}}]}
+
+
+@pytest.mark.parametrize(
+    ("artifact", "question"),
+    [(DATA, TextPart("Please answer.")), ({**DATA, "name": "Interrupt"}, DataPart({"value": "Go on?"}))],
+    ids=["without words", "in an artifact, as langgraph-api does"],
+)
+async def test_a_question_is_found_wherever_the_other_agent_puts_it(artifact: dict[str, Any], question: Part) -> None:
+    update = {"taskId": "t", "contextId": "c", "artifact": artifact}
+    results = [{"task": TASK}, {"artifactUpdate": update}, {"statusUpdate": WAITS}]
+    frames = [frame(rpc(result=result)) for result in results]
+    async with raw_server(says(STREAM + b"".join(frames))) as server:
+        card = card_of(interfaces=[AgentInterface(server.url, Binding.JSONRPC, Version.V1_0)])
+        other_agent = Client(card, guard=Guard(allowed_hosts=("127.0.0.1",)))
+
+        async def parent(turn: Turn) -> Any:
+            return await turn.delegate(other_agent)
+
+        async with running(agent_of(parent)) as client:
+            asked = await client.send("go")
+    assert asked.status.state is TaskState.INPUT_REQUIRED
+    assert asked.status.message is not None
+    assert asked.status.message.parts == (question,)
 
 
 async def test_an_agent_on_another_sdk_is_streamed_asked_and_continued_after_a_crash(tmp_path: Path) -> None:
