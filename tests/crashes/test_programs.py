@@ -14,7 +14,7 @@ from tests.crashes.programs import RandomProgram
 
 pytestmark = [pytest.mark.anyio, pytest.mark.deadline(float(os.environ.get("PARLEY_TEST_SECONDS", "180")))]
 
-SEEDS = int(os.environ.get("PARLEY_PROGRAM_SEEDS", "20"))
+SEEDS = int(os.environ.get("PARLEY_PROGRAM_SEEDS", "12"))
 
 
 async def perform(program: RandomProgram, *crashes: Crash, unwritten_events: int = 1) -> int:

@@ -134,7 +134,7 @@ class Conversation:
         self._where = "Undisturbed, "
         self._is_down = False
         self._message = client.message(*contents)
-        self._is_delivered = False
+        self._is_delivered = self._is_read = False
         self._questions: list[str] = []
         self._readers = [FoldingReader("a reader that followed from the start", 0)]
         self._reading: dict[FoldingReader, asyncio.Task[None]] = {}
@@ -176,18 +176,19 @@ class Conversation:
 
     async def _talk(self) -> TaskState:
         """Deliver the message that is due, and read until the task ends or asks."""
-        is_due = not self._is_delivered
-        if is_due:
+        if not self._is_delivered:
             request = SendMessageRequest(self._message, SendConfiguration(return_immediately=True))
             sent = await self._client.agent.send_message(request, self._client.caller)
             assert isinstance(sent, Task), "An agent that replies with a message keeps no task"
-            self._task, self._is_delivered = sent, True
-        for reader in self._readers:
+            self._task, self._is_delivered, self._is_read = sent, True, False
+        first, *late = self._readers
+        for reader in late if self._is_read else self._readers:
             if reader not in self._reading or self._reading[reader].done():
                 self._reading[reader] = asyncio.create_task(reader.read(self._client, self.task.id))
-        # A subscriber that came while the task was waiting reads on: its stream ends with what follows the answer.
-        if is_due or not self._readers[0].has_read_all:  # agents to which it delegates may crash it while it waits
-            await self._reading[self._readers[0]]
+        if not self._is_read:
+            # A subscriber that came while the task was waiting reads on: its stream ends with what follows the answer.
+            await self._reading[first]
+            self._is_read = True  # the next crash may come while the task waits, or work of another agent goes on
         self._task = await self._client.get(self.task)
         return self._task.status.state
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from parley.protocol.errors import UnsupportedOperationError
-from parley.protocol.events import ArtifactUpdate, StatusUpdate
-from parley.protocol.lifecycle import ends_stream
+from parley.protocol.events import ArtifactUpdate
 from parley.protocol.messages import Part, joined
 from parley.protocol.tasks import Artifact, Task
 
@@ -24,8 +23,6 @@ class FoldingReader:
         self.name = name
         self._cursor = cursor
         self._parts: dict[str, list[Part]] = {}
-        self.has_read_all = False
-        """Whether the last event was one that ends a stream: the task has ended, or waits for its caller."""
 
     async def read(self, client: AgentClient, task_id: str) -> None:
         """Read until the stream ends. Raises UnavailableError if it breaks."""
@@ -42,7 +39,6 @@ class FoldingReader:
 
     def _fold(self, numbered: Numbered) -> None:
         self._cursor, event = numbered
-        self.has_read_all = isinstance(event, Task | StatusUpdate) and ends_stream(event.status.state)
         if isinstance(event, Task):
             self._replace_all(event.artifacts)
         elif isinstance(event, ArtifactUpdate):
