@@ -75,11 +75,11 @@ class Skill:
 
     @property
     def all_words(self) -> frozenset[str]:
-        """All words that speak for this skill."""
+        """All words that score for this skill."""
         return self._words[0] | self._words[1]
 
     def score(self, words: frozenset[str]) -> int:
-        """How many of these words speak for this skill; those of its name, id and tags count double."""
+        """How well these words match: two points for each in its id, name or tags, one for each in its examples."""
         named, in_examples = self._words
         return 2 * len(words & named) + len(words & in_examples)
 
@@ -247,9 +247,9 @@ class Skills:
 
 
 def best_match(text: str, skills: Sequence[Skill]) -> Skill | None:
-    """The skill for which a text's words speak at least twice as much as for any other, or None.
+    """The skill that a text matches with at least twice the score of any other, or None.
 
-    Words that all skills share decide nothing. `"Shout hello"` → the skill named "Shout".
+    Words that all skills share score nothing. `"Shout hello"` → the skill named "Shout".
     """
     if not skills:
         return None
