@@ -303,12 +303,14 @@ class Agent:
             run.emissions.handler_frame = handler_frame
 
         delegations = Delegations(run)
-        with delegations.until_end():
+        try:
             handler = await self._skills.handler_for(run)
             turn = Turn(run, delegations)
             if self.replies_directly:
                 await reply_with_all(run, partial(handler.handle, turn))
             await handler.handle(turn, partial(_say, run), name_lines_of)
+        finally:
+            delegations.end()
 
     async def release(self, engine: Engine, key: TaskKey) -> None:
         """Cancel the tasks of other agents that a task has left open."""

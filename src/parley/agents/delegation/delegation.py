@@ -12,7 +12,6 @@ import hashlib
 import logging
 from collections.abc import Coroutine, Generator, Sequence
 from contextlib import aclosing, contextmanager
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
@@ -170,13 +169,14 @@ class Delegations:
         self.run = run
         self._named: dict[str, int] = {}
         self._at_work: set[asyncio.Task[Any]] = set()
+        self._open_tasks: _OpenTasks | None = None
 
     @property
     def peers(self) -> Peers:
         """The agents to which this engine delegates."""
         return self.run.engine.shared(Peers)
 
-    @cached_property
+    @property
     def depth(self) -> int:
         """How many agents have delegated to one another to get here."""
         origin = self.run.message.metadata.get(DELEGATION)
@@ -208,10 +208,12 @@ class Delegations:
 
     # --- the other agents' tasks --------------------------------------------------------------------------------------
 
-    @cached_property
+    @property
     def _open(self) -> _OpenTasks:
         """The tasks of other agents that have begun, in this run or before, and have no outcome in the log yet."""
-        return _open_tasks(self.run.journal)
+        if self._open_tasks is None:
+            self._open_tasks = _open_tasks(self.run.journal)
+        return self._open_tasks
 
     def note(self, step: StepInProgress, task: OpenTask) -> None:
         """Remember the other agent's task."""
@@ -245,20 +247,22 @@ class Delegations:
             if is_added:
                 self._at_work.discard(task)
 
-    @contextmanager
-    def until_end(self) -> Generator[None]:
-        """A block around the handler. After it no delegation is at work, and if the task has ended, none is open."""
-        try:
-            yield
-        finally:
-            run, own = self.run, asyncio.current_task()
-            for task in self._at_work:
-                if task is not own:
-                    task.cancel()
-            is_paused = run.is_closed and not is_terminal(run.state)
-            if not (run.is_cut_off or run.failure is not None or is_paused):
-                for open_task in self._open.values():
-                    self._cancel(open_task)
+    def end(self) -> None:
+        """Stop the delegations that are still at work when the handler has ended, and cancel those that are open.
+
+        If the task goes on in another run, the other agents' tasks go on as well.
+        """
+        run = self.run
+        if self._open_tasks is None and not (self._at_work or run.journal.open_steps):
+            return  # as in nearly every run
+        own = asyncio.current_task()
+        for task in self._at_work:
+            if task is not own:
+                task.cancel()
+        is_paused = run.is_closed and not is_terminal(run.state)
+        if not (run.is_cut_off or run.failure is not None or is_paused):
+            for open_task in self._open.values():
+                self._cancel(open_task)
 
 
 async def cancel_open(engine: Engine, key: TaskKey) -> None:
