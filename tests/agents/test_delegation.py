@@ -351,7 +351,7 @@ async def test_unusable_results_are_one_clear_error_each(caplog: pytest.LogCaptu
         assert (await client.send("unknown")).status.state is TaskState.FAILED
         assert (await client.send("twice")).status.state is TaskState.FAILED
     assert "No agent on this server is called 'chidl'; there are: child, parent. Or give a URL." in caplog.text
-    assert "write to the artifact 'x'" in caplog.text
+    assert "stream into the artifact 'x' at the same time; give each an artifact of its own" in caplog.text
 
 
 # --- cancelling -------------------------------------------------------------------------------------------------------

@@ -351,7 +351,7 @@ async def too_much(turn: Turn) -> None:
 @pytest.mark.parametrize(
     ("handler", "text"),
     [
-        (two_at_once, "The streams 'a' and 'b' write to the artifact 'notes'"),
+        (two_at_once, "'a' and 'b' stream into the artifact 'notes' at the same time"),
         (one_name_twice, "Two steps named 'answer' run at the same time"),
         (written_beside, "The stream 'answer' writes to the artifact 'notes' now; use another artifact"),
         (not_a_stream, "The source of stream 'answer' returned a int, which is not a stream of pieces"),

@@ -18,7 +18,9 @@ class DelegateFailedError(ParleyError):
     """
 
     def __init__(self, agent: str, reason: str, *, state: TaskState | None = None, task: Task | None = None) -> None:
-        problem = f"The agent {agent} could not be used" if state is None else f"The task of the agent {agent} {state}"
+        problem = f"The agent {agent} could not be used"
+        if state is not None:
+            problem = f"The task of the agent {agent} " + ("failed" if state is TaskState.FAILED else f"was {state}")
         super().__init__(f"{problem}: {reason}" if reason else problem)
         self.agent = agent
         self.reason = reason

@@ -123,7 +123,10 @@ class Emissions(Struct, eq=False):
         """
         other = self._streams.setdefault(artifact_id, stream)
         if other != stream:
-            raise LocalProtocolError(f"The streams {other!r} and {stream!r} write to the artifact {artifact_id!r}")
+            raise LocalProtocolError(
+                f"{other!r} and {stream!r} stream into the artifact {artifact_id!r} at the same time; "
+                "give each an artifact of its own"
+            )
 
     def end_stream(self, artifact_id: str) -> None:
         """Let others write to the artifact."""
