@@ -9,7 +9,8 @@ import os
 import pytest
 
 from parley.protocol.tasks import TaskState
-from parley.testing.crashes import Conversation, Crash, crashable
+from parley.testing.conversation import Conversation, Crash, crashable
+from parley.testing.crashes import check_readers
 from tests.crashes.programs import RandomProgram
 
 pytestmark = [pytest.mark.anyio, pytest.mark.deadline(float(os.environ.get("PARLEY_TEST_SECONDS", "180")))]
@@ -22,7 +23,7 @@ async def perform(program: RandomProgram, *crashes: Crash, unwritten_events: int
     async with crashable(program.agent(), others=[program.helper()], unwritten_events=unwritten_events) as client:
         conversation = Conversation(client, ["go"], program.answers, crashes)
         await conversation.hold()
-        conversation.check_readers()
+        check_readers(conversation)
         assert (conversation.task.status.state, program.mismatches(conversation.task)) == (TaskState.COMPLETED, {})
         return conversation.writes
 

@@ -137,6 +137,14 @@ async def test_a_streamed_model_that_says_something_else_each_time_is_never_spli
         await survives_crashes(agent_of(splice), "count", accept=model.said)
 
 
+async def test_an_agent_that_fails_anyway_is_not_taken_for_one_that_survives() -> None:
+    async def stumble(turn: Turn) -> Any:
+        raise ValueError(turn.text)
+
+    with pytest.raises(AssertionError, match="Undisturbed, the agent raises an exception"):
+        await survives_crashes(agent_of(stumble), "go")
+
+
 async def test_of_a_long_conversation_only_so_many_crashes_are_tried() -> None:
     runs = count()
 
