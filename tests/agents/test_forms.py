@@ -1,6 +1,7 @@
 """Questions with forms: what answers are taken, what is asked again and with which words, and that restarts change
 nothing."""
 
+import asyncio
 import dataclasses
 from datetime import date
 from enum import Enum, IntEnum
@@ -296,10 +297,36 @@ def test_anything_else_is_asked_again(form: Any, contents: list[Any], why: str) 
     assert refusal(form, *contents).startswith(why)
 
 
+@pytest.mark.anyio
+async def test_a_large_answer_is_checked_without_holding_up_others() -> None:
+    agent, loops = Agent("Lists"), []
+
+    class Items(pydantic.BaseModel):
+        items: list[int]
+
+        @pydantic.field_validator("items")
+        @classmethod
+        def note(cls, items: list[int]) -> list[int]:
+            loops.append(asyncio._get_running_loop())
+            return items
+
+    @agent.on_message
+    async def count(turn: Turn) -> Any:
+        distinct = await turn.ask("Which?", form={"properties": {"items": {"uniqueItems": True}}})
+        return f"{len(distinct['items'])} and {len((await turn.ask('And?', form=Items)).items)}"
+
+    async with bounded(agent) as client:
+        task = await client.send({"items": [{"n": number} for number in range(18_000)]}, task=await client.send("go"))
+        assert client.text(await client.send({"items": [7] * 80_000}, task=task)) == "18000 and 80000"
+        task = await client.send({"items": [{}]}, task=await client.send("go"))
+        assert client.text(await client.send({"items": [7]}, task=task)) == "1 and 1"
+    assert [loop is None for loop in loops] == [True, False]
+
+
 def test_the_words_of_a_refusal_are_bounded_and_safe() -> None:
     wide = {"title": "Emma", **{f"\x1b[2J\n{number}" + "x" * 2_000: 1 for number in range(50)}}
     assert len(why := refusal(SCHEMA, wide)) < 1_500
-    assert "and 45 more" in why
+    assert "; and more." in why
     assert why.isprintable()
     long = {"properties": {"a": {"pattern": "y" * 5_000}, "b": {}}, "required": ["b"]}
     assert len(refusal(long, {"a": "x" * 200_000})) < 300
@@ -324,6 +351,7 @@ class Untyped(msgspec.Struct):
         (int, "int cannot be a form: it has no fields"),
         (NoFields, "NoFields cannot be a form: "),
         (Untyped, "Untyped cannot be a form: "),
+        ({"type": "object", "title": object()}, "The schema of the form is not JSON: "),
         ({"type": "elephant"}, "The schema of the form cannot be used: 'elephant' is not valid"),
     ],
 )
@@ -365,7 +393,7 @@ def test_a_class_explains_itself_if_its_schema_cannot() -> None:
 
     assert form_of(Local).read(answer({"shade": 1})) == Local(shade=Shade.DARK)
     assert refusal({"properties": {"a": {"const": 3}, "b": {"uniqueItems": True}}}, {"a": 4, "b": [1, 1]}) == (
-        "The answer is not valid: a: must be 3; b: breaks the rule `uniqueItems` of its schema."
+        "The answer is not valid: a: must be 3; b: must not have the same item twice."
     )
     choice = {"properties": {"a": {"anyOf": [{"type": "integer"}, {"required": ["x"]}]}}}
     assert refusal(choice, {"a": {}}) == "The answer is not valid: a.x: is missing."

@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar, cast, get_args, get_type_hints
 
 import msgspec
 
+from parley.agents.threads import STEPS, in_thread
 from parley.engine.reading.sizes import size_of
 from parley.engine.runs.run import Run, Stopped
 from parley.forms.fields import SCHEMA_TYPE, AnswerError, Field, fields_of
@@ -26,7 +27,10 @@ from parley.protocol.tasks import TaskState
 T = TypeVar("T")
 
 MAX_ANSWER_BYTES = 256 * 1024
-"""Fields are typed by people or filled in by models. Checking more than this would hold up other tasks."""
+"""Fields are typed by people or filled in by models; to check this much can take half a second."""
+
+LARGE_ANSWER_BYTES = 8 * 1024
+"""Answers that are checked in a thread, because that can take more than some milliseconds."""
 
 MAX_EXACT = 2**53
 """Larger integers have no exact double."""
@@ -43,7 +47,10 @@ class Form(Generic[T]):
     """The fields of an answer, and how they become a value."""
 
     def __init__(self, schema: JsonObject, load: Callable[[JsonObject], T], names: Mapping[str, JsonValue]) -> None:
-        """`load` raises ValueError or msgspec.ValidationError; `names` are the values of an enumeration by name."""
+        """`load` raises InvalidAnswerError, or an error of its own that is a ValueError or msgspec.ValidationError.
+
+        `names` are the values of an enumeration by their names.
+        """
         self.schema = schema
         self._load = load
         self._names = names
@@ -57,6 +64,8 @@ class Form(Generic[T]):
         for data in self._readings(answer):
             try:
                 return self._load(data)
+            except InvalidAnswerError as error:
+                failed.append(error)
             except (ValueError, msgspec.ValidationError) as error:
                 failed.append(InvalidAnswerError(self._explain(data, error)))
         raise failed[0]
@@ -96,7 +105,7 @@ class Form(Generic[T]):
             problems = SchemaCheck(self.schema).problems(data)
         except UnusableSchemaError:  # of a class that writes a schema of its own
             problems = []
-        return f"The answer is not valid: {summary(problems or _own_problems(error))}."
+        return _refusal(problems or _own_problems(error))
 
 
 async def ask_form(run: Run, state: TaskState, question: tuple[Part, ...], form: Form[T]) -> T:
@@ -110,7 +119,8 @@ async def ask_form(run: Run, state: TaskState, question: tuple[Part, ...], form:
     for _ in range(run.engine.limits.form_answers):
         answer = await run.ask(state, asked)
         try:
-            return form.read(answer)
+            is_large = size_of(answer.parts) > LARGE_ANSWER_BYTES
+            return await in_thread(STEPS, form.read, answer) if is_large else form.read(answer)
         except InvalidAnswerError as error:
             reason = str(error)
             asked = (TextPart(f"{reason} Please answer again.\n"), *question)
@@ -129,15 +139,24 @@ def form_of(form: type[T] | Mapping[str, object]) -> Form[T]:
 
 
 def _form_of_schema(schema: Mapping[str, object]) -> Form[JsonObject]:
-    plain = cast("JsonObject", dict(schema))
-    check = SchemaCheck(plain)
+    try:
+        return _form_of_json(msgspec.json.encode(schema))
+    except TypeError as error:
+        raise LocalProtocolError(f"The schema of the form is not JSON: {error}") from error
+
+
+@lru_cache(maxsize=256)
+def _form_of_json(encoded: bytes) -> Form[JsonObject]:
+    schema: JsonObject = msgspec.json.decode(encoded)
+    check = SchemaCheck(schema)
 
     def load(data: JsonObject) -> JsonObject:
-        if check.problems(data):
-            raise ValueError
+        problems = check.problems(data)
+        if problems:
+            raise InvalidAnswerError(_refusal(problems))
         return data
 
-    return Form(plain, load, {})
+    return Form(schema, load, {})
 
 
 @lru_cache(maxsize=256)
@@ -176,6 +195,10 @@ def _enum_names(form: type) -> dict[str, JsonValue]:
     if len(enums) != 1:
         return {}
     return {member.name.casefold(): msgspec.to_builtins(member) for member in enums[0]}
+
+
+def _refusal(problems: list[Problem]) -> str:
+    return f"The answer is not valid: {summary(problems)}."
 
 
 def _own_problems(error: Exception) -> list[Problem]:

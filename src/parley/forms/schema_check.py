@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import cache
 from importlib import import_module
+from itertools import islice
 from typing import Any, cast
 
 import msgspec
@@ -23,6 +24,9 @@ from parley.safe_text import printable_line
 
 MAX_PROBLEMS = 5
 """Problems that are named; a sender corrects those first."""
+
+MAX_ERRORS = 50
+"""Errors that are looked for in one value. To find a hundred thousand would take seconds."""
 
 MAX_PROBLEM_TEXT = 200
 """Characters that one of them may have."""
@@ -59,17 +63,19 @@ class SchemaCheck:
         jsonschema: Any = import_module("jsonschema")
         referencing: Any = import_module("referencing")
         try:
-            rules = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
-            rules.check_schema(schema)
+            draft = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
+            draft.check_schema(schema)
+            rules = _with_linear_rules(draft)
             # An empty registry: otherwise references would be fetched from wherever they point to.
             self._validator = rules(schema, registry=referencing.Registry(), format_checker=_format_checker())
         except Exception as error:  # jsonschema trips over some schemas in ways of its own
             raise UnusableSchemaError(f"{_UNUSABLE}: {bounded(str(getattr(error, 'message', error)))}") from error
 
     def problems(self, value: JsonValue) -> list[Problem]:
-        """What is wrong with a value, each problem once. Raises UnusableSchemaError."""
+        """What is wrong with a value, each problem once; of very many, the first. Raises UnusableSchemaError."""
         try:
-            found = [problem for error in self._validator.iter_errors(value) for problem in _problems(error)]
+            errors = islice(self._validator.iter_errors(value), MAX_ERRORS)  # found one by one
+            found = [problem for error in errors for problem in _problems(error)]
         except (ArithmeticError, RecursionError):  # 10**400 is no multiple of 0.5 either
             return [Problem((), "The answer has a number that is too large, or is nested too deeply")]
         except Exception as error:  # a reference that leads nowhere, for example
@@ -79,9 +85,8 @@ class SchemaCheck:
 
 def summary(problems: Iterable[Problem]) -> str:
     """The first problems as one line: `amount: is missing; days: must be at most 4`."""
-    texts = [str(problem) for problem in problems]
-    more = [f"and {len(texts) - MAX_PROBLEMS} more"] if len(texts) > MAX_PROBLEMS else []
-    return "; ".join([*texts[:MAX_PROBLEMS], *more])
+    texts = [str(problem) for problem in islice(problems, MAX_PROBLEMS + 1)]
+    return "; ".join(texts if len(texts) <= MAX_PROBLEMS else [*texts[:MAX_PROBLEMS], "and more"])
 
 
 def _problems(error: Any) -> Iterator[Problem]:
@@ -117,6 +122,8 @@ def _reason(keyword: str, rule: Any) -> str:
             return f"must be {choices_text([rule])}"
         case "format":
             return f"must be {FORMAT_WORDS.get(rule, f'text of the format {rule}')}"
+        case "uniqueItems":
+            return "must not have the same item twice"
         case _ if keyword in _RULES:
             return f"must {_RULES[keyword]} {rule}{_UNITS.get(keyword, '')}"
         case _:
@@ -136,6 +143,21 @@ _RULES = {
     "pattern": "match the pattern",
 }
 _UNITS = {"minLength": " characters", "maxLength": " characters", "minItems": " items", "maxItems": " items"}
+
+
+@cache
+def _with_linear_rules(draft: Any) -> Any:
+    """The rules of a draft. jsonschema compares every object of an array with every other one for `uniqueItems`."""
+    jsonschema: Any = import_module("jsonschema")
+    encoder = msgspec.json.Encoder(order="deterministic")
+
+    def check_unique(_: Any, is_wanted: bool, items: Any, __: Any) -> Iterator[Any]:
+        if is_wanted and isinstance(items, list):
+            values = cast("list[object]", items)
+            if len({encoder.encode(value) for value in values}) < len(values):
+                yield jsonschema.ValidationError("has equal items")
+
+    return jsonschema.validators.extend(draft, {"uniqueItems": check_unique})
 
 
 @cache
