@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -284,6 +285,119 @@ async def test_a_stream_that_is_tried_again_replaces_what_it_said(caplog: pytest
     assert "Step 'answer' failed, attempt 1 of 2: ConnectionError: lost" in caplog.text
 
 
+def scripted(*attempts: list[Any]) -> Callable[[], AsyncIterator[Any]]:
+    """A source that yields the pieces of its next attempt, raises the exceptions among them, and hangs at `...`."""
+    coming = iter(attempts)
+
+    async def source() -> AsyncIterator[Any]:
+        for piece in next(coming):
+            if isinstance(piece, Exception):
+                raise piece
+            if piece is ...:
+                await asyncio.Event().wait()
+            yield piece
+
+    return source
+
+
+@pytest.mark.parametrize("last", [[], [ConnectionError("gone")]])
+async def test_what_a_stream_takes_back_is_gone_even_if_it_says_nothing_more(last: list[Any]) -> None:
+    source = scripted(["a1 ", ConnectionError("lost")], last)
+
+    async def handler(turn: Turn) -> Any:
+        with suppress(ConnectionError):
+            await turn.artifact("answer").write(turn.retrying(attempts=2, backoff=0).stream("answer", source))
+
+    async with bounded(agent_of(handler)) as client:
+        task = await client.send("go")
+        assert (task.status.state, client.text(task)) == (TaskState.COMPLETED, "")
+        assert await seen_by_a_reader(client, task) == ""
+
+
+async def test_a_stream_that_says_nothing_when_it_runs_again_is_no_difference_later() -> None:
+    source = scripted(["a", "b", ...], [])
+
+    async def handler(turn: Turn) -> Any:
+        yield turn.stream("answer", source)
+        yield "x"
+        yield (await turn.ask("More?")).text
+
+    async with bounded(agent_of(handler, on_divergence="fail")) as client:
+        task = await client.send("!", task=await killed_at(client, "b"))
+        assert (task.status.state, client.text(task)) == (TaskState.COMPLETED, "x!")
+
+
+async def test_a_source_that_continues_gets_only_what_its_stream_said() -> None:
+    said: list[str] = []
+
+    async def continue_after(text: str) -> AsyncIterator[str]:
+        said.append(text)
+        yield "and on"
+
+    source = scripted(["half ", ConnectionError("lost")])
+
+    async def handler(turn: Turn) -> Any:
+        try:
+            yield turn.stream("answer", source).resume_with(continue_after)
+        except ConnectionError:
+            yield "(lost)"
+        await turn.ask("More?")
+
+    async with bounded(agent_of(handler, on_divergence="fail")) as client:
+        task = await client.send("yes", task=await client.send("go"))
+        assert client.text(task) == await seen_by_a_reader(client, task) == "half and on"
+    assert said == ["half "]
+
+
+async def test_a_handler_that_left_a_stream_and_reads_on_when_it_begins_again_fails(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    leaves = iter([True, False])
+
+    async def handler(turn: Turn) -> Any:
+        leave = next(leaves)
+        async for piece in turn.stream("answer", lambda: ["a", "b"]):
+            yield piece
+            if leave:
+                break
+        await turn.ask("More?")
+
+    async with bounded(agent_of(handler)) as client:
+        task = await client.send("yes", task=await client.send("go"))
+        assert task.status.state is TaskState.FAILED
+    assert "The handler left the stream 'answer' after piece 1, began again, and reads on now" in caplog.text
+
+
+async def test_a_handler_that_changes_a_piece_finds_it_unchanged_when_it_begins_again() -> None:
+    seen: list[int] = []
+
+    async def handler(turn: Turn) -> None:
+        async for piece in turn.stream("answer", lambda: [{"n": 0}]):
+            piece["n"] += 1
+            seen.append(piece["n"])
+        await turn.ask("Again?")
+        await turn.ask("Again?")
+
+    async with bounded(agent_of(handler)) as client:
+        asked = await client.send("yes", task=await client.send("go"))
+        await client.send("yes", task=asked)
+    assert seen == [1, 1, 1]
+
+
+async def test_a_question_that_differs_because_its_stream_runs_again_is_reported(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    model = Model()
+
+    async def handler(turn: Turn) -> None:
+        async for piece in turn.stream("answer", model.stream, "x"):
+            await turn.ask(f"After {piece}?")
+
+    async with bounded(agent_of(handler)) as client:
+        await client.send("yes", task=await client.send("go"))
+    assert "a question differs from what it emitted before (in handler, line " in caplog.text
+
+
 async def test_a_model_that_stalls_is_stopped_by_its_timeout(caplog: pytest.LogCaptureFixture) -> None:
     model = Model(hangs_after="g1-1 ")
 
@@ -343,6 +457,15 @@ async def pieces_of_one_that_is_tried_again(turn: Turn) -> None:
         pass
 
 
+async def not_unicode(turn: Turn) -> None:
+    async for _ in turn.stream("answer", lambda: ["\ud800"]):
+        pass
+
+
+async def name_not_unicode(turn: Turn) -> Any:
+    yield turn.stream("\ud800", lambda: ["x"])
+
+
 async def too_much(turn: Turn) -> None:
     async for _ in turn.stream("answer", lambda: ["x" * 1000] * 20):
         pass
@@ -357,6 +480,8 @@ async def too_much(turn: Turn) -> None:
         (not_a_stream, "The source of stream 'answer' returned a int, which is not a stream of pieces"),
         (not_content, "An agent cannot send a value of type object"),
         (not_json, "A piece of stream 'answer', of type object, cannot be stored"),
+        (not_unicode, "A piece of stream 'answer', of type str, cannot be stored"),
+        (name_not_unicode, "The name of a step, '\\ud800', is not valid Unicode"),
         (pieces_of_one_that_is_tried_again, "yield the stream, or iterate over one of `turn.stream`"),
         (too_much, "The stream 'answer' exceeds 10000 bytes"),
     ],

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +154,23 @@ async def test_an_agent_that_wants_it_fails_when_its_handler_differs(
     assert "DivergedError" in caplog.text
 
 
+@pytest.mark.parametrize("limits", [Limits(), Limits(artifact_bytes=8), Limits(events_per_task=11)])
+async def test_a_handler_that_ignores_the_error_of_an_emission_cannot_complete_its_task(limits: Limits) -> None:
+    lines = iter(["same", "other" if limits == Limits() else "same"])
+
+    async def handler(turn: Turn) -> AsyncIterator[str]:
+        with suppress(Exception):
+            yield next(lines)
+        answer = await turn.ask("More?")
+        with suppress(Exception):
+            for _ in range(9):
+                yield answer.text
+
+    async with bounded(agent_of(handler, on_divergence="fail"), limits=limits) as client:
+        task = await client.send("yes", task=await client.send("go"))
+        assert task.status.state is TaskState.FAILED
+
+
 async def test_a_status_or_question_that_differs_is_logged_and_the_answer_is_used(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -180,7 +198,7 @@ async def test_a_handler_that_says_the_same_again_is_not_reported(
     async def handler(turn: Turn) -> AsyncIterator[Any]:
         yield "text"
         yield {"data": [1, 2.5, None]}
-        yield DataPart({"b": (1, 2), "a": {"x": 1.0}})  # pyright: ignore[reportArgumentType]
+        yield DataPart({"b": (1, 2), "a": {"x": 1.0}, 3: 2**70})  # pyright: ignore[reportArgumentType]
         await turn.status("Working…")
         notes = turn.artifact("notes.md", description="Notes", metadata={"a": 1})
         await notes.write("one")
@@ -202,6 +220,8 @@ async def test_a_replaced_artifact_keeps_its_description_and_whole_artifacts_are
         run = next(runs)
         notes = turn.artifact("notes.md", description="Notes", metadata={"a": 1})
         await notes.write("same ")
+        added = Artifact("notes.md", (TextPart(""),), metadata={"b": 2})
+        await turn._run.emissions.emit_chunk(added)  # pyright: ignore[reportPrivateUsage]
         await notes.write(f"run {run}")
         yield Artifact("whole", (TextPart("draft"),), "whole")
         yield Artifact("whole", (TextPart(f"run {run}"),), "whole")
@@ -212,7 +232,7 @@ async def test_a_replaced_artifact_keeps_its_description_and_whole_artifacts_are
         asked = await client.send("yes", task=await client.send("go"))
         task = await client.send("yes", task=asked)
     notes, whole = task.artifacts
-    assert (notes.description, notes.metadata, text_of(notes.parts)) == ("Notes", {"a": 1}, "same run 2")
+    assert (notes.description, notes.metadata, text_of(notes.parts)) == ("Notes", {"a": 1, "b": 2}, "same run 2")
     assert text_of(whole.parts) == "run 2"
 
 

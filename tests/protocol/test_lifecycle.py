@@ -1,6 +1,7 @@
 """A task's life as the table and the fold have it."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from itertools import pairwise
 from typing import get_args
 
@@ -15,6 +16,7 @@ from parley.protocol.events import (
     InternalEvent,
     MessageAdded,
     QuestionAsked,
+    SleepStarted,
     StatusUpdate,
     StepProgressed,
     StepRecorded,
@@ -128,6 +130,7 @@ def test_internal_events_change_nothing_in_the_task() -> None:
         StepProgressed("t1", "c1", "flight", {"task": "t2"}),
         ArtifactRewound("t1", "c1", "response", 2),
         QuestionAsked("t1", "c1", "flight"),
+        SleepStarted("t1", "c1", datetime(2026, 1, 2, tzinfo=UTC)),
         TaskClaimed("t1", "c1", "worker-2"),
     ]
     assert {type(event) for event in events} == set(get_args(InternalEvent))

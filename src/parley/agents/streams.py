@@ -20,7 +20,7 @@ from parley.agents.retries import RetryPolicy
 from parley.agents.threads import STEPS, in_thread
 from parley.agents.typed_json import UnsupportedTypeError, decode_typed, encode_typed, return_type_of
 from parley.contents import parts_of
-from parley.engine.runs.emissions import LimitExceededError
+from parley.engine.runs.emissions import DivergedError, LimitExceededError
 from parley.engine.runs.journal import Emission
 from parley.engine.runs.run import Run
 from parley.engine.runs.steps import StepInProgress, inside_step
@@ -81,11 +81,16 @@ class Stream(StreamedContent, AsyncIterable[T], Generic[T]):
             return
         try:
             run.emissions.begin_stream(artifact_id, self._name)
+            first = run.journal.number_emitted(artifact_id)
             try:
-                first = run.journal.number_emitted(artifact_id)
                 with inside_step():
                     await step.prepare()
-                    await self._pass_through(artifact)
+                    await self._pass_through(artifact, step)
+            except BaseException:
+                if self._continue is not None and not (run.is_closed or run.is_stopping):
+                    # The handler may catch this and write something else to the artifact.
+                    await step.note(run.journal.number_emitted(artifact_id) - first, durably=False)
+                raise
             finally:
                 run.emissions.end_stream(artifact_id)
             run.emissions.drop_left_overs(artifact_id)
@@ -94,7 +99,7 @@ class Stream(StreamedContent, AsyncIterable[T], Generic[T]):
         finally:
             step.close()
 
-    async def _pass_through(self, artifact: Artifact) -> None:
+    async def _pass_through(self, artifact: Artifact, step: StepInProgress) -> None:
         """Write the pieces as they come. A source that is tried again replaces what it said before."""
         first = self._run.journal.number_emitted(artifact.artifact_id)
         has_begun = False
@@ -104,7 +109,7 @@ class Stream(StreamedContent, AsyncIterable[T], Generic[T]):
             if has_begun:
                 await self._run.emissions.rewind(artifact.artifact_id, first)
             has_begun = True
-            async for piece in _pieces_of(self._name, self._source_to_use(artifact.artifact_id)):
+            async for piece in _pieces_of(self._name, self._source_to_use(artifact.artifact_id, step)):
                 if parts := parts_of(piece):
                     await self._emit(artifact, parts)
 
@@ -113,14 +118,16 @@ class Stream(StreamedContent, AsyncIterable[T], Generic[T]):
         else:
             await self._policy.call(self._run, self._name, attempt, is_plain=False)
 
-    def _source_to_use(self, artifact_id: str) -> Callable[[], Any]:
+    def _source_to_use(self, artifact_id: str, step: StepInProgress) -> Callable[[], Any]:
         """The source, or the one that continues it."""
         journal = self._run.journal
         said = journal.left_over(artifact_id)
-        if self._continue is not None and said:
-            journal.skip(artifact_id)
-            return partial(self._continue, _text_of(said))
+        if isinstance(step.progress, int):  # it failed, and what followed was not said by it
+            said = said[: step.progress]
         self._run.emissions.expects_differences = True
+        if self._continue is not None and said:
+            journal.skip(artifact_id, len(said))
+            return partial(self._continue, _text_of(said))
         return self._source
 
     async def _emit(self, artifact: Artifact, parts: tuple[Part, ...]) -> None:
@@ -139,7 +146,7 @@ class Stream(StreamedContent, AsyncIterable[T], Generic[T]):
         step = self._run.steps.begin(self._name, "stream")
         convert = _conversion_of(self._name, self._source)
         if step.recorded is not None:
-            return cast("AsyncIterator[T]", _each(map(convert, _recorded_pieces(step))))
+            return cast("AsyncIterator[T]", _again(step, convert))
         return _Pieces(self._run, step, self._source, cast("Callable[[JsonValue], T]", convert))
 
 
@@ -178,7 +185,7 @@ class _Pieces(AsyncIterator[T]):
         raise StopAsyncIteration
 
     def _keep(self, name: str, piece: object) -> JsonValue:
-        value = piece if type(piece) is str else _as_json(name, piece)
+        value = piece if type(piece) is str and piece.isascii() else _as_json(name, piece)
         self._size += len(value) if type(value) is str else len(msgspec.json.encode(value))
         most = self._run.engine.limits.artifact_bytes
         if self._size > most:
@@ -197,13 +204,25 @@ class _Pieces(AsyncIterator[T]):
         if self._is_begun and not (run.is_closed or run.is_stopping):
             # The handler has left its loop. It gets the same pieces when it begins again, and leaves it again.
             with suppress(Exception):  # it was freed in another thread: then the stream runs again
-                step.record_soon({"pieces": self._pieces})
+                step.record_soon({"pieces": self._pieces, "left": True})
         self._close(step)
 
 
-async def _each(pieces: Iterable[Any]) -> AsyncIterator[Any]:
+async def _again(step: StepInProgress, convert: Callable[[JsonValue], object]) -> AsyncIterator[Any]:
+    """The recorded pieces of a stream. Raises DivergedError if the handler left it before and does not leave it now."""
+    pieces = _recorded_pieces(step)
     for piece in pieces:
-        yield piece
+        yield convert(piece)
+    match step.recorded:
+        case ({"left": True},):
+            step.steps.run.refuse(
+                DivergedError(
+                    f"The handler left the stream {step.name!r} after piece {len(pieces)}, began again, and reads on "
+                    "now. Decide with a step where to leave it, or read it to its end."
+                )
+            )
+        case _:
+            pass
 
 
 async def _pieces_of(name: str, source: Callable[[], Any]) -> AsyncIterator[Any]:
@@ -254,17 +273,22 @@ def _conversion_of(name: str, source: Callable[[], Any]) -> Callable[[JsonValue]
     except UnsupportedTypeError:
         kinds = ()
     if not kinds or kinds[0] is str:
-        return lambda value: value
+        return _copy
 
     def convert(value: JsonValue) -> object:
         try:
             return decode_typed(msgspec.json.encode(value), kinds[0])
         except UnsupportedTypeError:
-            return value
+            return _copy(value)
         except ValueError as exc:
             raise LocalProtocolError(f"A piece of stream {name!r} does not fit {kinds[0]}: {exc}") from exc
 
     return convert
+
+
+def _copy(value: JsonValue) -> JsonValue:
+    """The same value again: a handler may change what it is given, but not the record."""
+    return value if isinstance(value, str) else msgspec.json.decode(msgspec.json.encode(value))
 
 
 def _recorded_parts(step: StepInProgress) -> Sequence[tuple[Part, ...]]:

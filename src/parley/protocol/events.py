@@ -86,13 +86,14 @@ class StepProgressed(Struct, frozen=True, gc=False, omit_defaults=True, tag="ste
 class ArtifactRewound(Struct, frozen=True, gc=False, omit_defaults=True, tag="rewound"):
     """What a handler emitted into an artifact is void, except for the first emissions.
 
-    The next update of the artifact replaces it: with what is kept, if that is anything.
+    The next update of the artifact replaces it. If `restated` is set, that update is what is left, and no emission.
     """
 
     task_id: str
     context_id: str | None
     artifact_id: str
     kept: int = 0
+    restated: bool = False
 
 
 class QuestionAsked(Struct, frozen=True, gc=False, omit_defaults=True, tag="question"):

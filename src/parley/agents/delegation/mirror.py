@@ -61,9 +61,10 @@ class Mirror:
     def resume(self) -> None:
         """Take what an earlier run put into the artifact before it was cut off for emitted."""
         journal = self._run.journal
-        self._said = [part for chunk, _ in journal.left_over(self._artifact) for part in chunk.parts]
+        said = journal.left_over(self._artifact)
+        self._said = [part for chunk, _ in said for part in chunk.parts]
         self._is_exact = not self._said
-        journal.skip(self._artifact)
+        journal.skip(self._artifact, len(said))
 
     async def show(self, event: StreamEvent, seen: StreamedTask) -> None:
         """Show an event of the other task. `seen` is the task with this event."""

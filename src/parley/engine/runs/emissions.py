@@ -22,7 +22,7 @@ from parley.engine.runs.author_code import author_line
 from parley.engine.runs.journal import STATUS, Journal
 from parley.protocol.errors import LocalProtocolError
 from parley.protocol.events import ArtifactRewound, ArtifactUpdate, StatusUpdate
-from parley.protocol.jsonvalue import JsonObject
+from parley.protocol.jsonvalue import JsonObject, JsonValue
 from parley.protocol.messages import Part, TextPart
 from parley.protocol.tasks import Artifact, TaskState, TaskStatus
 
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from parley.engine.runs.run import Run
 
 logger = logging.getLogger(__name__)
-
-_encoder = msgspec.json.Encoder(order="deterministic")
 
 CURE = "Make what can come out differently a step: turn.step, turn.stream, turn.now, turn.random."
 
@@ -103,15 +101,15 @@ class Emissions(Struct, eq=False):
             await run.settle()
 
     def check_question(self, parts: tuple[Part, ...], asked: tuple[Part, ...]) -> None:
-        """Report a question that differs from the one that was answered."""
+        """Report a question that differs from the one that was answered, also while a stream runs again."""
         if not _is_same(parts, asked):
-            self._report("a question")
+            self._report("a question", is_expected=False)
 
     def _count_bytes(self, parts: tuple[Part, ...]) -> None:
         journal, most = self.run.journal, self.run.engine.limits.artifact_bytes
         journal.artifact_bytes += size_of(parts)
         if journal.artifact_bytes > most:
-            raise LimitExceededError(f"The task's artifacts exceed {most} bytes")
+            self.run.refuse(LimitExceededError(f"The task's artifacts exceed {most} bytes"))
 
     # --- streams ------------------------------------------------------------------------------------------------------
 
@@ -138,7 +136,7 @@ class Emissions(Struct, eq=False):
         if run.journal.number_emitted(artifact_id) > kept or run.journal.left_over(artifact_id):
             await run.settle()
             run.journal.reload(artifact_id, Journal.read(await run.engine.views.events(run.key)))
-            self._rewind(artifact_id, kept)
+            self._rewind(artifact_id, kept, is_complete=True)
 
     # --- differences --------------------------------------------------------------------------------------------------
 
@@ -151,31 +149,31 @@ class Emissions(Struct, eq=False):
                 self._rewind(name, journal.number_emitted(name), is_complete=True)
 
     def _rewind(self, name: str, kept: int, *, is_complete: bool = False) -> None:
-        """Take back all but the first emissions into an artifact; `is_complete` says that none follows."""
+        """Take back all but the first emissions into an artifact; `is_complete` says that none may follow."""
         run = self.run
         whole = run.journal.rewind(name, kept)
         task_id, context_id = run.key.task_id, run.context_id
-        run.emit(ArtifactRewound(task_id, context_id, name, kept))
         if whole is None and is_complete:
             whole = Artifact(name, (TextPart(""),), name, index=run.journal.index_of(name))
+        run.emit(ArtifactRewound(task_id, context_id, name, kept, whole is not None))
         if whole is not None:
             run.emit(ArtifactUpdate(task_id, context_id, whole))
             run.journal.note_chunk(name, is_last=False)
 
-    def _report(self, what: str) -> None:
+    def _report(self, what: str, *, is_expected: bool = True) -> None:
         """Log what differs, once in a run, or fail the task for it.
 
         Raises:
             DivergedError: the agent wants its task to fail.
         """
         run = self.run
-        if self.expects_differences:
+        if self.expects_differences and is_expected:
             return
         frame = self.handler_frame() if self.handler_frame is not None else None
         where = author_line(sys._getframe(), frame)  # pyright: ignore[reportPrivateUsage]
         text = f"The handler began again, and {what} differs from what it emitted before{where}. {CURE}"
         if run.program.on_divergence is OnDivergence.FAIL:
-            raise DivergedError(text)
+            run.refuse(DivergedError(text))
         if not self._has_diverged:
             self._has_diverged = True
             logger.warning("Task %s: %s The new one replaces it.", run.key.task_id, text, extra=run.log_fields)
@@ -185,4 +183,8 @@ class Emissions(Struct, eq=False):
 
 def _is_same(logged: tuple[Part, ...], parts: tuple[Part, ...]) -> bool:
     """Whether parts are those in the log, where they have been through JSON: a tuple in data is a list there."""
-    return logged == parts or _encoder.encode(logged) == _encoder.encode(parts)
+    return logged == parts or _as_json(logged) == _as_json(parts)
+
+
+def _as_json(parts: tuple[Part, ...]) -> JsonValue:
+    return msgspec.json.decode(msgspec.json.encode(parts))

@@ -8,6 +8,7 @@ emits it again, and one that differs is found here.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import reduce
 from typing import TypeAlias
 
 from msgspec import Struct, structs
@@ -26,7 +27,7 @@ from parley.protocol.events import (
     TaskEvent,
 )
 from parley.protocol.jsonvalue import JsonValue
-from parley.protocol.lifecycle import is_interrupted
+from parley.protocol.lifecycle import described_again, is_interrupted
 from parley.protocol.messages import Message, Part, TextPart, joined
 from parley.protocol.tasks import Artifact, TaskState
 
@@ -105,7 +106,7 @@ class Journal(Struct, eq=False):
             case StepProgressed():
                 self._entry(event).progress = event.value
             case ArtifactRewound():
-                self._record_rewinding(event.artifact_id, event.kept)
+                self._record_rewinding(event)
             case QuestionAsked():
                 self._question_name = event.name
             case StatusUpdate():
@@ -123,12 +124,12 @@ class Journal(Struct, eq=False):
             self._emitted.setdefault(name, []).append((event.artifact, event.append))
             self.artifact_bytes += size_of(event.artifact.parts)
 
-    def _record_rewinding(self, name: str, kept: int) -> None:
-        emitted = self._emitted.get(name, [])
-        self.artifact_bytes -= _size(emitted[kept:])
-        del emitted[kept:]
-        if kept:
-            self._restated.add(name)
+    def _record_rewinding(self, event: ArtifactRewound) -> None:
+        emitted = self._emitted.get(event.artifact_id, [])
+        self.artifact_bytes -= _size(emitted[event.kept :])
+        del emitted[event.kept :]
+        if event.restated:
+            self._restated.add(event.artifact_id)
 
     def _record_step(self, event: StepRecorded) -> None:
         entry = self._entry(event)
@@ -159,6 +160,7 @@ class Journal(Struct, eq=False):
     def _reopen(self) -> None:
         """Begin a new conversation, which keeps the old artifact indexes."""
         self.opening = None
+        self._restated.clear()
         for facts in (self._emitted, self.unclosed, self._answers, self._questions, self._questions_read, self._steps):
             facts.clear()
 
@@ -199,9 +201,9 @@ class Journal(Struct, eq=False):
         """The artifacts of which earlier runs emitted more than this run has."""
         return [name for name in self._emitted if name != STATUS and self.left_over(name)]
 
-    def skip(self, name: str) -> None:
-        """Take for emitted whatever earlier runs emitted under a name."""
-        self._emitted_this_run[name] = self.number_emitted(name) + len(self.left_over(name))
+    def skip(self, name: str, count: int) -> None:
+        """Take the next emissions under a name for emitted."""
+        self._emitted_this_run[name] = self.number_emitted(name) + count
 
     def rewind(self, name: str, kept: int) -> Artifact | None:
         """Forget what was emitted into an artifact after the first emissions. Return those together, if there are any.
@@ -275,5 +277,6 @@ def _together(emissions: Sequence[Emission]) -> Artifact | None:
         return None
     begun = max((index for index, (_, is_added) in enumerate(emissions) if not is_added), default=0)
     parts = joined(part for artifact, _ in emissions[begun:] for part in artifact.parts)
+    whole = reduce(described_again, (artifact for artifact, _ in emissions[begun:]))
     # Every dialect demands at least one part.
-    return structs.replace(emissions[begun][0], parts=parts or (TextPart(""),))
+    return structs.replace(whole, parts=parts or (TextPart(""),))

@@ -121,6 +121,8 @@ class Run(Struct, kw_only=True, eq=False):
     """When its task is to be continued, if the run ended in a sleep."""
     failure: ParleyError | None = None
     """Why the run ended but its task did not: the store refused a write, or another worker has the task."""
+    _refusal: LocalProtocolError | None = None
+    """Why its task cannot be completed."""
     _buffer: list[TaskEvent] = []
     _new: NewTask | None = None
     _sends: list[tuple[SendKey, SendRecord]] = []
@@ -327,6 +329,8 @@ class Run(Struct, kw_only=True, eq=False):
         if not self.is_closed:
             self.need_task()
             if state is TaskState.COMPLETED:
+                if self._refusal is not None:
+                    raise self._refusal
                 self.emissions.drop_left_overs()
                 self._close_artifacts()
             self._append_status(state, message, metadata)
@@ -511,9 +515,14 @@ class Run(Struct, kw_only=True, eq=False):
         if self.is_closed:
             raise Stopped
         if self.seq + len(self._buffer) >= self.engine.limits.events_per_task:
-            raise LimitExceededError(f"The task has more than {self.engine.limits.events_per_task} events")
+            self.refuse(LimitExceededError(f"The task has more than {self.engine.limits.events_per_task} events"))
         self._has_progressed = True
         self._append(event)
+
+    def refuse(self, error: LocalProtocolError) -> NoReturn:
+        """Raise an error. The task cannot be completed after it, even if the program ignores it."""
+        self._refusal = self._refusal or error
+        raise error
 
     @property
     def is_far_ahead(self) -> bool:

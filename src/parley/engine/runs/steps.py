@@ -96,8 +96,10 @@ class Steps(Struct, eq=False):
         order in the next run; other kinds of one name are interchangeable.
 
         Raises:
-            LocalProtocolError: another function of this name is in progress, or the log has a step of another kind.
+            LocalProtocolError: another function of this name is in progress, the log has a step of another kind, or the
+                name cannot be stored.
         """
+        _require_unicode(name)
         if kind in ("step", "stream") and any(name == other for other, _ in self._in_progress):
             raise LocalProtocolError(f"Two steps named {name!r} run at the same time; give each a name of its own")
         number, entry = self.run.journal.next_step(name, kind)
@@ -159,6 +161,13 @@ class Steps(Struct, eq=False):
                 return outcome
         finally:
             step.close()
+
+
+def _require_unicode(name: str) -> None:
+    try:
+        name.encode()
+    except UnicodeEncodeError as exc:
+        raise LocalProtocolError(f"The name of a step, {name!r}, is not valid Unicode: {exc.reason}") from exc
 
 
 @contextmanager
