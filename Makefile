@@ -58,7 +58,7 @@ soak: .venv/.installed peers ## Attack a served agent for some minutes, and prin
 
 chaos: SEEDS ?= 5000
 chaos: .venv/.installed ## Workers on one store that pause, wake and die, and random handlers that crash, for SEEDS=5000.
-	PARLEY_CLAIM_SEEDS=$(SEEDS) PARLEY_SIMULATION_SEEDS=$(SEEDS) PARLEY_PROGRAM_SEEDS=$(SEEDS) PARLEY_TEST_SECONDS=7200 \
+	PARLEY_CLAIM_SEEDS=$(SEEDS) PARLEY_SIMULATION_SEEDS=$(SEEDS) PARLEY_PROGRAM_SEEDS=$$(($(SEEDS) / 10)) PARLEY_TEST_SECONDS=7200 \
 		$(BIN)/pytest -q -n 2 -o faulthandler_timeout=7300 tests/ownership tests/crashes/test_programs.py
 
 crashes: .venv/.installed peers ## Kill agents that stream and delegate at every event, and compare what all readers hold.

@@ -5,22 +5,25 @@
 
 import logging
 import os
+from typing import Any
 
 import pytest
 
 from parley.protocol.tasks import TaskState
+from parley.stores.memory import MemoryStore
 from parley.testing.conversation import Conversation, Crash, crashable
 from parley.testing.crashes import check_readers
 from tests.crashes.programs import RandomProgram
+from tests.suspending import suspending
 
 pytestmark = [pytest.mark.anyio, pytest.mark.deadline(float(os.environ.get("PARLEY_TEST_SECONDS", "180")))]
 
 SEEDS = int(os.environ.get("PARLEY_PROGRAM_SEEDS", "12"))
 
 
-async def perform(program: RandomProgram, *crashes: Crash, unwritten_events: int = 1) -> int:
+async def perform(program: RandomProgram, *crashes: Crash, **options: Any) -> int:
     """Hold the conversation with these crashes, compare it with the model, and return how many writes it had."""
-    async with crashable(program.agent(), others=[program.helper()], unwritten_events=unwritten_events) as client:
+    async with crashable(program.agent(), others=[program.helper()], **options) as client:
         conversation = Conversation(client, ["go"], program.answers, crashes)
         await conversation.hold()
         check_readers(conversation)
@@ -44,7 +47,8 @@ async def test_what_a_random_handler_says_is_the_text_of_one_run_wherever_it_cra
             for unwritten_events in (1, 256):
                 numbers = program.random.sample(range(1, writes + 9), 3)
                 crashes = tuple([Crash("after", number) for number in numbers])
-                await perform(program, *crashes, unwritten_events=unwritten_events)
+                store = suspending(MemoryStore(), program.random)
+                await perform(program, *crashes, store=store, unwritten_events=unwritten_events)
         except BaseException:
             print(f"RandomProgram({seed}) with {crashes}: {dict(program.patterns)}")
             raise
