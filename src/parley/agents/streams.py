@@ -7,7 +7,6 @@ off runs again, and replaces what it said before; or it continues after it, if i
 from __future__ import annotations
 
 import inspect
-from abc import ABC, abstractmethod
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -37,12 +36,15 @@ Source: TypeAlias = AsyncIterable[T] | Iterable[T] | Awaitable[AsyncIterable[T]]
 _END = object()
 
 
-class StreamedContent(ABC):
-    """Content that is written to an artifact while it comes into being: yield it, return it, or write it."""
+class StreamedContent:
+    """Content that is written to an artifact while it comes into being: yield it, return it, or write it.
 
-    @abstractmethod
+    Not an abstract class, because every result of a handler is asked whether it is one, and those are slow to ask.
+    """
+
     async def write_to(self, artifact: Artifact) -> None:
         """Write it to an artifact of the task, which is described by one without parts."""
+        raise NotImplementedError
 
 
 class Stream(StreamedContent, AsyncIterable[T], Generic[T]):

@@ -253,7 +253,7 @@ class Delegations:
         If the task goes on in another run, the other agents' tasks go on as well.
         """
         run = self.run
-        if self._open_tasks is None and not (self._at_work or run.journal.open_steps):
+        if self._open_tasks is None and not (self._at_work or run.journal.is_replayed):
             return  # as in nearly every run
         own = asyncio.current_task()
         for task in self._at_work:

@@ -57,6 +57,8 @@ class Journal(Struct, eq=False):
     """The message that began the conversation: the one a handler is given, however often it runs."""
     opening_number: int = 1
     """Which of the task's messages that is."""
+    is_replayed: bool = False
+    """Whether there may have been a run before."""
     artifact_ids: dict[str, int] = {}
     artifact_bytes: int = 0
     unclosed: dict[str, None] = {}
@@ -78,7 +80,7 @@ class Journal(Struct, eq=False):
     @classmethod
     def read(cls, events: Iterable[TaskEvent]) -> Journal:
         """The journal of a task that has these events."""
-        journal = cls()
+        journal = cls(is_replayed=True)
         for event in events:
             journal._record(event)
         return journal

@@ -331,7 +331,8 @@ class Run(Struct, kw_only=True, eq=False):
             if state is TaskState.COMPLETED:
                 if self._refusal is not None:
                     raise self._refusal
-                self.emissions.drop_left_overs()
+                if self.journal.is_replayed:
+                    self.emissions.drop_left_overs()
                 self._close_artifacts()
             self._append_status(state, message, metadata)
             self.is_closed = True
