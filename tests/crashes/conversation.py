@@ -79,7 +79,7 @@ class Conversation:
         await self._until(TaskState.COMPLETED)
         held = {reader.name: reader.texts.get("response", "") for reader in await asyncio.gather(*self._reading)}
         for binding in SDK_BINDINGS:
-            line = await self._sdk.until_line(task=task_id, binding=binding)
+            line = await self._sdk.until_line({"task": task_id, "binding": binding})
             held[f"a2a-sdk {binding}"] = line["artifacts"].get("response", "")
         return Held(self._was_killed, (await self._call(lambda client: client.get(task_id))).text, held)
 
@@ -92,7 +92,7 @@ class Conversation:
         for reader in early:
             await reader.is_connected.wait()
         for binding in SDK_BINDINGS:
-            await self._sdk.until_line(following=task_id, binding=binding)
+            await self._sdk.until_line({"following": task_id, "binding": binding})
 
     async def _until(self, state: TaskState) -> None:
         task_id = await self._task_id

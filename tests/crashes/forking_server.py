@@ -1,7 +1,7 @@
 """Serves agents in processes that kill themselves: one process imports everything, and forks for each life.
 
 Each line of its input is a JSON object that says what to serve (`Life` below). Its output are lines of JSON:
-`{"ready": pid}` when a child serves, and `{"ended": pid}` when it has ended. A child with `kill_after` kills itself
+`{"started": pid}`, `{"ready": pid}` when a child serves, and `{"ended": pid}`. A child with `kill_after` kills itself
 with SIGKILL right after so many writes to the log are durable, before anything learns of the last one.
 """
 
@@ -100,10 +100,12 @@ def main() -> None:
     signal.signal(signal.SIGCHLD, report_ends)
     for line in sys.stdin:
         life = msgspec.json.decode(line, type=Life)
-        if os.fork() == 0:
+        child = os.fork()
+        if child == 0:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             serve(life)
             os._exit(0)
+        say(started=child)
 
 
 if __name__ == "__main__":

@@ -48,12 +48,12 @@ class LineProcess:
                         return line
                 await self._news.wait()
 
-    async def until_line(self, **values: Any) -> dict[str, Any]:
-        """The first line with these values."""
+    async def until_line(self, *wanted: dict[str, Any]) -> dict[str, Any]:
+        """The first line with all values of one of these."""
         async with self._news:
             while True:
                 for line in self.said:
-                    if all(line.get(name) == value for name, value in values.items()):
+                    if any(values.items() <= {**line, "artifacts": ""}.items() for values in wanted):
                         return line
                 await self._news.wait()
 
@@ -93,11 +93,13 @@ class ServerProcess:
         """Begin a life, and return when it serves; it may have been killed by then."""
         heard = len(self._forking.said)
         await self._forking.tell(**self._life, kill_after=kill_after)
-        self._pid = (await self._forking.until("ready", after=heard))["ready"]
+        self._pid = (await self._forking.until("started", after=heard))["started"]
+        line = await self._forking.until_line({"ready": self._pid}, {"ended": self._pid})
+        assert "ready" in line, "The server did not start"
 
     async def until_ended(self) -> None:
         """Wait for the end of the current life."""
-        await self._forking.until_line(ended=self._pid)
+        await self._forking.until_line({"ended": self._pid})
 
     async def kill(self) -> None:
         """End the current life, if it has not ended."""
