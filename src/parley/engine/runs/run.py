@@ -678,6 +678,7 @@ class Run(Struct, kw_only=True, eq=False):
     def notify_end(self) -> None:
         """Wake everything that waits for the end of the run."""
         self.is_over = True
+        self._emissions = self._steps = self._sleeps = None  # they refer to this run
         self._decide()
         for waiter in self._waiting_for_end:
             if not waiter.done():
