@@ -35,7 +35,8 @@ class RandomProgram:
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
-        self.answers: list[str] = []
+        self.answers: dict[str, str] = {}
+        """The answer to each question."""
         self.patterns: defaultdict[str, str] = defaultdict(str)
         """A regular expression for the text of each artifact."""
         self._names = count(1)
@@ -183,7 +184,7 @@ class RandomProgram:
     def _ask_in_between(self) -> Operation:
         """A stream whose reader asks after its first piece. The source begins again after the answer."""
         name, question, answer = self._name("stream"), self._name("question"), self._name("answer")
-        self.answers.append(answer)
+        self.answers[question] = answer
         self.patterns["response"] += rf"{name}\.0@(?P<{name}>\d+) <{answer}> {name}\.1@(?P={name}) "
 
         async def read(turn: Turn) -> AsyncIterator[Any]:
@@ -228,7 +229,7 @@ class RandomProgram:
 
     def _ask(self) -> Operation:
         question, answer = self._name("question"), self._name("answer")
-        self.answers.append(answer)
+        self.answers[question] = answer
         self.patterns["response"] += f"<{answer}> "
 
         async def ask(turn: Turn) -> AsyncIterator[Any]:
@@ -270,7 +271,7 @@ class RandomProgram:
         self._expect_stream(artifact, name, pieces)
         if self.random.random() < 0.5:
             question, answer = self._name("question"), self._name("answer")
-            self.answers.append(answer)
+            self.answers[question] = answer
             self.patterns[artifact] += f"<{answer}> "
         text = f"{name} {pieces} {question}"
 
@@ -286,13 +287,17 @@ class RandomProgram:
         return delegate
 
     def _delegate_all(self) -> Operation:
-        """Work of the other agent for several things side by side; one of them asks."""
-        names, question, answer = [self._name("stream") for _ in range(3)], self._name("question"), self._name("answer")
-        self.answers.append(answer)
-        for name in names:
+        """Work of the other agent for several things side by side, some of which ask."""
+        texts: list[str] = []
+        for _ in range(self.random.randint(2, 3)):
+            name, question, answer = self._name("stream"), self._name("question"), self._name("answer")
             self._expect_stream("response", name, 2)
-        self.patterns["response"] += f"<{answer}> "
-        texts = [f"{name} 2 {question if name is names[-1] else '-'}" for name in names]
+            if self.random.random() < 0.5:
+                question = "-"
+            else:
+                self.answers[question] = answer
+                self.patterns["response"] += f"<{answer}> "
+            texts.append(f"{name} 2 {question}")
 
         async def delegate_all(turn: Turn) -> AsyncIterator[Any]:
             for result in await asyncio.gather(*[turn.delegate("helper", text) for text in texts]):

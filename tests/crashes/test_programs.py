@@ -24,7 +24,7 @@ SEEDS = int(os.environ.get("PARLEY_PROGRAM_SEEDS", "12"))
 async def perform(program: RandomProgram, *crashes: Crash, **options: Any) -> int:
     """Hold the conversation with these crashes, compare it with the model, and return how many writes it had."""
     async with crashable(program.agent(), others=[program.helper()], **options) as client:
-        conversation = Conversation(client, ["go"], program.answers, crashes)
+        conversation = Conversation(client, ["go"], program.answers.__getitem__, crashes)
         await conversation.hold()
         check_readers(conversation)
         assert (conversation.task.status.state, program.mismatches(conversation.task)) == (TaskState.COMPLETED, {})

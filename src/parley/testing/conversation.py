@@ -7,11 +7,11 @@ After each crash one more reader subscribes, as a peer does that knows nothing o
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from parley.contents import Content
 from parley.engine.caller import ANONYMOUS_CALLER, Caller
@@ -28,6 +28,9 @@ from parley.testing.client import AgentClient, running
 from parley.testing.crashing_store import Cut
 from parley.testing.folding_reader import FoldingReader
 from parley.testing.moving_clock import MovingClock, observed
+
+Answers: TypeAlias = Sequence[Content] | Callable[[str], Content]
+"""The answers to an agent's questions, in order; or a function that gives the answer to the text of a question."""
 
 SECONDS = 30.0
 """How long one conversation may take, in real time."""
@@ -64,10 +67,10 @@ class Conversation:
     """A caller that says what it has to say until the agent is done, whatever crashes in between."""
 
     def __init__(
-        self, client: AgentClient, contents: Iterable[Content], answers: Sequence[Content], crashes: Sequence[Crash]
+        self, client: AgentClient, contents: Iterable[Content], answers: Answers, crashes: Sequence[Crash]
     ) -> None:
         self._client = client
-        self._answers = iter(answers)
+        self._answers = answers
         self._crashes = {crash.number: crash for crash in crashes}
         self.where = "Undisturbed, "
         """Where the last crash was, to begin a sentence with."""
@@ -142,8 +145,13 @@ class Conversation:
         """Prepare the answer to the question that the agent asks."""
         message = self.task.status.message
         question = text_of(message.parts) if message is not None else ""
-        answer = next(self._answers, None)
-        assert answer is not None, f"{self.where}the agent asks {question!r}, and `answers` has no more answers"
+        if callable(self._answers):
+            answer = self._answers(question)
+        else:
+            number = len(self.questions)
+            has_answer = number < len(self._answers)
+            assert has_answer, f"{self.where}the agent asks {question!r}, and `answers` has no more answers"
+            answer = self._answers[number]
         self.questions.append(question)
         self._message = self._client.message(answer, task=self.task)
         self._is_delivered = False

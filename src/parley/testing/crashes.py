@@ -24,7 +24,7 @@ from parley.stores.interface import Store
 from parley.stores.memory import MemoryStore
 from parley.stores.sqlite.store import SqliteStore
 from parley.testing.client import AgentClient
-from parley.testing.conversation import Conversation, Crash, crashable, shortened, shown_parts
+from parley.testing.conversation import Answers, Conversation, Crash, crashable, shortened, shown_parts
 
 CURE = (
     "A handler begins again from the top after a crash. What may come out differently then must be a step:"
@@ -38,7 +38,7 @@ REPORT = "The agent has no part in this: it is a fault in Parley. Please report 
 async def survives_crashes(
     agent: Program,
     *contents: Content,
-    answers: Sequence[Content] = (),
+    answers: Answers = (),
     accept: Callable[[str], bool] | None = None,
     folder: Path | None = None,
     caller: Caller = ANONYMOUS_CALLER,
@@ -47,10 +47,10 @@ async def survives_crashes(
 ) -> Task:
     """Crash an agent at every write of a conversation in turn; returns the task of the undisturbed one.
 
-    `answers` are given to the agent's questions, in order. `accept` is for an agent whose text is different each time:
-    it says whether a text is the whole of one run, such as `FakeModel.said`. `others` are agents on the same engine.
-    Tasks are kept in memory, or in SQLite files in a folder if one is given. Of more writes than half of `at_most`,
-    only so many are tried, evenly spread.
+    `answers` are given to the agent's questions, in order, or by a function of the question's text. `accept` is for an
+    agent whose text is different each time: it says whether a text is the whole of one run, such as `FakeModel.said`.
+    `others` are agents on the same engine. Tasks are kept in memory, or in SQLite files in a folder if one is given. Of
+    more writes than half of `at_most`, only so many are tried, evenly spread.
 
     Raises:
         AssertionError: a crash changes what the agent says. It shows where the crash was, and both texts.
