@@ -158,7 +158,7 @@ class Skills:
         Raises:
             Stopped: the caller was asked which skill the message is for.
         """
-        recorded = run.journal.recorded_step(CHOSEN)
+        recorded = run.journal.recorded_step(CHOSEN) if run.journal.is_replayed else None
         if recorded is not None:
             skill = self.by_id.get(str(recorded))
             if skill is None:

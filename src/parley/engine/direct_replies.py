@@ -39,8 +39,10 @@ def may_reply(program: Program, request: SendMessageRequest, caller: Caller) -> 
         return False
     if program.replies_directly:
         return True
+    if not program.may_reply(message, caller):  # first, because few do
+        return False
     is_waiting = not configuration.return_immediately and configuration.push_config is None
-    return is_waiting and caller.version is not Version.V0_1 and program.may_reply(message, caller)
+    return is_waiting and caller.version is not Version.V0_1
 
 
 async def find_send(engine: Engine, owner: Owner, send: SendKey) -> SendRecord | None:

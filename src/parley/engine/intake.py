@@ -65,7 +65,9 @@ class Intake:
         if message is not request.message:
             request = structs.replace(request, message=message)
         while True:
-            record = await find_send(engine, owner, send)
+            record = await engine.sends.find(owner, send)
+            if record is not None and record.holder:
+                record = await find_send(engine, owner, send)
             if record is not None and record.task_id is not None:
                 return await self._accept_repeat(program, TaskKey(owner, record.task_id), request, caller)
             if record is not None and record.reply is not None:
@@ -78,6 +80,8 @@ class Intake:
             except BaseException:
                 engine.sends.release(owner, send)
                 raise
+            if accepted.run is not None and accepted.run.starts_at_once and accepted.run.decision is None:
+                return accepted  # as nearly always
             try:
                 return await self._until_known(accepted, owner, send, undecided_seconds)
             except AbandonedError:
