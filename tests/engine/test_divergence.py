@@ -251,6 +251,29 @@ async def test_what_was_replaced_does_not_count_towards_the_limit() -> None:
         assert (task.status.state, client.text(task)) == (TaskState.COMPLETED, "d" * 60)
 
 
+async def test_branches_may_ask_and_report_in_another_order_in_every_run() -> None:
+    waits = iter([3, 0, 0])
+
+    async def handler(turn: Turn) -> str:
+        wait = next(waits)
+
+        async def branch(name: str, ticks: int) -> str:
+            for _ in range(ticks):
+                await asyncio.sleep(0)
+            await turn.status(f"{name}…")
+            return (await turn.ask(f"{name}?")).text
+
+        return " ".join(await asyncio.gather(branch("A", wait), branch("B", 1)))
+
+    async with bounded(agent_of(handler, on_divergence="fail")) as client:
+        task = await client.send("go")
+        for answer in ("b", "a"):
+            assert task.status.message is not None
+            assert task.status.message.text == f"{answer.upper()}?"
+            task = await client.send(answer, task=task)
+        assert (task.status.state, client.text(task)) == (TaskState.COMPLETED, "a b")
+
+
 async def test_a_divergence_is_told_to_the_observer() -> None:
     observer, runs = Notes(), iter("ab")
 

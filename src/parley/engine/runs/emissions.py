@@ -8,21 +8,21 @@ off runs again: it is logged with the line that emitted it, or fails the task if
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import msgspec
 from msgspec import Struct, structs
 
 from parley.engine.program import OnDivergence
 from parley.engine.reading.sizes import size_of
 from parley.engine.runs.author_code import author_line
-from parley.engine.runs.journal import STATUS, Journal
+from parley.engine.runs.journal import Journal, are_same
 from parley.protocol.errors import LocalProtocolError
 from parley.protocol.events import ArtifactRewound, ArtifactUpdate, StatusUpdate
-from parley.protocol.jsonvalue import JsonObject, JsonValue
+from parley.protocol.jsonvalue import JsonObject
 from parley.protocol.messages import Part, TextPart
 from parley.protocol.tasks import Artifact, TaskState, TaskStatus
 
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from parley.engine.runs.run import Run
 
 logger = logging.getLogger(__name__)
+
+TURNS_OF_OTHERS = 10
+"""How often other code may go on before a difference is one. It gets what it recorded in an earlier run at once."""
 
 CURE = "Make what can come out differently a step: turn.step, turn.stream, turn.now, turn.random."
 
@@ -72,7 +75,7 @@ class Emissions(Struct, eq=False):
         journal = run.journal
         number, logged = journal.next_emission(name)
         if logged is not None:
-            if _is_same(logged, artifact.parts):
+            if are_same(logged, artifact.parts):
                 return
             self._report(f"emission {number} into the artifact {name!r}")
             self._rewind(name, number - 1)
@@ -88,22 +91,29 @@ class Emissions(Struct, eq=False):
     async def emit_status(self, parts: tuple[Part, ...], metadata: JsonObject | None = None) -> None:
         """Emit a status message, unless the log has it already."""
         run = self.run
-        _, logged = run.journal.next_emission(STATUS)
-        if logged is not None:
-            if _is_same(logged, parts):
-                return
+        if run.journal.take_status(parts):
+            return
+        if await self.remains(lambda: run.journal.has_statuses):
+            run.journal.forget_statuses()
             self._report("a status message")
-            run.journal.forget_rest(STATUS)
         run.status_at = run.engine.clock.now()
         status = TaskStatus(TaskState.WORKING, run.agent_message(parts), run.status_at)
         run.emit(StatusUpdate(run.key.task_id, run.context_id, status, metadata or {}))
         if run.is_far_ahead:
             await run.settle()
 
-    def check_question(self, parts: tuple[Part, ...], asked: tuple[Part, ...]) -> None:
+    @staticmethod
+    async def remains(is_left: Callable[[], bool]) -> bool:
+        """Whether something of earlier runs is left after code that runs side by side could take what it had."""
+        for _ in range(TURNS_OF_OTHERS):
+            if not is_left():
+                return False
+            await asyncio.sleep(0)
+        return is_left()
+
+    def report_question(self) -> None:
         """Report a question that differs from the one that was answered, also while a stream runs again."""
-        if not _is_same(parts, asked):
-            self._report("a question", is_expected=False)
+        self._report("a question", is_expected=False)
 
     def _count_bytes(self, parts: tuple[Part, ...]) -> None:
         journal, most = self.run.journal, self.run.engine.limits.artifact_bytes
@@ -179,12 +189,3 @@ class Emissions(Struct, eq=False):
             logger.warning("Task %s: %s The new one replaces it.", run.key.task_id, text, extra=run.log_fields)
             if run.engine.observer is not None:
                 run.engine.observer.diverged(run, text)
-
-
-def _is_same(logged: tuple[Part, ...], parts: tuple[Part, ...]) -> bool:
-    """Whether parts are those in the log, where they have been through JSON: a tuple in data is a list there."""
-    return logged == parts or _as_json(logged) == _as_json(parts)
-
-
-def _as_json(parts: tuple[Part, ...]) -> JsonValue:
-    return msgspec.json.decode(msgspec.json.encode(parts))

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from functools import reduce
 from typing import TypeAlias
 
+import msgspec
 from msgspec import Struct, structs
 
 from parley.engine.reading.sizes import size_of
@@ -30,9 +31,6 @@ from parley.protocol.jsonvalue import JsonValue
 from parley.protocol.lifecycle import described_again, is_interrupted
 from parley.protocol.messages import Message, Part, TextPart, joined
 from parley.protocol.tasks import Artifact, TaskState
-
-STATUS = ""
-"""The name under which status messages are counted; no artifact has it."""
 
 Emission: TypeAlias = tuple[Artifact, bool]
 """A chunk, and whether it was added to what its artifact had before."""
@@ -67,10 +65,11 @@ class Journal(Struct, eq=False):
     """What earlier runs emitted, by artifact, until this run has come to its end."""
     _emitted_this_run: dict[str, int] = {}
     _restated: set[str] = set()
+    _statuses: list[tuple[Part, ...]] = []
+    """The status messages of earlier runs that this run has not emitted yet."""
     _answers: dict[tuple[str, int], Message] = {}
     _questions: dict[tuple[str, int], tuple[Part, ...]] = {}
     _questions_read: dict[str, int] = {}
-    _asked_this_run: dict[str, int] = {}
     _question: tuple[str, int] | None = None
     """The question that waits for an answer."""
     _question_name: str = ""
@@ -155,7 +154,7 @@ class Journal(Struct, eq=False):
             self._questions[self._question] = message.parts if message else ()
         self._question_name = ""
         if state is TaskState.WORKING and message is not None:
-            self._emitted.setdefault(STATUS, []).append((Artifact(STATUS, message.parts), False))
+            self._statuses.append(message.parts)
         if state is TaskState.SUBMITTED:
             self._reopen()
 
@@ -163,6 +162,7 @@ class Journal(Struct, eq=False):
         """Begin a new conversation, which keeps the old artifact indexes."""
         self.opening = None
         self._restated.clear()
+        self._statuses.clear()
         for facts in (self._emitted, self.unclosed, self._answers, self._questions, self._questions_read, self._steps):
             facts.clear()
 
@@ -201,7 +201,7 @@ class Journal(Struct, eq=False):
     @property
     def with_left_overs(self) -> list[str]:
         """The artifacts of which earlier runs emitted more than this run has."""
-        return [name for name in self._emitted if name != STATUS and self.left_over(name)]
+        return [name for name in self._emitted if self.left_over(name)]
 
     def skip(self, name: str, count: int) -> None:
         """Take the next emissions under a name for emitted."""
@@ -221,19 +221,35 @@ class Journal(Struct, eq=False):
         """Take what was emitted into an artifact from a journal that was read just now."""
         self._emitted[name] = newest._emitted.get(name, [])
 
-    def forget_rest(self, name: str) -> None:
-        """Do not compare with what earlier runs emitted under a name any more."""
-        self._emitted.pop(name, None)
+    def take_status(self, parts: tuple[Part, ...]) -> bool:
+        """Whether the log has a status message that this run has not emitted yet. Branches may emit in any order."""
+        for index, logged in enumerate(self._statuses):
+            if are_same(logged, parts):
+                del self._statuses[index]
+                return True
+        return False
+
+    @property
+    def has_statuses(self) -> bool:
+        """Whether the log has status messages that this run has not emitted yet."""
+        return bool(self._statuses)
+
+    def forget_statuses(self) -> None:
+        """Do not compare with the status messages of earlier runs any more."""
+        self._statuses.clear()
 
     # --- questions ----------------------------------------------------------------------------------------------------
 
-    def next_answer(self, name: str = "") -> tuple[Message, tuple[Part, ...]] | None:
-        """The answer to the next question of this name, and the question, if it was answered already."""
-        key = (name, self._asked_this_run.get(name, 0) + 1)
-        if key not in self._answers:
-            return None
-        self._asked_this_run[name] = key[1]
-        return self._answers[key], self._questions[key]
+    def take_answer(self, name: str, question: tuple[Part, ...] | None = None) -> Message | None:
+        """The first answer to a question of this name that this run has not taken yet, or to this very question."""
+        for key in self._answers:
+            if key[0] == name and (question is None or are_same(self._questions[key], question)):
+                return self._answers.pop(key)
+        return None
+
+    def has_answer(self, name: str) -> bool:
+        """Whether there is an answer to a question of this name that this run has not taken yet."""
+        return any(other == name for other, _ in self._answers)
 
     # --- steps --------------------------------------------------------------------------------------------------------
 
@@ -267,6 +283,15 @@ class Journal(Struct, eq=False):
     def open_steps(self) -> list[tuple[str, int, StepEntry]]:
         """The steps that have progressed but not ended."""
         return [(*key, entry) for key, entry in self._steps.items() if entry.recorded is None]
+
+
+def are_same(logged: tuple[Part, ...], parts: tuple[Part, ...]) -> bool:
+    """Whether parts are those in the log, where they have been through JSON: a tuple in data is a list there."""
+    return logged == parts or _as_json(logged) == _as_json(parts)
+
+
+def _as_json(parts: tuple[Part, ...]) -> JsonValue:
+    return msgspec.json.decode(msgspec.json.encode(parts))
 
 
 def _size(emissions: Sequence[Emission]) -> int:

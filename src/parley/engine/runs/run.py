@@ -200,15 +200,17 @@ class Run(Struct, kw_only=True, eq=False):
     ) -> Message:
         """The caller's answer to a question, if it was given already; otherwise ask it and end the run.
 
-        Questions of one name get their answers in order. Steps that are in progress are waited for.
+        A question of code that runs side by side gets its own answer; one that differs from all that were answered gets
+        the next answer. Steps that are in progress are waited for.
 
         Raises:
             Stopped: the question was asked, and the task waits.
         """
-        answered = self.journal.next_answer(name)
-        if answered is not None:
-            answer, question = answered
-            self.emissions.check_question(parts, question)
+        answer = self.journal.take_answer(name, parts)
+        if answer is None and await self.emissions.remains(lambda: self.journal.has_answer(name)):
+            answer = self.journal.take_answer(name)
+            self.emissions.report_question()
+        if answer is not None:
             return answer
         await self.steps.wait_until_idle()
         if name and not self.is_closed:
