@@ -1,6 +1,7 @@
 """Streams that are steps: what they say is in the log, and is the text of one run."""
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ import pytest
 
 from parley import Agent, Turn
 from parley.engine.limits import Limits
+from parley.engine.runs.run import Run
 from parley.protocol.events import ArtifactUpdate, StepRecorded
 from parley.protocol.messages import text_of
 from parley.protocol.tasks import Task, TaskState
@@ -366,6 +368,23 @@ async def test_a_handler_that_left_a_stream_and_reads_on_when_it_begins_again_fa
         task = await client.send("yes", task=await client.send("go"))
         assert task.status.state is TaskState.FAILED
     assert "The handler left the stream 'answer' after piece 1, began again, and reads on now" in caplog.text
+
+
+@WAYS
+async def test_a_run_keeps_nothing_of_a_stream_that_it_has_repeated(way: Callable[[Model], Any]) -> None:
+    class Kept(Agent):
+        async def run(self, run: Run) -> None:
+            await super().run(run)
+            entries = run.journal._steps.values()  # pyright: ignore[reportPrivateUsage]
+            assert [(entry.chunks, entry.recorded) for entry in entries] == [((), (None,))]
+
+    agent = Kept("Test")
+    agent.on_message(way(Model()))
+    async with bounded(agent) as client:
+        task = await client.send("no", task=await client.send("go"))
+        assert task.status.state is TaskState.COMPLETED
+        gc.collect()
+        assert not [thing for thing in gc.get_objects() if isinstance(thing, Run) and thing.program is agent]
 
 
 async def test_a_handler_that_changes_a_piece_finds_it_unchanged_when_it_begins_again() -> None:

@@ -80,6 +80,7 @@ class Stream(StreamedContent, AsyncIterable[T], Generic[T]):
         if step.recorded is not None:
             for parts in _recorded_parts(step):
                 await self._emit(artifact, parts)
+            step.forget()
             return
         try:
             run.emissions.begin_stream(artifact_id, self._name)
@@ -224,7 +225,7 @@ async def _again(step: StepInProgress, convert: Callable[[JsonValue], object]) -
                 )
             )
         case _:
-            pass
+            step.forget()
 
 
 async def _pieces_of(name: str, source: Callable[[], Any]) -> AsyncIterator[Any]:

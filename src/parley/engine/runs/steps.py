@@ -77,6 +77,10 @@ class StepInProgress(Struct, eq=False):
         run = self.steps.run
         run.emit(StepRecorded(run.key.task_id, run.context_id, self.name, outcome, self.number, self.kind))
 
+    def forget(self) -> None:
+        """Free what it recorded before, which this run does not need again."""
+        self.entry.chunks, self.entry.recorded = (), (None,)
+
     def close(self) -> None:
         """Let the run end, and other steps have the name."""
         self.steps.end(self)

@@ -144,6 +144,7 @@ class Supervisor:
         while run := next((run for run in self._working if not run.is_overdue), None):
             left = run.deadline - self._clock.monotonic()
             if left > 0:
+                del run  # it may end, and be freed, long before
                 await self._clock.sleep(left)
             else:
                 run.is_overdue = True
