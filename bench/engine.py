@@ -377,7 +377,7 @@ def main() -> None:
         show("  cost of a chunk, last quarter of 16,000 against first", within, ".2f")
     held = on_both(longest_hold_up, rounds=rounds, chunks=16_000)
     show("milliseconds that others wait after a stream of 16,000", held, ",.1f")
-    stepped = on_both(streamed_steps, rounds=rounds, chunks=4_000)
+    stepped = on_both(streamed_steps, rounds=rounds, chunks=16_000)
     for use in ("passes through", "is iterated over"):
         figures = {store: stepped[store][use] for store in STORES}
         show(f"cost of a chunk of a step that {use}, against plain", figures, ".2f", "1.20 at most")

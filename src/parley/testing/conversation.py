@@ -126,7 +126,10 @@ class Conversation:
             self._task, self._is_delivered, self._is_read = sent, True, False
         first, *late = self.readers
         for reader in late if self._is_read else self.readers:
-            if reader not in self._reading or self._reading[reader].done():
+            reading = self._reading.get(reader)
+            if reading is not None and reading.done():
+                reading.result()  # a crash may have broken its stream
+            if reading is None or reading.done():
                 self._reading[reader] = asyncio.create_task(reader.read(self._client, self.task.id))
         if not self._is_read:
             # A subscriber that came while the task was waiting reads on: its stream ends with what follows the answer.
