@@ -1,5 +1,6 @@
 """`survives_crashes` finds what a crash changes, and finds nothing where nothing changes."""
 
+import asyncio
 import re
 from itertools import count
 from pathlib import Path
@@ -96,7 +97,7 @@ async def test_a_task_that_ends_otherwise_after_a_crash_is_found() -> None:
 async def test_an_agent_that_sleeps_is_woken_and_survives_crashes_meanwhile() -> None:
     async def remind(turn: Turn) -> Any:
         yield f"{turn.now():%H:%M}"
-        await turn.sleep("2 hours")
+        await asyncio.gather(turn.sleep("1 hour", name="a"), turn.sleep("2 hours", name="b"))
         await turn.sleep("1 second")
         yield f" to {turn.now():%H:%M:%S}"
 

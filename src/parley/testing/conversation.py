@@ -59,7 +59,7 @@ def crashable(
     With one unwritten event, the handler waits for each write, so that every event is a place to crash.
     """
     programs = [observed(other) for other in others]
-    limits = Limits(unwritten_events=unwritten_events)
+    limits = Limits(unwritten_events=unwritten_events, run_seconds=None)  # the clock moves while handlers work
     return running(observed(agent), store=store, clock=MovingClock(), limits=limits, caller=caller, others=programs)
 
 
