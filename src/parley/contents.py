@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import mimetypes
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterable, Awaitable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
@@ -125,6 +125,15 @@ def _part_of(content: Any) -> Part:
             return DataPart(_to_json(content))
 
 
+def _hint_for(content: object) -> str:
+    """What to do instead of sending an object that is not content."""
+    if isinstance(content, Awaitable):
+        return "Use `await` to get its result."
+    if isinstance(content, AsyncIterable | Iterator):
+        return "Use `turn.stream` with the function that it comes from."
+    return "Use text, data, a File or a part."
+
+
 def _encodable(text: str) -> str:
     """The text, if it can be encoded as UTF-8: without lone surrogates."""
     if text.isascii():
@@ -142,9 +151,7 @@ def _to_json(content: Any) -> JsonValue:
     if hasattr(kind, "model_dump"):  # pydantic
         return content.model_dump(mode="json")
     if not (issubclass(kind, dict | list | bool | int | float | msgspec.Struct) or dataclasses.is_dataclass(kind)):
-        raise InvalidContentError(
-            f"An agent cannot send a value of type {kind.__name__}. Use text, data, a File or a part."
-        )
+        raise InvalidContentError(f"An agent cannot send a value of type {kind.__name__}. {_hint_for(content)}")
     try:
         return msgspec.json.decode(msgspec.json.encode(content))
     except (TypeError, ValueError, RecursionError) as exc:

@@ -13,6 +13,7 @@ import pytest
 
 from parley import Agent, Turn
 from parley.agents.forms import MAX_ANSWER_BYTES, InvalidAnswerError, form_of
+from parley.contents import parts_of
 from parley.engine.limits import Limits
 from parley.forms.schema_check import UnusableSchemaError
 from parley.protocol.errors import LocalProtocolError
@@ -173,6 +174,7 @@ def test_data_becomes_an_object_of_the_class(loan: Any) -> None:
     assert (read.title, read.weeks, read.due, read.color) == ("Emma", 2, date(2026, 11, 16), Color.BLUE)
     assert read.street == Street("Elm")
     assert form_of(loan).read(answer("Here:", {"title": "Emma"})) == loan(title="Emma")
+    assert parts_of(form_of(loan).read(answer({"title": "Emma"}))) == parts_of(loan(title="Emma"))
     assert form_of(loan).read(answer(' {"title": "Emma", "weeks": 3}\n')) == loan(title="Emma", weeks=3)
 
 

@@ -285,6 +285,32 @@ async def test_a_recorded_result_that_no_longer_fits_is_an_error_that_names_both
     ]
 
 
+async def test_a_call_instead_of_a_function_or_of_await_is_an_error_that_says_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def look() -> str:
+        return "seen"
+
+    async def called(turn: Turn) -> Any:
+        await turn.step("look", look())  # pyright: ignore
+
+    async def not_awaited(turn: Turn) -> Any:
+        looking = turn.step("look", look)
+        try:
+            yield looking
+        finally:
+            looking.close()  # pyright: ignore
+
+    for handler in (called, not_awaited):
+        async with bounded(agent_of(handler)) as client:
+            assert (await client.send("go")).status.state is TaskState.FAILED
+    function, awaited = errors_in(caplog)
+    assert function.startswith(
+        "turn.step needs a name and a function, not an object of type coroutine. Write turn.step("
+    )
+    assert awaited == "An agent cannot send a value of type coroutine. Use `await` to get its result."
+
+
 async def test_arguments_may_have_any_name() -> None:
     def hello(name: str, do: str) -> str:
         return f"{name} {do}"

@@ -485,6 +485,25 @@ async def name_not_unicode(turn: Turn) -> Any:
     yield turn.stream("\ud800", lambda: ["x"])
 
 
+async def used_twice(turn: Turn) -> Any:
+    stream = turn.stream("answer", Model().stream, "x")
+    async for piece in stream:
+        yield piece
+    yield stream
+
+
+async def taken_for_text(turn: Turn) -> Any:
+    yield f"It says: {turn.stream('answer', Model().stream, 'x')}"
+
+
+async def not_a_function(turn: Turn) -> Any:
+    yield turn.stream("answer", Model().stream("x"))  # pyright: ignore
+
+
+async def without_a_name(turn: Turn) -> Any:
+    yield turn.retrying().stream(Model().stream, "x")  # pyright: ignore
+
+
 async def too_much(turn: Turn) -> None:
     async for _ in turn.stream("answer", lambda: ["x" * 1000] * 20):
         pass
@@ -502,6 +521,10 @@ async def too_much(turn: Turn) -> None:
         (not_unicode, "A piece of stream 'answer', of type str, cannot be stored"),
         (name_not_unicode, "The name of a step, '\\ud800', is not valid Unicode"),
         (pieces_of_one_that_is_tried_again, "yield the stream, or iterate over one of `turn.stream`"),
+        (used_twice, "turn.stream('answer', …) is used twice; make another one"),
+        (taken_for_text, "turn.stream('answer', …) is not text. Yield it, return it, write it to an artifact, or read"),
+        (not_a_function, "turn.stream needs a name and a function, not an object of type async_generator. Write turn."),
+        (without_a_name, "turn.stream needs a name and a function, and the name comes first"),
         (too_much, "The stream 'answer' exceeds 10000 bytes"),
     ],
 )
@@ -511,6 +534,31 @@ async def test_a_stream_that_cannot_work_fails_with_one_clear_error(
     async with bounded(agent_of(handler), limits=Limits(artifact_bytes=10_000)) as client:
         assert (await client.send("go")).status.state is TaskState.FAILED
     assert text in caplog.text
+
+
+async def test_a_stream_or_delegation_that_is_never_used_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    async def handler(turn: Turn) -> str:
+        later = turn.delegate("other", "later")
+        await turn.ask("Go on?")  # ends the run: it is used in the next one
+        turn.delegate("other", "closed").close()
+        turn.delegate("other", "forgotten")
+        turn.stream("answer", Model().stream, "x")
+        return (await later).text
+
+    async def other(turn: Turn) -> str:
+        return turn.text
+
+    other_agent = Agent("Other", description="Answers.")
+    other_agent.on_message(other)
+    async with bounded(agent_of(handler), others=[other_agent]) as client:
+        assert client.text(await client.send("yes", task=await client.send("go"))) == "later"
+    warnings = [record.getMessage().partition(": ")[2] for record in caplog.records if record.levelname == "WARNING"]
+    assert warnings == [
+        "turn.delegate('other', …) was never used, so nothing was done. Await it for its result, or yield it, return "
+        "it, or write it to an artifact.",
+        "turn.stream('answer', …) was never used, so nothing was done. Yield it, return it, write it to an artifact, "
+        "or read its pieces with `async for`.",
+    ]
 
 
 async def test_a_recorded_stream_is_said_again_after_what_was_replaced_before_it() -> None:

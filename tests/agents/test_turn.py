@@ -105,13 +105,17 @@ async def test_nothing_returned_is_a_task_without_artifacts() -> None:
     [
         (object(), "An agent cannot send a value of type object. Use text, data, a File or a part."),
         ({1, 2}, "An agent cannot send a value of type set. Use text, data, a File or a part."),
+        (
+            iter(["a"]),
+            "An agent cannot send a value of type list_iterator. Use `turn.stream` with the function that it",
+        ),
         ({"x": object()}, "This dict cannot be converted to JSON: Encoding objects of type object is unsupported"),
         (Message("", Role.AGENT, ()), "A message needs at least one part"),
         (float, "An agent cannot send a value of type type. Use text, data, a File or a part."),
         ("\ud800", "This text is not valid Unicode: surrogates not allowed"),
         ({"x": "\ud800"}, "This dict cannot be converted to JSON: 'utf-8' codec can't encode character"),
     ],
-    ids=["object", "set", "inside", "empty message", "type", "surrogate", "surrogate inside"],
+    ids=["object", "set", "iterator", "inside", "empty message", "type", "surrogate", "surrogate inside"],
 )
 async def test_nonsense_fails_the_task_and_only_the_log_says_why(
     nonsense: Any, why: str, caplog: pytest.LogCaptureFixture

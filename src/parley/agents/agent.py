@@ -24,7 +24,7 @@ from parley.agents.delegation.delegation import Delegations, cancel_open
 from parley.agents.handlers import Handler
 from parley.agents.replies import end_with, reply_with_all
 from parley.agents.skills import Skill, Skills
-from parley.agents.streams import StreamedContent
+from parley.agents.streams import StreamedContent, UnusedContents, warn_of
 from parley.agents.turn import RESPONSE, Turn
 from parley.contents import parts_of
 from parley.engine.caller import Caller
@@ -302,14 +302,20 @@ class Agent:
         def name_lines_of(handler_frame: Callable[[], FrameType | None]) -> None:
             run.emissions.handler_frame = handler_frame
 
-        delegations = Delegations(run)
+        unused: UnusedContents = {}
+        delegations = Delegations(run, unused)
         try:
             handler = await self._skills.handler_for(run)
-            turn = Turn(run, delegations)
+            turn = Turn(run, delegations, unused)
             if self.replies_directly:
                 await reply_with_all(run, partial(handler.handle, turn))
             await handler.handle(turn, partial(_say, run), name_lines_of)
+            warn_of(unused, run)
+        except Exception:
+            warn_of(unused, run)
+            raise
         finally:
+            unused.clear()
             delegations.end()
 
     async def release(self, engine: Engine, key: TaskKey) -> None:

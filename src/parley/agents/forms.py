@@ -7,9 +7,10 @@ depends on nothing but the form and the answer, so that a handler that begins ag
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields, is_dataclass
 from enum import Enum
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Generic, TypeVar, cast, get_args, get_type_hints
 
 import msgspec
@@ -169,7 +170,30 @@ def _form_of_class(form: type[T]) -> Form[T]:
         schema = _schema_of_class(form)
     except (TypeError, NameError) as error:
         raise LocalProtocolError(f"{form.__name__} cannot be a form: {error}") from error
-    return Form(schema, lambda data: msgspec.convert(data, form), _enum_names(form))
+    return Form(schema, partial(_convert, form), _enum_names(form))
+
+
+def _convert(form: type[T], data: JsonObject) -> T:
+    converted = msgspec.convert(data, form)
+    _set_defaults(converted)
+    return converted
+
+
+def _set_defaults(value: object) -> None:
+    """Set every field in the dataclasses of a value: msgspec leaves defaults in the class, and does not encode them."""
+    inside: Iterable[object] = ()
+    if isinstance(value, dict):
+        inside = cast("dict[object, object]", value).values()
+    elif isinstance(value, list | tuple | set | frozenset):
+        inside = cast("Iterable[object]", value)
+    elif isinstance(value, msgspec.Struct):
+        inside = [getattr(value, name) for name in value.__struct_fields__]
+    elif is_dataclass(value):
+        for one in fields(value):
+            object.__setattr__(value, one.name, getattr(value, one.name))
+        inside = [getattr(value, one.name) for one in fields(value)]
+    for item in inside:
+        _set_defaults(item)
 
 
 def _schema_of_class(form: type) -> JsonObject:

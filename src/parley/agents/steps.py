@@ -16,7 +16,7 @@ from typing import Any, ParamSpec, TypeVar, overload
 import msgspec
 
 from parley.agents.retries import RetryPolicy
-from parley.agents.streams import Source, Stream
+from parley.agents.streams import Source, Stream, UnusedContents
 from parley.agents.threads import STEPS, in_thread
 from parley.agents.typed_json import UnsupportedTypeError, decode_typed, encode_typed, name_of, return_type_of
 from parley.engine.runs.run import Run
@@ -32,8 +32,9 @@ logger = logging.getLogger(__name__)
 class RetryingSteps:
     """Steps and streams that are tried again: `await turn.retrying(attempts=5).step("charge", charge, order)`."""
 
-    def __init__(self, run: Run, policy: RetryPolicy) -> None:
+    def __init__(self, run: Run, unused: UnusedContents, policy: RetryPolicy) -> None:
         self._run = run
+        self._unused = unused
         self._policy = policy
 
     @overload
@@ -49,14 +50,29 @@ class RetryingSteps:
             StepTimeoutError: the deadline has passed, or the last attempt took longer than its timeout.
             LocalProtocolError: the result cannot be stored, or does not fit the return annotation.
         """
-        return await take_step(self._run, name, partial(do, *args, **kwargs), self._policy)
+        return await take_step(self._run, name, partial(checked("step", name, do), *args, **kwargs), self._policy)
 
     def stream(self, name: str, source: Callable[P, Source[T]], /, *args: P.args, **kwargs: P.kwargs) -> Stream[T]:
         """A stream, as `Turn.stream` returns it, to be yielded, returned or written.
 
         When its source fails in the middle, what it said is taken back, and it begins again.
         """
-        return Stream(self._run, name, partial(source, *args, **kwargs), self._policy)
+        call = partial(checked("stream", name, source), *args, **kwargs)
+        return Stream(self._run, self._unused, name, call, self._policy)
+
+
+def checked(verb: str, name: object, function: Callable[P, T]) -> Callable[P, T]:
+    """The function that an author gave to a verb of the turn. Raises LocalProtocolError if it is not one."""
+    given: object = function
+    if isinstance(name, str) and callable(given):
+        return function
+    if inspect.iscoroutine(given):
+        given.close()
+    wrong = f"not an object of type {type(given).__name__}" if isinstance(name, str) else "and the name comes first"
+    raise LocalProtocolError(
+        f"turn.{verb} needs a name and a function, {wrong}. "
+        f"Write turn.{verb}('name', function, argument), without calling the function."
+    )
 
 
 def key_for(run: Run, name: str) -> str:

@@ -7,6 +7,7 @@ off runs again, and replaces what it said before; or it continues after it, if i
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -33,24 +34,61 @@ T = TypeVar("T")
 Source: TypeAlias = AsyncIterable[T] | Iterable[T] | Awaitable[AsyncIterable[T]] | Awaitable[Iterable[T]]
 """What the function of a stream may return."""
 
+logger = logging.getLogger(__name__)
+
 _END = object()
 
 
 class StreamedContent:
     """Content that is written to an artifact while it comes into being: yield it, return it, or write it.
 
-    Not an abstract class, because every result of a handler is asked whether it is one, and those are slow to ask.
+    It can be used once. Not an abstract class, because every result of a handler is asked whether it is one, and those
+    are slow to ask.
     """
+
+    def __init__(self, unused: UnusedContents, described: str, hint: str) -> None:
+        self._unused = unused
+        self._described = described
+        unused[self] = f"{described} was never used, so nothing was done. {hint}"
+        self._hint = hint
+
+    def use(self) -> None:
+        """Note that it is used. Raises LocalProtocolError if it was used before."""
+        if self._unused.pop(self, None) is None:
+            raise LocalProtocolError(f"{self._described} is used twice; make another one for the second use")
+
+    def __str__(self) -> str:
+        self._unused.pop(self, None)
+        raise LocalProtocolError(f"{self._described} is not text. {self._hint}")
 
     async def write_to(self, artifact: Artifact) -> None:
         """Write it to an artifact of the task, which is described by one without parts."""
         raise NotImplementedError
 
 
+UnusedContents: TypeAlias = dict[StreamedContent, str]
+"""What a handler has made and not used yet, each with a warning."""
+
+
+def warn_of(unused: UnusedContents, run: Run) -> None:
+    """Write a warning to the log for everything that a handler has made and not used."""
+    for warning in unused.values():
+        logger.warning("Task %s: %s", run.key.task_id, warning, extra=run.log_fields)
+
+
 class Stream(StreamedContent, AsyncIterable[T], Generic[T]):
     """A stream of pieces: yielded, returned or written it passes through, and `async for` gives its pieces."""
 
-    def __init__(self, run: Run, name: str, source: Callable[[], object], policy: RetryPolicy | None = None) -> None:
+    def __init__(
+        self,
+        run: Run,
+        unused: UnusedContents,
+        name: str,
+        source: Callable[[], object],
+        policy: RetryPolicy | None = None,
+    ) -> None:
+        hint = "Yield it, return it, write it to an artifact, or read its pieces with `async for`."
+        super().__init__(unused, f"turn.stream({name!r}, …)", hint)
         self._run = run
         self._name = name
         self._source: Callable[[], Any] = source
@@ -75,6 +113,7 @@ class Stream(StreamedContent, AsyncIterable[T], Generic[T]):
             StepTimeoutError: it took longer than its policy allows.
             Exception: what the source raises.
         """
+        self.use()
         run, artifact_id = self._run, artifact.artifact_id
         step = run.steps.begin(self._name, "stream")
         if step.recorded is not None:
@@ -146,6 +185,7 @@ class Stream(StreamedContent, AsyncIterable[T], Generic[T]):
                 f"The stream {self._name!r} is tried again when it fails, so it cannot give its pieces to the handler; "
                 "yield the stream, or iterate over one of `turn.stream`"
             )
+        self.use()
         step = self._run.steps.begin(self._name, "stream")
         convert = _conversion_of(self._name, self._source)
         if step.recorded is not None:
@@ -247,7 +287,10 @@ async def _pieces_of(name: str, source: Callable[[], Any]) -> AsyncIterator[Any]
             yield piece
     else:
         kind = type(cast("object", pieces)).__name__
-        raise LocalProtocolError(f"The source of stream {name!r} returned a {kind}, which is not a stream of pieces")
+        raise LocalProtocolError(
+            f"The source of stream {name!r} returned a {kind}, which is not a stream of pieces. "
+            "It must yield, or return something to iterate over; for one result, use `turn.step`."
+        )
 
 
 def _begins_without_blocking(source: Callable[[], Any]) -> bool:

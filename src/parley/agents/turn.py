@@ -24,8 +24,8 @@ from parley.agents.files import ReceivedFile
 from parley.agents.forms import ask_form, form_of
 from parley.agents.replies import end_with, reply_with
 from parley.agents.retries import RetryPolicy
-from parley.agents.steps import RetryingSteps, key_for, take_step
-from parley.agents.streams import Source, Stream, StreamedContent
+from parley.agents.steps import RetryingSteps, checked, key_for, take_step
+from parley.agents.streams import Source, Stream, StreamedContent, UnusedContents
 from parley.agents.threads import is_running_here
 from parley.agents.timers import recorded_now, recorded_random, recorded_uuid, wake_time
 from parley.contents import Content, parts_of
@@ -114,9 +114,10 @@ class ArtifactWriter:
 class Turn(ReceivedMessage):
     """One handler's view of its task."""
 
-    def __init__(self, run: Run, delegations: Delegations) -> None:
+    def __init__(self, run: Run, delegations: Delegations, unused: UnusedContents) -> None:
         super().__init__(run.message, run.engine.files)
         self._run = run
+        self._unused = unused
         self._delegations = delegations
 
     # --- input --------------------------------------------------------------------------------------------------------
@@ -251,7 +252,7 @@ class Turn(ReceivedMessage):
         Raises:
             LocalProtocolError: the result cannot be stored, or does not fit the return annotation.
         """
-        return await take_step(self._run, name, partial(do, *args, **kwargs))
+        return await take_step(self._run, name, partial(checked("step", name, do), *args, **kwargs))
 
     def retrying(
         self,
@@ -282,7 +283,7 @@ class Turn(ReceivedMessage):
             on=on,
             jitter=jitter,
         )
-        return RetryingSteps(self._run, policy)
+        return RetryingSteps(self._run, self._unused, policy)
 
     def key_for(self, name: str) -> str:
         """A key for an effect, to tell another system that it was asked for before: `turn.key_for("charge")`.
@@ -300,7 +301,8 @@ class Turn(ReceivedMessage):
         one that returns something to iterate over. One that has ended comes back from the log after a restart; one
         that was cut off runs again, and what it said before is replaced.
         """
-        return Stream(self._run, name, partial(source, *args, **kwargs))
+        call = partial(checked("stream", name, source), *args, **kwargs)
+        return Stream(self._run, self._unused, name, call)
 
     # --- time and chance ----------------------------------------------------------------------------------------------
 

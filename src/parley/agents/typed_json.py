@@ -45,7 +45,8 @@ def _dump(value: object) -> JsonValue:
     """A pydantic model as JSON, in the form that `model_validate_json` reads."""
     dump: Callable[..., JsonValue] | None = getattr(value, "model_dump", None)
     if dump is None:
-        raise TypeError(f"a value of type {type(value).__name__} is not JSON")
+        kind = type(value).__name__
+        raise TypeError(f"a value of type {kind} is not JSON. Use JSON, a dataclass, or a msgspec or pydantic object")
     return dump(mode="json", by_alias=True, round_trip=True)
 
 

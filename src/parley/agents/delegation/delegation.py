@@ -21,7 +21,7 @@ from parley.agents.delegation.delegated_task import DelegatedTask, DelegateProgr
 from parley.agents.delegation.mirror import Mirror
 from parley.agents.delegation.peers import Peer, Peers, name_of
 from parley.agents.delegation.result import DelegateFailedError, DelegateResult
-from parley.agents.streams import StreamedContent
+from parley.agents.streams import StreamedContent, UnusedContents
 from parley.engine.caller import Caller
 from parley.engine.runs.journal import Journal
 from parley.protocol.errors import LocalProtocolError, ParleyError, TaskNotCancelableError
@@ -81,6 +81,8 @@ class Delegation(StreamedContent, Coroutine[Any, Any, DelegateResult]):
     """
 
     def __init__(self, delegations: Delegations, name: str, request: DelegateRequest, into: str | None) -> None:
+        hint = "Await it for its result, or yield it, return it, or write it to an artifact."
+        super().__init__(delegations.unused, f"turn.delegate({name_of(request.agent)!r}, …)", hint)
         self._delegations = delegations
         self._run = delegations.run
         self._name = name
@@ -103,14 +105,18 @@ class Delegation(StreamedContent, Coroutine[Any, Any, DelegateResult]):
         """Stop it, as any coroutine."""
         if self._coroutine is not None:
             self._coroutine.close()
+        else:
+            self._unused.pop(self, None)
 
     def _begun(self) -> Coroutine[Any, Any, DelegateResult]:
         if self._coroutine is None:
+            self.use()
             self._coroutine = self._take(self._into, keeps_result=True)
         return self._coroutine
 
     async def write_to(self, artifact: Artifact) -> None:
         """Write the result to an artifact as it comes; to the one that the author named, if there is one."""
+        self.use()
         await self._take(self._into or artifact, keeps_result=False)
 
     async def _take(self, artifact: Artifact | None, *, keeps_result: bool) -> DelegateResult:
@@ -165,8 +171,9 @@ class Delegation(StreamedContent, Coroutine[Any, Any, DelegateResult]):
 class Delegations:
     """The delegations of one run."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, unused: UnusedContents) -> None:
         self.run = run
+        self.unused = unused
         self._named: dict[str, int] = {}
         self._at_work: set[asyncio.Task[Any]] = set()
         self._open_tasks: _OpenTasks | None = None
@@ -198,7 +205,9 @@ class Delegations:
         """
         if not (isinstance(request.agent, str) or hasattr(request.agent, "target")):
             kind = type(request.agent).__name__
-            raise LocalProtocolError(f"Delegate to a URL, to a Client or to the id of an agent here, not to {kind}")
+            raise LocalProtocolError(
+                f"turn.delegate needs a URL, a Client, or the id of an agent on this server, not {kind}"
+            )
         if name is None:
             digest = hashlib.blake2b(_encoder.encode((request.parts, request.metadata)), digest_size=6)
             name = f"{name_of(request.agent)} {digest.hexdigest()}"
