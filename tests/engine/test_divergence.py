@@ -132,13 +132,13 @@ async def test_what_a_replacement_keeps_is_compared_in_the_next_run() -> None:
     assert [event.kept for event in rewound] == [3]
 
 
-@pytest.mark.parametrize("way", ["other", "fewer", "status", "question"])
+@pytest.mark.parametrize("way", ["other", "type", "fewer", "status", "question"])
 async def test_an_agent_that_wants_it_fails_when_its_handler_differs(
     way: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     runs = iter([0, 1])
 
-    async def handler(turn: Turn) -> AsyncIterator[str]:
+    async def handler(turn: Turn) -> AsyncIterator[Any]:
         run = next(runs)
         yield "same"
         await turn.status(f"Run {run if way == 'status' else 0}…")
@@ -146,6 +146,8 @@ async def test_an_agent_that_wants_it_fails_when_its_handler_differs(
             yield "more"
         if way == "other":
             yield str(run)
+        if way == "type":
+            yield {"value": [0, False][run]}
         await turn.ask(f"Question {run if way == 'question' else 0}?")
 
     async with bounded(agent_of(handler, on_divergence="fail")) as client:
