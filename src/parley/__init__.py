@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from parley.agents.agent import Agent
 from parley.agents.delegation.result import DelegateFailedError, DelegateResult
 from parley.agents.files import ReceivedFile
+from parley.agents.handlers import HandlerResult
 from parley.agents.retries import StepTimeoutError
 from parley.agents.turn import ReceivedMessage, Turn
 from parley.contents import Content, File
@@ -32,6 +33,7 @@ __all__ = [
     "DelegateFailedError",
     "DelegateResult",
     "File",
+    "HandlerResult",
     "JsonValue",
     "ReceivedFile",
     "ReceivedMessage",

@@ -15,6 +15,7 @@ from parley import (
     DelegateFailedError,
     DelegateResult,
     File,
+    HandlerResult,
     JsonValue,
     ReceivedFile,
     ReceivedMessage,
@@ -22,8 +23,6 @@ from parley import (
     Turn,
     ask,
 )
-from parley.agents.delegation.delegation import Delegation
-from parley.agents.streams import Stream
 from parley.client import Reply, Task, TaskState, Update
 from parley.protocol.jsonvalue import JsonObject
 from parley.protocol.messages import Message, Part
@@ -104,7 +103,7 @@ def words(prompt: str) -> Iterator[str]:
 
 
 @agent.skill
-async def streams(turn: Turn) -> AsyncIterator[Stream[str] | str]:
+async def streams(turn: Turn) -> AsyncIterator[HandlerResult]:
     yield turn.stream("answer", FakeModel(["a"]).stream, turn.text)
     await turn.artifact("copy.txt").write("Copy: ", turn.stream("copy", words, turn.text))
     async for piece in turn.stream("again", words, turn.text).resume_with(words):
@@ -113,12 +112,12 @@ async def streams(turn: Turn) -> AsyncIterator[Stream[str] | str]:
 
 
 @agent.skill
-def returns_a_stream(turn: Turn) -> Stream[str]:
+def returns_a_stream(turn: Turn) -> HandlerResult:
     return turn.stream("answer", words, turn.text)
 
 
 @agent.skill
-async def delegates(turn: Turn) -> AsyncIterator[Delegation | str]:
+async def delegates(turn: Turn) -> AsyncIterator[HandlerResult]:
     yield turn.delegate("https://weather.example", turn.text)
     result = await turn.delegate("flights", "Rome", {"seats": 2}, name="flight", into="ticket")
     assert_type(result, DelegateResult)

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     HandlerFunction: TypeAlias = Callable[
         [Turn], HandlerResult | Iterator[HandlerResult] | Awaitable[HandlerResult] | AsyncIterator[HandlerResult]
     ]
+else:
+    HandlerResult = object  # what a handler may return or yield
 
 _END = object()
 
