@@ -234,7 +234,10 @@ async def test_a_public_host_is_called_over_https_only(url: str) -> None:
 
     source = FileFetcher(Guard(allowed_hosts=("allowed.example",), use_proxy=False), resolve=resolve)
     async with file_server() as peer:
-        with pytest.raises(FileForbiddenError, match=r"http://files\.example, which is not encrypted"):
+        with pytest.raises(
+            FileForbiddenError,
+            match=r"http://files\.example, which is not encrypted; `parley serve --file-host` allows",
+        ):
             await ReceivedFile(UrlPart(url.format(port=peer.port)), source).read()
     assert "files.example" not in looked_up
 

@@ -88,6 +88,8 @@ def test_a_name_below_a_name(directory: Path) -> None:
         ("dir/", "dir is a directory. Name a file in it, such as dir/echo_target.py."),
         ("bare/dir", "bare/dir is a directory. Name a file in it, such as bare/dir/agent.py."),
         ("raises_target.py", "{cwd}/raises_target.py cannot be imported. ZeroDivisionError: division by zero (line 2)"),
+        ("handler_target.py", "{cwd}/handler_target.py cannot be imported. TypeError: The handler <lambda> "
+         "must take one argument, the turn (line 2)"),
         ("syntax_target.py", "{cwd}/syntax_target.py cannot be imported. SyntaxError: '(' was never closed (line 1)"),
         ("raises_target", "raises_target cannot be imported. ZeroDivisionError: division by zero "
          "({cwd}/raises_target.py, line 2)"),
@@ -103,6 +105,7 @@ def test_what_is_wrong_is_said_with_the_cure(directory: Path, target: str, messa
     write(directory / "empty_target.py", "")
     write(directory / "imports_target.py", "import no_such_library\n")
     write(directory / "raises_target.py", "def fail(): pass\n1 / 0\n")
+    write(directory / "handler_target.py", "import parley\nparley.Agent('X').on_message(lambda: 7)\n")
     write(directory / "exits_target.py", "raise SystemExit(3)\n")
     write(directory / "syntax_target.py", "print(\n")
     with pytest.raises(TargetError) as caught:

@@ -65,6 +65,7 @@ async def test_a_value_that_changes_with_each_run_is_found_and_the_error_says_wh
     assert "undisturbed: 'run 1, done'" in text
     assert re.search(r"after the crash: 'run [^1]", text)
     assert "turn.step(…)" in text
+    assert "pass `accept`" in text
 
 
 async def test_a_value_of_the_conversation_that_counts_twice_is_found() -> None:
@@ -77,9 +78,11 @@ async def test_a_value_of_the_conversation_that_counts_twice_is_found() -> None:
         await survives_crashes(agent_of(visit), "hello")
 
 
-async def test_a_question_without_an_answer_in_the_script_is_an_error_that_shows_it() -> None:
+async def test_answers_that_do_not_match_the_questions_are_an_error() -> None:
     with pytest.raises(AssertionError, match="To which currency"):
         await survives_crashes(currency.agent, "100 USD")
+    with pytest.raises(AssertionError, match="the agent asks 1 questions, but `answers` has 2 answers"):
+        await survives_crashes(currency.agent, "100 USD", answers=["EUR", "GBP"])
 
 
 async def test_a_task_that_ends_otherwise_after_a_crash_is_found() -> None:
@@ -90,7 +93,7 @@ async def test_a_task_that_ends_otherwise_after_a_crash_is_found() -> None:
         if next(lives) > 1:
             raise ValueError("not again")
 
-    with pytest.raises(AssertionError, match=r"(?s)another state.*completed.*failed"):
+    with pytest.raises(AssertionError, match=r"(?s)the task differs in its state.*completed.*failed"):
         await survives_crashes(agent_of(fail_later), "go")
 
 

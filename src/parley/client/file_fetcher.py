@@ -20,7 +20,7 @@ from parley.client.errors import (
     FileUnavailableError,
     ForbiddenTargetError,
 )
-from parley.client.guard import DialRules, Guard, read_target
+from parley.client.guard import HINT, DialRules, Guard, read_target
 from parley.client.transports.http import ALWAYS_SENT, REDIRECTS
 from parley.network.errors import NetworkError, ReadTimeoutError
 from parley.network.http import HttpRequest, HttpResponse
@@ -67,7 +67,8 @@ class FileFetcher:
                         raise FileTooLargeError(f"The file has more than {max_bytes} bytes")
                     yield chunk
         except ForbiddenTargetError as error:
-            raise FileForbiddenError(error.message) from None
+            advice = "; `parley serve --file-host` allows more hosts"
+            raise FileForbiddenError(error.message.replace(HINT, advice)) from None
         except ReadTimeoutError:
             waited = f"{seconds:g} seconds in all, or {min(IDLE_SECONDS, seconds):g} without a byte"
             raise FileUnavailableError(f"The file did not arrive in time: {waited}") from None

@@ -61,7 +61,7 @@ class Guard:
             return
         is_named = named is not None and is_same_host(named.host, target.host)
         if not is_named and not self.allow_other_origins:
-            raise ForbiddenTargetError(f"The card points to another host, {target.origin}{_HINT}")
+            raise ForbiddenTargetError(f"The card points to another host, {target.origin}{HINT}")
         is_trusted = is_named and self.trust_named
         if self.allow_private or (is_trusted and named is not None and not named.is_encrypted):
             return
@@ -79,17 +79,18 @@ class Guard:
         return not self.allows(target.host)
 
 
-_HINT = "; if that is right, allow it: Guard(allowed_hosts=…)"
+HINT = "; if that is right, allow it: Guard(allowed_hosts=…)"
+"""What to do about a forbidden target, for programs."""
 
 
 def _check_encrypted(target: Url, leads: str) -> None:
     if target.scheme in ("http", "grpc"):
-        raise ForbiddenTargetError(f"{leads} to {target.origin}, which is not encrypted{_HINT}")
+        raise ForbiddenTargetError(f"{leads} to {target.origin}, which is not encrypted{HINT}")
 
 
 def _check_public(target: Url, leads: str) -> None:
     if not is_public_host(target.host):
-        raise ForbiddenTargetError(f"{leads} to {target.origin}, which is not public{_HINT}")
+        raise ForbiddenTargetError(f"{leads} to {target.origin}, which is not public{HINT}")
 
 
 class DialRules:

@@ -30,6 +30,7 @@ CURE = (
     "A handler begins again from the top after a crash. What may come out differently then must be a step:"
     " `await turn.step(…)` for a value, `turn.stream(…)` for a text that comes in pieces."
 )
+ACCEPT = "If the text of a model may differ, and any whole one will do, pass `accept`, such as `FakeModel.said`."
 REFERENCE = "Reference: "
 """What the status of a task says whose handler raised an exception."""
 REPORT = "The agent has no part in this: it is a fault in Parley. Please report it."
@@ -66,6 +67,10 @@ async def survives_crashes(
     undisturbed = await hold(None)
     expected = Outcome.of(undisturbed)
     assert REFERENCE not in expected.status, "Undisturbed, the agent raises an exception; the log shows it."
+    asked = len(undisturbed.questions)
+    assert callable(answers) or asked == len(answers), (
+        f"Undisturbed, the agent asks {asked} questions, but `answers` has {len(answers)} answers."
+    )
     check_readers(undisturbed)
     for crash in _spread(undisturbed.writes, at_most):
         crashed = await hold(crash)
@@ -107,11 +112,11 @@ def check_readers(conversation: Conversation) -> None:
 def _check_same(expected: Outcome, crashed: Conversation) -> None:
     found = Outcome.of(crashed)
     difference = _difference("undisturbed", expected.artifacts, "after the crash", found.artifacts)
-    assert not difference, f"{crashed.where}{difference}\n{CURE}"
+    assert not difference, f"{crashed.where}{difference}\n{CURE}\n{ACCEPT}"
     for name in ("state", "status", "questions"):
         undisturbed, value = getattr(expected, name), getattr(found, name)
         assert value == undisturbed, (
-            f"{crashed.where}the task ends with another {name}.\n"
+            f"{crashed.where}the task differs in its {name}.\n"
             f"  undisturbed:     {undisturbed}\n  after the crash: {value}\n{CURE}"
         )
 

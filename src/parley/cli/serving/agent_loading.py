@@ -14,10 +14,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import parley
 from parley import Agent
 from parley.protocol.errors import ParleyError
 
 DEFAULT_NAME = "agent"
+PACKAGE = Path(parley.__file__).parent
 
 
 class TargetError(ParleyError):
@@ -118,7 +120,10 @@ def _failure(what: str, error: BaseException, *, file: str | None = None) -> str
 
 
 def _is_ours(filename: str) -> bool:
-    return filename == __file__ or filename.startswith("<frozen importlib") or "importlib" in Path(filename).parts
+    if filename.startswith("<frozen importlib"):
+        return True
+    path = Path(filename)
+    return "importlib" in path.parts or path.is_relative_to(PACKAGE)
 
 
 def _agent_in(module: ModuleType, source: str, name: str) -> Agent:
