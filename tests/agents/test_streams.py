@@ -414,7 +414,7 @@ async def test_a_question_that_differs_because_its_stream_runs_again_is_reported
 
     async with bounded(agent_of(handler)) as client:
         await client.send("yes", task=await client.send("go"))
-    assert "a question differs from what it emitted before (in handler, line " in caplog.text
+    assert "a question differs from before (in handler, line " in caplog.text
 
 
 async def test_a_model_that_stalls_is_stopped_by_its_timeout(caplog: pytest.LogCaptureFixture) -> None:
@@ -576,3 +576,24 @@ async def test_a_recorded_stream_is_said_again_after_what_was_replaced_before_it
         chunks = [event async for _, event in client.follow(task, after=0) if isinstance(event, ArtifactUpdate)]
     assert [text_of(chunk.artifact.parts) for chunk in chunks if not chunk.append] == ["Run 1: ", "Run 2: "]
     assert model.generation == 1
+
+
+async def test_a_step_inside_a_loop_over_a_stream_belongs_to_the_piece_that_it_was_taken_for() -> None:
+    posted: list[str] = []
+
+    async def post(piece: str) -> str:
+        posted.append(piece)
+        return f"posted {piece}"
+
+    source = scripted(["g1 ", ...], ["g2 "])
+
+    async def handler(turn: Turn) -> Any:
+        async for piece in turn.stream("s", source):
+            yield f"{piece}:{await turn.step('post', post, piece)};"
+        yield (await turn.ask("More?")).text
+
+    async with bounded(agent_of(handler, on_divergence="fail")) as client:
+        asked = await killed_at(client, "g1 :posted g1 ;")
+        task = await client.send("!", task=asked)
+        assert (task.status.state, client.text(task)) == (TaskState.COMPLETED, "g2 :posted g2 ;!")
+    assert posted == ["g1 ", "g2 "]

@@ -287,3 +287,50 @@ async def test_a_divergence_is_told_to_the_observer() -> None:
         task = await client.send("yes", task=await client.send("go"))
     told = [line for line in observer.lines if line[0] == "diverged"]
     assert [line[1] for line in told] == [task.id]
+
+
+async def test_steps_of_one_name_are_told_apart_by_their_arguments_in_whatever_order_they_begin() -> None:
+    async def same(value: str) -> str:
+        return value
+
+    async def handler(turn: Turn) -> AsyncIterator[str]:
+        has_begun = asyncio.Event()
+
+        async def first() -> str:
+            await turn.step("wait", has_begun.wait)  # comes back at once when it is in the log
+            return await turn.step("same", same, "A")
+
+        async def second() -> str:
+            result = await turn.step("same", same, "B")
+            has_begun.set()
+            return result
+
+        results = await asyncio.gather(first(), second())
+        yield (await turn.ask("Again?")).text + " ".join(results)
+
+    async with bounded(agent_of(handler, on_divergence="fail")) as client:
+        task = await client.send("!", task=await client.send("go"))
+        assert client.text(task) == "!A B"
+
+
+@pytest.mark.parametrize("on_divergence", ["replace", "fail"])
+async def test_a_step_that_is_called_with_something_else_is_reported_and_not_taken_again(
+    on_divergence: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    charged: list[int] = []
+    amounts = iter([1, 2])
+
+    async def charge(amount: int, options: object) -> int:
+        charged.append(amount)
+        return amount
+
+    async def handler(turn: Turn) -> str:
+        amount = await turn.step("charge", charge, next(amounts), object())
+        return f"{(await turn.ask('Again?')).text} {amount}"
+
+    async with bounded(agent_of(handler, on_divergence=on_divergence)) as client:
+        task = await client.send("yes", task=await client.send("go"))
+    expected = (TaskState.FAILED, "") if on_divergence == "fail" else (TaskState.COMPLETED, "yes 1")
+    assert (task.status.state, client.text(task)) == expected
+    assert charged == [1]
+    assert "what step 'charge' is called with differs from before (in handler, line " in caplog.text

@@ -18,7 +18,14 @@ import msgspec
 from parley.agents.retries import RetryPolicy
 from parley.agents.streams import Source, Stream, UnusedContents
 from parley.agents.threads import STEPS, in_thread
-from parley.agents.typed_json import UnsupportedTypeError, decode_typed, encode_typed, name_of, return_type_of
+from parley.agents.typed_json import (
+    UnsupportedTypeError,
+    decode_typed,
+    digest_of_arguments,
+    encode_typed,
+    name_of,
+    return_type_of,
+)
 from parley.engine.runs.run import Run
 from parley.protocol.errors import LocalProtocolError
 from parley.protocol.jsonvalue import JsonValue
@@ -101,7 +108,7 @@ async def take_step(run: Run, name: str, call: Callable[[], object], policy: Ret
         results.append(_decode(name, call, encoded, log_level=logging.WARNING))
         return msgspec.json.decode(encoded)
 
-    recorded = await run.steps.take(name, work)
+    recorded = await run.steps.take(name, work, digest_of_arguments(call))
     return results[0] if results else _decode(name, call, msgspec.json.encode(recorded), log_level=logging.DEBUG)
 
 

@@ -18,7 +18,13 @@ from msgspec import structs
 
 from parley.agents.retries import RetryPolicy
 from parley.agents.threads import STEPS, in_thread
-from parley.agents.typed_json import UnsupportedTypeError, decode_typed, encode_typed, return_type_of
+from parley.agents.typed_json import (
+    UnsupportedTypeError,
+    decode_typed,
+    digest_of_arguments,
+    encode_typed,
+    return_type_of,
+)
 from parley.contents import parts_of
 from parley.engine.runs.emissions import DivergedError, LimitExceededError
 from parley.engine.runs.journal import Emission
@@ -115,7 +121,7 @@ class Stream(StreamedContent, AsyncIterable[T], Generic[T]):
         """
         self.use()
         run, artifact_id = self._run, artifact.artifact_id
-        step = run.steps.begin(self._name, "stream")
+        step = run.steps.begin(self._name, "stream", digest_of_arguments(self._source))
         if step.recorded is not None:
             for parts in _recorded_parts(step):
                 await self._emit(artifact, parts)
@@ -186,7 +192,7 @@ class Stream(StreamedContent, AsyncIterable[T], Generic[T]):
                 "yield the stream, or iterate over one of `turn.stream`"
             )
         self.use()
-        step = self._run.steps.begin(self._name, "stream")
+        step = self._run.steps.begin(self._name, "stream", digest_of_arguments(self._source))
         convert = _conversion_of(self._name, self._source)
         if step.recorded is not None:
             return cast("AsyncIterator[T]", _again(step, convert))

@@ -8,9 +8,11 @@ converted gives plain JSON.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
+from functools import partial
 from math import isfinite
 from types import CellType, SimpleNamespace, UnionType
 from typing import Any, Union, cast, get_args, get_origin, get_type_hints
@@ -18,6 +20,8 @@ from typing import Any, Union, cast, get_args, get_origin, get_type_hints
 import msgspec
 
 from parley.protocol.jsonvalue import JsonValue
+
+_arguments = msgspec.json.Encoder(enc_hook=lambda value: type(value).__qualname__, order="deterministic")
 
 _AWAITABLES = (Awaitable, Coroutine, asyncio.Future, asyncio.Task)
 
@@ -62,6 +66,23 @@ def _require_finite(value: JsonValue) -> None:
                 _require_finite(item)
         case _:
             pass
+
+
+def digest_of_arguments(call: Callable[[], object]) -> str:
+    """A digest of what a partial calls its function with; empty if that is nothing, or cannot be told.
+
+    Objects that are not JSON count by their types only, because nothing else of them is the same in every process.
+    """
+    if not isinstance(call, partial) or not (call.args or call.keywords):
+        return ""
+    digest = hashlib.blake2b(digest_size=8)
+    try:
+        for value in (*call.args, *(pair for pair in sorted(call.keywords.items()))):
+            digest.update(value if isinstance(value, bytes) else _arguments.encode(value))
+            digest.update(b",")
+    except (TypeError, ValueError, RecursionError):
+        return ""
+    return digest.hexdigest()
 
 
 def decode_typed(encoded: bytes, wanted: object) -> object:

@@ -62,7 +62,10 @@ StepKind: TypeAlias = Literal["step", "stream", "delegate", "sleep", "value"]
 
 
 class StepRecorded(Struct, frozen=True, gc=False, omit_defaults=True, tag="step"):
-    """The outcome of a step that must not be taken twice. Steps of one name are told apart by their number."""
+    """The outcome of a step that must not be taken twice. Steps of one name are told apart by their number.
+
+    `digest` is that of the arguments of its function; empty if there are none.
+    """
 
     task_id: str
     context_id: str | None
@@ -70,6 +73,7 @@ class StepRecorded(Struct, frozen=True, gc=False, omit_defaults=True, tag="step"
     value: JsonValue
     number: int = 0
     kind: StepKind = "step"
+    digest: str = ""
 
 
 class StepProgressed(Struct, frozen=True, gc=False, omit_defaults=True, tag="step-progress"):

@@ -170,7 +170,11 @@ class Emissions(Struct, eq=False):
             run.emit(ArtifactUpdate(task_id, context_id, whole))
             run.journal.note_chunk(name, is_last=False)
 
-    def _report(self, what: str, *, is_expected: bool = True) -> None:
+    def report_step(self, name: str) -> None:
+        """Report that a step is called with other arguments than before. Raises as `_report`."""
+        self._report(f"what step {name!r} is called with", outcome="It gets its recorded result.")
+
+    def _report(self, what: str, *, is_expected: bool = True, outcome: str = "The new one replaces it.") -> None:
         """Log what differs, once in a run, or fail the task for it.
 
         Raises:
@@ -181,11 +185,11 @@ class Emissions(Struct, eq=False):
             return
         frame = self.handler_frame() if self.handler_frame is not None else None
         where = author_line(sys._getframe(), frame)  # pyright: ignore[reportPrivateUsage]
-        text = f"The handler began again, and {what} differs from what it emitted before{where}. {CURE}"
+        text = f"The handler began again, and {what} differs from before{where}. {CURE}"
         if run.program.on_divergence is OnDivergence.FAIL:
             run.refuse(DivergedError(text))
         if not self._has_diverged:
             self._has_diverged = True
-            logger.warning("Task %s: %s The new one replaces it.", run.key.task_id, text, extra=run.log_fields)
+            logger.warning("Task %s: %s %s", run.key.task_id, text, outcome, extra=run.log_fields)
             if run.engine.observer is not None:
                 run.engine.observer.diverged(run, text)

@@ -47,6 +47,10 @@ class StepEntry(Struct, eq=False):
     progress: JsonValue = None
     chunks: Sequence[Emission] = ()
     """What a stream emitted into an artifact."""
+    digest: str = ""
+    """The digest of the arguments with which its function was called."""
+    is_begun: bool = False
+    """Whether this run has begun it."""
 
 
 class Journal(Struct, eq=False):
@@ -76,7 +80,8 @@ class Journal(Struct, eq=False):
     """The question that waits for an answer."""
     _question_name: str = ""
     _steps: dict[tuple[str, int], StepEntry] = {}
-    _steps_begun: dict[str, int] = {}
+    _first_step_to_begin: dict[str, int] = {}
+    """The lowest number of each name that this run has not begun."""
 
     @classmethod
     def read(cls, events: Iterable[TaskEvent]) -> Journal:
@@ -136,7 +141,7 @@ class Journal(Struct, eq=False):
 
     def _record_step(self, event: StepRecorded) -> None:
         entry = self._entry(event)
-        entry.recorded = (event.value,)
+        entry.recorded, entry.digest = (event.value,), event.digest
         match event.value:
             case {"artifact": str(name), "first": int(first), "count": int(count)} if event.kind != "step":
                 entry.chunks = self._emitted.get(name, [])[first : first + count]
@@ -255,22 +260,37 @@ class Journal(Struct, eq=False):
 
     # --- steps --------------------------------------------------------------------------------------------------------
 
-    def next_step(self, name: str, kind: StepKind) -> tuple[int, StepEntry]:
+    def next_step(self, name: str, kind: StepKind, digest: str, *, may_differ: bool) -> tuple[int, StepEntry]:
         """The number of the next step of this name, and what the log holds of it.
 
-        Steps are numbered as they are begun.
+        Steps are numbered as they are begun. One that was called with these arguments in an earlier run is found in
+        whatever order. If there is none, it is the next in the order, or a new one if it `may_differ`.
 
         Raises:
             LocalProtocolError: the log holds a step of another kind.
         """
-        number = self._steps_begun.get(name, 0)
-        self._steps_begun[name] = number + 1
-        entry = self._steps.get((name, number))
+        number = self._first_step_to_begin.get(name, 0)
+        while (entry := self._steps.get((name, number))) is not None and entry.is_begun:
+            number += 1
+        self._first_step_to_begin[name] = number
+        if entry is not None and digest and entry.digest and digest != entry.digest:
+            other = self._step_called_with(name, number, digest, may_differ=may_differ)
+            number, entry = other, self._steps.get((name, other))
         if entry is None:
-            return number, StepEntry(kind)
+            entry = self._steps[name, number] = StepEntry(kind, digest=digest)
         if entry.kind != kind:
             raise LocalProtocolError(f"Step {name!r} was a {entry.kind} in an earlier run, and is a {kind} now")
+        entry.is_begun = True
         return number, entry
+
+    def _step_called_with(self, name: str, first: int, digest: str, *, may_differ: bool) -> int:
+        """The number of a step that was called with these arguments; else the first, or a new one if `may_differ`."""
+        number = first
+        while (entry := self._steps.get((name, number))) is not None:
+            if entry.digest == digest and not entry.is_begun:
+                return number
+            number += 1
+        return number if may_differ else first
 
     def recorded_step(self, name: str) -> JsonValue:
         """The value of the first step of this name, or None; it does not count as taken."""
@@ -284,7 +304,7 @@ class Journal(Struct, eq=False):
     @property
     def open_steps(self) -> list[tuple[str, int, StepEntry]]:
         """The steps that have progressed but not ended."""
-        return [(*key, entry) for key, entry in self._steps.items() if entry.recorded is None]
+        return [(*key, entry) for key, entry in self._steps.items() if entry.recorded is None and entry.progress]
 
 
 def are_same(logged: tuple[Part, ...], parts: tuple[Part, ...]) -> bool:

@@ -35,6 +35,7 @@ class StepInProgress(Struct, eq=False):
     number: int
     kind: StepKind
     entry: StepEntry
+    digest: str = ""
     is_read_by_handler: bool = False
     """Whether it goes on only while the handler reads it, so that a question of the handler cannot wait for it."""
 
@@ -75,7 +76,8 @@ class StepInProgress(Struct, eq=False):
     def record_soon(self, outcome: JsonValue) -> None:
         """Record its outcome with the next write."""
         run = self.steps.run
-        run.emit(StepRecorded(run.key.task_id, run.context_id, self.name, outcome, self.number, self.kind))
+        recorded = (self.name, outcome, self.number, self.kind, self.digest)
+        run.emit(StepRecorded(run.key.task_id, run.context_id, *recorded))
 
     def forget(self) -> None:
         """Free what it recorded before, which this run does not need again."""
@@ -93,11 +95,12 @@ class Steps(Struct, eq=False):
     _in_progress: dict[tuple[str, int], StepInProgress] = {}
     _waiting: list[asyncio.Future[None]] = []
 
-    def begin(self, name: str, kind: StepKind = "step") -> StepInProgress:
+    def begin(self, name: str, kind: StepKind = "step", digest: str = "") -> StepInProgress:
         """Begin a step, or find it in the log.
 
-        Steps of one name are numbered as they begin. Two functions of one name at the same time could begin in another
-        order in the next run; other kinds of one name are interchangeable.
+        Steps of one name are numbered as they begin, and told apart by the digest of their arguments. Two functions of
+        one name at the same time could begin in another order in the next run; other kinds of one name are
+        interchangeable. A step that was called with other arguments before is reported, unless a stream runs again.
 
         Raises:
             LocalProtocolError: another function of this name is in progress, the log has a step of another kind, or the
@@ -106,8 +109,11 @@ class Steps(Struct, eq=False):
         _require_unicode(name)
         if kind in ("step", "stream") and any(name == other for other, _ in self._in_progress):
             raise LocalProtocolError(f"Two steps named {name!r} run at the same time; give each a name of its own")
-        number, entry = self.run.journal.next_step(name, kind)
-        step = StepInProgress(self, name, number, kind, entry)
+        emissions = self.run.emissions
+        number, entry = self.run.journal.next_step(name, kind, digest, may_differ=emissions.expects_differences)
+        if digest and entry.digest and digest != entry.digest:
+            emissions.report_step(name)
+        step = StepInProgress(self, name, number, kind, entry, digest)
         if entry.recorded is None:
             self._in_progress[name, number] = step
         return step
@@ -148,13 +154,13 @@ class Steps(Struct, eq=False):
         run.emit_before_effects(event)
         return value
 
-    async def take(self, name: str, work: Callable[[], Awaitable[JsonValue]]) -> JsonValue:
+    async def take(self, name: str, work: Callable[[], Awaitable[JsonValue]], digest: str = "") -> JsonValue:
         """The outcome of a step: from the log if it was taken before, otherwise taken and recorded.
 
         Raises:
             Stopped: the run is over, so that the step could not be recorded; it is not taken.
         """
-        step = self.begin(name)
+        step = self.begin(name, digest=digest)
         if step.recorded is not None:
             return step.recorded[0]
         try:
