@@ -526,7 +526,9 @@ async def test_only_crashes_without_progress_count_as_attempts(how: str, progres
 
 
 @pytest.mark.parametrize(("options", "limits"), [({"run_attempts": 1}, Limits()), ({}, Limits(run_attempts=1))])
-async def test_the_number_of_attempts_is_a_setting_of_the_agent_and_of_the_server(options: Any, limits: Limits) -> None:
+async def test_the_number_of_attempts_is_a_setting_of_the_agent_and_of_the_server(
+    options: Any, limits: Limits, caplog: pytest.LogCaptureFixture
+) -> None:
     begun = asyncio.Event()
 
     async def hang(turn: Turn) -> None:
@@ -539,6 +541,8 @@ async def test_the_number_of_attempts_is_a_setting_of_the_agent_and_of_the_serve
         status = (await client.get(task)).status
         assert status.message is not None
         assert status.message.text == "The agent crashed once while it worked on this task, without making progress."
+    logged = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert logged == [f"Task {task.id}: failed. {status.message.text}"]
     with pytest.raises(ValueError, match="at least one"):
         Agent("Never", run_attempts=0)
 

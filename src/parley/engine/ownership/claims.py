@@ -149,3 +149,5 @@ class Claims:
 
     async def _fail(self, head: TaskHead, text: str) -> None:
         await end_task(self._engine, head, TaskState.FAILED, text)
+        fields = {"task": head.key.task_id, "context": head.context_id}
+        logger.error("Task %s: failed. %s", head.key.task_id, text, extra=fields)
