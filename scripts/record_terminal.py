@@ -3,9 +3,9 @@
 python scripts/record_terminal.py           write them
 python scripts/record_terminal.py --check   fail if one of them is not what the commands show now
 
-The agent is examples/trip.py, served on a free port. Its days are looked up when a recording says so, not after a
-while, so that every run shows the same. Ports, ids and times of day differ from run to run and are replaced, durations
-are left out; everything else, counts too, is what the command showed.
+The agent is examples/trip.py, served on a free port together with examples/currency.py. Its model plans a day when a
+recording says so, and always in the same words, so that every run shows the same. Ports, ids and times of day differ
+from run to run and are replaced, durations are left out; everything else, counts too, is what the command showed.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+from parley.cli.output.exit_codes import INPUT_NEEDED
 from terminal import Terminal, terminal
 
 ROOT = Path(__file__).parent.parent
@@ -30,6 +31,7 @@ CTRL_C, CTRL_D = b"\x03", b"\x04"
 AGENT = """
 import asyncio
 import sys
+from collections import Counter
 from pathlib import Path
 
 sys.path.insert(0, {examples!r})
@@ -37,13 +39,19 @@ import trip
 from trip import agent
 
 
-async def look_up(place, day):
+calls = Counter()
+
+
+async def model(prompt):
+    place = prompt.removeprefix("What to do in ").rstrip("?")
+    calls[place] += 1
+    day = calls[place]
     while not Path(f"{{place}}-{{day}}").exists():
         await asyncio.sleep(0.01)
-    return trip.IDEAS[day % len(trip.IDEAS)]
+    yield f"In the morning, {{trip.IDEAS[day % len(trip.IDEAS)]}}."
 
 
-trip.look_up = look_up
+trip.model = model
 """
 
 
@@ -54,7 +62,7 @@ class Stage:
         self.url = url
         self.directory = directory
 
-    def let_it_look_up(self, place: str, day: int) -> None:
+    def let_it_plan(self, place: str, day: int) -> None:
         (self.directory / f"{place}-{day}").touch()
 
     @contextmanager
@@ -87,7 +95,7 @@ def stage() -> Generator[Stage]:
         (directory / "planner.py").write_text(AGENT.format(examples=str(ROOT / "examples")))
         options = ["--port", "0", "--grpc-port", "off", "--store", "memory:", "--drain-seconds", "0"]
         serving = subprocess.Popen(
-            [*PARLEY, "serve", "planner.py", *options, "--log-format", "json"],
+            [*PARLEY, "serve", "planner.py", str(ROOT / "examples" / "currency.py"), *options, "--log-format", "json"],
             cwd=directory,
             stderr=subprocess.PIPE,
             text=True,
@@ -95,7 +103,7 @@ def stage() -> Generator[Stage]:
         try:
             assert serving.stderr is not None
             url = next(json.loads(line)["url"] for line in serving.stderr if "Serving at " in line)
-            yield Stage(url, directory)
+            yield Stage(f"{url}/agents/trip-planner", directory)
         finally:
             serving.terminate()
             serving.communicate(timeout=SECONDS)
@@ -111,18 +119,20 @@ def card(on: Stage) -> str:
 
 
 def chat(on: Stage) -> str:
-    """A question, its answer and a file; then a plan that is canceled while it is made."""
+    """A question and its answer, a file, another agent's question; then a plan that is canceled while it is made."""
     for place, day in (("Rome", 1), ("Rome", 2), ("Lisbon", 1)):
-        on.let_it_look_up(place, day)
+        on.let_it_plan(place, day)
     with on.showing("chat", on.url) as shown:
         shown.until("for help.\n> ")
         shown.type("Rome")
         shown.until("answer> ")
         shown.type("2")
         shown.until("Saved parley-files/budget.csv")
+        shown.until("answer> ")
+        shown.type("USD")
         shown.until("\n> ")
         shown.type("3 days in Lisbon")
-        shown.until("Looking up day 2 of 3\n")
+        shown.until("Planning day 2 of 3\n## Day 2\n")
         shown.press(CTRL_C)
         shown.until("Canceled.\n> ")
         shown.type("/quit")
@@ -131,13 +141,13 @@ def chat(on: Stage) -> str:
 
 
 def tasks_watch(on: Stage) -> str:
-    task = on.start("2 days in Oslo", "Looking up day 1 of 2")
+    task = on.start("2 days in Oslo", "Planning day 1 of 2")
     with on.showing("tasks", "watch", on.url, task) as shown:
-        shown.until("Looking up day 1 of 2\n")
-        on.let_it_look_up("Oslo", 1)
-        shown.until("Looking up day 2 of 2\n")
-        on.let_it_look_up("Oslo", 2)
-        assert shown.ended() == 0
+        shown.until("Planning day 1 of 2\n")
+        on.let_it_plan("Oslo", 1)
+        shown.until("Planning day 2 of 2\n")
+        on.let_it_plan("Oslo", 2)
+        assert shown.ended() == INPUT_NEEDED
     return shown.shown
 
 
@@ -157,7 +167,7 @@ RECORDED: dict[str, Callable[[Stage], str]] = {
 
 def lasting(text: str, url: str) -> str:
     """The text with a port, ids and times that are always the same."""
-    text = text.replace(url, "http://127.0.0.1:8080").replace("\r", "")
+    text = text.replace(url.partition("/agents/")[0], "http://127.0.0.1:8080").replace("\r", "")
     ids = dict.fromkeys(re.findall(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", text))
     for number, found in enumerate(ids, 1):
         text = text.replace(found, f"0198a2a0-0000-7000-8000-{number:012}")

@@ -234,9 +234,9 @@ async def test_an_agent_that_wants_a_skill_is_checked_for_each_skill_that_is_nam
         plain = await check(url, CheckOptions(timeout=10), versions=list(Version))
         wrong = await check(url, CheckOptions(timeout=10, skills=("divide",)), versions=list(Version))
         by_skill = await check(url, CheckOptions(timeout=10, skills=("add", "multiply")), versions=list(Version))
-    assert list(plain.hints) == ["the agent needs a skill; give --skill ID (add, multiply)"]
-    assert plain.blocked == plain.endpoints
-    assert wrong.hints == plain.hints
+    assert (broken(plain), plain.blocked, plain.hints) == ([], (), {})  # it asks which skill is meant
+    assert list(wrong.hints) == ["the agent needs a skill; give --skill ID (add, multiply)"]
+    assert wrong.blocked == wrong.endpoints
     assert (broken(by_skill), by_skill.blocked, by_skill.hints) == ([], (), {})
     assert len(by_skill.endpoints) == 2 * len(plain.endpoints)
     assert {endpoint.partition(" (")[2] for endpoint in by_skill.endpoints} == {"skill add)", "skill multiply)"}
