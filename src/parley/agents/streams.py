@@ -57,11 +57,14 @@ class StreamedContent:
         self._described = described
         unused[self] = f"{described} was never used, so nothing was done. {hint}"
         self._hint = hint
+        self._is_used = False
 
     def use(self) -> None:
         """Note that it is used. Raises LocalProtocolError if it was used before."""
-        if self._unused.pop(self, None) is None:
+        self._unused.pop(self, None)  # it is not there any more if the handler has ended
+        if self._is_used:
             raise LocalProtocolError(f"{self._described} is used twice; make another one for the second use")
+        self._is_used = True
 
     def __str__(self) -> str:
         self._unused.pop(self, None)
