@@ -145,6 +145,18 @@ def _encodable(text: str) -> str:
     return text
 
 
+def require_json(*values: JsonValue) -> None:
+    """Check names and metadata that an author gives.
+
+    Raises:
+        InvalidContentError: JSON cannot carry them.
+    """
+    try:
+        msgspec.json.encode(values)
+    except (TypeError, ValueError, RecursionError) as exc:
+        raise InvalidContentError(f"This cannot be converted to JSON: {exc}") from exc
+
+
 def _to_json(content: Any) -> JsonValue:
     """A structured object as plain JSON."""
     kind = cast("type[Any]", type(content))

@@ -515,3 +515,23 @@ async def test_any_callable_may_be_a_handler() -> None:
 
     async with bounded(agent_of(Unhashable())) as client:
         assert client.text(await client.send("go")) == "called"
+
+
+@pytest.mark.parametrize("way", ["name", "description", "artifact metadata", "status metadata"])
+async def test_a_name_or_metadata_that_json_cannot_carry_is_an_error_of_the_handler(
+    way: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def handler(turn: Turn) -> None:
+        match way:
+            case "name":
+                turn.artifact("\ud800")
+            case "description":
+                turn.artifact("a", description="\ud800")
+            case "artifact metadata":
+                turn.artifact("a", metadata={"x": "\ud800"})
+            case _:
+                await turn.status("x", metadata={"x": object()})  # pyright: ignore[reportArgumentType]
+
+    async with bounded(agent_of(handler)) as client:
+        assert (await client.send("go")).status.state is TaskState.FAILED
+    assert "This cannot be converted to JSON" in caplog.text

@@ -28,7 +28,7 @@ from parley.agents.steps import RetryingSteps, checked, key_for, take_step
 from parley.agents.streams import Source, Stream, StreamedContent, UnusedContents
 from parley.agents.threads import is_running_here
 from parley.agents.timers import recorded_now, recorded_random, recorded_uuid, wake_time
-from parley.contents import Content, parts_of
+from parley.contents import Content, parts_of, require_json
 from parley.engine.caller import Caller
 from parley.engine.program import FileSource
 from parley.engine.runs.contexts import Context
@@ -163,6 +163,8 @@ class Turn(ReceivedMessage):
 
     async def status(self, *contents: Content, metadata: JsonObject | None = None) -> None:
         """Report progress: `await turn.status("Looking up rates…")`."""
+        if metadata:
+            require_json(metadata)
         await self._run.emissions.emit_status(parts_of(contents), metadata)
 
     def artifact(
@@ -171,6 +173,7 @@ class Turn(ReceivedMessage):
         """An artifact to write to, beside others: `report = turn.artifact("report.md")`."""
         if not name:
             raise LocalProtocolError("An artifact needs a name")
+        require_json(name, description, metadata)
         return ArtifactWriter(self._run, name, description, metadata or {})
 
     @overload
