@@ -16,8 +16,8 @@ run: .venv/.installed ## Serve an example at http://127.0.0.1:8080 and say what 
 	@echo "Say «Rome»: it asks for how long, and in the end the second agent's question comes through."
 	@echo "Stop it in the middle of a plan and run it again: it goes on with the day it was at, and splices nothing."
 	@echo "If port $(PORT) is in use: make run PORT=8081"
-	@echo "In another terminal: $(BIN)/parley chat http://127.0.0.1:$(PORT)/agents/trip-planner"
-	@exec $(BIN)/parley serve examples/trip.py examples/currency.py \
+	@echo "In another terminal: $(BIN)/parley chat http://127.0.0.1:$(PORT)"
+	@exec $(BIN)/parley serve examples/trip.py examples/currency.py --root-agent trip-planner \
 		--port $(PORT) --grpc-port $(GRPC_PORT) --store $(STORE) --drain-seconds 0 --log-level warning
 
 test: .venv/.installed peers ## Run the tests; the core must be covered to the last branch.

@@ -95,7 +95,17 @@ def stage() -> Generator[Stage]:
         (directory / "planner.py").write_text(AGENT.format(examples=str(ROOT / "examples")))
         options = ["--port", "0", "--grpc-port", "off", "--store", "memory:", "--drain-seconds", "0"]
         serving = subprocess.Popen(
-            [*PARLEY, "serve", "planner.py", str(ROOT / "examples" / "currency.py"), *options, "--log-format", "json"],
+            [
+                *PARLEY,
+                "serve",
+                "planner.py",
+                str(ROOT / "examples" / "currency.py"),
+                "--root-agent",
+                "trip-planner",
+                *options,
+                "--log-format",
+                "json",
+            ],
             cwd=directory,
             stderr=subprocess.PIPE,
             text=True,
@@ -103,7 +113,7 @@ def stage() -> Generator[Stage]:
         try:
             assert serving.stderr is not None
             url = next(json.loads(line)["url"] for line in serving.stderr if "Serving at " in line)
-            yield Stage(f"{url}/agents/trip-planner", directory)
+            yield Stage(url, directory)
         finally:
             serving.terminate()
             serving.communicate(timeout=SECONDS)
@@ -167,7 +177,7 @@ RECORDED: dict[str, Callable[[Stage], str]] = {
 
 def lasting(text: str, url: str) -> str:
     """The text with a port, ids and times that are always the same."""
-    text = text.replace(url.partition("/agents/")[0], "http://127.0.0.1:8080").replace("\r", "")
+    text = text.replace(url, "http://127.0.0.1:8080").replace("\r", "")
     ids = dict.fromkeys(re.findall(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", text))
     for number, found in enumerate(ids, 1):
         text = text.replace(found, f"0198a2a0-0000-7000-8000-{number:012}")

@@ -21,8 +21,7 @@ def test_make_run_serves_an_agent_that_asks_streams_makes_a_file_and_delegates()
     # The environment is what runs this test: making it again would change it under our feet.
     make = ("make", "-o", ".venv/.installed", "run", "PORT=0", "STORE=memory:")
     with running(*make, cwd=ROOT) as command:
-        root = command.until_ready().partition("/agents/")[0]
-        url = f"{root}/agents/trip-planner"
+        url = command.until_ready().partition("/agents/")[0]
         assert json.loads(fetch(f"{url}/.well-known/agent-card.json"))["name"] == "Trip planner"
 
         task = call(url, "SendMessage", message("Rome", f"make-run-{url}"))["result"]["task"]

@@ -49,6 +49,7 @@ SETTINGS: dict[Any, dict[str, str]] = {
     App: {
         "agents": "targets",
         "many": "many",
+        "root": "root-agent",
         "store": "store",
         "security": "auth",
         "limits": "max-body",

@@ -61,6 +61,16 @@ async def test_the_first_agent_stays_at_the_root_when_others_come_and_go() -> No
             app.replace(echo_agent("Two"))
 
 
+@pytest.mark.parametrize("many", [False, True])
+async def test_one_of_several_agents_may_be_at_the_root(many: bool) -> None:
+    async with running(App(echo_agent("One"), echo_agent("Two"), root="two", many=many)) as client:
+        for path, name in (("", "Two"), ("/agents/one", "One")):
+            assert (await client.get(f"{path}{CARD}")).json()["name"] == name
+        assert [entry["id"] for entry in (await client.get("/agents")).json()["agents"]] == ["one", "two"]
+    with pytest.raises(ValueError, match="No agent has the id 'three', to be served at the root; there are: one"):
+        App(echo_agent("One"), root="three")
+
+
 async def test_what_a_removed_agent_still_does_leaves_no_metrics_behind() -> None:
     metrics, go = Metrics(), asyncio.Event()
     app = App(many=True, telemetry=Telemetry(metrics=metrics))

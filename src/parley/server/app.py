@@ -3,7 +3,8 @@
     app = App(agent, store="sqlite:///parley.db")
 
 Served alone, the app starts and stops with the ASGI lifespan. When it is mounted into another app, that app must call
-`async with app.running()` in its own lifespan. One agent is served at the root, several each at `/agents/{id}`.
+`async with app.running()` in its own lifespan. One agent is served at the root, several each at `/agents/{id}`, except
+for the one that `root` names.
 """
 
 from __future__ import annotations
@@ -65,6 +66,8 @@ NOT_STARTED = "The app is not running. Put `async with app.running():` into the 
 class App:
     """Agents as an ASGI app.
 
+    `root` is the id of the agent at the root, beside which the others are at `/agents/{id}`; without it, a single agent
+    is there, unless there may be `many`.
     `public_url` is the URL that cards name; without it, cards name the host of the request. `webhooks` says which
     webhooks may be called; None turns push notifications off. `file_guard` says from which hosts handlers may read
     files that messages name by URL, by default from public ones over https. `hints` notifies other apps that share the
@@ -75,6 +78,7 @@ class App:
         self,
         *agents: Agent,
         many: bool = False,
+        root: str | None = None,
         store: str | Store = "memory:",
         security: CallerAuthenticator | None = None,
         limits: ServerLimits | None = None,
@@ -100,10 +104,15 @@ class App:
         `conversation_observer` sees every request and reply, and `extra_route` serves what is not part of A2A.
 
         Raises:
-            ValueError: there is no agent, an agent has no handler, or two agents have the same id.
+            ValueError: there is no agent, an agent has no handler, two agents have the same id, or none has that of
+                `root`.
         """
         if not agents and not many:
             raise ValueError("An app needs at least one agent, or many=True to add agents later")
+        if root is not None and root not in (ids := [agent.id for agent in agents]):
+            raise ValueError(f"No agent has the id {root!r}, to be served at the root; there are: {', '.join(ids)}")
+        if root is None and len(agents) == 1 and not many:
+            root = agents[0].id
         self.is_unauthenticated = security is None
         self.limits = limits or ServerLimits()
         self.store = open_store(store) if isinstance(store, str) else store
@@ -153,7 +162,7 @@ class App:
             grpc_target=self._grpc_target,
             find_extended_card=None if remote is None else remote.get_extended_card,
         )
-        self.table = AgentTable(agents[0].id if len(agents) == 1 and not many else None, self._make_site)
+        self.table = AgentTable(root, self._make_site)
         if telemetry is not None:
             telemetry.watch_agents(self.table)
         for agent in agents:

@@ -70,6 +70,9 @@ def serve(
         list[str] | None, typer.Argument(metavar="TARGET", help="module:agent or path/to/file.py:agent.")
     ] = None,
     many: Annotated[bool, _network(help="Serve every agent at /agents/ID, also if there is only one.")] = False,
+    root_agent: Annotated[
+        str | None, _network(metavar="ID", help="Serve this one of several agents at /, and the others at /agents/ID.")
+    ] = None,
     store: Annotated[
         str, _tasks(metavar="URL", help="Where to store tasks: sqlite:///file.db, or memory: without a file.")
     ] = "sqlite:///parley.db",
@@ -140,6 +143,7 @@ def serve(
         server=server,
         store=store,
         many=many,
+        root_agent=root_agent,
         retention=retention_time,
         drain_seconds=drain_seconds,
         limits=limits,
@@ -163,6 +167,7 @@ class ServeOptions:
     server: ServerOptions
     store: str
     many: bool
+    root_agent: str | None
     retention: timedelta | None
     drain_seconds: float
     limits: LimitValues
@@ -271,6 +276,7 @@ def _app(options: ServeOptions, agents: Sequence[Agent], security: Security | No
     return App(
         *agents,
         many=options.many,
+        root=options.root_agent,
         store=options.store,
         security=security,
         limits=server.limits,
