@@ -535,3 +535,35 @@ async def test_a_name_or_metadata_that_json_cannot_carry_is_an_error_of_the_hand
     async with bounded(agent_of(handler)) as client:
         assert (await client.send("go")).status.state is TaskState.FAILED
     assert "This cannot be converted to JSON" in caplog.text
+
+
+@pytest.mark.parametrize("ending", ["completed", "failed"])
+async def test_metadata_that_a_handler_adds_is_the_task_s_when_it_ends(ending: str) -> None:
+    async def handler(turn: Turn) -> str:
+        turn.annotate({"usage": {"tokens": 7}, "model": "first"})
+        await turn.ask("Go on?")
+        turn.annotate({"model": "second"})
+        if ending == "failed":
+            await turn.fail("No.")
+        return "done"
+
+    async with bounded(agent_of(handler)) as client:
+        asked = await client.send("go")
+        assert asked.metadata == {}
+        task = await client.send("yes", task=asked)
+    assert task.status.state == ending
+    assert task.metadata == {"usage": {"tokens": 7}, "model": "second"}
+
+
+async def test_a_handler_may_end_its_task_in_any_final_state(caplog: pytest.LogCaptureFixture) -> None:
+    async def handler(turn: Turn) -> None:
+        await turn.end(TaskState(turn.text), "So be it.")
+
+    async with bounded(agent_of(handler)) as client:
+        for state in (TaskState.CANCELED, TaskState.REJECTED, TaskState.COMPLETED):
+            task = await client.send(state.value)
+            assert task.status.state is state
+            assert task.status.message is not None
+            assert task.status.message.text == "So be it."
+        assert (await client.send("working")).status.state is TaskState.FAILED
+    assert "A task cannot end as working" in caplog.text

@@ -28,6 +28,7 @@ from parley.protocol.push import PushAuthentication, PushConfig
 from parley.protocol.tasks import Artifact, Task, TaskState, TaskStatus
 from parley.protocol.versions import Version
 from parley.stores.interface import (
+    CONVERSATION,
     ConflictError,
     ContextKey,
     NewTask,
@@ -608,6 +609,23 @@ class StoreSuite:
             assert await store.contexts.get(other) == {"name": "Other"}
             await store.contexts.put(other, "name", None, at=NOON)
             assert await store.contexts.get(other) == {}
+
+    async def test_conversations_are_read_one_by_one(self, store: Store) -> None:
+        """Values of any size whose names begin with `CONVERSATION` are not among the others."""
+        await store.contexts.put(CONTEXT, "name", "Ada", at=NOON)
+        await store.contexts.put(CONTEXT, f"{CONVERSATION}2", {"said": ["a"]}, at=NOON)
+        await store.contexts.put(CONTEXT, f"{CONVERSATION}1", "x" * 100_000, at=NOON)
+        await store.contexts.put(ContextKey(ADA, "waiter", "c-1"), f"{CONVERSATION}3", "other", at=NOON)
+        assert await store.contexts.get(CONTEXT) == {"name": "Ada"}
+        assert await store.contexts.conversations(CONTEXT) == [f"{CONVERSATION}1", f"{CONVERSATION}2"]
+        assert await store.contexts.value(CONTEXT, f"{CONVERSATION}2") == {"said": ["a"]}
+        assert await store.contexts.value(CONTEXT, f"{CONVERSATION}3") is None
+        assert await store.contexts.value(CONTEXT, "name") == "Ada"
+        await store.contexts.put(CONTEXT, f"{CONVERSATION}1", None, at=NOON)
+        assert await store.contexts.conversations(CONTEXT) == [f"{CONVERSATION}2"]
+        for stranger in STRANGERS:
+            assert await store.contexts.conversations(ContextKey(stranger, "cook", "c-1")) == []
+            assert await store.contexts.value(ContextKey(stranger, "cook", "c-1"), f"{CONVERSATION}2") is None
 
     async def test_readers_cannot_change_what_is_remembered(self, store: Store) -> None:
         """Neither by what they were given nor by what they gave."""

@@ -35,6 +35,7 @@ from parley.engine.runs.contexts import Context
 from parley.engine.runs.run import Run
 from parley.protocol.errors import LocalProtocolError
 from parley.protocol.jsonvalue import JsonObject, JsonValue
+from parley.protocol.lifecycle import is_terminal
 from parley.protocol.messages import SKILL_KEY, DataPart, Message, Part, RawPart, TextPart, UrlPart
 from parley.protocol.negotiation import accepts
 from parley.protocol.tasks import Artifact, TaskState
@@ -119,13 +120,16 @@ class Turn(ReceivedMessage):
         self._run = run
         self._unused = unused
         self._delegations = delegations
+        self._context: Context | None = None
 
     # --- input --------------------------------------------------------------------------------------------------------
 
     @property
     def context(self) -> Context:
         """The conversation around the task."""
-        return Context(self._run)
+        if self._context is None:
+            self._context = Context(self._run)
+        return self._context
 
     @property
     def caller(self) -> Caller:
@@ -166,6 +170,11 @@ class Turn(ReceivedMessage):
         if metadata:
             require_json(metadata)
         await self._run.emissions.emit_status(parts_of(contents), metadata)
+
+    def annotate(self, metadata: JsonObject) -> None:
+        """Add to the metadata of the task, which gets it when it ends: `turn.annotate({"usage": …})`."""
+        require_json(metadata)
+        self._run.final_metadata = {**self._run.final_metadata, **metadata}
 
     def artifact(
         self, name: str, *, description: str | None = None, metadata: JsonObject | None = None
@@ -236,6 +245,16 @@ class Turn(ReceivedMessage):
     async def fail(self, *contents: Content | Message) -> NoReturn:
         """End the task as failed, for a reason that the caller may read; nothing after this line runs."""
         await end_with(self._run, TaskState.FAILED, contents)
+
+    async def end(self, state: TaskState, *contents: Content | Message) -> NoReturn:
+        """End the task in a final state that other code has chosen; nothing after this line runs.
+
+        Raises:
+            LocalProtocolError: the state is not final.
+        """
+        if not is_terminal(state):
+            raise LocalProtocolError(f"A task cannot end as {state}; use `ask` to wait for its caller")
+        await end_with(self._run, state, contents)
 
     # --- steps --------------------------------------------------------------------------------------------------------
 
@@ -368,6 +387,11 @@ class Turn(ReceivedMessage):
                 work.close()
             raise LocalProtocolError("`turn.wait` would wait for itself here; use `await`")
         return asyncio.run_coroutine_threadsafe(_result_of(work), loop).result()
+
+
+def run_of(turn: Turn) -> Run:
+    """The run behind a turn, for an adapter whose framework emits events of A2A itself."""
+    return turn._run  # pyright: ignore[reportPrivateUsage]
 
 
 async def _result_of(work: Awaitable[T]) -> T:

@@ -27,6 +27,7 @@ from parley.protocol.versions import Version
 from parley.stores.encoding import decode_value, encode
 from parley.stores.interface import (
     ConflictError,
+    CONVERSATION,
     ContextKey,
     ContextValues,
     Inbox,
@@ -487,8 +488,21 @@ class MemoryContexts:
                 del self._data.contexts[context]
 
     async def get(self, context: ContextKey) -> dict[str, JsonValue]:
-        """All values of a context."""
-        return {name: decode_value(text) for name, (text, _) in self._data.contexts.get(context, {}).items()}
+        """All values of a context, except for conversations."""
+        return {
+            name: decode_value(text)
+            for name, (text, _) in self._data.contexts.get(context, {}).items()
+            if not name.startswith(CONVERSATION)
+        }
+
+    async def conversations(self, context: ContextKey) -> list[str]:
+        """The names of a context's conversations."""
+        return sorted(name for name in self._data.contexts.get(context, {}) if name.startswith(CONVERSATION))
+
+    async def value(self, context: ContextKey, name: str) -> JsonValue:
+        """One value of a context."""
+        text, _ = self._data.contexts.get(context, {}).get(name, (None, None))
+        return None if text is None else decode_value(text)
 
     async def delete_unused(self, *, before: datetime, limit: int) -> int:
         """Delete the values of contexts that have no task left and were last written before a moment."""

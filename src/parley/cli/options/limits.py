@@ -282,6 +282,7 @@ ENGINE_LIMITS = (
         ("max-context-values", "context_values", COUNT, "Values that are kept for one conversation."),
         ("max-context-value", "context_value_bytes", SIZE, "One such value, as JSON."),
         ("max-context", "context_bytes", SIZE, "All values of one conversation."),
+        ("max-conversation", "conversation_bytes", SIZE, "What a framework's agent knows of one conversation."),
     ),
     *_limits(
         Limits,

@@ -37,7 +37,7 @@ from parley.engine.runs.steps import Steps
 from parley.protocol.errors import InternalError, InvalidParamsError, LocalProtocolError, ParleyError, UnavailableError
 from parley.protocol.events import ArtifactUpdate, MessageAdded, QuestionAsked, SleepStarted, StatusUpdate, TaskEvent
 from parley.protocol.jsonvalue import JsonObject
-from parley.protocol.lifecycle import ends_stream
+from parley.protocol.lifecycle import TERMINAL, ends_stream
 from parley.protocol.messages import Message, Part, Role, TextPart
 from parley.protocol.push import PushConfig
 from parley.protocol.requests import SendConfiguration
@@ -119,6 +119,8 @@ class Run(Struct, kw_only=True, eq=False):
     """When it has taken too long, on the clock's monotonic scale."""
     wake_at: datetime | None = None
     """When its task is to be continued, if the run ended in a sleep."""
+    final_metadata: JsonObject = {}
+    """What is added to the metadata of the task when it ends."""
     failure: ParleyError | None = None
     """Why the run ended but its task did not: the store refused a write, or another worker has the task."""
     _refusal: LocalProtocolError | None = None
@@ -336,6 +338,8 @@ class Run(Struct, kw_only=True, eq=False):
                 if self.journal.is_replayed:
                     self.emissions.drop_left_overs()
                 self._close_artifacts()
+            if self.final_metadata and state in TERMINAL:
+                metadata = {**self.final_metadata, **(metadata or {})}
             self._append_status(state, message, metadata)
             self.is_closed = True
             self._write()  # now: nothing comes after it

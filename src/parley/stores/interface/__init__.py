@@ -3,6 +3,7 @@
 The suite that every store must pass is in `tests/stores`.
 """
 
+from parley.stores.interface.contexts import CONVERSATION as CONVERSATION
 from parley.stores.interface.contexts import ContextKey as ContextKey
 from parley.stores.interface.contexts import ContextValues as ContextValues
 from parley.stores.interface.errors import ConflictError as ConflictError

@@ -19,6 +19,10 @@ class ContextKey(Struct, frozen=True, gc=False):
     context_id: str
 
 
+CONVERSATION = "urn:parley:conversation:1 "
+"""Names with this prefix are of large values, which are read one by one: what a framework knows of a conversation."""
+
+
 class ContextValues(Protocol):
     """Named JSON values of conversations."""
 
@@ -27,7 +31,15 @@ class ContextValues(Protocol):
         ...
 
     async def get(self, context: ContextKey) -> dict[str, JsonValue]:
-        """All values of a context."""
+        """All values of a context, except those whose names begin with `CONVERSATION`."""
+        ...
+
+    async def conversations(self, context: ContextKey) -> list[str]:
+        """The names of a context's values that begin with `CONVERSATION`, in order."""
+        ...
+
+    async def value(self, context: ContextKey, name: str) -> JsonValue:
+        """One value of a context, of any name; None if there is none."""
         ...
 
     async def delete_unused(self, *, before: datetime, limit: int) -> int:

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from parley.protocol.jsonvalue import JsonValue
 from parley.stores.encoding import decode_value, encode, encode_time
-from parley.stores.interface import ContextKey
+from parley.stores.interface import CONVERSATION, ContextKey
 from parley.stores.sqlite.access import SqliteAccess
 
 
@@ -30,8 +30,16 @@ class SqliteContexts:
             )
 
     async def get(self, context: ContextKey) -> dict[str, JsonValue]:
-        """All values kept for a context."""
+        """All values kept for a context, except for conversations."""
         return self._access.read_now(lambda reader: _read_values(reader, context))
+
+    async def conversations(self, context: ContextKey) -> list[str]:
+        """The names of a context's conversations."""
+        return self._access.read_now(lambda reader: _read_conversations(reader, context))
+
+    async def value(self, context: ContextKey, name: str) -> JsonValue:
+        """One value of a context. It may be large, so it is read in a thread."""
+        return await self._access.read_in_thread(lambda reader: _read_value(reader, context, name))
 
     async def delete_unused(self, *, before: datetime, limit: int) -> int:
         """Delete the values of contexts that have no task left and were last written before a moment."""
@@ -46,6 +54,8 @@ class SqliteContexts:
 
 _OF_CONTEXT = "tenant = ? AND owner = ? AND agent = ? AND context = ?"
 
+_IS_CONVERSATION = f"name GLOB '{CONVERSATION}*'"
+
 
 def _context_columns(context: ContextKey) -> tuple[str, str, str, str]:
     return context.owner.tenant, context.owner.name, context.agent, context.context_id
@@ -53,9 +63,25 @@ def _context_columns(context: ContextKey) -> tuple[str, str, str, str]:
 
 def _read_values(reader: sqlite3.Connection, context: ContextKey) -> dict[str, JsonValue]:
     rows = reader.execute(
-        f"SELECT name, value FROM context_values WHERE {_OF_CONTEXT}", _context_columns(context)
+        f"SELECT name, value FROM context_values WHERE {_OF_CONTEXT} AND NOT {_IS_CONVERSATION}",
+        _context_columns(context),
     ).fetchall()
     return {name: decode_value(value) for name, value in rows}
+
+
+def _read_conversations(reader: sqlite3.Connection, context: ContextKey) -> list[str]:
+    rows = reader.execute(
+        f"SELECT name FROM context_values WHERE {_OF_CONTEXT} AND {_IS_CONVERSATION} ORDER BY name",
+        _context_columns(context),
+    ).fetchall()
+    return [name for (name,) in rows]
+
+
+def _read_value(reader: sqlite3.Connection, context: ContextKey, name: str) -> JsonValue:
+    row = reader.execute(
+        f"SELECT value FROM context_values WHERE {_OF_CONTEXT} AND name = ?", (*_context_columns(context), name)
+    ).fetchone()
+    return None if row is None else decode_value(row[0])
 
 
 def _read_unused(reader: sqlite3.Connection, written_before: int, limit: int) -> list[tuple[str, str, str, str]]:
