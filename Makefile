@@ -1,6 +1,7 @@
 # Everything a contributor runs. Each target creates what it needs: Python 3.11 or newer and make are enough.
 PYTHON ?= python3
 PEERS := 1.3.0 0.3.26 0.2.16
+FRAMEWORKS := langgraph pydantic-ai openai-agents crewai google-adk agent-framework a2a-sdk-1 a2a-sdk-0.3
 BIN := .venv/bin
 
 .PHONY: help run test check format bench soak soak-short chaos crashes mutations test-pythons lock proto docs clean
@@ -67,6 +68,11 @@ crashes: .venv/.installed peers ## Kill agents that stream and delegate at every
 mutations: .venv/.installed ## Put mistakes into a copy of the sources, one by one: do the tests notice? Also ONLY="engine: client:".
 	$(BIN)/python scripts/mutations.py $(ONLY)
 
+frameworks: $(FRAMEWORKS:%=framework-%) ## Test the adapters, each with its framework in an environment of its own; `make framework-langgraph` for one.
+
+framework-%: .frameworks/%/.installed
+	.frameworks/$*/bin/python -m pytest -q framework_tests/$(subst -,_,$(patsubst a2a-sdk-%,a2a-sdk,$*))
+
 test-pythons: peers ## Run the tests on every supported interpreter found (3.11 to 3.14).
 	$(PYTHON) scripts/test_pythons.py
 
@@ -77,13 +83,20 @@ lock: .venv/.installed ## Resolve the dependencies again.
 	$(BIN)/python scripts/lock.py
 
 clean: ## Remove everything that was created here.
-	rm -rf .venv .venvs .peers .coverage .hypothesis .pytest_cache .ruff_cache dist
+	rm -rf .venv .venvs .peers .frameworks .coverage .hypothesis .pytest_cache .ruff_cache dist
 
 .venv/.installed: locks/dev.lock pyproject.toml
 	@echo "Installing into .venv, about a minute…"
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --require-hashes -r locks/dev.lock
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	touch $@
+
+.PRECIOUS: .frameworks/%/.installed
+.frameworks/%/.installed: locks/framework-%.lock pyproject.toml | .venv/.installed
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .frameworks/$*
+	$(BIN)/uv pip install --quiet --python .frameworks/$*/bin/python --require-hashes -r $<
+	$(BIN)/uv pip install --quiet --python .frameworks/$*/bin/python --no-deps --no-build-isolation --editable .
 	touch $@
 
 .PHONY: peers

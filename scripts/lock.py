@@ -18,9 +18,10 @@ LOWEST = ["pyproject.toml", "--extra", "all", "--resolution", "lowest-direct"]
 
 
 def environments() -> dict[str, list[str]]:
-    """What each lock is resolved from."""
+    """What each lock is resolved from. Frameworks share an environment with Parley, other peers do not."""
     return {"dev": DEV, "lowest": LOWEST} | {
-        source.stem: [f"locks/{source.name}"] for source in sorted(LOCKS.glob("*.in"))
+        source.stem: [*(["pyproject.toml"] if source.stem.startswith("framework-") else []), f"locks/{source.name}"]
+        for source in sorted(LOCKS.glob("*.in"))
     }
 
 

@@ -79,7 +79,8 @@ def test_a_name_below_a_name(directory: Path) -> None:
             "echo_target has nothing called agnt. Did you mean echo_target:agent or echo_target:other?",
         ),
         ("empty_target", "empty_target has nothing called agent. It has no agents."),
-        ("echo_target:number", "echo_target:number is not an Agent but a int."),
+        ("echo_target:number", "echo_target:number is not an Agent but a int. It may also be an agent of LangGraph, "
+         "pydantic-ai, OpenAI Agents, CrewAI, google-adk, Microsoft Agent Framework, a2a-sdk."),
         ("imports_target", "imports_target cannot be imported. ModuleNotFoundError: No module named 'no_such_library' "
          "({cwd}/imports_target.py, line 1)"),
         ("echo_target.agent", "There is no module echo_target.agent in {cwd} or among the installed packages. "

@@ -105,6 +105,23 @@ class Agent:
         self._bare_card: AgentCard | None = None
         self._takes_text = False
 
+    @classmethod
+    def of(cls, thing: object, /, *, name: str | None = None, **settings: Any) -> Agent:
+        """An agent of another framework as one of Parley: `agent = Agent.of(graph)`.
+
+        `thing` is a LangGraph graph, an agent of pydantic-ai, OpenAI Agents, google-adk or Microsoft Agent Framework, a
+        crew or flow of CrewAI, or an `AgentExecutor` of a2a-sdk. `settings` are those of `Agent`, and those that
+        docs/adapters names for the framework. An `Agent` is returned as it is.
+
+        Raises:
+            LocalProtocolError: no adapter knows such objects.
+        """
+        if isinstance(thing, Agent):
+            return thing
+        from parley.adapters.recognition import adapt  # not above: adapters are made of agents
+
+        return adapt(thing, name=name, **settings)
+
     # --- for authors --------------------------------------------------------------------------------------------------
 
     @overload

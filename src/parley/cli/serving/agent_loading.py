@@ -16,6 +16,7 @@ from typing import Any
 
 import parley
 from parley import Agent
+from parley.adapters.recognition import FRAMEWORKS, framework_of
 from parley.protocol.errors import ParleyError
 
 DEFAULT_NAME = "agent"
@@ -132,11 +133,20 @@ def _agent_in(module: ModuleType, source: str, name: str) -> Agent:
         try:
             found = getattr(found, attribute)
         except AttributeError as error:
-            known = [key for key, value in vars(module).items() if isinstance(value, Agent)]
+            known = [key for key, value in vars(module).items() if isinstance(value, Agent) or framework_of(value)]
             hint = (
                 f" Did you mean {' or '.join(f'{source}:{key}' for key in known)}?" if known else " It has no agents."
             )
             raise TargetError(f"{source} has nothing called {name}.{hint}") from error
-    if not isinstance(found, Agent):
-        raise TargetError(f"{source}:{name} is not an Agent but a {type(found).__name__}.")
-    return found
+    if isinstance(found, Agent):
+        return found
+    if framework_of(found) is None:
+        raise TargetError(
+            f"{source}:{name} is not an Agent but a {type(found).__name__}. It may also be an agent of "
+            f"{', '.join(framework.name for framework in FRAMEWORKS)}."
+        )
+    try:
+        return Agent.of(found)
+    except Exception as error:
+        reason = traceback.format_exception_only(error)[-1].strip()
+        raise TargetError(f"{source}:{name} cannot be served. {reason}") from error

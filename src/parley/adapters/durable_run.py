@@ -1,0 +1,138 @@
+"""Plays the runs of an adapter as a handler: what they yield is streamed, asked and recorded.
+
+A run is cut into segments at its checkpoints, and each segment is a stream of the turn. Segments that are in the log
+come back from there; the framework is called for the first one that is not, with the states of all checkpoints before
+it. So a crash repeats at most one segment, and an answer repeats none. Between tasks, a conversation is what its last
+run ended with, kept as a value of the context.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from dataclasses import replace
+from itertools import count
+from typing import TYPE_CHECKING, Any, cast
+
+from parley.adapters.adapter import Adapter, Checkpoint, End, Output, Pause, Piece, Progress, Question, Start
+from parley.agents.agent import Agent
+from parley.contents import Content
+from parley.protocol.errors import LocalProtocolError
+from parley.protocol.jsonvalue import JsonValue
+from parley.protocol.tasks import TaskState
+
+if TYPE_CHECKING:
+    from parley.agents.turn import Turn
+
+SEPARATOR = "\n\n"
+"""Between texts of different segments: what a model says before a tool call, and after it."""
+
+USAGE_KEY = "usage"
+"""The member of a task's metadata with the tokens that it took."""
+
+
+def agent_of(adapter: Adapter, **settings: Any) -> Agent:
+    """An agent that plays an adapter. `settings` are those of `Agent`, and replace what the adapter says of itself."""
+    described = adapter.describe()
+    defaults: dict[str, Any] = {"description": described.description, "output_modes": described.output_modes}
+    agent = Agent(settings.pop("name", None) or described.name, **{**defaults, **settings})
+
+    async def handle(turn: Turn) -> AsyncIterator[Content]:
+        async with aclosing(play(adapter, turn)) as contents:
+            async for content in contents:
+                yield content
+
+    agent.on_message(handle)
+    for skill in described.skills:
+        declare = agent.skill(id=skill.id, name=skill.name, description=skill.description, tags=skill.tags)
+        declare(handle)
+    return agent
+
+
+async def play(adapter: Adapter, turn: Turn) -> AsyncGenerator[Content]:
+    """Work on the message of a turn; yields what goes into the response.
+
+    Raises:
+        LocalProtocolError: the adapter's run ended without saying how.
+        Exception: what the framework raises.
+    """
+    conversation = await turn.context.load_conversation()
+    run = _LiveRun(adapter, Start(turn=turn, conversation=conversation))
+    has_spoken = False
+    try:
+        for number in count(1):
+            last: Piece | None = None
+            separator = SEPARATOR if has_spoken else ""
+            async for last in turn.stream(f"run {number}", run.segment):
+                match last:
+                    case str():
+                        yield separator + last
+                        separator, has_spoken = "", True
+                    case Progress(text, metadata):
+                        await turn.status(text, metadata=metadata)
+                    case Output(parts, None):
+                        yield cast("Content", parts)
+                    case Output(parts, str(name)):
+                        await turn.artifact(name).write(*parts)
+                    case _:
+                        pass
+            match last:
+                case Checkpoint(state):
+                    run.continues_after(state)
+                case Pause(questions, state):
+                    await run.close()
+                    run.continues_after(state, {question.id: await _answer(turn, question) for question in questions})
+                case End():
+                    await _finish(turn, last)
+                    return
+                case _:
+                    raise LocalProtocolError(f"A run of {type(adapter).__name__} ended without saying how")
+    finally:
+        await run.close()
+
+
+async def _answer(turn: Turn, question: Question) -> JsonValue:
+    ask = turn.require_auth if question.needs_auth else turn.ask
+    if question.form is not None:
+        return await ask(question.text, form=question.form)
+    answer = await ask(question.text)
+    return answer.data if answer.data is not None and not answer.text else answer.text
+
+
+async def _finish(turn: Turn, end: End) -> None:
+    """Keep the conversation, and end the task as the framework did."""
+    if end.conversation is not None:
+        await turn.context.save_conversation(end.conversation)
+    if end.usage:
+        turn.annotate({USAGE_KEY: end.usage})
+    if end.message or end.state is not TaskState.COMPLETED:
+        await turn.end(end.state, cast("Content", end.message))
+
+
+class _LiveRun:
+    """A run of the framework, which is called when the first segment is wanted that is not in the log."""
+
+    def __init__(self, adapter: Adapter, start: Start) -> None:
+        self._adapter = adapter
+        self._start = start
+        self._pieces: AsyncIterator[Piece] | None = None
+
+    async def segment(self) -> AsyncIterator[Piece]:
+        """The pieces up to the next checkpoint, pause or end."""
+        if self._pieces is None:
+            self._pieces = self._adapter.run(self._start)
+        async for piece in self._pieces:
+            yield piece
+            if isinstance(piece, Checkpoint | Pause | End):
+                return
+
+    def continues_after(self, state: JsonValue, answers: dict[str, JsonValue] | None = None) -> None:
+        """Note where the framework is to go on if it must be called again."""
+        self._start = replace(self._start, states=(*self._start.states, state), answers=answers or {})
+
+    async def close(self) -> None:
+        """Stop the framework's run, if there is one."""
+        pieces, self._pieces = self._pieces, None
+        close = getattr(pieces, "aclose", None)
+        if close is not None:
+            await close()

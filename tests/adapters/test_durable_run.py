@@ -1,0 +1,294 @@
+"""How the runs of an adapter become tasks, with an adapter that follows a script. `framework_tests` has real ones."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from parley import Agent
+from parley.adapters.adapter import (
+    Checkpoint,
+    Description,
+    End,
+    Output,
+    Pause,
+    Piece,
+    Progress,
+    Question,
+    Start,
+    approval,
+    call_text,
+    is_approved,
+    skill,
+    texts_of,
+    tool_call,
+)
+from parley.adapters.durable_run import agent_of
+from parley.engine.limits import Limits
+from parley.protocol.events import StatusUpdate, StepRecorded
+from parley.protocol.jsonvalue import JsonValue
+from parley.protocol.messages import DataPart, RawPart, TextPart
+from parley.protocol.requests import SendConfiguration, SendMessageRequest
+from parley.protocol.tasks import Task, TaskState
+from parley.stores.interface import ContextKey
+from parley.testing import AgentClient, survives_crashes
+from tests.bounded import bounded
+
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("any_store")]
+
+
+class ScriptedAdapter:
+    """An adapter whose run is a function."""
+
+    def __init__(self, script: Callable[[Start], AsyncIterator[Piece]]) -> None:
+        self._script = script
+        self.starts: list[tuple[tuple[JsonValue, ...], dict[str, JsonValue]]] = []
+
+    def describe(self) -> Description:
+        return Description(name="Scripted", description="Follows a script.", skills=[skill("look_up", "Looks up.")])
+
+    async def run(self, start: Start) -> AsyncIterator[Piece]:
+        self.starts.append((start.states, start.answers))
+        async for piece in self._script(start):
+            yield piece
+
+
+async def in_the_same_conversation(client: AgentClient, text: str, task: Task) -> Task:
+    message = structs.replace(client.message(text), context_id=task.context_id)
+    answer = await client.agent.send_message(SendMessageRequest(message), client.caller)
+    assert isinstance(answer, Task)
+    return answer
+
+
+async def two_calls(start: Start) -> AsyncIterator[Piece]:
+    """A model that calls a tool between two texts."""
+    if not start.states:
+        yield "Let me "
+        yield "look."
+        yield tool_call("look_up", {"word": "rome"})
+        yield Checkpoint({"found": 7})
+    yield f"There are {start.states[0]['found'] if start.states else 7} hills"  # type: ignore[index,call-overload]
+    yield "."
+    yield End(usage={"outputTokens": 12})
+
+
+async def test_text_is_streamed_and_what_a_model_says_after_a_tool_call_stands_apart() -> None:
+    async with bounded(agent_of(ScriptedAdapter(two_calls))) as client:
+        events = [event async for event in client.stream("Rome?")]
+        task = await client.get(events[0].id)
+    assert client.text(task) == "Let me look.\n\nThere are 7 hills."
+    assert task.metadata == {"usage": {"outputTokens": 12}}
+    shown = [event.status.message for event in events if isinstance(event, StatusUpdate)]
+    assert [message.text for message in shown if message] == ["Calling look_up(word='rome')"]
+
+
+async def test_a_run_goes_on_after_its_last_checkpoint() -> None:
+    adapter = ScriptedAdapter(two_calls)
+    async with bounded(agent_of(adapter)) as client:
+        task = await client.start("Rome?")
+        await client.crash_when(lambda event: isinstance(event, StepRecorded) and event.name == "run 1")
+        await client.restart()
+        task = await client.finished(task)
+    assert client.text(task) == "Let me look.\n\nThere are 7 hills."
+    assert adapter.starts == [((), {}), (({"found": 7},), {})]
+
+
+async def test_crashes_change_nothing() -> None:
+    await survives_crashes(agent_of(ScriptedAdapter(two_calls)), "Rome?")
+    await survives_crashes(agent_of(ScriptedAdapter(ask_twice)), "Go", answers=["yes", "Rome", "EUR"])
+
+
+async def ask_twice(start: Start) -> AsyncIterator[Piece]:
+    match start.states, start.answers:
+        case (), _:
+            yield "First. "
+            yield Pause((approval("a", "deploy"), Question("b", "Where?")), "asked once")
+        case ("asked once",), {"a": {"approved": True}, "b": str(place)}:
+            yield f"In {place}. "
+            yield Pause((Question("c", "Which currency?", needs_auth=True),), {"place": place})
+        case ("asked once", {"place": place}), {"c": currency}:
+            yield f"{place} in {currency}."
+            yield End({"places": [place]})
+        case _:
+            raise AssertionError(start)
+
+
+async def test_questions_are_asked_one_by_one_and_answered_together() -> None:
+    adapter = ScriptedAdapter(ask_twice)
+    async with bounded(agent_of(adapter)) as client:
+        task = await client.send("Go")
+        assert task.status.message is not None
+        assert task.status.message.text == "May I do this: deploy? Answer yes or no."
+        await client.crash()
+        await client.restart()
+        task = await client.send("yes", task=task)
+        task = await client.send("Rome", task=task)
+        assert task.status.state is TaskState.AUTH_REQUIRED
+        task = await client.send({"currency": "EUR"}, task=task)
+    assert client.text(task) == "First. \n\nIn Rome. \n\nRome in {'currency': 'EUR'}."
+    assert [answers for _, answers in adapter.starts] == [
+        {},
+        {"a": {"approved": True}, "b": "Rome"},
+        {"c": {"currency": "EUR"}},
+    ]
+
+
+async def test_output_goes_into_the_response_or_an_artifact_of_its_own() -> None:
+    async def draw(start: Start) -> AsyncIterator[Piece]:
+        yield Output((DataPart({"size": 3}),))
+        yield Output((RawPart(b"PNG", "image/png"),), artifact="picture.png")
+        yield Progress("Done", {"pixels": 9})
+        yield End()
+
+    async with bounded(agent_of(ScriptedAdapter(draw))) as client:
+        task = await client.send("Draw")
+    found = {artifact.artifact_id: artifact.parts for artifact in task.artifacts}
+    assert found == {"response": (DataPart({"size": 3}),), "picture.png": (RawPart(b"PNG", "image/png"),)}
+    assert task.metadata == {"pixels": 9}
+
+
+@pytest.mark.parametrize("state", [TaskState.FAILED, TaskState.REJECTED, TaskState.CANCELED, TaskState.COMPLETED])
+async def test_a_framework_may_end_the_task_itself(state: TaskState) -> None:
+    async def end(start: Start) -> AsyncIterator[Piece]:
+        yield End(state=state, message=(TextPart("So be it."),))
+
+    async with bounded(agent_of(ScriptedAdapter(end))) as client:
+        task = await client.send("Go")
+    assert task.status.state is state
+    assert task.status.message is not None
+    assert task.status.message.text == "So be it."
+
+
+async def test_a_run_that_does_not_say_how_it_ends_fails_the_task() -> None:
+    async def stop(start: Start) -> AsyncIterator[Piece]:
+        yield "Hm"
+
+    async with bounded(agent_of(ScriptedAdapter(stop))) as client:
+        task = await client.send("Go")
+    assert task.status.state is TaskState.FAILED
+
+
+async def test_a_cancelled_run_is_closed() -> None:
+    began, closed = asyncio.Event(), asyncio.Event()
+
+    async def hang(start: Start) -> AsyncIterator[Piece]:
+        try:
+            yield "a"
+            began.set()
+            await asyncio.Event().wait()
+        finally:
+            closed.set()
+
+    async with bounded(agent_of(ScriptedAdapter(hang))) as client:
+        task = await client.start("Go")
+        await began.wait()
+        task = await client.cancel(task)
+        assert closed.is_set()
+    assert task.status.state is TaskState.CANCELED
+
+
+# --- conversations ----------------------------------------------------------------------------------------------------
+
+
+async def remember(start: Start) -> AsyncIterator[Piece]:
+    said: Any = [*(start.conversation or []), *texts_of(start.turn)]  # type: ignore[misc]
+    yield ", ".join(said)
+    yield End(said)
+
+
+async def test_a_conversation_is_what_its_last_run_ended_with() -> None:
+    async with bounded(agent_of(ScriptedAdapter(remember))) as client:
+        first = await client.send("one")
+        second = await in_the_same_conversation(client, "two", first)
+        await client.crash()
+        await client.restart()
+        third = await in_the_same_conversation(client, "three", second)
+        other = await client.send("uno", {"n": 1})
+        key = ContextKey(client.caller.owner, client.program.id, first.context_id or "")
+        kept = await client.store.contexts.conversations(key)
+    assert [client.text(task) for task in (first, second, third, other)] == [
+        "one",
+        "one, two",
+        "one, two, three",
+        'uno, {"n":1}',
+    ]
+    assert len(kept) == 2, "only what the last two tasks ended with is kept"
+
+
+async def test_a_run_that_begins_again_does_not_find_what_it_saved_itself() -> None:
+    agent = agent_of(ScriptedAdapter(remember))
+    async with bounded(agent) as client:
+        first = await client.send("one")
+        message = structs.replace(client.message("two"), context_id=first.context_id)
+        request = SendMessageRequest(message, SendConfiguration(return_immediately=True))
+        begun = await client.agent.send_message(request, client.caller)
+        await client.crash_at(lambda write: "after" if isinstance(write, str) else None)
+        await client.restart()
+        assert isinstance(begun, Task)
+        second = await client.finished(begun)
+        third = await in_the_same_conversation(client, "three", first)
+    assert client.text(second) == "one, two"
+    assert client.text(third) == "one, two, three"
+
+
+async def test_a_conversation_that_is_too_large_fails_the_task() -> None:
+    async def grow(start: Start) -> AsyncIterator[Piece]:
+        yield End("x" * 2_000)
+
+    limits = Limits(conversation_bytes=1_000)
+    async with bounded(agent_of(ScriptedAdapter(grow)), limits=limits) as client:
+        task = await client.send("Go")
+    assert task.status.state is TaskState.FAILED
+
+
+async def test_values_of_the_author_and_conversations_do_not_see_each_other() -> None:
+    seen: list[object] = []
+
+    async def look(start: Start) -> AsyncIterator[Piece]:
+        context = start.turn.context
+        await context.set("mine", len(seen))
+        seen.append(await context.get("mine"))
+        yield End("kept")
+
+    async with bounded(agent_of(ScriptedAdapter(look)), limits=Limits(context_values=1)) as client:
+        task = await client.send("Go")
+        task = await in_the_same_conversation(client, "Go", task)
+    assert task.status.state is TaskState.COMPLETED
+    assert seen == [0, 1]
+
+
+# --- descriptions -----------------------------------------------------------------------------------------------------
+
+
+def test_the_card_is_the_adapter_s_unless_settings_say_otherwise() -> None:
+    card = agent_of(ScriptedAdapter(remember)).card()
+    assert (card.name, card.description) == ("Scripted", "Follows a script.")
+    assert [(one.id, one.name, one.description) for one in card.skills] == [("look_up", "Look up", "Looks up.")]
+    renamed = agent_of(ScriptedAdapter(remember), name="Other", description="Else.", version="2.0.0").card()
+    assert (renamed.name, renamed.description, renamed.version) == ("Other", "Else.", "2.0.0")
+
+
+async def test_a_message_may_name_a_skill() -> None:
+    async with bounded(agent_of(ScriptedAdapter(remember))) as client:
+        task = await client.send("one", metadata={"skillId": "look_up"})
+    assert client.text(task) == "one"
+
+
+def test_calls_are_shown_with_short_arguments() -> None:
+    assert call_text("f", {"a": 1, "b": "x"}) == "f(a=1, b='x')"
+    assert call_text("f", None) == "f()"
+    assert call_text("f", "raw") == "f(raw)"
+    assert len(call_text("f", {"a": "x" * 1_000})) < 250
+
+
+@pytest.mark.parametrize("answer", [None, "yes", {"approved": False}, {"approved": "true"}, {}])
+def test_only_a_clear_yes_is_an_approval(answer: JsonValue) -> None:
+    assert not is_approved(answer)
+    assert is_approved({"approved": True})
+
+
+def test_an_agent_of_parley_is_returned_as_it_is() -> None:
+    agent = Agent("Echo")
+    assert Agent.of(agent) is agent
