@@ -233,14 +233,19 @@ async def test_a_run_that_begins_again_does_not_find_what_it_saved_itself() -> N
     assert client.text(third) == "one, two, three"
 
 
-async def test_a_conversation_that_is_too_large_fails_the_task() -> None:
+async def test_a_conversation_that_is_too_large_ends_with_its_result(caplog: pytest.LogCaptureFixture) -> None:
     async def grow(start: Start) -> AsyncIterator[Piece]:
+        yield "Done"
         yield End("x" * 2_000)
 
-    limits = Limits(conversation_bytes=1_000)
-    async with bounded(agent_of(ScriptedAdapter(grow)), limits=limits) as client:
-        task = await client.send("Go")
-    assert task.status.state is TaskState.FAILED
+    async with bounded(agent_of(ScriptedAdapter(grow)), limits=Limits(conversation_bytes=1_000)) as client:
+        first = await client.send("Go")
+        second = await in_the_same_conversation(client, "Go on", first)
+    assert (first.status.state, client.text(first)) == (TaskState.COMPLETED, "Done")
+    assert "The conversation takes 2,002 bytes in JSON; 1,000 are allowed" in caplog.text
+    assert second.status.state is TaskState.REJECTED
+    assert second.status.message is not None
+    assert "too large" in second.status.message.text
 
 
 async def test_values_of_the_author_and_conversations_do_not_see_each_other() -> None:

@@ -97,6 +97,7 @@ class Description:
     """What the card says of a framework's agent."""
 
     name: str
+    """Empty if it has none; then it is named after the variable that is served."""
     description: str = ""
     skills: Sequence[AgentSkill] = ()
     output_modes: Sequence[str] = ("text/plain", "application/json")

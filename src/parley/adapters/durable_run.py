@@ -8,6 +8,7 @@ run ended with, kept as a value of the context.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from dataclasses import replace
@@ -17,12 +18,18 @@ from typing import TYPE_CHECKING, Any, cast
 from parley.adapters.adapter import Adapter, Checkpoint, End, Output, Pause, Piece, Progress, Question, Start
 from parley.agents.agent import Agent
 from parley.contents import Content
+from parley.engine.runs.contexts import ConversationTooLargeError
 from parley.protocol.errors import LocalProtocolError
 from parley.protocol.jsonvalue import JsonValue
 from parley.protocol.tasks import TaskState
 
 if TYPE_CHECKING:
     from parley.agents.turn import Turn
+
+logger = logging.getLogger(__name__)
+
+TOO_LARGE: JsonValue = {"urn:parley:conversation:1": "too large"}
+"""What is kept instead of a conversation that exceeds its limit: this task has its result, and the next is refused."""
 
 SEPARATOR = "\n\n"
 """Between texts of different segments: what a model says before a tool call, and after it."""
@@ -32,10 +39,15 @@ USAGE_KEY = "usage"
 
 
 def agent_of(adapter: Adapter, **settings: Any) -> Agent:
-    """An agent that plays an adapter. `settings` are those of `Agent`, and replace what the adapter says of itself."""
+    """An agent that plays an adapter. `settings` are those of `Agent`, and replace what the adapter says of itself.
+
+    `default_name` is for agents that have no name.
+    """
     described = adapter.describe()
     defaults: dict[str, Any] = {"description": described.description, "output_modes": described.output_modes}
-    agent = Agent(settings.pop("name", None) or described.name, **{**defaults, **settings})
+    name = settings.pop("name", None) or described.name
+    default_name = settings.pop("default_name", "Agent")
+    agent = Agent(name or default_name, **{**defaults, **settings})
 
     async def handle(turn: Turn) -> AsyncIterator[Content]:
         async with aclosing(play(adapter, turn)) as contents:
@@ -57,6 +69,8 @@ async def play(adapter: Adapter, turn: Turn) -> AsyncGenerator[Content]:
         Exception: what the framework raises.
     """
     conversation = await turn.context.load_conversation()
+    if conversation == TOO_LARGE:
+        await turn.reject("This conversation has become too large. Begin another one, with a new context.")
     run = _LiveRun(adapter, Start(turn=turn, conversation=conversation))
     has_spoken = False
     try:
@@ -102,7 +116,11 @@ async def _answer(turn: Turn, question: Question) -> JsonValue:
 async def _finish(turn: Turn, end: End) -> None:
     """Keep the conversation, and end the task as the framework did."""
     if end.conversation is not None:
-        await turn.context.save_conversation(end.conversation)
+        try:
+            await turn.context.save_conversation(end.conversation)
+        except ConversationTooLargeError as error:
+            logger.warning("Task %s: %s The next message of its conversation is rejected.", turn.task_id, error)
+            await turn.context.save_conversation(TOO_LARGE)
     if end.usage:
         turn.annotate({USAGE_KEY: end.usage})
     if end.message or end.state is not TaskState.COMPLETED:

@@ -40,14 +40,15 @@ class PydanticAIAdapter:
         self._agent = agent
         self._deps: Callable[[Turn], Any] = deps if callable(deps) else lambda turn: deps
         kinds: Any = agent.output_type if isinstance(agent.output_type, list | tuple) else [agent.output_type]
-        self._output_type: Any = list(dict.fromkeys([*kinds, ai.DeferredToolRequests]))
+        has_deferred = any(kind is ai.DeferredToolRequests for kind in kinds)
+        self._output_type: Any = [*kinds, *([] if has_deferred else [ai.DeferredToolRequests])]
         self._streams_text = not isinstance(kinds[0], ai.NativeOutput | ai.PromptedOutput | ai.TextOutput)
 
     def describe(self) -> a.Description:
         """Its name and description; its tools are its skills."""
         own = [toolset.tools for toolset in self._agent.toolsets if isinstance(toolset, ai.FunctionToolset)]
         skills = [a.skill(tool.name, tool.description) for tools in own for tool in tools.values()]
-        return a.Description(name=self._agent.name or "Agent", description=self._agent.description or "", skills=skills)
+        return a.Description(name=self._agent.name or "", description=self._agent.description or "", skills=skills)
 
     async def run(self, start: a.Start) -> AsyncIterator[a.Piece]:
         """Run it from the messages so far."""

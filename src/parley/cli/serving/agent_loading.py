@@ -146,7 +146,7 @@ def _agent_in(module: ModuleType, source: str, name: str) -> Agent:
             f"{', '.join(framework.name for framework in FRAMEWORKS)}."
         )
     try:
-        return Agent.of(found)
+        return Agent.of(found, default_name=name.rpartition(".")[2].replace("_", " ").capitalize())
     except Exception as error:
         reason = traceback.format_exception_only(error)[-1].strip()
         raise TargetError(f"{source}:{name} cannot be served. {reason}") from error

@@ -31,6 +31,10 @@ LOADED = "parley:conversation"
 """The name of the step that records which saved value a task has begun with."""
 
 
+class ConversationTooLargeError(LocalProtocolError):
+    """What is to be kept of a conversation exceeds the limit."""
+
+
 class Context:
     """One conversation of one caller with one agent."""
 
@@ -83,13 +87,11 @@ class Context:
         What this task has loaded stays until the next one has saved something, because this task may begin again.
 
         Raises:
-            LocalProtocolError: the value is too large.
+            ConversationTooLargeError: the value is too large; nothing is changed.
         """
         size, most = len(encode(value).encode()), self._engine.limits.conversation_bytes
         if size > most:
-            raise LocalProtocolError(
-                f"The conversation takes {size:,} bytes in JSON; {most:,} are allowed. Begin another one."
-            )
+            raise ConversationTooLargeError(f"The conversation takes {size:,} bytes in JSON; {most:,} are allowed.")
         await self._run.prepare_effect()
         contexts, now = self._engine.store.contexts, self._engine.clock.now()
         number = _number_of(self._loaded) + 1
