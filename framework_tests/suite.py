@@ -21,9 +21,12 @@ card of `worker` shows.
 from __future__ import annotations
 
 import asyncio
+import re
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Event
+from types import ModuleType
 from typing import ClassVar, Protocol
 
 import pytest
@@ -215,3 +218,17 @@ class AdapterSuite:
         agent = load_agent(f"{self.samples.__file__}:speaker")
         assert isinstance(agent, Agent)
         assert agent.name
+
+    def test_the_page_shows_all_that_a_user_writes(self) -> None:
+        """The first Python on the framework's page: at most three lines, with the object imported from `app`."""
+        page = f"{Path(self.samples.__file__).parent.name.replace('_', '-')}.md"
+        shown = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "adapters" / page).read_text(), re.DOTALL)[0]
+        assert len([line for line in shown.splitlines() if line.strip()]) <= 3, shown
+        (name,) = re.findall(r"from app import (\w+)", shown)
+        app = ModuleType("app")
+        setattr(app, name, self.samples.speaker)
+        written: dict[str, object] = {}
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setitem(sys.modules, "app", app)
+            exec(shown, written)
+        assert [value for value in written.values() if isinstance(value, Agent)], written

@@ -64,7 +64,9 @@ def mistakes() -> list[Mistake]:
 def copied_tree(folder: Path) -> Path:
     """A copy of the working tree, with the same environments."""
     environments = [".venv", ".peers"]
-    unwanted = shutil.ignore_patterns(".git", ".*_cache", ".hypothesis", "__pycache__", ".venvs", *environments)
+    unwanted = shutil.ignore_patterns(
+        ".git", ".*_cache", ".hypothesis", "__pycache__", ".venvs", ".frameworks", "node_modules", *environments
+    )
     tree = Path(shutil.copytree(ROOT, folder / ROOT.name, ignore=unwanted))
     for name in environments:
         (tree / name).symlink_to(ROOT / name)

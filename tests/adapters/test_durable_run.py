@@ -198,33 +198,75 @@ async def remember(start: Start) -> AsyncIterator[Piece]:
     yield End(said)
 
 
+async def names_kept(client: AgentClient, task: Task) -> list[str]:
+    key = ContextKey(client.caller.owner, client.program.id, task.context_id or "")
+    return [name.split(" ")[1] for name in await client.store.contexts.conversations(key)]
+
+
 async def test_a_conversation_is_what_its_last_run_ended_with() -> None:
     async with bounded(agent_of(ScriptedAdapter(remember))) as client:
         first = await client.send("one")
+        assert await names_kept(client, first) == ["saved"]
         second = await in_the_same_conversation(client, "two", first)
         await client.crash()
         await client.restart()
         third = await in_the_same_conversation(client, "three", second)
         other = await client.send("uno", {"n": 1})
-        key = ContextKey(client.caller.owner, client.program.id, first.context_id or "")
-        kept = await client.store.contexts.conversations(key)
-    assert [client.text(task) for task in (first, second, third, other)] == [
-        "one",
-        "one, two",
-        "one, two, three",
-        'uno, {"n":1}',
-    ]
-    assert len(kept) == 2, "only what the last two tasks ended with is kept"
+        # What the third task began with is kept until the next one ends, in case that it begins again.
+        assert await names_kept(client, first) == ["held", "saved", "saved"]
+    said = [client.text(task) for task in (first, second, third, other)]
+    assert said == ["one", "one, two", "one, two, three", 'uno, {"n":1}']
 
 
-async def test_a_run_that_begins_again_does_not_find_what_it_saved_itself() -> None:
-    agent = agent_of(ScriptedAdapter(remember))
-    async with bounded(agent) as client:
+async def test_a_task_that_waits_goes_on_with_the_conversation_it_began_with() -> None:
+    """Whatever was saved meanwhile; and the task that ends last is remembered."""
+
+    async def remember_or_ask(start: Start) -> AsyncIterator[Piece]:
+        if start.turn.text == "wait" and not start.states:
+            yield Pause((Question("a", "Well?"),), "asked")
+        else:
+            async for piece in remember(start):
+                yield piece
+
+    async with bounded(agent_of(ScriptedAdapter(remember_or_ask))) as client:
+        first = await client.send("one")
+        waiting = await in_the_same_conversation(client, "wait", first)
+        for word in ("two", "three", "four"):
+            last = await in_the_same_conversation(client, word, first)
+        await client.crash()
+        await client.restart()
+        waiting = await client.send("go on", task=waiting)
+        after = await in_the_same_conversation(client, "after", first)
+        await in_the_same_conversation(client, "the end", first)
+        kept = await names_kept(client, first)
+    assert client.text(last) == "one, two, three, four"
+    assert client.text(waiting) == "one, wait"
+    assert client.text(after) == "one, wait, after"
+    assert kept == ["held", "saved", "saved"]
+
+
+async def test_a_task_that_was_canceled_holds_nothing() -> None:
+    async def remember_or_ask(start: Start) -> AsyncIterator[Piece]:
+        if start.turn.text == "wait":
+            yield Pause((Question("a", "Well?"),), "asked")
+        async for piece in remember(start):
+            yield piece
+
+    async with bounded(agent_of(ScriptedAdapter(remember_or_ask))) as client:
+        first = await client.send("one")
+        await client.cancel(await in_the_same_conversation(client, "wait", first))
+        for word in ("two", "three"):
+            await in_the_same_conversation(client, word, first)
+        assert await names_kept(client, first) == ["held", "saved", "saved"]
+
+
+async def test_a_run_that_begins_again_after_it_has_saved_does_no_harm() -> None:
+    async with bounded(agent_of(ScriptedAdapter(remember))) as client:
         first = await client.send("one")
         message = structs.replace(client.message("two"), context_id=first.context_id)
         request = SendMessageRequest(message, SendConfiguration(return_immediately=True))
         begun = await client.agent.send_message(request, client.caller)
-        await client.crash_at(lambda write: "after" if isinstance(write, str) else None)
+        await client.crash_at(lambda write: "after" if isinstance(write, str) and "saved" in write else None)
         await client.restart()
         assert isinstance(begun, Task)
         second = await client.finished(begun)

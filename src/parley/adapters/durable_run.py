@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 from parley.adapters.adapter import Adapter, Checkpoint, End, Output, Pause, Piece, Progress, Question, Start
 from parley.agents.agent import Agent
 from parley.contents import Content
-from parley.engine.runs.contexts import ConversationTooLargeError
+from parley.engine.runs.conversations import ConversationTooLargeError
 from parley.protocol.errors import LocalProtocolError
 from parley.protocol.jsonvalue import JsonValue
 from parley.protocol.tasks import TaskState
@@ -68,7 +68,7 @@ async def play(adapter: Adapter, turn: Turn) -> AsyncGenerator[Content]:
         LocalProtocolError: the adapter's run ended without saying how.
         Exception: what the framework raises.
     """
-    conversation = await turn.context.load_conversation()
+    conversation = await turn.context.conversation.load()
     if conversation == TOO_LARGE:
         await turn.reject("This conversation has become too large. Begin another one, with a new context.")
     run = _LiveRun(adapter, Start(turn=turn, conversation=conversation))
@@ -117,10 +117,10 @@ async def _finish(turn: Turn, end: End) -> None:
     """Keep the conversation, and end the task as the framework did."""
     if end.conversation is not None:
         try:
-            await turn.context.save_conversation(end.conversation)
+            await turn.context.conversation.save(end.conversation)
         except ConversationTooLargeError as error:
             logger.warning("Task %s: %s The next message of its conversation is rejected.", turn.task_id, error)
-            await turn.context.save_conversation(TOO_LARGE)
+            await turn.context.conversation.save(TOO_LARGE)
     if end.usage:
         turn.annotate({USAGE_KEY: end.usage})
     if end.message or end.state is not TaskState.COMPLETED:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
+from parley.engine.runs.conversations import Conversation
 from parley.protocol.errors import LocalProtocolError
 from parley.protocol.extensions import DELEGATION
 from parley.protocol.jsonvalue import JsonValue
 from parley.stores.encoding import encode
-from parley.stores.interface import CONVERSATION, ContextKey, TaskFilter
+from parley.stores.interface import ContextKey, TaskFilter
 
 if TYPE_CHECKING:
     from parley.engine.runs.run import Run
@@ -27,14 +28,6 @@ REMOTE_CONTEXT_CHARACTERS = 1_000
 """A longer context id is not kept. Agents use UUIDs."""
 
 
-LOADED = "parley:conversation"
-"""The name of the step that records which saved value a task has begun with."""
-
-
-class ConversationTooLargeError(LocalProtocolError):
-    """What is to be kept of a conversation exceeds the limit."""
-
-
 class Context:
     """One conversation of one caller with one agent."""
 
@@ -43,7 +36,6 @@ class Context:
         self._run = run
         self._engine = run.engine
         self._key = ContextKey(run.key.owner, run.program.id, run.context_id)
-        self._loaded: JsonValue = None
 
     async def tasks(self) -> tuple[Task, ...]:
         """The latest tasks of this conversation before the current one, oldest first."""
@@ -68,38 +60,10 @@ class Context:
             self._check_room(await self._engine.store.contexts.get(self._key), name, value)
         await self._engine.store.contexts.put(self._key, name, value, at=self._engine.clock.now())
 
-    async def load_conversation(self) -> JsonValue:
-        """What the conversation knew when this task began; None if nothing was saved before.
-
-        It is the same whenever the handler begins again: which of the saved values it is, is recorded as a step.
-        """
-        contexts = self._engine.store.contexts
-
-        async def newest() -> JsonValue:
-            return next(reversed(await contexts.conversations(self._key)), None)
-
-        self._loaded = await self._run.steps.take(LOADED, newest)
-        return await contexts.value(self._key, self._loaded) if isinstance(self._loaded, str) else None
-
-    async def save_conversation(self, value: JsonValue) -> None:
-        """Keep what the next task of the conversation needs to know, instead of what `load_conversation` gave.
-
-        What this task has loaded stays until the next one has saved something, because this task may begin again.
-
-        Raises:
-            ConversationTooLargeError: the value is too large; nothing is changed.
-        """
-        size, most = len(encode(value).encode()), self._engine.limits.conversation_bytes
-        if size > most:
-            raise ConversationTooLargeError(f"The conversation takes {size:,} bytes in JSON; {most:,} are allowed.")
-        await self._run.prepare_effect()
-        contexts, now = self._engine.store.contexts, self._engine.clock.now()
-        number = _number_of(self._loaded) + 1
-        name = f"{CONVERSATION}{number:010d} {self._run.key.task_id}"
-        await contexts.put(self._key, name, value, at=now)
-        for old in await contexts.conversations(self._key):
-            if _number_of(old) < number - 1:
-                await contexts.put(self._key, old, None, at=now)
+    @property
+    def conversation(self) -> Conversation:
+        """What a framework knows of this conversation."""
+        return Conversation(self._run, self._key)
 
     async def remote(self, agent: str) -> str | None:
         """The context in which this conversation continues at another agent."""
@@ -134,11 +98,6 @@ class Context:
                 f"With the value {name[:80]!r} the context would keep {total:,} bytes in JSON; "
                 f"{limits.context_bytes:,} are allowed"
             )
-
-
-def _number_of(name: JsonValue) -> int:
-    """Which conversation of its context this is, counted from 1; 0 for none."""
-    return int(name.removeprefix(CONVERSATION).split(" ")[0]) if isinstance(name, str) else 0
 
 
 def _remote_name(agent: str) -> str:
