@@ -106,7 +106,7 @@ class Agent:
         self._takes_text = False
 
     @classmethod
-    def of(cls, thing: object, /, *, name: str | None = None, **settings: Any) -> Agent:
+    def of(cls, thing: object, /, *, name: str | None = None, **settings: object) -> Agent:
         """An agent of another framework as one of Parley: `agent = Agent.of(graph)`.
 
         `thing` is a LangGraph graph, an agent of pydantic-ai, OpenAI Agents, google-adk or Microsoft Agent Framework, a

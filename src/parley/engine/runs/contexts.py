@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-from parley.engine.runs.conversations import Conversation
+from parley.engine.runs.conversations import KeptConversation
 from parley.protocol.errors import LocalProtocolError
 from parley.protocol.extensions import DELEGATION
 from parley.protocol.jsonvalue import JsonValue
@@ -61,9 +61,9 @@ class Context:
         await self._engine.store.contexts.put(self._key, name, value, at=self._engine.clock.now())
 
     @property
-    def conversation(self) -> Conversation:
+    def conversation(self) -> KeptConversation:
         """What a framework knows of this conversation."""
-        return Conversation(self._run, self._key)
+        return KeptConversation(self._run, self._key)
 
     async def remote(self, agent: str) -> str | None:
         """The context in which this conversation continues at another agent."""

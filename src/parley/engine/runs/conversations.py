@@ -32,7 +32,7 @@ class ConversationTooLargeError(LocalProtocolError):
     """What is to be kept of a conversation exceeds the limit."""
 
 
-class Conversation:
+class KeptConversation:
     """What is kept of a conversation, for the task of one run."""
 
     def __init__(self, run: Run, key: ContextKey) -> None:
