@@ -1,10 +1,12 @@
 # Everything a contributor runs. Each target creates what it needs: Python 3.11 or newer and make are enough.
 PYTHON ?= python3
 PEERS := 1.3.0 0.3.26 0.2.16
+INTEROP_PEERS := google-adk strands-agents agent-framework litellm crewai beeai-framework langgraph-api
+FEW_INTEROP_PEERS := google-adk strands-agents agent-framework
 FRAMEWORKS := langgraph pydantic-ai openai-agents crewai google-adk agent-framework a2a-sdk-1 a2a-sdk-0.3
 BIN := .venv/bin
 
-.PHONY: help run test check format bench soak soak-short chaos crashes mutations test-pythons lock proto docs clean
+.PHONY: help run test check format bench soak soak-short chaos crashes mutations test-pythons interop interop-short lock proto docs clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -71,10 +73,19 @@ mutations: .venv/.installed ## Put mistakes into a copy of the sources, one by o
 frameworks: $(FRAMEWORKS:%=framework-%) ## Test the adapters, each with its framework in an environment of its own; `make framework-langgraph` for one.
 
 framework-%: .frameworks/%/.installed
-	.frameworks/$*/bin/python -m pytest -q framework_tests/$(subst -,_,$(patsubst a2a-sdk-%,a2a-sdk,$*))
+	.frameworks/$*/bin/python -m pytest -q framework_tests/$(subst -,_,$(patsubst a2a-sdk-%,a2a-sdk,$*)) framework_tests/test_new_project.py
 
 test-pythons: peers ## Run the tests on every supported interpreter found (3.11 to 3.14).
 	$(PYTHON) scripts/test_pythons.py
+
+interop: .venv/.installed $(INTEROP_PEERS:%=.peers/%/.installed) .peers/mastra/.installed ## Play the shared scenario with the clients and servers of other frameworks.
+	$(BIN)/pytest -n 2 tests_interop
+
+interop-short: .venv/.installed $(FEW_INTEROP_PEERS:%=.peers/%/.installed) ## The same with a few of them: about a minute.
+	$(BIN)/pytest -n 2 tests_interop -k "$(subst $() $(), or ,$(FEW_INTEROP_PEERS))"
+
+docs: .venv/.installed .peers/docs/.installed ## Build the documentation, with search and the API reference, into dist/docs.
+	$(BIN)/python scripts/build_docs.py
 
 generate: .venv/.installed ## Write again what is made from tables: protobuf descriptors, docs.
 	$(BIN)/python scripts/generate.py
@@ -105,6 +116,16 @@ peers: $(PEERS:%=.peers/a2a-sdk-%/.installed) .peers/fasta2a/.installed .peers/l
 .peers/%/.installed: locks/%.lock
 	$(PYTHON) -m venv .peers/$*
 	.peers/$*/bin/python -m pip install --quiet --require-hashes -r $<
+	touch $@
+
+# Some of these hold more than a hundred packages, which uv installs in seconds.
+$(INTEROP_PEERS:%=.peers/%/.installed): .peers/%/.installed: locks/%.lock | .venv/.installed
+	$(BIN)/uv venv --quiet --clear --python $(PYTHON) .peers/$*
+	$(BIN)/uv pip install --quiet --require-hashes --python .peers/$*/bin/python -r $<
+	touch $@
+
+.peers/mastra/.installed: tests_interop/mastra/package-lock.json | .venv/.installed
+	$(BIN)/python -m tests.interop.javascript tests_interop/mastra .peers/mastra
 	touch $@
 
 .peers/a2a-js/.installed: tests/peers/js/package-lock.json | .venv/.installed

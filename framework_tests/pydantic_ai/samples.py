@@ -50,7 +50,7 @@ async def ask_to_deploy(messages: list[ModelMessage], info: AgentInfo) -> Said:
         yield {0: DeltaToolCall(name="deploy", json_args='{"to": "rome"}', tool_call_id="call-1")}
 
 
-asker = Agent(FunctionModel(stream_function=ask_to_deploy), name="Deployer")
+asker = Agent(FunctionModel(stream_function=ask_to_deploy), name="Deployer", instructions="Ask first.")
 
 
 @asker.tool_plain(requires_approval=True)
@@ -121,7 +121,12 @@ async def work(messages: list[ModelMessage], info: AgentInfo) -> Said:
         yield {0: DeltaToolCall(name="charge", json_args='{"amount": 5}', tool_call_id="call-1")}
 
 
-worker = Agent(FunctionModel(stream_function=work), name="Worker", description="Charges and says so.")
+worker = Agent(
+    FunctionModel(stream_function=work),
+    name="Worker",
+    description="Charges and says so.",
+    instructions="Be brief.",
+)
 
 
 @worker.tool_plain

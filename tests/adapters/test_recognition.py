@@ -26,6 +26,8 @@ def made_in(module: str, name: str) -> object:
         ("google.adk.agents.base_agent", "BaseAgent", "google-adk"),
         ("agent_framework._agents", "BaseAgent", "Microsoft Agent Framework"),
         ("a2a.server.agent_execution.agent_executor", "AgentExecutor", "a2a-sdk"),
+        ("a2a.server.request_handlers.request_handler", "RequestHandler", "a2a-sdk"),
+        ("a2a.server.apps.jsonrpc.jsonrpc_app", "JSONRPCApplication", "a2a-sdk"),
     ],
 )
 def test_an_object_is_known_by_a_class_of_its_framework(module: str, name: str, framework: str) -> None:
@@ -44,7 +46,7 @@ def test_other_objects_are_not_taken_for_agents(module: str, name: str) -> None:
 def test_every_adapter_has_its_page_and_its_tests() -> None:
     root = Path(__file__).parent.parent.parent
     for framework in FRAMEWORKS:
-        assert (root / "src" / "parley" / "adapters" / f"{framework.adapter}.py").is_file()
+        assert (root / "src" / "parley" / "adapters" / framework.adapter / "adapter.py").is_file()
         assert (root / "framework_tests" / framework.adapter / "samples.py").is_file()
         assert (root / "docs" / "adapters" / f"{framework.adapter.replace('_', '-')}.md").is_file()
 

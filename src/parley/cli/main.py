@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from parley import __version__
-from parley.cli.commands import card, chat, check, login, proxy, push, send, serve, store, tasks, token
+from parley.cli.commands import card, chat, check, login, new, proxy, push, send, serve, store, tasks, token
 from parley.cli.options.settings import ConfiguredCommand
 from parley.cli.output.exit_codes import EXIT_CODES
 from parley.cli.output.help_text import ParleyCommand, ParleyGroup
@@ -26,6 +26,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # its tables leave a third of 80 columns for what the options do
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command("new", cls=ParleyCommand, epilog=new.EXIT_CODES)(new.new)
 app.command("serve", cls=ConfiguredCommand)(serve.serve)
 app.command("proxy", cls=ConfiguredCommand, epilog=proxy.EXIT_CODES)(proxy.proxy)
 app.command("token", cls=ParleyCommand)(token.token)

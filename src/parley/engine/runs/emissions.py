@@ -23,7 +23,7 @@ from parley.engine.runs.journal import Journal, are_same
 from parley.protocol.errors import LocalProtocolError
 from parley.protocol.events import ArtifactRewound, ArtifactUpdate, StatusUpdate
 from parley.protocol.jsonvalue import JsonObject
-from parley.protocol.messages import Part, TextPart
+from parley.protocol.messages import Message, Part, TextPart
 from parley.protocol.tasks import Artifact, TaskState, TaskStatus
 
 if TYPE_CHECKING:
@@ -88,8 +88,10 @@ class Emissions(Struct, eq=False):
         if run.is_far_ahead:
             await run.settle()
 
-    async def emit_status(self, parts: tuple[Part, ...], metadata: JsonObject | None = None) -> None:
-        """Emit a status message, unless the log has it already."""
+    async def emit_status(
+        self, parts: tuple[Part, ...], metadata: JsonObject | None = None, message: Message | None = None
+    ) -> None:
+        """Emit a status message, unless the log has it already. `message` has the parts, if the program has made it."""
         run = self.run
         if run.journal.take_status(parts):
             return
@@ -97,7 +99,7 @@ class Emissions(Struct, eq=False):
             run.journal.forget_statuses()
             self._report("a status message")
         run.status_at = run.engine.clock.now()
-        status = TaskStatus(TaskState.WORKING, run.agent_message(parts), run.status_at)
+        status = TaskStatus(TaskState.WORKING, message or run.agent_message(parts), run.status_at)
         run.emit(StatusUpdate(run.key.task_id, run.context_id, status, metadata or {}))
         if run.is_far_ahead:
             await run.settle()

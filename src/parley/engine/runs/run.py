@@ -198,12 +198,19 @@ class Run(Struct, kw_only=True, eq=False):
         return self._sleeps
 
     async def ask(
-        self, state: TaskState, parts: tuple[Part, ...], metadata: JsonObject | None = None, *, name: str = ""
+        self,
+        state: TaskState,
+        parts: tuple[Part, ...],
+        metadata: JsonObject | None = None,
+        *,
+        name: str = "",
+        message: Message | None = None,
     ) -> Message:
         """The caller's answer to a question, if it was given already; otherwise ask it and end the run.
 
         A question of code that runs side by side gets its own answer; one that differs from all that were answered gets
-        the next answer. Steps that are in progress are waited for.
+        the next answer. Steps that are in progress are waited for. `message` has the parts of the question, if it is
+        asked with a message that the program has made.
 
         Raises:
             Stopped: the question was asked, and the task waits.
@@ -217,7 +224,7 @@ class Run(Struct, kw_only=True, eq=False):
         await self.steps.wait_until_idle()
         if name and not self.is_closed:
             self._append(QuestionAsked(self.key.task_id, self.context_id, name))
-        await self.end(state, self.agent_message(parts), metadata)
+        await self.end(state, message or self.agent_message(parts), metadata)
         raise Stopped
 
     def emit_before_effects(self, event: TaskEvent) -> None:

@@ -14,7 +14,7 @@ from pydantic_ai.capabilities import Hooks
 
 from parley.adapters import adapter as a
 from parley.adapters.durable_run import agent_of
-from parley.adapters.pydantic_ai_messages import RunSoFar, dump, usage_of
+from parley.adapters.pydantic_ai.messages import RunSoFar, dump, has_tool_calls, usage_of
 from parley.adapters.remote_agent import RemoteAgent
 from parley.agents.agent import Agent
 from parley.agents.turn import Turn
@@ -69,7 +69,8 @@ class PydanticAIAdapter:
                         async for event in events:
                             if piece := self._piece(event):
                                 yield piece
-                    yield a.Checkpoint({"messages": so_far.new(run.all_messages())})
+                    if has_tool_calls(messages := run.all_messages()):  # else the end comes next
+                        yield a.Checkpoint({"messages": so_far.new(messages)})
                 elif ai.Agent.is_call_tools_node(node):
                     async with node.stream(run.ctx) as events:
                         async for event in events:

@@ -70,6 +70,11 @@ def dump(messages: Sequence[ai.ModelMessage]) -> JsonValue:
     return ai.ModelMessagesTypeAdapter.dump_python(list(messages), mode="json")
 
 
+def has_tool_calls(messages: Sequence[ai.ModelMessage]) -> bool:
+    """Whether the last response calls tools. From one that does not, pydantic-ai may call the model once more."""
+    return isinstance(messages[-1], ai.ModelResponse) and bool(messages[-1].tool_calls)
+
+
 def usage_of(messages: Sequence[ai.ModelMessage]) -> JsonObject:
     """The tokens that the responses among messages took."""
     used = [message.usage for message in messages if isinstance(message, ai.ModelResponse)]
