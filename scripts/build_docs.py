@@ -1,7 +1,7 @@
 """Builds the site of the documentation into dist/docs: the pages of docs/, the examples, and the API reference.
 
-Zensical reads a copy of the pages in which links that lead out of docs/ are rewritten, because a site has no sources. The
-build is strict: a link or an anchor that leads nowhere fails it, and so does a page that needs another host.
+Zensical reads a copy of the pages in which links that lead out of docs/ are rewritten, because a site has no sources.
+The build is strict: a link or an anchor that leads nowhere fails it, and so does a page that needs another host.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
+from collections.abc import Callable, Iterator
+from pathlib import Path, PurePath, PurePosixPath
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -32,13 +32,13 @@ MOVED = {
 """Pages that are not in docs/, and their paths on the site. The README is the home page of the repository only."""
 EXAMPLES = "examples.md"
 REFERENCE = (
-    "agents serving configuration client cli credentials security hardening push telemetry proxy check limits operations "
-    "errors lifecycle losses glossary"
-).split()
+    *("agents", "serving", "client", "cli", "credentials", "security", "hardening", "push", "telemetry", "proxy"),
+    *("check", "limits", "operations", "errors", "lifecycle", "losses", "protocol-library", "glossary"),
+)
 """The order of the pages in docs/; others follow by name."""
 API = ("parley", "parley.testing", "parley.client", "parley.server.app", "parley.adapters")
 LINK = re.compile(r"(?<!!)\[(?P<text>[^\]]*)\]\((?P<target>(?!https?:|mailto:)[^)#\s]+)(?P<anchor>#[^)\s]*)?\)")
-SHIM = re.compile(r'<script[^>]*unpkg\.com/iframe-worker[^>]*></script>')
+SHIM = re.compile(r"<script[^>]*unpkg\.com/iframe-worker[^>]*></script>")
 FOREIGN = re.compile(r"""<(?:script|link|img|iframe|source)\b[^>]*?\b(?:src|href)=["']?(?:https?:)?//[^"'\s>]+""")
 
 
@@ -82,8 +82,9 @@ def with_site_links(text: str, source: str, path: str) -> str:
         found = path_on_site(PurePosixPath(target))
         if found is None:
             return link["text"]
-        anchor = link["anchor"] or ""
-        return f"[{link['text']}]({os.path.relpath(found.partition('#')[0], PurePosixPath(path).parent)}{anchor or found.partition('#')[1] + found.partition('#')[2]})"
+        page, _, section = found.partition("#")
+        anchor = link["anchor"] or (f"#{section}" if section else "")
+        return f"[{link['text']}]({os.path.relpath(page, PurePosixPath(path).parent)}{anchor})"
 
     return outside_of_code(LINK, replace, text)
 
@@ -93,23 +94,34 @@ def path_on_site(target: PurePosixPath) -> str | None:
     if str(target) in MOVED:
         return MOVED[str(target)]
     if target.parts[0] == "examples":
-        return EXAMPLES if len(target.parts) == 1 else f"{EXAMPLES}#{target.stem}py"
-    if target.parts[0] == "docs" and len(target.parts) > 1 and (ROOT / target).is_file():
+        is_program = target.suffix == ".py" and (ROOT / target).is_file()
+        return f"{EXAMPLES}#{anchor_of(target)}" if is_program else EXAMPLES
+    if target.parts[0] == "docs" and not (ROOT / target).is_dir():  # also a page that is missing: the build then fails
         return str(PurePosixPath(*target.parts[1:]))
     return None
 
 
-def outside_of_code(pattern: re.Pattern[str], replace: object, text: str) -> str:
+def outside_of_code(pattern: re.Pattern[str], replace: Callable[[re.Match[str]], str], text: str) -> str:
     """The text with the pattern replaced, but not in fenced blocks."""
     parts = re.split(r"(^```.*?^```$)", text, flags=re.MULTILINE | re.DOTALL)
-    return "".join(part if part.startswith("```") else pattern.sub(replace, part) for part in parts)  # type: ignore[arg-type]
+    return "".join(part if part.startswith("```") else pattern.sub(replace, part) for part in parts)
 
 
 def examples_page() -> str:
+    programs = sorted((ROOT / "examples").rglob("*.py"), key=lambda path: (len(path.parts), path))
     sections = [
-        f"## {path.name}\n\n```python\n{path.read_text()}```\n" for path in sorted((ROOT / "examples").glob("*.py"))
+        f"## {name_of(path)} {{ #{anchor_of(path)} }}\n\n```python\n{path.read_text()}```\n" for path in programs
     ]
     return "# Examples\n\n`parley serve examples/hello.py` serves one of them.\n\n" + "\n".join(sections)
+
+
+def name_of(program: PurePath) -> str:
+    """The path of an example below examples/."""
+    return "/".join(program.parts[program.parts.index("examples") + 1 :])
+
+
+def anchor_of(program: PurePath) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", name_of(program).lower())
 
 
 # --- the API reference ------------------------------------------------------------------------------------------------
@@ -127,9 +139,9 @@ def write_api_pages() -> None:
 def public_names(module: str) -> Iterator[str]:
     """What the page of a module documents."""
     source = ROOT / "src" / Path(*module.split("."))
-    if module == "parley.adapters":  # each framework has a module of its own
-        for path in sorted(source.glob("[a-z]*.py")):
-            yield f"{module}.{path.stem}"
+    if module == "parley.adapters":  # each framework has a module and a page of its own
+        names = [page.stem.replace("-", "_") for page in sorted((DOCS / "adapters").glob("*.md"))]
+        yield from (f"{module}.{name}" for name in names if (source / f"{name}.py").is_file())
     elif module == "parley.client":  # its names are imported when they are used, which only a type checker can see
         for node in ast.walk(ast.parse((source / "__init__.py").read_text())):
             if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("parley."):
@@ -149,7 +161,7 @@ def with_navigation(settings: str) -> str:
 
 def sections() -> list[dict[str, str | list[str]]]:
     own = [page.name for page in sorted(PAGES.glob("*.md")) if page.name not in ("index.md", EXAMPLES)]
-    reference = sorted(own, key=lambda name: (REFERENCE + [name[:-3]]).index(name[:-3]))
+    reference = sorted(own, key=lambda name: [*REFERENCE, name[:-3]].index(name[:-3]))
     found = {
         "Tutorial": folder("tutorial"),
         "How-to": folder("howto"),

@@ -6,7 +6,12 @@ from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *ROOT.glob("docs/*.md")]
+FOLDERS = ("docs", "docs/tutorial", "docs/howto")
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "ARCHITECTURE.md",
+    *(page for name in FOLDERS for page in ROOT.glob(f"{name}/*.md")),
+]
 SOURCES = sorted([*ROOT.glob("src/parley/**/*.py"), *ROOT.glob("examples/*.py")])
 
 PUZZLES = re.compile(

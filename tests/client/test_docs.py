@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from examples import currency
 
 from parley import Client
 from parley.client.options import Bounds, Retries, Timeouts
@@ -39,6 +40,15 @@ def test_every_example_can_be_pasted(page: str) -> None:
     assert examples(page)
     for source in examples(page):
         exec(compile(source, page, "exec"), {})
+
+
+@pytest.mark.anyio
+async def test_the_first_example_gets_its_answer_from_the_agent_that_the_page_names() -> None:
+    async with running(App(currency.agent, drain_seconds=0)) as http:
+        source = examples("client.md")[0].replace("http://127.0.0.1:8080", str(http.base_url))
+        defined: dict[str, Any] = {}
+        exec(source, defined)
+        assert await defined["convert"]() == "100 USD is 92.00 EUR."
 
 
 @pytest.mark.anyio
