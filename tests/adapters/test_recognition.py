@@ -1,6 +1,8 @@
 """Which adapter is for an object, by the names of its classes."""
 
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -30,7 +32,10 @@ def made_in(module: str, name: str) -> object:
         ("a2a.server.apps.jsonrpc.jsonrpc_app", "JSONRPCApplication", "a2a-sdk"),
     ],
 )
-def test_an_object_is_known_by_a_class_of_its_framework(module: str, name: str, framework: str) -> None:
+def test_an_object_is_known_by_a_class_of_its_framework(
+    module: str, name: str, framework: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "agents", SimpleNamespace(Runner=object))
     found = framework_of(made_in(module, name))
     assert found is not None
     assert found.name == framework
@@ -41,6 +46,10 @@ def test_an_object_is_known_by_a_class_of_its_framework(module: str, name: str, 
 )
 def test_other_objects_are_not_taken_for_agents(module: str, name: str) -> None:
     assert framework_of(made_in(module, name)) is None
+
+
+def test_another_package_called_agents_is_not_the_one_of_openai() -> None:
+    assert framework_of(made_in("agents.agent", "Agent")) is None
 
 
 def test_every_adapter_has_its_page_and_its_tests() -> None:

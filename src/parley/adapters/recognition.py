@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import Any, NamedTuple
 
 from parley.agents.agent import Agent
@@ -18,13 +19,15 @@ class Framework(NamedTuple):
     classes: tuple[str, ...]
     """The classes whose objects, or those of subclasses, are agents."""
     adapter: str
-    """The module of `parley.adapters` with its `adapt(thing, **settings)`."""
+    """The package of `parley.adapters` with its `adapt(thing, **settings)`."""
+    has: str = ""
+    """What else is in the framework's package, if other people may have a package of the same name."""
 
 
 FRAMEWORKS = (
     Framework("LangGraph", "langgraph", ("Pregel",), "langgraph"),
     Framework("pydantic-ai", "pydantic_ai", ("AbstractAgent",), "pydantic_ai"),
-    Framework("OpenAI Agents", "agents", ("Agent",), "openai_agents"),
+    Framework("OpenAI Agents", "agents", ("Agent",), "openai_agents", has="Runner"),
     Framework("CrewAI", "crewai", ("Crew", "Flow", "Agent"), "crewai"),
     Framework("google-adk", "google.adk", ("BaseAgent", "App"), "google_adk"),
     Framework("Microsoft Agent Framework", "agent_framework", ("BaseAgent", "Workflow"), "agent_framework"),
@@ -36,9 +39,14 @@ def framework_of(thing: object) -> Framework | None:
     """The framework that an object is an agent of, if it is one that there is an adapter for."""
     for kind in type(thing).__mro__:
         for framework in FRAMEWORKS:
-            if kind.__name__ in framework.classes and f"{kind.__module__}.".startswith(f"{framework.package}."):
+            if kind.__name__ in framework.classes and _is_from(kind, framework):
                 return framework
     return None
+
+
+def _is_from(kind: type, framework: Framework) -> bool:
+    is_inside = f"{kind.__module__}.".startswith(f"{framework.package}.")
+    return is_inside and (not framework.has or hasattr(sys.modules.get(framework.package), framework.has))
 
 
 def adapt(thing: object, **settings: Any) -> Agent:
