@@ -29,7 +29,7 @@ FRAMEWORKS = (
     Framework("pydantic-ai", "pydantic_ai", ("AbstractAgent",), "pydantic_ai"),
     Framework("OpenAI Agents", "agents", ("Agent",), "openai_agents", has="Runner"),
     Framework("CrewAI", "crewai", ("Crew", "Flow", "Agent"), "crewai"),
-    Framework("google-adk", "google.adk", ("BaseAgent", "App"), "google_adk"),
+    Framework("google-adk", "google.adk", ("BaseAgent", "App", "Workflow"), "google_adk"),
     Framework("Microsoft Agent Framework", "agent_framework", ("BaseAgent", "Workflow"), "agent_framework"),
     Framework("a2a-sdk", "a2a", ("AgentExecutor", "RequestHandler", "JSONRPCApplication"), "a2a_sdk"),
 )
