@@ -6,6 +6,7 @@ The name after the colon is optional if it is `agent`. Modules are searched for 
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import importlib.util
 import sys
@@ -62,7 +63,9 @@ def _load_file(file: Path) -> ModuleType:
     file = file.resolve()
     _search_first(file.parent)
     # Its own name, so that other files import the same module, unless that would hide another module.
-    name = file.stem if file.stem not in sys.modules else f"parley_target_{len(sys.modules)}"
+    # That one's is made of its path: what a framework has recorded may name classes in it, and is read after a restart.
+    other = f"parley_target_{hashlib.blake2b(str(file).encode(), digest_size=8).hexdigest()}"
+    name = file.stem if file.stem not in sys.modules else other
     spec = importlib.util.spec_from_file_location(name, file)
     assert spec is not None
     assert spec.loader is not None
