@@ -30,15 +30,15 @@ def python_of(peer: str) -> Path:
 
 @contextmanager
 def serving_process(
-    command: Sequence[str | Path], *, log: Path, cwd: Path = ROOT
+    command: Sequence[str | Path], *, log: Path, cwd: Path = ROOT, seconds: float = TIMEOUT_SECONDS
 ) -> Generator[tuple[str, subprocess.Popen[str]]]:
-    """Where a process serves, and the process, which the end of the block kills."""
+    """Where a process serves, and the process, which the end of the block kills. `seconds` are for its start."""
     with log.open("wb") as errors:
         process = subprocess.Popen(command, cwd=cwd, stdout=subprocess.PIPE, stderr=errors, text=True)
     with process:
         assert process.stdout is not None
         try:
-            ready, _, _ = select.select([process.stdout], [], [], TIMEOUT_SECONDS)
+            ready, _, _ = select.select([process.stdout], [], [], seconds)
             line = process.stdout.readline() if ready else ""
             assert line, log.read_text()
             yield json.loads(line)["url"], process

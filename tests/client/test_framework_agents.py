@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from anyio import fail_after
 
+from parley import Agent, File, Turn
 from parley.client.client import Client
 from parley.client.questions import question_of
 from parley.client.reply import Update
@@ -23,8 +24,10 @@ from parley.protocol.events import ArtifactUpdate, StatusUpdate
 from parley.protocol.messages import DataPart, Message, Role, TextPart
 from parley.protocol.tasks import Artifact, Task, TaskState, TaskStatus
 from parley.protocol.versions import Version
+from parley.server.app import App
 from tests.client.raw_server import OK, RawServer, frame, raw_server, reply, rpc
 from tests.client.scripted_agent import chunk, status
+from tests.server.serving import serving
 
 pytestmark = pytest.mark.anyio
 
@@ -125,6 +128,31 @@ async def test_google_adk_streams_text_while_it_works_and_repeats_the_last_as_an
     assert [artifact.parts for artifact in updates[-1].seen.task().artifacts] == [(TextPart("It is 5."),)]
 
 
+def _waiting(*parts: Any, state: TaskState = TaskState.INPUT_REQUIRED) -> Task:
+    return Task("t", "c", TaskStatus(state, Message("m", Role.AGENT, parts)))
+
+
+def _adk_call(name: str) -> DataPart:
+    metadata = {"adk_type": "function_call", "adk_is_long_running": True}
+    return DataPart({"id": "adk-1", "name": name, "args": {"question": "For how many?"}}, metadata=metadata)
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "response"),
+    [
+        ("ask_guests", "four", {"result": "four"}),
+        ("ask_guests", 4, {"result": 4}),
+        ("ask_guests", {"guests": 4}, {"guests": 4}),
+        ("adk_request_confirmation", {"confirmed": True}, {"confirmed": True}),
+    ],
+)
+def test_google_adk_gets_an_answer_as_the_response_of_its_function(name: str, answer: Any, response: Any) -> None:
+    message = Client("a.example").message(answer, task=_waiting(_adk_call(name)))
+    expected = {"id": "adk-1", "name": name, "response": response}
+    assert message.parts == (DataPart(expected, metadata={"adk_type": "function_response"}),)
+    assert (message.task_id, message.context_id) == ("t", "c")
+
+
 # --- strands-agents 1.62.0, A2AServer with a2a-sdk 0.3.26 -------------------------------------------------------------
 
 
@@ -145,6 +173,37 @@ async def test_strands_streams_pieces_while_it_works_and_repeats_them_as_an_arti
     async with agent(stream_of(*frames), protocolVersion="0.3.0") as client:
         assert client.interface.version == Version.V0_3
         assert texts(await updates_of(client)) == ["", "I", " am", " the", " then", ".", "", ""]
+
+
+STRANDS_QUESTION = DataPart({"interrupts": [{"interruptId": "i-1", "name": "guests", "reason": "For how many?"}]})
+
+
+@pytest.mark.parametrize("answer", ["four", {"guests": 4}, 4])
+def test_strands_gets_an_answer_in_data_that_names_the_question(answer: Any) -> None:
+    message = Client("a.example").message(answer, task=_waiting(TextPart("For how many?"), STRANDS_QUESTION))
+    assert message.parts == (DataPart({"interruptResponse": {"interruptId": "i-1", "response": answer}}),)
+
+
+@pytest.mark.parametrize(
+    ("task", "contents"),
+    [
+        (_waiting(STRANDS_QUESTION, STRANDS_QUESTION), ["four"]),  # which of the two?
+        (_waiting(STRANDS_QUESTION, _adk_call("ask_guests")), ["four"]),
+        (_waiting(STRANDS_QUESTION), ["four", "five"]),
+        (_waiting(STRANDS_QUESTION), [{"interruptResponse": {"interruptId": "i-1", "response": "four"}}]),
+        (_waiting(STRANDS_QUESTION), [File(b"4", "four.txt")]),
+        (_waiting(STRANDS_QUESTION, state=TaskState.COMPLETED), ["four"]),
+        (_waiting(_adk_call("ask_guests")), [DataPart({"id": "adk-1"}, metadata={"adk_type": "function_response"})]),
+        (_waiting(_adk_call("adk_request_confirmation")), ["yes"]),
+        (_waiting(DataPart({"id": "adk-1", "name": "ask_guests"})), ["four"]),
+        (_waiting(DataPart({"interrupts": [{"name": "guests"}, 3]})), ["four"]),
+        (_waiting(DataPart({"rows": 3})), ["four"]),
+        (Task("t", "c", TaskStatus(TaskState.INPUT_REQUIRED)), ["four"]),
+    ],
+)
+def test_other_answers_are_sent_as_they_are(task: Task, contents: list[Any]) -> None:
+    client = Client("a.example")
+    assert client.message(*contents, task=task).parts == client.message(*contents).parts
 
 
 # --- langgraph-api 0.16.7 ---------------------------------------------------------------------------------------------
@@ -215,6 +274,34 @@ async def test_an_interface_that_states_no_version_speaks_that_of_its_card() -> 
     async with agent(reply(rpc(result={"task": _adk_task("TASK_STATE_COMPLETED")}))) as client:
         assert client.interface.version == Version.V1_0
         assert (await client.send("hello")).state is TaskState.COMPLETED
+
+
+async def test_microsoft_answers_with_messages_of_the_working_task_unless_it_streams() -> None:
+    def said(role: str, text: str) -> dict[str, Any]:
+        return {"messageId": text, "role": role, "parts": [{"text": text}], **IDS}
+
+    history = [said("ROLE_USER", "hi"), said("ROLE_AGENT", "Yes?"), said("ROLE_USER", "hello")]
+    task = _adk_task("TASK_STATE_COMPLETED")
+    task["history"] = [*history, said("ROLE_AGENT", "It is "), said("ROLE_AGENT", "5.")]
+    async with agent(reply(rpc(result={"task": task}))) as client:
+        assert (await client.send("hello")).text == "It is 5."
+    async with agent(reply(rpc(result={"task": {**task, "history": history}}))) as client:
+        assert (await client.send("hello")).text == ""
+    working = {**task, "status": {"state": "TASK_STATE_INPUT_REQUIRED"}}
+    async with agent(reply(rpc(result={"task": working}))) as client:
+        assert (await client.send("hello")).text == ""
+
+
+async def test_messages_of_a_parley_agent_at_work_are_notes_and_not_its_answer() -> None:
+    noting = Agent("Noting")
+
+    @noting.on_message
+    async def note(turn: Turn) -> None:
+        await turn.status("Looking.")
+
+    async with App(noting).running() as app, serving(app) as http, Client(str(http.base_url)) as client:
+        answer = await client.send("hello")
+    assert (answer.state, answer.text) == (TaskState.COMPLETED, "")
 
 
 # --- questions without words ------------------------------------------------------------------------------------------

@@ -1,12 +1,13 @@
 """Node, and the JavaScript SDK in an environment of its own.
 
 Node is the machine's if it is new enough for the SDK, otherwise the one that comes from PyPI with the other tools.
-`python -m tests.interop.javascript` makes the environment; `make peers` does that.
+`python -m tests.interop.javascript [MANIFEST ENVIRONMENT]` makes an environment; `make peers` does that.
 """
 
 import re
 import shutil
 import subprocess
+import sys
 from importlib.resources import files
 from pathlib import Path
 
@@ -32,16 +33,16 @@ def _major(node: str) -> int:
     return int(found[1]) if found else 0
 
 
-def install() -> None:
-    """Make the environment from the lock."""
+def install(manifest: Path = MANIFEST, environment: Path = ENVIRONMENT) -> None:
+    """Make the environment from the lock in the folder `manifest`."""
     _, npm = find_node()
-    shutil.rmtree(ENVIRONMENT, ignore_errors=True)
-    ENVIRONMENT.mkdir(parents=True)
+    shutil.rmtree(environment, ignore_errors=True)
+    environment.mkdir(parents=True)
     for name in ("package.json", "package-lock.json"):
-        shutil.copy(MANIFEST / name, ENVIRONMENT / name)
+        shutil.copy(manifest / name, environment / name)
     quiet = ["--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"]
-    subprocess.run([*npm, "ci", *quiet], cwd=ENVIRONMENT, check=True, timeout=600)
+    subprocess.run([*npm, "ci", *quiet], cwd=environment, check=True, timeout=600)
 
 
 if __name__ == "__main__":
-    install()
+    install(*map(Path, sys.argv[1:]))

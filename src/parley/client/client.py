@@ -24,6 +24,7 @@ from uuid import uuid4
 
 from msgspec import structs
 
+from parley.client.answers import answer_parts
 from parley.client.calls import Authenticator, Calls, Interceptor
 from parley.client.credentials.credentials import ANY_ORIGIN, Credentials, Secret
 from parley.client.discovery.card_cache import CardCache
@@ -263,6 +264,14 @@ class Client:
         """The interface in use."""
         return self.calls.transport.interface
 
+    @property
+    def keeps_notes_apart(self) -> bool:
+        """Whether messages of the agent while it works are notes about progress and not part of its answer.
+
+        So it is with Parley's agents, which declare cursors.
+        """
+        return self._calls is not None and self._calls.declares(CURSOR)
+
     # --- short verbs, for programs that people write ------------------------------------------------------------------
 
     async def send(
@@ -353,11 +362,13 @@ class Client:
         message_id: str | None = None,
     ) -> Message:
         """A message to the agent; without `message_id` it gets a new id."""
+        parts = parts_of(contents)
         if isinstance(task, Task):
             context = context or task.context_id
+            parts = answer_parts(task.status, parts)
         described: JsonObject = {**(metadata or {}), **({SKILL_KEY: skill} if skill else {})}
         task_id = None if task is None else _id(task)
-        return Message(message_id or str(uuid4()), Role.USER, parts_of(contents), context, task_id, described)
+        return Message(message_id or str(uuid4()), Role.USER, parts, context, task_id, described)
 
     # --- the operations of the protocol -------------------------------------------------------------------------------
 
@@ -420,7 +431,7 @@ class Client:
         self, request: r.SendMessageRequest | r.SubscribeToTaskRequest, after: str | None = None
     ) -> AsyncGenerator[Update]:
         stream = self._stream(request)
-        added = AddedText(keeps_notes_apart=self.calls.declares(CURSOR))
+        added = AddedText(keeps_notes_apart=self.keeps_notes_apart)
         async with aclosing(self._events(stream, request, after)) as events:
             async for event in events:
                 seen = stream.seen

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -16,7 +17,7 @@ from parley.client.streams.streamed_task import StreamedTask
 from parley.protocol.events import ArtifactUpdate, StreamEvent
 from parley.protocol.jsonvalue import JsonValue
 from parley.protocol.lifecycle import is_interrupted, is_terminal
-from parley.protocol.messages import DataPart, Message, Part, RawPart, UrlPart, text_of
+from parley.protocol.messages import DataPart, Message, Part, RawPart, Role, UrlPart, text_of
 from parley.protocol.tasks import Artifact, Task, TaskState
 
 if TYPE_CHECKING:
@@ -56,10 +57,22 @@ class Reply:
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """The parts of the artifacts; if there are none and the task is completed, those of its message."""
+        """The parts of the artifacts; if there are none and the task is completed, those of its messages."""
         produced = tuple(part for artifact in self.artifacts for part in artifact.parts)
-        is_done = self.state is TaskState.COMPLETED
-        return produced or (self.message.parts if is_done and self.message else ())
+        if produced or self.state is not TaskState.COMPLETED:
+            return produced
+        return self.message.parts if self.message else self._said_at_work()
+
+    def _said_at_work(self) -> tuple[Part, ...]:
+        """The parts of the agent's messages after the last one of the caller.
+
+        Microsoft's agent-framework-a2a 1.0.0b261022 answers so, unless it streams: with a message of the working task,
+        and no artifact.
+        """
+        if self.task is None or self.client.keeps_notes_apart:
+            return ()
+        spoken = takewhile(lambda message: message.role is Role.AGENT, reversed(self.task.history))
+        return tuple(part for message in reversed(list(spoken)) for part in message.parts)
 
     @property
     def text(self) -> str:
