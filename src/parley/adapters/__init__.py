@@ -2,6 +2,6 @@
 
 `Agent.of(graph)` finds the adapter for an object (`recognition`). An adapter translates one run of its framework into
 pieces (`adapter`), and `durable_run` makes a handler of them: text is streamed, questions are asked, and a run that
-was cut off goes on where the framework can. `piece_queue` is for frameworks that report by callbacks. `remote_agent` is
-the other direction: A2A agents as tools of a framework.
+was cut off goes on where the framework can. `piece_queue` is for frameworks that report by callbacks. `agent_as_tool`
+is the other direction: A2A agents as tools of a framework.
 """

@@ -26,8 +26,8 @@ from parley.protocol.tasks import Task, TaskState
 from parley.protocol.versions import Version
 from parley.stores.encoding import decode_value, encode
 from parley.stores.interface import (
-    ConflictError,
     CONVERSATION,
+    ConflictError,
     ContextKey,
     ContextValues,
     Inbox,

@@ -26,11 +26,11 @@ from agent_framework import (
 from pydantic_core import to_jsonable_python
 
 from parley.adapters.adapter import Checkpoint, Description, End, Output, Pause, Piece, Start, skill
+from parley.adapters.agent_as_tool import AgentAsTool
 from parley.adapters.agent_framework.calls import ReplayModels, ReplayTools, RunRecord
 from parley.adapters.agent_framework.messages import answer_to, message_of, pieces_of, question_of, usage_of
 from parley.adapters.agent_framework.workflows import WorkflowAdapter
 from parley.adapters.durable_run import agent_of
-from parley.adapters.remote_agent import RemoteAgent
 from parley.agents.agent import Agent as ParleyAgent
 from parley.protocol.errors import LocalProtocolError
 from parley.protocol.messages import DataPart
@@ -59,8 +59,8 @@ def adapt(
 
 
 def remote_tool(target: str, **options: Any) -> FunctionTool:
-    """A remote A2A agent as a tool: `Agent(…, tools=[remote_tool("https://…")])`. `options` as for `RemoteAgent`."""
-    remote = RemoteAgent(target, **options)
+    """A remote A2A agent as a tool: `Agent(…, tools=[remote_tool("https://…")])`. `options` as for `AgentAsTool`."""
+    remote = AgentAsTool(target, **options)
     named: Any = {"name": remote.tool_name, "description": remote.description}
     return FunctionTool(func=remote.ask, approval_mode="never_require", **named)
 

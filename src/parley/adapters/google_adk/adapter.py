@@ -22,13 +22,13 @@ from google.adk.tools.function_tool import FunctionTool
 from google.adk.workflow import BaseNode
 
 from parley.adapters import adapter as a
+from parley.adapters.agent_as_tool import AgentAsTool
 from parley.adapters.durable_run import agent_of
 from parley.adapters.google_adk.events import Narration
 from parley.adapters.google_adk.nodes import ResumePoints, is_resumable, nodes_of, skills_of
 from parley.adapters.google_adk.parts import content_of, part_of
 from parley.adapters.google_adk.questions import answers_of, open_calls, question_of
 from parley.adapters.google_adk.session import RecordedSession
-from parley.adapters.remote_agent import RemoteAgent
 from parley.agents.agent import Agent
 
 
@@ -46,8 +46,8 @@ def adapt(
 
 
 def remote_tool(target: str, **options: Any) -> FunctionTool:
-    """A remote A2A agent as a tool: `LlmAgent(…, tools=[remote_tool("https://…")])`. `options`: see `RemoteAgent`."""
-    remote = RemoteAgent(target, **options)
+    """A remote A2A agent as a tool: `LlmAgent(…, tools=[remote_tool("https://…")])`. `options`: see `AgentAsTool`."""
+    remote = AgentAsTool(target, **options)
     tool = FunctionTool(remote.ask)
     tool.name, tool.description = remote.tool_name, remote.description
     return tool

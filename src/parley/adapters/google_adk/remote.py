@@ -18,9 +18,9 @@ from google.adk.events.event_actions import EventActions
 from google.genai import types
 from pydantic import Field
 
+from parley.adapters.agent_as_tool import AgentAsTool
 from parley.adapters.google_adk.parts import UNKNOWN_TYPE, text_of_event
 from parley.adapters.google_adk.questions import INPUT
-from parley.adapters.remote_agent import RemoteAgent
 from parley.client.client import Client
 from parley.client.errors import TaskFailedError
 from parley.client.reply import Reply, Update
@@ -40,7 +40,7 @@ def remote_agent(
     Raises:
         ParleyError: the card cannot be read.
     """
-    remote = RemoteAgent(target, name=name, description=description, **client_options)
+    remote = AgentAsTool(target, name=name, description=description, **client_options)
     name = remote.tool_name.removeprefix("ask_")
     return RemoteSubAgent(name=name, description=remote.description, target=target, client_options=client_options)
 

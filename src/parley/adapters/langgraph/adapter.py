@@ -21,13 +21,13 @@ from langgraph.pregel import Pregel
 from langgraph.types import Command
 
 from parley.adapters import adapter as a
+from parley.adapters.agent_as_tool import AgentAsTool
 from parley.adapters.durable_run import agent_of
 from parley.adapters.langgraph.checkpoints import make_visible, saver_for
 from parley.adapters.langgraph.input import NothingToRunError, input_of
 from parley.adapters.langgraph.output import results_of
 from parley.adapters.langgraph.questions import questions_of, resume_values
 from parley.adapters.langgraph.run import GraphRun
-from parley.adapters.remote_agent import RemoteAgent
 from parley.agents.agent import Agent
 from parley.agents.turn import Turn
 
@@ -52,8 +52,8 @@ def adapt(
 
 
 def remote_tool(target: str, **options: Any) -> BaseTool:
-    """A remote A2A agent as a tool: `create_agent(model, [remote_tool("https://…")])`. Options: see `RemoteAgent`."""
-    remote = RemoteAgent(target, **options)
+    """A remote A2A agent as a tool: `create_agent(model, [remote_tool("https://…")])`. Options: see `AgentAsTool`."""
+    remote = AgentAsTool(target, **options)
     return StructuredTool.from_function(coroutine=remote.ask, name=remote.tool_name, description=remote.description)
 
 

@@ -16,11 +16,11 @@ from pydantic_core import to_jsonable_python
 
 from agents import Agent, FunctionTool, Handoff, RunConfig, Runner, RunResultStreaming, RunState, function_tool
 from parley.adapters.adapter import Checkpoint, Description, End, Output, Pause, Piece, Start, is_approved, skill
+from parley.adapters.agent_as_tool import AgentAsTool
 from parley.adapters.durable_run import agent_of
 from parley.adapters.openai_agents.calls import RecordedCalls
 from parley.adapters.openai_agents.copies import AgentCopies
 from parley.adapters.openai_agents.items import message_of, questions_of
-from parley.adapters.remote_agent import RemoteAgent
 from parley.agents.agent import Agent as ParleyAgent
 from parley.agents.turn import Turn
 from parley.protocol.messages import DataPart
@@ -39,8 +39,8 @@ def adapt(
 
 
 def remote_tool(target: str, **options: Any) -> FunctionTool:
-    """A remote A2A agent as a tool: `Agent(…, tools=[remote_tool("https://…")])`. `options` as for `RemoteAgent`."""
-    remote = RemoteAgent(target, **options)
+    """A remote A2A agent as a tool: `Agent(…, tools=[remote_tool("https://…")])`. `options` as for `AgentAsTool`."""
+    remote = AgentAsTool(target, **options)
     return function_tool(remote.ask, name_override=remote.tool_name, description_override=remote.description)
 
 

@@ -13,9 +13,9 @@ import pydantic_ai as ai
 from pydantic_ai.capabilities import Hooks
 
 from parley.adapters import adapter as a
+from parley.adapters.agent_as_tool import AgentAsTool
 from parley.adapters.durable_run import agent_of
 from parley.adapters.pydantic_ai.messages import RunSoFar, dump, has_tool_calls, usage_of
-from parley.adapters.remote_agent import RemoteAgent
 from parley.agents.agent import Agent
 from parley.agents.turn import Turn
 from parley.contents import parts_of
@@ -28,8 +28,8 @@ def adapt(agent: ai.Agent[Any, Any], *, deps: Any = None, **settings: Any) -> Ag
 
 
 def remote_tool(target: str, **options: Any) -> ai.Tool[Any]:
-    """A remote A2A agent as a tool: `Agent(…, tools=[remote_tool("https://…")])`. `options` as for `RemoteAgent`."""
-    remote = RemoteAgent(target, **options)
+    """A remote A2A agent as a tool: `Agent(…, tools=[remote_tool("https://…")])`. `options` as for `AgentAsTool`."""
+    remote = AgentAsTool(target, **options)
     return ai.Tool(remote.ask, takes_ctx=False, name=remote.tool_name, description=remote.description)
 
 

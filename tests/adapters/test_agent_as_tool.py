@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from parley.adapters.remote_agent import RemoteAgent
+from parley.adapters.agent_as_tool import AgentAsTool
 from parley.client.errors import DiscoveryError, TaskFailedError, UnreachableError
 from tests.cli.served import served
 
@@ -41,14 +41,14 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 async def test_name_and_description_are_those_of_the_card(url: str) -> None:
-    remote = RemoteAgent(url)  # although a loop is running here
+    remote = AgentAsTool(url)  # although a loop is running here
     assert remote.name == "Currency & Co."
     assert remote.tool_name == "ask_currency_co"
     assert remote.description == "Converts money.\n- Convert: Converts an amount."
 
 
 async def test_a_given_name_and_description_need_no_card() -> None:
-    remote = RemoteAgent("http://127.0.0.1:1", name="Émile", description="Is not there.")
+    remote = AgentAsTool("http://127.0.0.1:1", name="Émile", description="Is not there.")
     assert (remote.tool_name, remote.description) == ("ask_mile", "Is not there.")
     with pytest.raises(UnreachableError):
         await remote.ask("Hello")
@@ -56,11 +56,11 @@ async def test_a_given_name_and_description_need_no_card() -> None:
 
 async def test_a_card_that_cannot_be_read_is_an_error_at_once() -> None:
     with pytest.raises((DiscoveryError, UnreachableError)):
-        await asyncio.to_thread(RemoteAgent, "http://127.0.0.1:1")
+        await asyncio.to_thread(AgentAsTool, "http://127.0.0.1:1")
 
 
 async def test_a_question_says_how_to_answer_it(url: str) -> None:
-    remote = RemoteAgent(url, name="currency", description="Converts.")
+    remote = AgentAsTool(url, name="currency", description="Converts.")
     asked = await remote.ask("100 USD")
     first, how = asked.splitlines()
     assert first == "The agent asks: To which currency?"
@@ -69,12 +69,12 @@ async def test_a_question_says_how_to_answer_it(url: str) -> None:
 
 
 async def test_data_and_files_are_told_as_text(url: str) -> None:
-    remote = RemoteAgent(url, name="currency", description="Converts.")
+    remote = AgentAsTool(url, name="currency", description="Converts.")
     assert await remote.ask("everything") == 'Text\n{"rate":0.92}\n[file rates.csv, text/csv]'
     assert await remote.ask("nothing") == "The agent has finished and said nothing."
 
 
 async def test_a_failure_is_an_error_with_its_reason(url: str) -> None:
-    remote = RemoteAgent(url, name="currency", description="Converts.")
+    remote = AgentAsTool(url, name="currency", description="Converts.")
     with pytest.raises(TaskFailedError, match="There are no rates today"):
         await remote.ask("fail")

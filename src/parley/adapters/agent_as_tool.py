@@ -27,7 +27,7 @@ MAX_SKILLS = 20
 """Skills of an agent that its description names: a model reads it with every request."""
 
 
-class RemoteAgent:
+class AgentAsTool:
     """A remote agent, by its URL or that of its card. Without a name and a description, its card is read for them."""
 
     def __init__(
