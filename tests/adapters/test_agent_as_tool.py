@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from parley.adapters.agent_as_tool import AgentAsTool
-from parley.client.errors import DiscoveryError, TaskFailedError, UnreachableError
+from parley.client.errors import DiscoveryError, UnreachableError
 from tests.cli.served import served
 
 pytestmark = pytest.mark.anyio
@@ -50,8 +50,7 @@ async def test_name_and_description_are_those_of_the_card(url: str) -> None:
 async def test_a_given_name_and_description_need_no_card() -> None:
     remote = AgentAsTool("http://127.0.0.1:1", name="Émile", description="Is not there.")
     assert (remote.tool_name, remote.description) == ("ask_mile", "Is not there.")
-    with pytest.raises(UnreachableError):
-        await remote.ask("Hello")
+    assert "The agent has not done it: " in await remote.ask("Hello")
 
 
 async def test_a_card_that_cannot_be_read_is_an_error_at_once() -> None:
@@ -74,7 +73,13 @@ async def test_data_and_files_are_told_as_text(url: str) -> None:
     assert await remote.ask("nothing") == "The agent has finished and said nothing."
 
 
-async def test_a_failure_is_an_error_with_its_reason(url: str) -> None:
+async def test_a_model_is_told_why_something_was_not_done(url: str) -> None:
     remote = AgentAsTool(url, name="currency", description="Converts.")
-    with pytest.raises(TaskFailedError, match="There are no rates today"):
-        await remote.ask("fail")
+    assert "There are no rates today" in await remote.ask("fail")
+    assert "The agent has not done it: " in await remote.ask("EUR", reply_to="no-such-task")
+
+
+async def test_an_id_that_a_model_leaves_empty_in_its_own_way_is_none(url: str) -> None:
+    remote = AgentAsTool(url, name="currency", description="Converts.")
+    for nothing in ("", "null", "None"):
+        assert await remote.ask("nothing", reply_to=nothing) == "The agent has finished and said nothing."

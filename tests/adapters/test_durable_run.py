@@ -1,13 +1,14 @@
 """How the runs of an adapter become tasks, with an adapter that follows a script. `framework_tests` has real ones."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from datetime import datetime
 from typing import Any
 
 import pytest
 from msgspec import structs
 
-from parley import Agent
+from parley import Agent, File
 from parley.adapters.adapter import (
     Checkpoint,
     Description,
@@ -32,7 +33,8 @@ from parley.protocol.jsonvalue import JsonValue
 from parley.protocol.messages import DataPart, RawPart, TextPart
 from parley.protocol.requests import SendConfiguration, SendMessageRequest
 from parley.protocol.tasks import Task, TaskState
-from parley.stores.interface import ContextKey
+from parley.stores.interface import CONVERSATION, ContextKey, TaskKey
+from parley.stores.memory import MemoryStore
 from parley.testing import AgentClient, survives_crashes
 from tests.bounded import bounded
 
@@ -170,6 +172,58 @@ async def test_a_run_that_does_not_say_how_it_ends_fails_the_task() -> None:
     assert task.status.state is TaskState.FAILED
 
 
+async def test_what_a_crashed_run_said_is_taken_back_when_the_next_one_says_less_and_asks() -> None:
+    for ending in (Pause((Question("a", "Which one?"),)), End(state=TaskState.REJECTED)):
+        texts = iter(["I will delete everything.", "I will"])
+
+        async def say_less(
+            start: Start, ending: Pause | End = ending, texts: Iterator[str] = texts
+        ) -> AsyncIterator[Piece]:
+            text = next(texts)
+            for word in text.split(" "):
+                yield f"{word} "
+            if "everything" in text:
+                await asyncio.Event().wait()
+            yield ending
+
+        async with bounded(agent_of(ScriptedAdapter(say_less))) as client:
+            task = await client.start("Go")
+            await client.crash_when(lambda event: "everything" in repr(event))
+            await client.restart()
+            task = await client.finished(task)
+        assert client.text(task).split() == ["I", "will"]
+
+
+async def test_empty_texts_are_not_said() -> None:
+    async def say_little(start: Start) -> AsyncIterator[Piece]:
+        yield "a"
+        yield Checkpoint()
+        yield ""
+        yield Checkpoint()
+        yield "b"
+        yield End()
+
+    async with bounded(agent_of(ScriptedAdapter(say_little))) as client:
+        assert client.text(await client.send("Go")) == "a\n\nb"
+
+
+async def test_an_answer_may_be_data_or_bring_files() -> None:
+    async def ask(start: Start) -> AsyncIterator[Piece]:
+        if not start.states:
+            yield Pause((Question("a", "Well?"),), 1)
+        else:
+            yield Output((DataPart(start.answers["a"]),))
+            yield End()
+
+    said: list[JsonValue] = []
+    async with bounded(agent_of(ScriptedAdapter(ask))) as client:
+        for answer in [("text",), ("text", {"n": 1}), ("text", File(b"x", "a.txt", "text/plain"))]:
+            task = await client.send(*answer, task=await client.send("Go"))
+            said += [part.data for part in task.artifacts[0].parts if isinstance(part, DataPart)]
+    file = {"name": "a.txt", "mediaType": "text/plain", "bytes": "eA=="}
+    assert said == ["text", {"n": 1}, {"text": "text", "data": None, "files": [file]}]
+
+
 async def test_a_cancelled_run_is_closed() -> None:
     began, closed = asyncio.Event(), asyncio.Event()
 
@@ -304,6 +358,49 @@ async def test_values_of_the_author_and_conversations_do_not_see_each_other() ->
         task = await in_the_same_conversation(client, "Go", task)
     assert task.status.state is TaskState.COMPLETED
     assert seen == [0, 1]
+
+
+async def test_a_value_that_is_deleted_before_it_is_held_is_not_the_one_that_is_loaded() -> None:
+    """A task that ends deletes the newest value between another one's reading of the names and its mark."""
+    store = MemoryStore()
+    put, saved = store.contexts.put, []
+
+    async def put_and_end_another(context: ContextKey, name: str, value: JsonValue, *, at: datetime) -> None:
+        if "held" in name and isinstance(value, str) and not saved:
+            saved.append(await put(context, f"{CONVERSATION}saved 0000000009 other", '["other"]', at=at))
+            await store.contexts.delete_unmarked(context, value, marks=f"{CONVERSATION}held ")
+        await put(context, name, value, at=at)
+
+    store.contexts.put = put_and_end_another  # type: ignore[method-assign]
+    async with bounded(agent_of(ScriptedAdapter(remember)), store=store) as client:
+        first = await client.send("one")
+        second = await in_the_same_conversation(client, "two", first)
+    assert saved
+    assert client.text(second) == "other, two"
+
+
+async def test_many_failed_tasks_leave_few_marks() -> None:
+    async def remember_or_fail(start: Start) -> AsyncIterator[Piece]:
+        if start.turn.text == "fail":
+            raise RuntimeError
+        async for piece in remember(start):
+            yield piece
+
+    async with bounded(agent_of(ScriptedAdapter(remember_or_fail))) as client:
+        first = await client.send("one")
+        for _ in range(10):
+            await in_the_same_conversation(client, "fail", first)
+            assert (await names_kept(client, first)).count("held") == 1
+
+
+async def test_the_conversation_is_not_in_the_log_of_the_task() -> None:
+    async def grow(start: Start) -> AsyncIterator[Piece]:
+        yield End("secret " * 1_000)
+
+    async with bounded(agent_of(ScriptedAdapter(grow))) as client:
+        task = await client.send("Go")
+        events = await client.store.tasks.events(TaskKey(client.caller.owner, task.id), after=0, limit=100)
+    assert "secret" not in repr(events)
 
 
 # --- descriptions -----------------------------------------------------------------------------------------------------

@@ -58,3 +58,11 @@ async def test_the_work_is_cancelled_when_no_more_pieces_are_wanted() -> None:
             assert piece == "Hello"
             break
     assert is_stopped.is_set()
+
+
+async def test_a_framework_that_exits_does_not_end_the_server() -> None:
+    async def work() -> None:
+        raise SystemExit(3)
+
+    with pytest.raises(RuntimeError, match=r"ended with SystemExit\(3\)"):
+        await anext(PieceQueue().pieces_of(work()))

@@ -56,7 +56,7 @@ def test_every_adapter_has_its_page_and_its_tests() -> None:
     root = Path(__file__).parent.parent.parent
     for framework in FRAMEWORKS:
         assert (root / "src" / "parley" / "adapters" / framework.adapter / "adapter.py").is_file()
-        assert (root / "framework_tests" / framework.adapter / "samples.py").is_file()
+        assert (root / "framework_tests" / framework.adapter / f"test_{framework.adapter}.py").is_file()
         assert (root / "docs" / "adapters" / f"{framework.adapter.replace('_', '-')}.md").is_file()
 
 

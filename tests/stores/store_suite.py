@@ -627,6 +627,20 @@ class StoreSuite:
             assert await store.contexts.conversations(ContextKey(stranger, "cook", "c-1")) == []
             assert await store.contexts.value(ContextKey(stranger, "cook", "c-1"), f"{CONVERSATION}2") is None
 
+    async def test_a_marked_value_is_not_deleted(self, store: Store) -> None:
+        """Whichever mark names it; a mark of another context does not count."""
+        for name in ("a", "b", "c"):
+            await store.contexts.put(CONTEXT, CONVERSATION + name, name, at=NOON)
+        await store.contexts.put(CONTEXT, f"{CONVERSATION}mark 1", f"{CONVERSATION}a", at=NOON)
+        await store.contexts.put(CONTEXT, "other", f"{CONVERSATION}b", at=NOON)
+        await store.contexts.put(ContextKey(ADA, "cook", "c-2"), f"{CONVERSATION}mark 2", f"{CONVERSATION}c", at=NOON)
+        for name in ("a", "b", "c", "never"):
+            await store.contexts.delete_unmarked(CONTEXT, CONVERSATION + name, marks=f"{CONVERSATION}mark ")
+        assert await store.contexts.conversations(CONTEXT) == [f"{CONVERSATION}a", f"{CONVERSATION}mark 1"]
+        await store.contexts.put(CONTEXT, f"{CONVERSATION}mark 1", None, at=NOON)
+        await store.contexts.delete_unmarked(CONTEXT, f"{CONVERSATION}a", marks=f"{CONVERSATION}mark ")
+        assert await store.contexts.conversations(CONTEXT) == []
+
     async def test_readers_cannot_change_what_is_remembered(self, store: Store) -> None:
         """Neither by what they were given nor by what they gave."""
         value: list[str] = ["eggs"]

@@ -1,7 +1,8 @@
 """A remote A2A agent as a tool of a framework: its name, its description, and one function that models can call.
 
 The calls are those of `parley.client`: the card is found, credentials are sent, broken streams are resumed. What the
-function returns is text for a model. If the agent asks something back, the text says so, and how to answer.
+function returns is text for a model. If the agent asks something back, the text says so, and how to answer; if it fails
+or cannot be reached, the text says why.
 """
 
 from __future__ import annotations
@@ -17,11 +18,15 @@ import msgspec
 from parley.client.client import Client, ClientArguments
 from parley.client.errors import TaskFailedError
 from parley.client.reply import Reply
+from parley.protocol.errors import ParleyError
 from parley.protocol.messages import DataPart, Message
 from parley.protocol.tasks import Task
 
 if TYPE_CHECKING:
     from parley.protocol.cards import AgentCard
+
+NO_ID = ("", "null", "none")
+"""What models write where they mean no id."""
 
 MAX_SKILLS = 20
 """Skills of an agent that its description names: a model reads it with every request."""
@@ -61,6 +66,12 @@ class AgentAsTool:
             message: What the agent is to do, or the answer to its question.
             reply_to: The id that came with the agent's question, if this message answers it.
         """
+        try:
+            return await self._exchange(message, None if (reply_to or "").lower() in NO_ID else reply_to)
+        except ParleyError as error:  # for the model to read, which may try something else
+            return f"The agent has not done it: {error}"
+
+    async def _exchange(self, message: str, reply_to: str | None) -> str:
         async with Client(self.target, **self._options) as client:
             updates = [update async for update in client.stream(message, task=reply_to)]
             content = (updates[-1].task or updates[-1].event) if updates else None

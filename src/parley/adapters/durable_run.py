@@ -9,11 +9,14 @@ run ended with, kept as a value of the context.
 from __future__ import annotations
 
 import logging
+from base64 import b64encode
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Any, cast
+
+from msgspec import structs
 
 from parley.adapters.adapter import Adapter, Checkpoint, End, Output, Pause, Piece, Progress, Question, Start
 from parley.agents.agent import Agent
@@ -24,7 +27,7 @@ from parley.protocol.jsonvalue import JsonValue
 from parley.protocol.tasks import TaskState
 
 if TYPE_CHECKING:
-    from parley.agents.turn import Turn
+    from parley.agents.turn import ReceivedMessage, Turn
 
 logger = logging.getLogger(__name__)
 
@@ -79,7 +82,7 @@ async def play(adapter: Adapter, turn: Turn) -> AsyncGenerator[Content]:
             separator = SEPARATOR if has_spoken else ""
             async for last in turn.stream(f"run {number}", run.segment):
                 match last:
-                    case str():
+                    case str() if last:
                         yield separator + last
                         separator, has_spoken = "", True
                     case Progress(text, metadata):
@@ -109,22 +112,34 @@ async def _answer(turn: Turn, question: Question) -> JsonValue:
     ask = turn.require_auth if question.needs_auth else turn.ask
     if question.form is not None:
         return await ask(question.text, form=question.form)
-    answer = await ask(question.text)
-    return answer.data if answer.data is not None and not answer.text else answer.text
+    return await _as_json(await ask(question.text))
+
+
+async def _as_json(answer: ReceivedMessage) -> JsonValue:
+    """An answer as JSON: its data, else its text; with files, an object with all of it."""
+    if not answer.files:
+        return answer.text if answer.data is None else answer.data
+    files: list[JsonValue] = [
+        {"name": file.name, "mediaType": file.media_type, "bytes": b64encode(await file.read()).decode()}
+        for file in answer.files
+    ]
+    return {"text": answer.text, "data": answer.data, "files": files}
 
 
 async def _finish(turn: Turn, end: End) -> None:
-    """Keep the conversation, and end the task as the framework did."""
-    if end.conversation is not None:
-        try:
-            await turn.context.conversation.save(end.conversation)
-        except ConversationTooLargeError as error:
-            logger.warning("Task %s: %s The next message of its conversation is rejected.", turn.task_id, error)
-            await turn.context.conversation.save(TOO_LARGE)
+    """End the task as the framework did."""
     if end.usage:
         turn.annotate({USAGE_KEY: end.usage})
     if end.message or end.state is not TaskState.COMPLETED:
         await turn.end(end.state, cast("Content", end.message))
+
+
+async def _keep(turn: Turn, conversation: JsonValue) -> None:
+    try:
+        await turn.context.conversation.save(conversation)
+    except ConversationTooLargeError as error:
+        logger.warning("Task %s: %s The next message of its conversation is rejected.", turn.task_id, error)
+        await turn.context.conversation.save(TOO_LARGE)
 
 
 class _LiveRun:
@@ -140,6 +155,10 @@ class _LiveRun:
         if self._pieces is None:
             self._pieces = self._adapter.run(self._start)
         async for piece in self._pieces:
+            if isinstance(piece, End) and piece.conversation is not None:
+                # Before the end is recorded, and not in the record: it can be large, and is in the context.
+                await _keep(self._start.turn, piece.conversation)
+                piece = structs.replace(piece, conversation=None)
             yield piece
             if isinstance(piece, Checkpoint | Pause | End):
                 return

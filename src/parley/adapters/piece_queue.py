@@ -45,5 +45,7 @@ class PieceQueue:
     async def _run(self, work: Coroutine[Any, Any, None]) -> None:
         try:
             await work
+        except (SystemExit, KeyboardInterrupt) as error:  # asyncio would end the server for it
+            raise RuntimeError(f"The framework's run ended with {error!r}") from error
         finally:
             self._reported.put_nowait(None)

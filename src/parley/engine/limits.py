@@ -67,6 +67,7 @@ class Limits:
     context_value_bytes: int = 256 * 1024
     """One such value as JSON, with its name: a long conversation's text, and no files."""
     conversation_bytes: int = 16 * 1024 * 1024
-    """What a framework knows of one conversation, as JSON: as much as a step may return. It is kept twice."""
+    """What a framework knows of one conversation, as JSON: as much as a step may return. The newest value is kept, and
+    each one that a task began with which is not over."""
     context_bytes: int = 1024 * 1024
     """All values of one conversation together: they are read at once, within a few milliseconds."""

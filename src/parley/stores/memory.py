@@ -504,6 +504,12 @@ class MemoryContexts:
         text, _ = self._data.contexts.get(context, {}).get(name, (None, None))
         return None if text is None else decode_value(text)
 
+    async def delete_unmarked(self, context: ContextKey, name: str, *, marks: str) -> None:
+        """Delete a value of a context, unless a mark names it."""
+        values, mark = self._data.contexts.get(context, {}), encode(name)
+        if not any(other.startswith(marks) and text == mark for other, (text, _) in values.items()):
+            values.pop(name, None)
+
     async def delete_unused(self, *, before: datetime, limit: int) -> int:
         """Delete the values of contexts that have no task left and were last written before a moment."""
         in_use = {ContextKey(r.key.owner, r.new.agent, r.new.context_id) for r in self._data.tasks.values()}

@@ -6,7 +6,8 @@ are executed elsewhere, are questions.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+import inspect
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pydantic_ai as ai
@@ -15,11 +16,10 @@ from pydantic_ai.capabilities import Hooks
 from parley.adapters import adapter as a
 from parley.adapters.agent_as_tool import AgentAsTool
 from parley.adapters.durable_run import agent_of
-from parley.adapters.pydantic_ai.messages import RunSoFar, dump, has_tool_calls, usage_of
+from parley.adapters.pydantic_ai.messages import RunSoFar, dump, has_tool_calls
+from parley.adapters.pydantic_ai.output import not_said, said_in
 from parley.agents.agent import Agent
 from parley.agents.turn import Turn
-from parley.contents import parts_of
-from parley.protocol.messages import RawPart
 
 
 def adapt(agent: ai.Agent[Any, Any], *, deps: Any = None, **settings: Any) -> Agent:
@@ -37,12 +37,14 @@ class PydanticAIAdapter:
     """One agent of pydantic-ai."""
 
     def __init__(self, agent: ai.Agent[Any, Any], deps: Any = None) -> None:
-        self._agent = agent
-        self._deps: Callable[[Turn], Any] = deps if callable(deps) else lambda turn: deps
+        self._agent, self._deps = agent, deps
         kinds: Any = agent.output_type if isinstance(agent.output_type, list | tuple) else [agent.output_type]
-        has_deferred = any(kind is ai.DeferredToolRequests for kind in kinds)
-        self._output_type: Any = [*kinds, *([] if has_deferred else [ai.DeferredToolRequests])]
-        self._streams_text = not isinstance(kinds[0], ai.NativeOutput | ai.PromptedOutput | ai.TextOutput)
+        has_validators = bool(getattr(agent, "_output_validators", ()))  # with them, a run takes no type of its own
+        may_defer = has_validators or any(kind is ai.DeferredToolRequests for kind in kinds)
+        self._output_type: Any = None if may_defer else [*kinds, ai.DeferredToolRequests]
+        rewritten = (ai.NativeOutput, ai.PromptedOutput, ai.TextOutput)
+        # What a validator refuses, or a function makes something else of, must not be said.
+        self._streams_text = not has_validators and not any(isinstance(kind, rewritten) for kind in kinds)
 
     def describe(self) -> a.Description:
         """Its name and description; its tools are its skills."""
@@ -52,51 +54,44 @@ class PydanticAIAdapter:
 
     async def run(self, start: a.Start) -> AsyncIterator[a.Piece]:
         """Run it from the messages so far."""
-        so_far = RunSoFar(start)
+        so_far = await RunSoFar.of(start)
         if start.answers:
             yield a.Checkpoint({"answers": start.answers})
+        deps = self._deps(start.turn) if callable(self._deps) else self._deps
+        said: list[a.Piece] = []
         async with self._agent.iter(
             None if start.states else await _prompt(start.turn),
             message_history=so_far.messages,
             deferred_tool_results=so_far.deferred_results(),
-            deps=self._deps(start.turn),
+            deps=await deps if inspect.isawaitable(deps) else deps,
             output_type=self._output_type,
-            capabilities=[Hooks(before_tool_execute=so_far.skip_if_done)],
+            usage=so_far.usage,
+            capabilities=[Hooks(tool_execute=so_far.call_tool)],
         ) as run:
             async for node in run:
                 if ai.Agent.is_model_request_node(node):
+                    said.clear()
                     async with node.stream(run.ctx) as events:
                         async for event in events:
-                            if piece := self._piece(event):
+                            if piece := said_in(event, with_text=self._streams_text):
+                                said.append(piece)
                                 yield piece
                     if has_tool_calls(messages := run.all_messages()):  # else the end comes next
-                        yield a.Checkpoint({"messages": so_far.new(messages)})
+                        yield a.Checkpoint(await so_far.state(messages))
                 elif ai.Agent.is_call_tools_node(node):
                     async with node.stream(run.ctx) as events:
                         async for event in events:
-                            if piece := so_far.tool_piece(event):
+                            if piece := await so_far.tool_piece(event):
                                 yield piece
             assert run.result is not None
             output, messages = run.result.output, run.all_messages()
         if isinstance(output, ai.DeferredToolRequests):
             approvals = [call.tool_call_id for call in output.approvals]
-            yield a.Pause(_questions(output), {"messages": so_far.new(messages), "approvals": approvals})
+            yield a.Pause(_questions(output), {**await so_far.state(messages), "approvals": approvals})
             return
-        if not isinstance(output, str | ai.BinaryContent) or not self._streams_text:
-            yield a.Output(parts_of(output))
-        yield a.End(dump(messages), usage_of(messages[so_far.length_before :]))
-
-    def _piece(self, event: object) -> a.Piece | None:
-        """What a model says: the first text of a part is in its start, the rest in its deltas."""
-        match event:
-            case ai.PartStartEvent(part=ai.TextPart(content=text)) if self._streams_text:
-                return text
-            case ai.PartDeltaEvent(delta=ai.TextPartDelta(content_delta=text)) if self._streams_text:
-                return text
-            case ai.PartStartEvent(part=ai.FilePart(content=content)):
-                return a.Output((RawPart(content.data, content.media_type),))
-            case _:
-                return None
+        for piece in not_said(output, said):
+            yield piece
+        yield a.End(await dump(messages), so_far.usage_json())
 
 
 async def _prompt(turn: Turn) -> list[ai.UserContent]:
@@ -106,11 +101,7 @@ async def _prompt(turn: Turn) -> list[ai.UserContent]:
 
 
 def _questions(requests: ai.DeferredToolRequests) -> tuple[a.Question, ...]:
-    approvals = [
-        a.approval(call.tool_call_id, a.call_text(call.tool_name, call.args_as_dict())) for call in requests.approvals
-    ]
-    calls = [
-        a.Question(call.tool_call_id, f"What is the result of {a.call_text(call.tool_name, call.args_as_dict())}?")
-        for call in requests.calls
-    ]
-    return (*approvals, *calls)
+    shown = {call.tool_call_id: a.call_text(call.tool_name, call.args_as_dict()) for call in requests.approvals}
+    wanted = {call.tool_call_id: a.call_text(call.tool_name, call.args_as_dict()) for call in requests.calls}
+    approvals = [a.approval(id, text) for id, text in shown.items()]
+    return (*approvals, *[a.Question(id, f"What is the result of {text}?") for id, text in wanted.items()])

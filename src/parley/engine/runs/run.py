@@ -37,7 +37,7 @@ from parley.engine.runs.steps import Steps
 from parley.protocol.errors import InternalError, InvalidParamsError, LocalProtocolError, ParleyError, UnavailableError
 from parley.protocol.events import ArtifactUpdate, MessageAdded, QuestionAsked, SleepStarted, StatusUpdate, TaskEvent
 from parley.protocol.jsonvalue import JsonObject
-from parley.protocol.lifecycle import TERMINAL, ends_stream
+from parley.protocol.lifecycle import INTERRUPTED, TERMINAL, ends_stream
 from parley.protocol.messages import Message, Part, Role, TextPart
 from parley.protocol.push import PushConfig
 from parley.protocol.requests import SendConfiguration
@@ -61,6 +61,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _key_encoder = msgspec.json.Encoder(order="deterministic")
+
+
+_PROGRAM_STOPS = INTERRUPTED | {TaskState.REJECTED}
+"""States other than completed in which a program stops by itself."""
 
 
 class Stopped(BaseException):
@@ -339,17 +343,27 @@ class Run(Struct, kw_only=True, eq=False):
         """Put the task into a final or waiting state, once, and hand that to the store."""
         if not self.is_closed:
             self.need_task()
+            if state is TaskState.COMPLETED and self._refusal is not None:
+                raise self._refusal
+            if self._has_said_all(state):
+                self.emissions.drop_left_overs()
             if state is TaskState.COMPLETED:
-                if self._refusal is not None:
-                    raise self._refusal
-                if self.journal.is_replayed:
-                    self.emissions.drop_left_overs()
                 self._close_artifacts()
             if self.final_metadata and state in TERMINAL:
                 metadata = {**self.final_metadata, **(metadata or {})}
             self._append_status(state, message, metadata)
             self.is_closed = True
             self._write()  # now: nothing comes after it
+
+    def _has_said_all(self, state: TaskState) -> bool:
+        """Whether what earlier runs said beyond this one is taken back.
+
+        A program that waits or refuses may have branches that have not repeated yet what they said. So there it is
+        taken back only if a stream that was cut off has run again.
+        """
+        if not self.journal.is_replayed:
+            return False
+        return state is TaskState.COMPLETED or (state in _PROGRAM_STOPS and self.emissions.expects_differences)
 
     def _close_artifacts(self) -> None:
         """Mark the last chunk of every artifact that was not closed; if it was written already, an empty one is added.

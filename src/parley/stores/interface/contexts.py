@@ -42,6 +42,13 @@ class ContextValues(Protocol):
         """One value of a context, of any name; None if there is none."""
         ...
 
+    async def delete_unmarked(self, context: ContextKey, name: str, *, marks: str) -> None:
+        """Delete a value of a context, unless this name is the value of one whose name begins with `marks`.
+
+        It is one change: a mark that is written at the same time either keeps the value, or finds that it is gone.
+        """
+        ...
+
     async def delete_unused(self, *, before: datetime, limit: int) -> int:
         """Delete the values of contexts that have no task left and were last written before a moment.
 

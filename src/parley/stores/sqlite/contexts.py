@@ -41,6 +41,18 @@ class SqliteContexts:
         """One value of a context. It may be large, so it is read in a thread."""
         return await self._access.read_in_thread(lambda reader: _read_value(reader, context, name))
 
+    async def delete_unmarked(self, context: ContextKey, name: str, *, marks: str) -> None:
+        """Delete a value of a context, unless a mark names it."""
+        columns = _context_columns(context)
+        await self._access.execute(
+            f"""
+            DELETE FROM context_values WHERE {_OF_CONTEXT} AND name = ? AND NOT EXISTS (
+                SELECT 1 FROM context_values WHERE {_OF_CONTEXT} AND substr(name, 1, ?) = ? AND value = ?
+            )
+            """,
+            *(*columns, name, *columns, len(marks), marks, encode(name)),
+        )
+
     async def delete_unused(self, *, before: datetime, limit: int) -> int:
         """Delete the values of contexts that have no task left and were last written before a moment."""
         written_before = encode_time(before)
