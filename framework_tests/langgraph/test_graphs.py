@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 import pytest
 from langchain.agents import create_agent
-from langchain.agents.middleware import HumanInTheLoopMiddleware
+from langchain.agents.middleware import HumanInTheLoopMiddleware, SummarizationMiddleware
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import tool
@@ -294,6 +294,27 @@ async def test_each_tool_call_is_approved_or_rejected() -> None:
         assert charged == [5], mode
 
 
+@pytest.mark.parametrize(
+    ("answer", "outcome"),
+    [("yes", (TaskState.COMPLETED, "charged 5")), ("no", (TaskState.CANCELED, ""))],
+)
+async def test_a_no_cancels_the_task_if_the_tool_call_cannot_be_rejected(answer: str, outcome: object) -> None:
+    @tool
+    def charge(amount: int) -> str:
+        """Charges."""
+        return f"charged {amount}"
+
+    def script(messages: list[BaseMessage]) -> Iterator[Said]:
+        yield from tool_results(messages) or [call("charge", amount=5)]
+
+    review = HumanInTheLoopMiddleware(interrupt_on={"charge": {"allowed_decisions": ["approve", "edit"]}})
+    async with running(Agent.of(create_agent(ScriptedModel(script=script), [charge], middleware=[review]))) as client:
+        asked = await client.send("Go")
+        assert "charge(amount=5)? Answer yes or no." in str(asked.status.message)
+        done = await client.send(answer, task=asked)
+    assert (done.status.state, client.text(done)) == outcome
+
+
 # --- questions --------------------------------------------------------------------------------------------------------
 
 
@@ -403,6 +424,17 @@ async def test_a_model_tagged_nostream_is_not_heard_and_its_tokens_count() -> No
     assert task.metadata["usage"] == {"requests": 2, "inputTokens": 14, "outputTokens": 6}
 
 
+async def test_what_models_say_to_middleware_is_not_heard() -> None:
+    model = ScriptedModel(script=lambda messages: iter([f"{len(messages)}", " messages."]))
+    summary = SummarizationMiddleware(
+        ScriptedModel(script=lambda messages: iter(["A ", "summary."])), trigger=("messages", 3), keep=("messages", 1)
+    )
+    async with running(Agent.of(create_agent(model, middleware=[summary]))) as client:
+        first = await say(client, "one")
+        second = await say(client, "two", after=first)
+    assert [client.text(task) for task in (first, second)] == ["1 messages.", "2 messages."]
+
+
 async def test_an_image_that_a_model_makes_is_a_file() -> None:
     block = {"type": "image", "base64": "aW1hZ2U=", "mime_type": "image/png"}
     graph = sequence(
@@ -419,12 +451,13 @@ async def test_what_a_node_writes_to_its_stream_is_progress() -> None:
     def work(state: MessagesState) -> Any:
         get_stream_writer()("Reading page 1")
         get_stream_writer()({"page": 2})
+        get_stream_writer()({"bytes": b"\xff"})
         return {"messages": [AIMessage("Read.")]}
 
     async with running(Agent.of(sequence(MessagesState, work=work))) as client:
         events = [event async for event in client.stream("Go")]
     shown = [event.status.message.text for event in events if isinstance(event, StatusUpdate) and event.status.message]
-    assert shown == ["Reading page 1", '{"page":2}']
+    assert shown == ["Reading page 1", '{"page":2}', '{"bytes":"_w=="}']
 
 
 # --- other inputs and outputs -----------------------------------------------------------------------------------------
@@ -483,7 +516,24 @@ async def test_a_model_as_state_is_checked_and_is_data() -> None:
     assert refused.status.message.text.startswith("to: Field required. weight: Input should be a valid integer")
 
 
-async def test_functions_make_the_input_the_context_and_the_output() -> None:
+async def test_bytes_in_the_output_are_base64() -> None:
+    class Drawing(TypedDict):
+        topic: str
+        picture: bytes
+
+    graph = sequence(Drawing, draw=lambda state: {"picture": b"\x89PNG"})
+    async with running(Agent.of(graph)) as client:
+        assert data_of(await client.send("Sea")) == [{"topic": "Sea", "picture": "iVBORw=="}]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_functions_make_the_input_the_context_and_the_output(is_async: bool) -> None:
+    def either(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        async def later(value: Any) -> Any:
+            return function(value)
+
+        return later if is_async else function
+
     @dataclass
     class User:
         name: str
@@ -494,9 +544,9 @@ async def test_functions_make_the_input_the_context_and_the_output() -> None:
     builder = StateGraph(Both, context_schema=User).add_node(write).add_edge(START, "write")
     agent = Agent.of(
         builder.compile(),
-        input=lambda turn: {"topic": turn.text.upper()},
-        context=lambda turn: User(turn.metadata["user"]),
-        output=lambda values: {"title": values["topic"], "text": values["poem"]},
+        input=either(lambda turn: {"topic": turn.text.upper()}),
+        context=either(lambda turn: User(turn.metadata["user"])),
+        output=either(lambda values: {"title": values["topic"], "text": values["poem"]}),
         name="Poet",
     )
     async with running(agent) as client:
@@ -572,6 +622,20 @@ async def test_a_node_can_read_the_state_of_its_graph() -> None:
         assert client.text(await client.send("Go")) == "1 message at step 0"
     elsewhere: Any = await graph.ainvoke({"messages": ["Go"]}, {"configurable": {"thread_id": "1"}})
     assert elsewhere["messages"][-1].text == "1 message at step 0"
+
+
+async def test_a_task_whose_next_node_is_gone_fails() -> None:
+    def ask(state: MessagesState) -> Any:
+        return {"messages": [AIMessage(f"Hello, {interrupt('Your name?')}.")]}
+
+    graph = sequence(MessagesState, greet=speaker("Wel", "come."), ask=ask)
+    async with running(Agent.of(graph)) as client:
+        asked = await client.send("Go")
+        renamed = sequence(MessagesState, greet=speaker("Wel", "come."), ask_name=ask)
+        vars(graph).update(vars(renamed))  # as after a restart with other code
+        task = await client.send("Ada", task=asked)
+    assert task.status.state is TaskState.FAILED
+    assert "This agent has changed" in str(task.status.message)
 
 
 async def test_states_hold_only_what_is_new() -> None:

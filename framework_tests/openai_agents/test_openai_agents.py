@@ -13,14 +13,26 @@ from mcp.types import CallToolResult, TextContent, Tool
 from openai.types.responses import ResponseFunctionWebSearch
 from openai.types.responses.response_output_item import ImageGenerationCall
 
-from agents import Agent, Handoff, RunConfig, RunContextWrapper, function_tool, handoff
+from agents import (
+    Agent,
+    GuardrailFunctionOutput,
+    Handoff,
+    InputGuardrail,
+    OutputGuardrail,
+    RunConfig,
+    RunContextWrapper,
+    RunHooks,
+    function_tool,
+    handoff,
+)
 from framework_tests.openai_agents import samples
-from framework_tests.openai_agents.samples import Call, Script, ScriptedModel, agent, tool_results
+from framework_tests.openai_agents.samples import Call, Script, ScriptedModel, agent, tool_results, user_texts
 from framework_tests.suite import AdapterSuite, say
 from parley import Agent as ParleyAgent
 from parley import File
 from parley.adapters.adapter import Output, Progress
 from parley.adapters.openai_agents.items import decode_response, encode_response, pieces_in
+from parley.agents.turn import Turn
 from parley.protocol.events import ArtifactUpdate, TaskEvent
 from parley.protocol.messages import RawPart, text_of
 from parley.protocol.tasks import TaskState
@@ -111,6 +123,23 @@ async def test_the_model_of_the_run_config_is_replayed_too() -> None:
         task = await client.finished(task)
     assert client.text(task) == "All done."
     assert model.calls in (2, 3), "the second call was cut off or not"
+
+
+async def test_an_agent_that_is_a_tool_has_the_model_of_the_run_config_after_a_crash_too() -> None:
+    def say(items: list[Any], tools: list[Any]) -> Iterator[str | Call]:
+        if not tools:
+            yield "I am inside."
+        else:
+            yield from tool_results(items) or ["One moment. ", ("inner", {"input": "Go"})]
+
+    inner = Agent("Inner", model="of no provider")
+    outer = Agent("Outer", tools=[inner.as_tool("inner", "Is inside.")], model="of no provider")
+    async with running(ParleyAgent.of(outer, run_config=RunConfig(model=ScriptedModel(say)))) as client:
+        task = await client.start("Go")
+        await client.crash_when(lambda event: "'response'" in repr(event))
+        await client.restart()
+        task = await client.finished(task)
+    assert client.text(task) == "One moment. \n\nI am inside."
 
 
 class Till(MCPServer):
@@ -243,6 +272,21 @@ async def test_the_context_is_made_of_the_turn_and_a_mapping_is_kept_over_questi
     assert client.text(task) == f"{client.caller.name} paid for ['bread']"
 
 
+async def test_an_async_function_can_make_the_context() -> None:
+    @function_tool
+    def who(context: RunContextWrapper[Any]) -> str:
+        return context.context
+
+    async def load(turn: Turn) -> str:
+        return f"caller {turn.caller.name}"
+
+    def say_result(items: list[Any], tools: list[Any]) -> Iterator[str | Call]:
+        yield from tool_results(items) or [("who", {})]
+
+    async with running(ParleyAgent.of(agent("Who", say_result, tools=[who]), context=load)) as client:
+        assert client.text(await client.send("Go")) == f"caller {client.caller.name}"
+
+
 async def test_a_context_of_a_class_of_ones_own_is_made_anew_after_a_question() -> None:
     @function_tool(needs_approval=True)
     def pay(context: RunContextWrapper[Basket]) -> str:
@@ -305,6 +349,70 @@ async def test_the_question_of_an_agent_that_was_handed_off_to_survives_crashes(
         task = await client.send("Go")
         task = await client.send("yes", task=task)
     assert client.text(task) == f"One moment. \n\n{samples.ANSWERED}"
+
+
+# --- guardrails and hooks ---------------------------------------------------------------------------------------------
+
+
+def trips(*_: Any) -> GuardrailFunctionOutput:
+    return GuardrailFunctionOutput(output_info="secret", tripwire_triggered=True)
+
+
+def fails(*_: Any) -> GuardrailFunctionOutput:
+    raise RuntimeError("secret")
+
+
+@pytest.mark.parametrize("in_parallel", [True, False])
+@pytest.mark.parametrize(("check", "state"), [(trips, TaskState.REJECTED), (fails, TaskState.FAILED)])
+async def test_an_input_guardrail_that_trips_rejects_the_message(
+    check: Any, state: TaskState, in_parallel: bool
+) -> None:
+    samples.EFFECTS.clear()
+    guardrail = InputGuardrail(check, run_in_parallel=in_parallel)
+    thing = agent("Worker", samples.work, tools=[samples.charge], input_guardrails=[guardrail])
+    async with running(ParleyAgent.of(thing)) as client:
+        task = await client.send("Go")
+    assert task.status.state is state
+    assert "secret" not in repr(task)
+    assert samples.EFFECTS == []
+
+
+async def test_an_input_guardrail_that_trips_while_the_model_speaks_rejects_the_message() -> None:
+    thing = agent("Speaker", samples.speak, input_guardrails=[InputGuardrail(trips)])
+    async with running(ParleyAgent.of(thing)) as client:
+        task = await client.send("Go")
+    assert task.status.state is TaskState.REJECTED
+
+
+@pytest.mark.parametrize("place", ["agent", "run_config"])
+async def test_text_is_shown_after_output_guardrails_have_checked_it(place: str) -> None:
+    def check(context: Any, agent: Any, output: str) -> GuardrailFunctionOutput:
+        return GuardrailFunctionOutput(output_info=None, tripwire_triggered="bad" in output)
+
+    options: dict[str, Any] = {"output_guardrails": [OutputGuardrail(check)]}
+    thing = agent("Echo", lambda items, tools: user_texts(items), **(options if place == "agent" else {}))
+    run_config = RunConfig(**(options if place == "run_config" else {}))
+    async with running(ParleyAgent.of(thing, run_config=run_config)) as client:
+        good, bad = await client.send("good"), await client.send("bad")
+    assert (good.status.state, client.text(good)) == (TaskState.COMPLETED, "good")
+    assert (bad.status.state, client.text(bad)) == (TaskState.FAILED, "")
+
+
+async def test_hooks_of_the_author_are_called() -> None:
+    class Notes(RunHooks[Any]):
+        def __init__(self) -> None:
+            self.called: list[str] = []
+
+        async def on_llm_end(self, *_: Any) -> None:
+            self.called.append("model")
+
+        async def on_tool_start(self, context: Any, agent: Any, tool: Any) -> None:
+            self.called.append(tool.name)
+
+    notes = Notes()
+    async with running(ParleyAgent.of(samples.worker, hooks=notes)) as client:
+        await client.send("Go")
+    assert notes.called == ["model", "charge", "model"]
 
 
 # --- input and output -------------------------------------------------------------------------------------------------

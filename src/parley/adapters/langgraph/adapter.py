@@ -30,6 +30,8 @@ from parley.adapters.langgraph.questions import questions_of, resume_values
 from parley.adapters.langgraph.run import GraphRun
 from parley.agents.agent import Agent
 from parley.agents.turn import Turn
+from parley.contents import parts_of
+from parley.protocol.tasks import TaskState
 
 Graph: TypeAlias = Pregel[Any, Any, Any, Any]
 
@@ -46,7 +48,8 @@ def adapt(
     """An agent that runs a graph.
 
     `input` makes what the graph is called with of a turn, `output` makes the answer of the final values of the graph,
-    in place of the text of its models, and `context` makes the runtime context of a turn. `config` is LangGraph's.
+    in place of the text of its models, and `context` makes the runtime context of a turn. Each may be async. `config`
+    is LangGraph's.
     """
     return agent_of(LangGraphAdapter(graph, input, output, context, config), **settings)
 
@@ -93,7 +96,7 @@ class LangGraphAdapter:
         except NothingToRunError as error:
             yield error.end
             return
-        context = self.context(start.turn) if self.context else None
+        context = await _result(self.context(start.turn)) if self.context else None
         async with aclosing(run.stream(graph, input, run.position(config), context)) as pieces:
             async for piece in pieces:
                 yield piece
@@ -101,14 +104,25 @@ class LangGraphAdapter:
         if now.next:
             yield a.Pause(questions_of(now), run.pause_state())
             return
-        for piece in results_of(self.graph, run, self.output):
-            yield piece
+        if self.output is None:
+            for piece in results_of(self.graph, run):
+                yield piece
+        else:
+            made = await _result(self.output(run.values))
+            yield made if isinstance(made, str) else a.Output(parts_of(made))
         yield a.End(run.conversation(), run.usage())
 
     async def _begin(self, turn: Turn) -> Any:
-        made = self.input(turn) if self.input else input_of(self.graph, turn)
-        return await made if inspect.isawaitable(made) else made
+        return await _result(self.input(turn) if self.input else input_of(self.graph, turn))
 
     async def _resume(self, graph: Graph, run: GraphRun, config: RunnableConfig) -> Any:
-        values = resume_values(await graph.aget_state(run.position(config)), run.answers)
+        now = await graph.aget_state(run.position(config))
+        if not now.tasks:  # LangGraph would end at once, as if the graph were done
+            raise NothingToRunError(TaskState.FAILED, "This agent has changed, and cannot continue this task.")
+        values = resume_values(now, run.answers)
         return Command(resume=values) if values else None
+
+
+async def _result(made: Any) -> Any:
+    """What a plain or async function returned."""
+    return await made if inspect.isawaitable(made) else made

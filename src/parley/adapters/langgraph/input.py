@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class NothingToRunError(Exception):
-    """The graph is not run: the message does not fit its input, or the caller does not want it to go on."""
+    """The graph is not run: the message does not fit, the caller does not want it to go on, or it has changed."""
 
     def __init__(self, state: TaskState, reason: str) -> None:
         super().__init__(reason)

@@ -5,7 +5,7 @@ A graph with `messages` adds its structured response. Another one adds its outpu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from langchain_core.messages import BaseMessage
@@ -14,19 +14,13 @@ from pydantic_core import to_jsonable_python
 
 from parley.adapters.adapter import Output, Piece
 from parley.adapters.langgraph.run import STRUCTURED, GraphRun
-from parley.contents import parts_of
 from parley.protocol.messages import DataPart
 
 
-def results_of(
-    graph: Pregel[Any, Any, Any, Any], run: GraphRun, output: Callable[[Any], Any] | None
-) -> Iterator[Piece]:
-    """The results of a run that has ended; `output` makes them of the values instead."""
+def results_of(graph: Pregel[Any, Any, Any, Any], run: GraphRun) -> Iterator[Piece]:
+    """The results of a run that has ended."""
     values: Any = run.values
-    if output is not None:
-        result = output(values)
-        yield result if isinstance(result, str) else Output(parts_of(result))
-    elif "messages" in graph.output_channels:
+    if "messages" in graph.output_channels:
         found = values.get(STRUCTURED) if isinstance(values, dict) else getattr(values, STRUCTURED, None)
         if run.is_structured and found is not None:
             yield _data(found)
@@ -38,7 +32,7 @@ def results_of(
 
 
 def _data(value: Any) -> Output:
-    return Output((DataPart(to_jsonable_python(value, serialize_unknown=True)),))
+    return Output((DataPart(to_jsonable_python(value, bytes_mode="base64", serialize_unknown=True)),))
 
 
 def _only_value(values: Any) -> Any:

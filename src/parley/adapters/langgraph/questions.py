@@ -34,7 +34,7 @@ def resume_values(now: StateSnapshot, answers: Mapping[str, JsonValue]) -> dict[
     """What to resume each interrupt with, by its id, if its questions are answered.
 
     Raises:
-        NothingToRunError: the graph is at a breakpoint, and the caller said no.
+        NothingToRunError: the caller said no, and the graph has no way to go on without a yes.
     """
     if _breakpoint(now) in answers and not is_approved(answers[_breakpoint(now)]):
         raise NothingToRunError(TaskState.CANCELED, f"Stopped before {', '.join(now.next)}.")
@@ -59,6 +59,9 @@ def _questions(interrupt: Interrupt[Any]) -> list[Question]:
 def _value(interrupt: Interrupt[Any], answers: Mapping[str, JsonValue]) -> Any:
     if requests := _approvals(interrupt.value):
         approved = [is_approved(answers[f"{interrupt.id} {number}"]) for number in range(len(requests))]
+        for request, yes, allowed in zip(requests, approved, _allowed(interrupt.value), strict=False):
+            if not yes and "reject" not in allowed:
+                raise NothingToRunError(TaskState.CANCELED, f"Stopped before {request['name']}.")
         decisions = [{"type": "approve" if yes else "reject"} for yes in approved]
         return {"decisions": decisions} if "action_requests" in interrupt.value else decisions[0]
     answer, schema = answers[interrupt.id], interrupt.response_schema
@@ -68,13 +71,17 @@ def _value(interrupt: Interrupt[Any], answers: Mapping[str, JsonValue]) -> Any:
 
 
 def _approvals(value: Any) -> Sequence[dict[str, Any]]:
-    """The tool calls to approve, if that is what is asked, and both yes and no are possible."""
+    """The tool calls to approve, if that is what is asked."""
     if not isinstance(value, dict):
         return ()
     if value.get("type") == "tool_approval":
         return [value]
-    allowed = [set(config["allowed_decisions"]) for config in value.get("review_configs", ())]
-    return value.get("action_requests", ()) if all(one >= {"approve", "reject"} for one in allowed) else ()
+    return value.get("action_requests", ()) if all("approve" in allowed for allowed in _allowed(value)) else ()
+
+
+def _allowed(value: dict[str, Any]) -> list[Sequence[str]]:
+    """The decisions that are possible for each of several tool calls."""
+    return [config["allowed_decisions"] for config in value.get("review_configs", ())]
 
 
 def _text(value: Any) -> str:

@@ -35,6 +35,9 @@ MODES: Any = ["messages", "tools", "tasks", "checkpoints", "values", "custom"]
 STRUCTURED = "structured_response"
 """The channel in which LangChain's agents put their structured output."""
 
+INTERNAL_CALL = "lc_internal_call"
+"""The metadata of model calls that LangChain's middleware makes for itself, such as a summary of the conversation."""
+
 
 class GraphRun:
     """One run of a graph for a task."""
@@ -110,11 +113,16 @@ class GraphRun:
     def _pieces(self, kind: str, namespace: TaskPath, data: Any) -> Iterator[a.Piece]:
         if kind == "messages":
             message, metadata = data
+            if INTERNAL_CALL in metadata:
+                return
             yield from self._messages.add(message, tuple(metadata["langgraph_checkpoint_ns"].split("|")))
         elif kind == "tools" and data["event"] == "tool-started":
             yield a.tool_call(data["tool_name"], data.get("input"))
         elif kind == "custom":
-            yield a.Progress(data if isinstance(data, str) else to_json(data, serialize_unknown=True).decode())
+            shown = (
+                data if isinstance(data, str) else to_json(data, bytes_mode="base64", serialize_unknown=True).decode()
+            )
+            yield a.Progress(shown)
         elif kind == "values" and not namespace:
             self.values = data
         elif kind == "tasks" and "result" not in data:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing, suppress
 from typing import Any
 
 from agents import Agent, RunHooks, RunResultStreaming
@@ -21,11 +21,15 @@ from parley.protocol.jsonvalue import JsonObject, JsonValue
 TEXT = ("response.output_text.delta", "response.refusal.delta")
 """The events with text that a caller reads."""
 
+PASSED_ON = ("on_llm_start", "on_agent_start", "on_agent_end", "on_handoff", "on_tool_start", "on_tool_end")
+"""The hooks that are the author's alone."""
+
 
 class RecordedCalls(RunHooks[Any]):
     """What the states of a task say of its calls, and what the calls of its run add to that."""
 
-    def __init__(self, states: tuple[JsonValue, ...], answers: JsonObject) -> None:
+    def __init__(self, states: tuple[JsonValue, ...], answers: JsonObject, hooks: RunHooks[Any]) -> None:
+        """`hooks` are the author's; the SDK takes only one object with hooks, which is this one."""
         self.run_state: Any = None
         self.answers: JsonObject = {}
         self.responses: deque[Any] = deque()
@@ -48,11 +52,18 @@ class RecordedCalls(RunHooks[Any]):
         self._replays = len(self.responses)
         self._queue = PieceQueue()
         self._is_response_recorded = asyncio.Event()
+        self._result: RunResultStreaming | None = None
+        self._hooks = hooks
+        for name in PASSED_ON:
+            setattr(self, name, getattr(hooks, name))
 
-    async def pieces_of(self, result: RunResultStreaming) -> AsyncIterator[Piece]:
-        """Text, tool calls, files and checkpoints of a run, without what is replayed."""
+    async def pieces_of(
+        self, result: RunResultStreaming, is_streamed: Callable[[Agent[Any]], bool]
+    ) -> AsyncIterator[Piece]:
+        """Tool calls, files, checkpoints and the text of agents that is streamed, without what is replayed."""
+        self._result = result
         try:
-            async with aclosing(self._queue.pieces_of(self._report(result))) as pieces:
+            async with aclosing(self._queue.pieces_of(self._report(result, is_streamed))) as pieces:
                 async for piece in pieces:
                     yield piece
         finally:
@@ -60,15 +71,13 @@ class RecordedCalls(RunHooks[Any]):
                 result.cancel()
             await asyncio.gather(*filter(None, [result.run_loop_task]), return_exceptions=True)
 
-    async def _report(self, result: RunResultStreaming) -> None:
-        speaker: Agent[Any] | None = None
+    async def _report(self, result: RunResultStreaming, is_streamed: Callable[[Agent[Any]], bool]) -> None:
         async for event in result.stream_events():
-            if event.type == "agent_updated_stream_event":
-                speaker = event.new_agent
-            elif event.type == "raw_response_event" and event.data.type in TEXT:
-                if speaker is None or speaker.output_type in (None, str):  # else it is JSON
-                    self._queue.put(event.data.delta)
-            elif event.type == "raw_response_event" and event.data.type == "response.completed":
+            if event.type != "raw_response_event":
+                continue
+            if event.data.type in TEXT and is_streamed(result.current_agent):
+                self._queue.put(event.data.delta)
+            elif event.data.type == "response.completed":
                 if self._replays:
                     self._replays -= 1
                 else:
@@ -78,7 +87,11 @@ class RecordedCalls(RunHooks[Any]):
 
     async def on_llm_end(self, *arguments: Any) -> None:
         """Wait until the response is in the log. The SDK calls this before it calls tools."""
-        await self._is_response_recorded.wait()
+        await self._hooks.on_llm_end(*arguments)
+        # An input guardrail that trips ends the stream, maybe before the response. The SDK then waits for this method.
+        while not self._is_response_recorded.is_set() and not (self._result and self._result.is_complete):
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._is_response_recorded.wait(), 0.05)
         self._is_response_recorded.clear()
 
     async def record_output(self, call_id: str, output: object) -> None:

@@ -79,6 +79,7 @@ class AgentCopies:
                 if context.tool_call is not None:  # an agent's question that was answered before it returned
                     drop_agent_tool_run_result(context.tool_call, scope_id=get_agent_tool_state_scope(context))
                 return calls.outputs[id]
+            context.run_config = self._given_config  # an agent that is a tool runs with it
             output = await call(context, arguments)
             if not (mine._is_agent_tool and output is None):  # that is how an agent's own question shows
                 await calls.record_output(id, output)
