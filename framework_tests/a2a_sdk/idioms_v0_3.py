@@ -9,13 +9,16 @@ from a2a.types import (
     AgentCapabilities,
     AgentCard,
     AgentSkill,
+    Artifact,
     DataPart,
     FilePart,
     FileWithBytes,
     InvalidParamsError,
     Message,
     Part,
+    Task,
     TaskState,
+    TaskStatus,
     TextPart,
 )
 from a2a.utils import new_agent_text_message
@@ -69,3 +72,11 @@ def application(executor: object) -> object:
     """What a program of the SDK serves, with executor and card in it."""
     handler = DefaultRequestHandler(agent_executor=executor, task_store=InMemoryTaskStore())
     return A2AStarletteApplication(agent_card=CARD, http_handler=handler)
+
+
+def set_status(task: Task, state: TaskState, said: Message) -> None:
+    task.status = TaskStatus(state=state, message=said)
+
+
+def add_artifact(task: Task, artifact_id: str, said: str) -> None:
+    task.artifacts = [*(task.artifacts or []), Artifact(artifact_id=artifact_id, parts=[text(said)])]

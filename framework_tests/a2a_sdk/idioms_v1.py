@@ -56,3 +56,12 @@ CARD = AgentCard(
 def application(executor: object) -> object:
     """What a program of the SDK serves, with executor and card in it."""
     return DefaultRequestHandler(agent_executor=executor, task_store=InMemoryTaskStore(), agent_card=CARD)
+
+
+def set_status(task: Task, state: TaskState, said: Message) -> None:
+    task.status.state = state
+    task.status.message.CopyFrom(said)
+
+
+def add_artifact(task: Task, artifact_id: str, said: str) -> None:
+    task.artifacts.add(artifact_id=artifact_id).parts.add(text=said)

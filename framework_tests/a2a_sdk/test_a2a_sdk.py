@@ -1,16 +1,16 @@
 """The adapter of executors of a2a-sdk. The same tests run with 1.x and with 0.3."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from a2a.server.agent_execution import AgentExecutor, RequestContext
+from a2a.server.agent_execution import RequestContext
 from a2a.server.events import EventQueue
 from a2a.server.tasks import TaskUpdater
 from msgspec import structs
 
 from framework_tests.a2a_sdk import samples
+from framework_tests.a2a_sdk.making import executor, result_of, said
 from framework_tests.a2a_sdk.samples import EFFECTS, Sample
 from framework_tests.a2a_sdk.versions import idioms
 from framework_tests.suite import AdapterSuite
@@ -18,10 +18,8 @@ from parley import Agent, File
 from parley.protocol.events import ArtifactUpdate, StatusUpdate
 from parley.protocol.messages import DataPart, Message, RawPart, Role, TextPart, text_of
 from parley.protocol.requests import SendMessageRequest
-from parley.protocol.tasks import Task, TaskState
+from parley.protocol.tasks import TaskState
 from parley.testing import running, survives_crashes
-
-Work = Callable[[RequestContext, TaskUpdater], Awaitable[None]]
 
 
 class TestA2ASdk(AdapterSuite):
@@ -54,29 +52,6 @@ class TestA2ASdk(AdapterSuite):
         ]
         assert len(calls) == 2
         assert len(set(calls)) == 1
-
-
-def executor(work: Work, on_cancel: Work | None = None) -> AgentExecutor:
-    """An executor that begins with a task and then does this."""
-
-    class Given(Sample):
-        async def work(self, context: RequestContext, updater: TaskUpdater) -> None:
-            await work(context, updater)
-
-        async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
-            assert on_cancel is not None
-            await on_cancel(context, TaskUpdater(event_queue, context.task_id, context.context_id))
-
-    return Given()
-
-
-async def result_of(work: Work, *contents: Any) -> Task:
-    async with running(Agent.of(executor(work))) as client:
-        return await client.send(*(contents or ("Go",)))
-
-
-def said(updater: TaskUpdater, text: str) -> Any:
-    return updater.new_agent_message([idioms.text(text)])
 
 
 @pytest.mark.anyio

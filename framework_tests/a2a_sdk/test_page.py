@@ -2,9 +2,11 @@
 
 import re
 import socket
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import anyio
@@ -45,6 +47,17 @@ async def served(app: Any) -> AsyncIterator[str]:
 
 def test_there_is_a_snippet_for_every_idiom() -> None:
     assert len(BLOCKS) == 5
+
+
+def test_the_first_step_serves_the_executor_with_its_card(
+    names: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = ModuleType("app")
+    vars(app).update(executor=names["EchoExecutor"](), card=names["card"])
+    monkeypatch.setitem(sys.modules, "app", app)
+    written: dict[str, Any] = {}
+    exec(re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[0], written)
+    assert (written["agent"].name, written["agent"].description) == ("Echo", "Repeats what you say.")
 
 
 async def test_the_executors_do_on_parley_what_the_functions_do(names: dict[str, Any]) -> None:

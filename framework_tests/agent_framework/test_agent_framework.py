@@ -103,6 +103,35 @@ async def test_a_crash_in_a_tool_repeats_neither_the_model_call_nor_the_finished
     assert calls_of(thing) == 2
 
 
+class OneIdClient(ScriptedClient):
+    """A model that gives all calls the same id."""
+
+    async def _updates(self, messages: list[Message], tools: list[Any]) -> AsyncIterator[ChatResponseUpdate]:
+        async for update in super()._updates(messages, tools):
+            for content in update.contents:
+                if content.type == "function_call":
+                    content.call_id = "call"
+            yield update
+
+
+async def test_each_call_gets_its_own_result_after_a_crash_also_if_the_model_repeats_ids() -> None:
+    @tool(approval_mode="never_require")
+    async def double(number: int) -> str:
+        return str(2 * number)
+
+    def script(messages: list[Message], tools: list[Any]) -> Iterator[str | Call]:
+        results = tool_results(messages)
+        if len(results) < 2:
+            yield "double", {"number": len(results) + 1}
+        else:
+            yield " and ".join(results)
+
+    thing = Agent.of(FrameworkAgent(OneIdClient(script), name="Doubler", tools=[double]))
+    async with running(thing) as client:
+        assert client.text(await client.send("Go")) == "2 and 4"
+    await survives_crashes(thing, "Go")
+
+
 class Shout(ChatMiddleware):
     """Middleware that changes what the model says."""
 

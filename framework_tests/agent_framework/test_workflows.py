@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import base64
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
 import pytest
+from agent_framework import Agent as FrameworkAgent
 from agent_framework import (
     Executor,
     Message,
@@ -22,9 +24,10 @@ from agent_framework import (
 from pydantic import BaseModel
 
 from framework_tests.agent_framework import samples
-from framework_tests.agent_framework.samples import Call, agent, user_texts
+from framework_tests.agent_framework.samples import Call, ScriptedClient, agent, user_texts
 from framework_tests.suite import say
 from parley import Agent
+from parley.adapters.agent_framework.differences import changed_by, difference_of
 from parley.protocol.errors import LocalProtocolError
 from parley.protocol.events import StatusUpdate
 from parley.protocol.messages import DataPart
@@ -113,6 +116,23 @@ async def test_a_workflow_as_an_agent_is_the_same() -> None:
     assert client.text(task) == "Question 1. \n\nGoing to Rome."
 
 
+async def test_a_workflow_without_a_name_finds_its_tasks_after_a_restart() -> None:
+    """The framework makes up another name in each process."""
+
+    def unnamed() -> Agent:
+        guide, traveller = Guide(), Traveller(id="traveller")
+        return Agent.of(WorkflowBuilder(start_executor=guide).add_edge(guide, traveller).build(), default_name="Travel")
+
+    async with running(unnamed()) as client:
+        task = await client.send("fun")
+        await client.crash()
+        client.program = unnamed()
+        await client.restart()
+        assert client.text(await client.send("Rome", task=task)) == "Question 1. \n\nGoing to Rome."
+    assert unnamed().name == "Travel"
+    assert Agent.of(WorkflowBuilder(start_executor=Guide()).build().as_agent()).name == "Agent"
+
+
 async def test_agents_of_a_workflow_stream_and_a_finished_one_is_not_asked_again() -> None:
     worker = agent("Worker", samples.work, tools=[samples.charge])
     speaker = agent("Speaker", samples.speak)
@@ -181,6 +201,104 @@ async def test_a_request_for_an_object_is_a_form_and_an_object_that_is_said_is_d
         task = await client.send({"city": "Rome", "days": 3}, task=task)
     parts = [part for artifact in task.artifacts for part in artifact.parts]
     assert [part.data for part in parts if isinstance(part, DataPart)] == [{"city": "Rome", "days": 3}]
+
+
+class Asker(Executor):
+    """Asks for something of a type, and says what it got."""
+
+    def __init__(self, kind: Any) -> None:
+        super().__init__(id="asker")
+        self.kind = kind
+
+    @handler
+    async def begin(self, text: str, context: WorkflowContext[str, str]) -> None:
+        await context.request_info(text, self.kind)
+
+    @response_handler
+    async def got_numbers(self, original: str, answer: list[int], context: WorkflowContext[str, str]) -> None:
+        await context.yield_output(f"Got {answer!r}.")
+
+    @response_handler
+    async def got_number(self, original: str, answer: int, context: WorkflowContext[str, str]) -> None:
+        await context.yield_output(f"Got {answer!r}.")
+
+    @response_handler
+    async def got_messages(self, original: str, answer: list[Message], context: WorkflowContext[str, str]) -> None:
+        await context.yield_output(f"Got {[message.text for message in answer]}.")
+
+
+@pytest.mark.parametrize(
+    ("kind", "nonsense", "answer", "said"),
+    [
+        (int, "three", "3", "Got 3."),
+        (list[int], "three", [1, 2], "Got [1, 2]."),
+        (list[Message], None, "Hello", "Got ['Hello']."),
+    ],
+)
+async def test_a_response_of_another_type_is_a_form_with_one_field_or_a_message(
+    kind: Any, nonsense: str | None, answer: Any, said: str
+) -> None:
+    made = Agent.of(WorkflowBuilder(start_executor=Asker(kind)).build())
+    async with running(made) as client:
+        task = await client.send("How many?")
+        if nonsense:
+            task = await client.send(nonsense, task=task)
+            assert task.status.state is TaskState.INPUT_REQUIRED, "it does not fit"
+        assert task.status.message is not None
+        assert task.status.message.text.endswith("How many?")
+        await client.crash()
+        await client.restart()
+        task = await client.send(answer, task=task)
+    assert client.text(task) == said
+
+
+class Item(BaseModel):
+    name: str
+
+
+@dataclass
+class Basket:
+    items: list[Item]
+
+
+class Shop(Executor):
+    """Sends an object with objects in it, and asks for one."""
+
+    @handler
+    async def begin(self, data: dict, context: WorkflowContext[Basket, str]) -> None:
+        await context.send_message(Basket([Item(name=str(data["name"]))]), target_id="shop")
+        await context.request_info(data, dict)
+
+    @handler
+    async def fill(self, basket: Basket, context: WorkflowContext[Basket, str]) -> None:
+        context.set_state("basket", basket)
+        context.set_state("is_paid", 1)
+
+    @response_handler
+    async def go_on(self, original: dict, answer: dict, context: WorkflowContext[Basket, str]) -> None:
+        context.set_state("is_paid", True)
+        await context.yield_output(f"{context.get_state('basket')}, {sorted(original)}, {sorted(answer)}")
+
+
+HOSTILE = {"name": "milk", "__pickled__": base64.b64encode(b"cos\nsystem\n.").decode(), "__type__": "posix:system"}
+"""What the framework would unpickle if it took it for its own."""
+
+
+async def test_objects_within_declared_objects_are_saved_and_nothing_of_the_caller_is_unpickled() -> None:
+    shop = Shop(id="shop")
+    made = Agent.of(WorkflowBuilder(start_executor=shop).add_edge(shop, shop).build())
+    async with running(made) as client:
+        task = await client.send(HOSTILE)
+        await client.crash()
+        await client.restart()
+        task = await client.send(HOSTILE, task=task)
+    keys = sorted(HOSTILE)
+    assert client.text(task) == f"Basket(items=[Item(name='milk')]), {keys}, {keys}"
+
+
+def test_a_change_from_one_to_true_is_a_change() -> None:
+    old, new = {"a": {"b": 1, "c": [1]}, "d": 1}, {"a": {"b": True, "c": [1.0]}, "d": 1}
+    assert repr(changed_by(old, difference_of(old, new))) == repr(new)
 
 
 class Bookkeeper(Executor):
@@ -253,6 +371,64 @@ async def test_a_workflow_that_cannot_be_copied_is_built_for_each_run(caplog: py
     shown = [event.status.message.text for event in events if isinstance(event, StatusUpdate) and event.status.message]
     assert client.text(task) == "You said: Go"
     assert shown == ["Running locked"]
+
+
+class Starter(Executor):
+    """Passes on what it gets."""
+
+    @handler
+    async def begin(self, messages: list[Message], context: WorkflowContext[list[Message]]) -> None:
+        await context.send_message(messages)
+
+
+class SlowClient(ScriptedClient):
+    """A model that lets others speak between its words."""
+
+    async def _updates(self, messages: list[Message], tools: list[Any]) -> AsyncIterator[Any]:
+        async for update in super()._updates(messages, tools):
+            await asyncio.sleep(0)
+            yield update
+
+
+async def test_texts_of_agents_side_by_side_are_not_mixed() -> None:
+    def says(name: str) -> FrameworkAgent:
+        return FrameworkAgent(
+            SlowClient(lambda messages, tools: [f"{name}{number} " for number in range(9)]), name=name
+        )
+
+    start, agents = Starter(id="start"), [says("a"), says("b"), says("c")]
+    async with running(
+        Agent.of(WorkflowBuilder(start_executor=start).add_fan_out_edges(start, agents).build())
+    ) as client:
+        task = await client.send("Go")
+    expected = ["".join(f"{name}{number} " for number in range(9)) for name in "abc"]
+    assert sorted(client.text(task).split("\n\n")) == expected
+
+
+class Collector(Executor):
+    """Says several messages at once."""
+
+    @handler
+    async def begin(self, messages: list[Message], context: WorkflowContext[str, list[Message]]) -> None:
+        await context.yield_output([messages[-1], Message("assistant", ["One."]), Message("assistant", ["Two", "."])])
+
+
+async def test_messages_are_paragraphs() -> None:
+    async with running(Agent.of(WorkflowBuilder(start_executor=Collector(id="collector")).build())) as client:
+        task = await client.send("Go")
+    assert client.text(task) == "One.\n\nTwo."
+
+
+async def test_a_workflow_within_a_workflow_keeps_the_state_of_one_run() -> None:
+    def echo(messages: list[Message], tools: list[Any]) -> Iterator[str | Call]:
+        yield f"You said: {user_texts(messages)[-1]}."
+
+    inner = WorkflowBuilder(start_executor=agent("Inner", echo)).build().as_agent("Inner workflow")
+    made = Agent.of(WorkflowBuilder(start_executor=inner).build())
+    async with running(made) as client:
+        tasks = await asyncio.gather(*[client.send(f"{number}") for number in range(3)])
+    assert [client.text(task) for task in tasks] == [f"You said: {number}." for number in range(3)]
+    await survives_crashes(made, "Go")
 
 
 async def test_a_cancel_reaches_the_executor() -> None:

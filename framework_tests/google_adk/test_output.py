@@ -16,6 +16,7 @@ from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.adk.plugins.base_plugin import BasePlugin
+from google.adk.tools.function_tool import FunctionTool
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
@@ -40,6 +41,39 @@ async def test_thoughts_are_not_said_and_pictures_are_files() -> None:
         task = await client.send("Paint")
     (response,) = task.artifacts
     assert response.parts == (TextPart("Here it is: "), RawPart(b"PNG", "image/png"))
+
+
+async def test_what_a_callback_makes_of_the_whole_text_is_said_as_well() -> None:
+    def warn(callback_context: Any, llm_response: LlmResponse) -> LlmResponse | None:
+        return None if llm_response.partial else LlmResponse(content=types.ModelContent("No advice."))
+
+    model = scripted(lambda request: ["Buy ", "gold."])
+    async with running(Agent.of(LlmAgent(name="bank", model=model, after_model_callback=warn))) as client:
+        task = await client.send("Go")
+    assert client.text(task) == "Buy gold.\n\nNo advice."
+
+
+class Convert:
+    """Converts money.
+
+    More about it.
+    """
+
+    def __call__(self, amount: int) -> int:
+        return amount
+
+
+def test_tools_of_all_kinds_and_sub_agents_are_skills() -> None:
+    model = scripted(lambda request: [""])
+    namesake = LlmAgent(name="lookup", description="Knows all rates.", model=model)
+    agent = LlmAgent(name="bank", model=model, tools=[FunctionTool(lookup), Convert()], sub_agents=[namesake])
+    skills = [(skill.id, skill.description) for skill in Agent.of(agent).card().skills]
+    assert skills == [("lookup", "Looks a rate up."), ("Convert", "Converts money.")]
+
+
+def lookup() -> float:
+    """Looks a rate up."""
+    return 0.9
 
 
 async def test_a_result_that_no_model_summarizes_is_the_output() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from fastapi.openapi.models import APIKey, APIKeyIn, OAuth2, OAuthFlowAuthorizationCode, OAuthFlows
-from google.adk.agents import LlmAgent, SequentialAgent
+from fastapi.openapi.models import APIKey, APIKeyIn, HTTPBearer, OAuth2, OAuthFlowAuthorizationCode, OAuthFlows
+from google.adk.agents import LlmAgent, ParallelAgent, SequentialAgent
 from google.adk.apps.app import App
 from google.adk.auth.auth_credential import AuthCredential, AuthCredentialTypes, OAuth2Auth
 from google.adk.auth.auth_tool import AuthConfig
@@ -173,6 +173,71 @@ async def test_several_calls_are_asked_one_after_the_other() -> None:
     assert PAID == [3]
 
 
+def paying(name: str, amount: float) -> LlmAgent:
+    def script(request: LlmRequest) -> Said:
+        done = results(request)
+        return [f"{name}: {done[-1]}"] if done else call("pay", amount=amount)
+
+    tools = [FunctionTool(pay, require_confirmation=True)]
+    return LlmAgent(name=name, model=scripted(script), tools=tools, include_contents="none")
+
+
+def asking_the_boss(name: str) -> LlmAgent:
+    def ask_boss() -> dict[str, Any]:
+        """Asks the boss."""
+        return {"status": "pending"}
+
+    def script(request: LlmRequest) -> Said:
+        done = results(request)
+        return [f"{name}: {done[-1]}"] if done else call("ask_boss")
+
+    return LlmAgent(name=name, model=scripted(script), tools=[LongRunningFunctionTool(ask_boss)])
+
+
+async def test_agents_side_by_side_get_the_answers_to_their_own_questions() -> None:
+    agents = ParallelAgent(name="p", sub_agents=[paying("one", 3), paying("two", 4), asking_the_boss("three")])
+    last = LlmAgent(name="last", model=scripted(lambda request: ["Bye."]))
+    async with running(Agent.of(SequentialAgent(name="s", sub_agents=[agents, last]))) as client:
+        task = await client.send("Go")
+        answers = {"amount=3": "yes", "amount=4": "no", "ask_boss": "granted"}
+        for _ in range(3):
+            (answer,) = [answer for about, answer in answers.items() if about in question_of(task)]
+            task = await client.send(answer, task=task)
+    *said, end = client.text(task).split("\n\n")
+    assert sorted(said) == [
+        "one: {'result': 'paid 3'}",
+        "three: {'result': 'granted'}",
+        "three: {'status': 'pending'}",
+        "two: {'error': 'This tool call is rejected.'}",
+    ]
+    assert (end, PAID) == ("Bye.", [3])
+
+
+async def test_a_confirmation_and_a_long_running_tool_are_asked_together() -> None:
+    def ask_boss(tool_context: ToolContext) -> dict[str, Any]:
+        """Asks the boss."""
+        return {"status": "pending"}
+
+    def script(request: LlmRequest) -> Said:
+        done = results(request)
+        return [str(done[-2:])] if done else [call("ask_boss"), call("pay", amount=3)]
+
+    tools = [LongRunningFunctionTool(ask_boss), FunctionTool(pay, require_confirmation=True)]
+    agent = LlmAgent(name="clerk", model=scripted(script), tools=tools)
+    async with running(Agent.of(agent)) as client:
+        asked = await client.send("granted", task=await client.send("Go"))
+        task = await client.send("yes", task=asked)
+    assert client.text(task) == "[{'result': 'granted'}, {'result': 'paid 3'}]"
+
+
+async def test_what_comes_after_a_question_waits_for_the_answer_also_after_a_crash() -> None:
+    last = LlmAgent(name="last", model=scripted(lambda request: ["Bye."]))
+    agent = Agent.of(SequentialAgent(name="s", sub_agents=[asking_the_boss("one"), last]))
+    task = await survives_crashes(agent, "Go", answers=["granted"])
+    texts = [part.text for artifact in task.artifacts for part in artifact.parts if hasattr(part, "text")]
+    assert "".join(texts) == "one: {'status': 'pending'}\n\none: {'result': 'granted'}\n\nBye."
+
+
 async def test_a_login_is_asked_for_as_authentication() -> None:
     flow = OAuthFlowAuthorizationCode(
         authorizationUrl="https://login.example/authorize",
@@ -223,3 +288,23 @@ async def test_an_api_key_is_asked_for_as_authentication() -> None:
         assert asked.status.state is TaskState.AUTH_REQUIRED
         task = await client.send("key-1", task=asked)
     assert client.text(task) == "Result: {'result': 'with key-1'}; "
+
+
+async def test_another_credential_is_asked_for_with_a_form() -> None:
+    bearer = AuthCredential(auth_type=AuthCredentialTypes.HTTP)
+    config = AuthConfig(auth_scheme=HTTPBearer(), raw_auth_credential=bearer)
+
+    def look_up(tool_context: ToolContext) -> str:
+        """Looks something up."""
+        if not (credential := tool_context.get_auth_response(config)):
+            tool_context.request_credential(config)
+            return "pending"
+        return f"with {credential.http and credential.http.credentials.token}"
+
+    agent = LlmAgent(name="looker", model=then_reports(call("look_up")), tools=[look_up])
+    async with running(Agent.of(agent)) as client:
+        asked = await client.send("nonsense", task=await client.send("Look"))
+        assert asked.status.state is TaskState.AUTH_REQUIRED, "it does not fit"
+        credential = {"authType": "http", "http": {"scheme": "bearer", "credentials": {"token": "token-1"}}}
+        task = await client.send(credential, task=asked)
+    assert client.text(task) == "Result: {'result': 'with token-1'}; "

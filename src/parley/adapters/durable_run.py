@@ -58,7 +58,7 @@ def agent_of(adapter: Adapter, **settings: Any) -> Agent:
                 yield content
 
     agent.on_message(handle)
-    for skill in described.skills:
+    for skill in {skill.id: skill for skill in described.skills}.values():
         declare = agent.skill(id=skill.id, name=skill.name, description=skill.description, tags=skill.tags)
         declare(handle)
     return agent

@@ -17,10 +17,13 @@ _SETTINGS = ("name", "description", "version", "provider", "documentation_url", 
 _OF_SKILLS = ("id", "name", "description", "tags", "examples", "input_modes", "output_modes")
 
 
-def adapt(thing: Any, *, card: Any = None, default_name: str = "Agent", **settings: Any) -> Agent:
+def adapt(
+    thing: Any, *, card: Any = None, may_reply: bool = True, default_name: str = "Agent", **settings: Any
+) -> Agent:
     """An agent that runs an executor: one of a2a-sdk, or that of a request handler or of an application of 0.3.
 
-    `card` is an AgentCard of the SDK: its name, description and skills are the agent's.
+    `card` is an AgentCard of the SDK: its name, description and skills are the agent's. `may_reply` says whether a
+    message that the executor enqueues at once is a reply without a task; if not, tasks are stored before `execute`.
     """
     executor, own_card = _executor_and_card(thing)
     described, skills = _described_by(card or own_card, _name_of(executor) or default_name)
@@ -29,9 +32,9 @@ def adapt(thing: Any, *, card: Any = None, default_name: str = "Agent", **settin
     async def handle(turn: Turn) -> None:
         await ExecutedTask(executor, turn).work()
 
-    agent.on_message(may_reply=True)(handle)
+    agent.on_message(may_reply=may_reply)(handle)
     for skill in skills:
-        agent.skill(**skill, may_reply=True)(handle)
+        agent.skill(**skill, may_reply=may_reply)(handle)
     return agent
 
 

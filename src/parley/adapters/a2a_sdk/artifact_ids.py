@@ -15,19 +15,30 @@ class StableIds:
 
     def __init__(self, *lasting: str) -> None:
         self._lasting = lasting
-        self._ids: dict[str, str] = {}
+        self._of_given: dict[str, str] = {}
+        """Our ids, by those of the executor."""
+        self._used: set[str] = set()
 
     def of(self, artifact: Artifact) -> str:
-        """The id of an artifact: its own, or instead of a random one its name, with a number if that is in use."""
+        """The id of an artifact: its own, or instead of a random one its name. A number is added to an id in use."""
         given = artifact.artifact_id
-        if given not in self._ids:
-            stable = self._unused(artifact.name or "artifact") if self._is_random(given) else given
-            self._ids |= {given: stable, stable: stable}
-        return self._ids[given]
+        if given not in self._of_given:
+            self.remember(given, self._unused(artifact.name or "artifact" if self._is_random(given) else given))
+        return self._of_given[given]
+
+    def remember(self, given: str, stable: str) -> None:
+        """Use an id of ours for one of the executor's."""
+        self._of_given[given] = stable
+        self._used.add(stable)
+
+    def show_used(self) -> None:
+        """From now on the executor knows our ids, too, because it is given a task with them."""
+        for stable in self._used:
+            self._of_given.setdefault(stable, stable)
 
     def _is_random(self, given: str) -> bool:
         return _UUID.search(given) is not None and not any(id in given for id in self._lasting)
 
     def _unused(self, name: str) -> str:
         numbered = (name if number == 1 else f"{name}-{number}" for number in count(1))
-        return next(id for id in numbered if id not in self._ids)
+        return next(id for id in numbered if id not in self._used)

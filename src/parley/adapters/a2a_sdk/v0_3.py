@@ -37,11 +37,26 @@ Queue = EventQueueV03
 
 
 def decode_event(event: Event) -> StreamEvent:
-    """An event of the SDK as ours. An artifact without parts gets an empty text, because every dialect demands one."""
-    if isinstance(event, types.TaskArtifactUpdateEvent) and not event.artifact.parts:
+    """An event of the SDK as ours. What has no parts gets an empty text, because every dialect demands one."""
+    if not all(thing.parts for thing in _with_parts(event)):
         event = event.model_copy(deep=True)
-        event.artifact.parts = [types.Part(types.TextPart(text=""))]
+        for thing in _with_parts(event):
+            thing.parts = thing.parts or [types.Part(types.TextPart(text=""))]
     return DIALECT.decode_event(event.model_dump_json(by_alias=True, exclude_none=True).encode())
+
+
+def _with_parts(event: Event) -> list[types.Message | types.Artifact]:
+    """The messages and artifacts in an event."""
+    match event:
+        case types.TaskArtifactUpdateEvent():
+            return [event.artifact]
+        case types.TaskStatusUpdateEvent():
+            return [event.status.message] if event.status.message else []
+        case types.Task():
+            messages = [event.status.message] if event.status.message else []
+            return [*messages, *(event.history or []), *(event.artifacts or [])]
+        case _:
+            return [event]
 
 
 def request_context(

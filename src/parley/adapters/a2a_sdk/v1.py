@@ -37,19 +37,29 @@ Queue = EventQueueV1
 
 
 def decode_event(event: Event) -> StreamEvent:
-    """An event of the SDK as ours. An artifact without parts gets an empty text, because every dialect demands one."""
+    """An event of the SDK as ours. What has no parts gets an empty text, because every dialect demands one."""
     match event:
         case pb.TaskArtifactUpdateEvent():
             response = pb.StreamResponse(artifact_update=event)
-            if not event.artifact.parts:
-                response.artifact_update.artifact.parts.append(pb.Part(text=""))
+            with_parts = [response.artifact_update.artifact]
         case pb.TaskStatusUpdateEvent():
             response = pb.StreamResponse(status_update=event)
+            with_parts = _messages_of(response.status_update.status)
         case pb.Task():
             response = pb.StreamResponse(task=event)
+            task = response.task
+            with_parts = [*_messages_of(task.status), *task.history, *task.artifacts]
         case _:
             response = pb.StreamResponse(message=event)
+            with_parts = [response.message]
+    for thing in with_parts:
+        if not thing.parts:
+            thing.parts.add(text="")
     return DIALECT.decode_event(response)
+
+
+def _messages_of(status: pb.TaskStatus) -> list[pb.Message]:
+    return [status.message] if status.HasField("message") else []
 
 
 def request_context(

@@ -29,7 +29,7 @@ from parley.adapters.adapter import Checkpoint, Description, End, Output, Pause,
 from parley.adapters.agent_as_tool import AgentAsTool
 from parley.adapters.agent_framework.calls import ReplayModels, ReplayTools, RunRecord
 from parley.adapters.agent_framework.messages import answer_to, message_of, pieces_of, question_of, usage_of
-from parley.adapters.agent_framework.workflows import WorkflowAdapter
+from parley.adapters.agent_framework.workflows import WorkflowAdapter, given_name
 from parley.adapters.durable_run import agent_of
 from parley.agents.agent import Agent as ParleyAgent
 from parley.protocol.errors import LocalProtocolError
@@ -51,8 +51,9 @@ def adapt(
     if isinstance(thing, Workflow):
         return agent_of(WorkflowAdapter(thing, build, checkpoint_types), **settings)
     if isinstance(thing, WorkflowAgent):
-        names = {"name": settings.pop("name", None) or thing.name, "description": thing.description or ""}
-        return adapt(thing.workflow, build=build, checkpoint_types=checkpoint_types, **{**names, **settings})
+        settings["name"] = settings.get("name") or given_name(thing.name)
+        settings.setdefault("description", thing.description or "")
+        return adapt(thing.workflow, build=build, checkpoint_types=checkpoint_types, **settings)
     if isinstance(thing, FunctionalWorkflowAgent):
         raise LocalProtocolError("A functional workflow keeps the state of one caller; build one with executors")
     return agent_of(AgentFrameworkAdapter(thing), **settings)
@@ -76,7 +77,7 @@ class AgentFrameworkAdapter:
         """Its name and description; its tools are its skills."""
         tools = [tool for tool in self._options.get("tools") or () if isinstance(tool, FunctionTool)]
         skills = [skill(tool.name, tool.description) for tool in tools]
-        return Description(name=self._agent.name or "Agent", description=self._agent.description or "", skills=skills)
+        return Description(name=self._agent.name or "", description=self._agent.description or "", skills=skills)
 
     async def run(self, start: Start) -> AsyncIterator[Piece]:
         """Run it in the session of the conversation, from the message or from the last question."""

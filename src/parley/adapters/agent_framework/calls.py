@@ -7,7 +7,7 @@ the log, and no model before what tools returned. A run that begins again gets w
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from typing import Any
@@ -35,7 +35,7 @@ class RunRecord:
         self.pause: Any = None
         self.answers: JsonObject = {}
         self.responses: deque[Any] = deque()
-        self.results: dict[str, Any] = {}
+        self.results: defaultdict[str, deque[Any]] = defaultdict(deque)  # some models use an id more than once
         for state in states:
             match state:
                 case {"requests": _}:
@@ -47,7 +47,7 @@ class RunRecord:
                 case {"response": response}:
                     self.responses.append(response)
                 case {"call": str(id), "result": result}:
-                    self.results[id] = result
+                    self.results[id].append(result)
                 case _:
                     pass
         self.answers = answers or self.answers
@@ -105,8 +105,8 @@ class ReplayTools(FunctionMiddleware):
         """Answer one tool call."""
         record, id = self._record, str(context.metadata["call_id"])
         await record.record_response()
-        if id in record.results:
-            known = record.results[id]
+        if record.results[id]:
+            known = record.results[id].popleft()
             context.result = known if isinstance(known, str) else [Content.from_dict(item) for item in known]
             return
         await call_next()

@@ -6,13 +6,16 @@ pickled, as the framework does it; only types of the framework and those that ar
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, get_args, get_type_hints
 
 from agent_framework import AgentResponse, InMemoryCheckpointStorage, WorkflowCheckpoint
 from agent_framework._workflows._checkpoint_encoding import decode_checkpoint_value, encode_checkpoint_value
 
-from parley.adapters.adapter import Checkpoint
+from parley.adapters.adapter import Checkpoint, Piece
+from parley.adapters.agent_framework.differences import changed_by, difference_of
 from parley.adapters.agent_framework.messages import usage_of
+from parley.adapters.agent_framework.narration import WorkflowNarration
 from parley.adapters.piece_queue import PieceQueue
 from parley.protocol.jsonvalue import JsonObject, JsonValue
 
@@ -31,8 +34,8 @@ class WorkflowCheckpoints(InMemoryCheckpointStorage):
         self._encoded: Any = None
         for state in states:
             match state:
-                case {"checkpoint": change, "text": str(text), "usage": dict(usage)}:
-                    self._encoded, self.answers = _changed(self._encoded, change), {}
+                case {"checkpoint": difference, "text": str(text), "usage": dict(usage)}:
+                    self._encoded, self.answers = changed_by(self._encoded, difference), {}
                     self.text, self.usage = self.text + text, usage
                 case {"answers": dict(given)}:
                     self.answers = given
@@ -40,11 +43,17 @@ class WorkflowCheckpoints(InMemoryCheckpointStorage):
                     pass
         self.answers = answers or self.answers
         self._recorded_text = len(self.text)
+        self.narration = WorkflowNarration()
 
     def count(self, response: AgentResponse[Any]) -> None:
         """Add the tokens of an agent's response to the usage. Each of its messages came from one model call."""
         calls = sum(message.role == "assistant" for message in response.messages)
         self.usage = usage_of(response.usage_details or {}, calls, self.usage)
+
+    def say(self, *pieces: Piece) -> None:
+        """Report what is said, and note its text."""
+        self.text += "".join(piece for piece in pieces if isinstance(piece, str))
+        self.queue.put(*pieces)
 
     async def latest(self) -> WorkflowCheckpoint | None:
         """The last checkpoint of the task, which is then in this storage."""
@@ -64,25 +73,33 @@ class WorkflowCheckpoints(InMemoryCheckpointStorage):
             self.failure = exc  # the framework only logs it
             raise
         state: Any = {
-            "checkpoint": _change(self._encoded, encoded),
+            "checkpoint": difference_of(self._encoded, encoded),
             "text": self.text[self._recorded_text :],
             "usage": dict(self.usage),
         }
         self._encoded, self._recorded_text, self.failure = encoded, len(self.text), None
+        self.narration.begin_segment()
         await self.queue.put(Checkpoint(state)).wait()
         return await super().save(checkpoint)
 
 
-def _change(old: Any, new: Any) -> Any:
-    """What makes one JSON value of another: a new value, or changes of an object's members."""
-    if not (isinstance(old, dict) and isinstance(new, dict)):
-        return {"value": new}
-    changed = {name: _change(old.get(name), value) for name, value in new.items() if old.get(name, ...) != value}
-    return {"members": changed, "removed": [name for name in old if name not in new]}
+def type_names(kinds: Iterable[Any]) -> frozenset[str]:
+    """The names of types, and of those in their arguments and annotations, by which the framework lets them be read."""
+    names = {"types:GenericAlias"}  # of such as `list[str]`, which may be the type of a response
 
+    def add(kind: Any) -> None:
+        for argument in get_args(kind):
+            add(argument)
+        name = f"{kind.__module__}:{kind.__qualname__}" if isinstance(kind, type) else ""
+        if name and name not in names and kind.__module__ != "builtins":
+            names.add(name)
+            try:
+                members = get_type_hints(kind)
+            except (NameError, TypeError):  # an annotation that only type checkers can read
+                return
+            for member in members.values():
+                add(member)
 
-def _changed(old: Any, change: Any) -> Any:
-    if "value" in change:
-        return change["value"]
-    kept = {name: value for name, value in old.items() if name not in change["removed"]}
-    return {**kept, **{name: _changed(kept.get(name), each) for name, each in change["members"].items()}}
+    for kind in kinds:
+        add(kind)
+    return frozenset(names)

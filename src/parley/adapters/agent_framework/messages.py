@@ -10,6 +10,7 @@ from agent_framework import AgentResponse, AgentResponseUpdate, Content, Message
 from pydantic_core import to_jsonable_python
 
 from parley.adapters.adapter import Output, Piece, Question, approval, call_text, is_approved, texts_of
+from parley.adapters.durable_run import SEPARATOR
 from parley.agents.turn import Turn
 from parley.contents import File
 from parley.protocol.jsonvalue import JsonObject, JsonValue
@@ -29,29 +30,35 @@ async def message_of(turn: Turn) -> Message:
 
 
 def pieces_of(said: Any) -> list[Piece]:
-    """What an agent or an executor has said: text and files of messages, text as it is, anything else as data."""
-    contents = contents_of(said)
-    if contents is None:
+    """What an agent or an executor has said: text and files of messages, text as it is, anything else as data.
+
+    Several messages are several paragraphs.
+    """
+    messages = _messages_of(said)
+    if messages is None:
         return [said] if isinstance(said, str) else [Output((DataPart(to_jsonable_python(said, fallback=str)),))]
     pieces: list[Piece] = []
-    for content in contents:
-        if content.type == "text" and content.text:
-            pieces.append(content.text)
-        elif content.type in ("data", "uri"):
-            pieces.append(Output((_file(content).part(),)))
+    has_spoken = False
+    for contents in messages:
+        gap = SEPARATOR if has_spoken else ""
+        for content in contents:
+            if content.type == "text" and content.text:
+                pieces.append(gap + content.text)
+                gap, has_spoken = "", True
+            elif content.type in ("data", "uri"):
+                pieces.append(Output((_file(content).part(),)))
     return pieces
 
 
-def contents_of(said: Any) -> list[Content] | None:
-    """The contents of a message, of several, or of a part of one, as far as an agent has said it; None for the rest."""
+def _messages_of(said: Any) -> list[list[Content]] | None:
+    """The contents of messages, or of a part of one, as far as an agent has said them; None for the rest."""
     if isinstance(said, Content):
-        return [said]
-    if isinstance(said, Message | AgentResponseUpdate):
-        return said.contents if said.role in ("assistant", None) else []
+        return [[said]]
     messages: Any = said.messages if isinstance(said, AgentResponse) else said
-    if isinstance(messages, list) and messages and all(isinstance(message, Message) for message in messages):
-        return [content for message in messages for content in contents_of(message) or ()]
-    return None
+    messages = messages if isinstance(messages, list) else [messages]
+    if not messages or not all(isinstance(message, Message | AgentResponseUpdate) for message in messages):
+        return None
+    return [message.contents for message in messages if message.role in ("assistant", None)]
 
 
 def question_of(id: str, request: Content) -> Question:

@@ -7,27 +7,23 @@ run has a copy of it, with the same agents. A conversation is the messages so fa
 
 from __future__ import annotations
 
-import copy
+import re
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import aclosing
+from functools import partial
 from typing import Any, get_args
 
 from agent_framework import AgentExecutorResponse, Message, Workflow, WorkflowEvent
 
-from parley.adapters.adapter import (
-    Checkpoint,
-    Description,
-    End,
-    Pause,
-    Piece,
-    Progress,
-    Start,
-    skill,
-)
-from parley.adapters.agent_framework.checkpoints import WorkflowCheckpoints
+from parley.adapters.adapter import Checkpoint, Description, End, Pause, Piece, Progress, Start, skill
+from parley.adapters.agent_framework.checkpoints import WorkflowCheckpoints, type_names
+from parley.adapters.agent_framework.copies import copy_of
 from parley.adapters.agent_framework.messages import message_of, pieces_of
 from parley.adapters.agent_framework.requests import request_question, response_to
 from parley.protocol.errors import LocalProtocolError
+
+MADE_UP = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
+"""How names end that the framework makes up."""
 
 
 class WorkflowAdapter:
@@ -37,14 +33,12 @@ class WorkflowAdapter:
         self, workflow: Workflow, build: Callable[[], Workflow] | None, checkpoint_types: Iterable[type]
     ) -> None:
         self._workflow = workflow
-        self._build = build or self._copy
+        self._build = build or partial(copy_of, workflow)
         executors = workflow.get_executors_list()
         # What is sent, said, requested and answered is in checkpoints.
         declared = [kind for each in executors for kind in (*each.input_types, *each.output_types)]
         asked = [kind for each in executors for kinds in getattr(each, "_response_handlers", ()) for kind in kinds]
-        types = [kind for each in (*declared, *asked, *checkpoint_types) for kind in (each, *get_args(each))]
-        names = [f"{kind.__module__}:{kind.__qualname__}" for kind in types if isinstance(kind, type)]
-        self._allowed_types = frozenset(names)
+        self._allowed_types = type_names([*declared, *asked, *checkpoint_types])
         accepted = workflow.get_start_executor().input_types
         self._takes = {Message: Message in accepted, str: str in accepted}
         self._takes_several = any(
@@ -54,7 +48,8 @@ class WorkflowAdapter:
     def describe(self) -> Description:
         """Its name and description; its executors are its skills."""
         skills = [skill(executor.id) for executor in self._workflow.get_executors_list()]
-        return Description(name=self._workflow.name, description=self._workflow.description or "", skills=skills)
+        name, description = given_name(self._workflow.name), self._workflow.description or ""
+        return Description(name=name, description=description, skills=skills)
 
     async def run(self, start: Start) -> AsyncIterator[Piece]:
         """Run a copy of it, from the message or from the last checkpoint."""
@@ -84,14 +79,6 @@ class WorkflowAdapter:
         said = [message.to_dict(), Message("assistant", [checkpoints.text]).to_dict()]
         yield End([*history, *said] if self._takes_several else None, dict(checkpoints.usage))
 
-    def _copy(self) -> Workflow:
-        agents = [getattr(executor, "agent", None) for executor in self._workflow.get_executors_list()]
-        try:
-            return copy.deepcopy(self._workflow, {id(agent): agent for agent in agents})
-        except TypeError as exc:
-            hint = "Pass a function that builds it: Agent.of(workflow, build=make_workflow)"
-            raise LocalProtocolError(f"The workflow {self._workflow.name!r} cannot be copied: {exc}. {hint}") from exc
-
     def _input(self, message: Message, history: Any, start: Start) -> Any:
         """The message in the type that the start executor takes."""
         if self._takes_several:
@@ -101,17 +88,28 @@ class WorkflowAdapter:
         return start.turn.text if self._takes[str] or start.turn.data is None else start.turn.data
 
 
+def given_name(name: str | None) -> str:
+    """The name of a workflow; empty if the framework has made it up, because another process makes up another."""
+    return "" if name is None or MADE_UP.search(name) else name
+
+
 async def _report(stream: Any, checkpoints: WorkflowCheckpoints, requests: dict[str, WorkflowEvent[Any]]) -> None:
+    narration = checkpoints.narration
     async for event in stream:
-        if event.type == "executor_invoked":
-            checkpoints.queue.put(Progress(f"Running {event.executor_id}"))
-        elif event.type == "request_info":
-            requests[event.request_id] = event
-        elif event.type in ("output", "intermediate"):
-            pieces = pieces_of(event.data)
-            checkpoints.text += "".join(piece for piece in pieces if isinstance(piece, str))
-            checkpoints.queue.put(*pieces)
-        elif event.type == "executor_completed":
-            for sent in event.data or ():
-                if isinstance(sent, AgentExecutorResponse):
-                    checkpoints.count(sent.agent_response)
+        said: Iterable[Piece] = ()
+        match event.type:
+            case "executor_invoked":
+                narration.begin(event.executor_id)
+                said = [Progress(f"Running {event.executor_id}")]
+            case "request_info":
+                requests[event.request_id] = event
+            case "output" | "intermediate":
+                said = narration.say(event.executor_id, pieces_of(event.data))
+            case "executor_completed":
+                said = narration.end(event.executor_id)
+                for sent in event.data or ():
+                    if isinstance(sent, AgentExecutorResponse):
+                        checkpoints.count(sent.agent_response)
+            case _:
+                pass
+        checkpoints.say(*said)

@@ -81,10 +81,13 @@ class GoogleADKAdapter:
         """Run it with the message, with answers, or from the last checkpoint."""
         session = await RecordedSession.of(start, app=self._app.name)
         artifacts: BaseArtifactService = self._services.get("artifact_service") or session.artifacts
-        narration, resume_points = Narration(self._nodes, session.task_events), ResumePoints(self._root)
+        narration, resume_points = Narration(self._nodes, session.task_events), ResumePoints(self._nodes)
         services = {**self._services, "session_service": session.sessions, "artifact_service": artifacts}
         if start.states:
-            message = answers_of(start, session.task_events)
+            answers = answers_of(start, session.task_events)
+            for event in answers[:-1]:
+                await session.append(event)
+            message = answers[-1].content if answers else None
         else:
             message = await content_of(start.turn)
         invocation_id = None if message else session.task_events[-1].invocation_id

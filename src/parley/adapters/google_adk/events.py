@@ -80,9 +80,10 @@ class Narration:
             self._streamed += text
             return self._say(text, begins=begins)
         if self._speaker == speaker:
-            rest = text[len(self._streamed) :] if text.startswith(self._streamed) else ""
+            is_repeated = text.startswith(self._streamed)
+            rest = text.removeprefix(self._streamed)  # a callback may have made another text of it
             self._speaker, self._streamed = None, ""
-            return self._say(rest, begins=False) + self.rest()
+            return self._say(rest, begins=not is_repeated) + self.rest()
         self._held_back.discard(speaker)
         said = self._say(text, begins=True)
         if self._speaker is not None:

@@ -5,13 +5,14 @@ The rules for resuming are those of ADK 2.13, found by resuming runs after each 
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from google.adk.agents.base_agent import BaseAgent
+from google.adk.agents.llm_agent import LlmAgent
 from google.adk.events.event import Event
 from google.adk.tools.base_tool import BaseTool
+from google.adk.tools.function_tool import FunctionTool
 from google.adk.workflow import BaseNode
 
 from parley.adapters.adapter import skill
@@ -29,11 +30,15 @@ class ResumePoints:
 
     After tool calls and their results it can, and where a workflow agent notes which agent comes next. An agent whose
     last event is its final text says it again, until such a note; of agents side by side, until its end is noted. A
-    loop forgets that it was to be left. A `Workflow` takes a node that has begun for done.
+    loop forgets that it was to be left, and all workflow agents forget that a question waits for its answer. A
+    `Workflow` takes a node that has begun for done.
     """
 
-    def __init__(self, root: BaseNode) -> None:
+    def __init__(self, nodes: Sequence[BaseNode]) -> None:
+        root = nodes[0]
         self._workflow = None if isinstance(root, BaseAgent) else root.name
+        self._forgets_questions = not all(isinstance(node, LlmAgent) for node in nodes)
+        self._has_asked = False
         self._ended: set[str | None] = set()
         self._is_escalating = False
 
@@ -53,6 +58,9 @@ class ResumePoints:
         elif event.content or is_noted or is_end_noted:
             self._ended.discard(branch)
         self._is_escalating = (self._is_escalating or bool(actions.escalate)) and not is_noted
+        self._has_asked = self._has_asked or bool(event.long_running_tool_ids)
+        if self._has_asked and self._forgets_questions:
+            return False
         has_calls = bool(event.get_function_calls() or event.get_function_responses())
         return (is_noted or has_calls) and not self._ended and not self._is_escalating
 
@@ -66,13 +74,12 @@ def nodes_of(node: Any) -> Iterator[BaseNode]:
 
 def skills_of(root: Any) -> list[AgentSkill]:
     """The tools and sub-agents of an agent as skills. Toolsets are not asked for theirs: that may take a network."""
-    skills: list[AgentSkill] = []
-    for one in (*getattr(root, "tools", ()), *getattr(root, "sub_agents", ())):
-        if isinstance(one, BaseTool | BaseNode):
-            skills.append(skill(one.name, one.description))
-        elif callable(one):
-            skills.append(skill(one.__name__, (inspect.getdoc(one) or "").partition("\n")[0]))
-    return skills
+    tools = [FunctionTool(tool) if callable(tool) else tool for tool in getattr(root, "tools", ())]
+    parts = [one for one in (*tools, *getattr(root, "sub_agents", ())) if isinstance(one, BaseTool | BaseNode)]
+    skills: dict[str, AgentSkill] = {}
+    for one in parts:  # a sub-agent may have the name of a tool
+        skills.setdefault(one.name, skill(one.name, one.description.partition("\n")[0]))
+    return [*skills.values()]
 
 
 def is_resumable(node: BaseNode) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from google.adk.auth.auth_credential import AuthCredentialTypes
 from google.adk.events.event import Event
 from google.genai import types
 
@@ -32,6 +33,11 @@ API_KEY: JsonObject = {
     "type": "object",
     "properties": {"apiKey": {"type": "string", "title": "API key"}},
     "required": ["apiKey"],
+}
+OTHER_CREDENTIAL: JsonObject = {
+    "type": "object",
+    "properties": {"authType": {"type": "string", "enum": [kind.value for kind in AuthCredentialTypes]}},
+    "required": ["authType"],
 }
 
 
@@ -67,11 +73,21 @@ def question_of(call: types.FunctionCall, events: Sequence[Event]) -> Question:
             return Question(id, str(text or f"What is the result of {described}?"), _form(result.get("form")))
 
 
-def answers_of(start: Start, events: Sequence[Event]) -> types.Content | None:
-    """The answers to the last questions as a message, if there are any."""
-    asked = open_calls(events)
-    responses = [_response(asked[id], answer) for id, answer in start.answers.items()]
-    return types.UserContent(responses) if responses else None
+def answers_of(start: Start, events: Sequence[Event]) -> list[Event]:
+    """The answers to the last questions as events of the user.
+
+    There is one per branch, because agents side by side do not see each other's. Confirmations and credentials are set
+    apart and come last: ADK looks for them in the last event, and shows models nothing that is in an event with them.
+    """
+    asked, askers = open_calls(events), {call.id: event for event in events for call in event.get_function_calls()}
+    answered: dict[tuple[bool, str | None], list[types.Part]] = {}
+    for id, answer in start.answers.items():
+        group = asked[id].name in (CONFIRMATION, CREDENTIAL), askers[id].branch
+        answered.setdefault(group, []).append(_response(asked[id], answer))
+    return [
+        Event(author="user", invocation_id=events[-1].invocation_id, branch=branch, content=types.UserContent(parts))
+        for (_, branch), parts in sorted(answered.items(), key=lambda each: each[0][0])
+    ]
 
 
 def _response(call: types.FunctionCall, answer: JsonValue) -> types.Part:
@@ -107,7 +123,8 @@ def _credential(id: str, config: dict[str, Any]) -> Question:
         return Question(id, text, REDIRECTED, needs_auth=True)
     if config.get("authScheme", {}).get("type") == "apiKey":
         return Question(id, "Please send the API key.", API_KEY, needs_auth=True)
-    return Question(id, "Please send the credential, as the JSON of an ADK AuthCredential.", needs_auth=True)
+    text = "Please send the credential as data, in the form of an AuthCredential of google-adk."
+    return Question(id, text, OTHER_CREDENTIAL, needs_auth=True)
 
 
 def _form(schema: Any) -> JsonObject | None:

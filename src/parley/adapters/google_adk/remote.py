@@ -114,13 +114,13 @@ def _question(reply: Reply) -> dict[str, Any]:
 
 
 def _answer(events: Sequence[Event], author: str) -> JsonValue | dict[str, Any]:
-    """The response to the agent's last question, if no text of the user followed."""
-    asked = {call.id for event in events if event.author == author for call in event.get_function_calls()}
-    last = next((event for event in reversed(events) if event.author == "user"), None)
-    for response in last.get_function_responses() if last else ():
-        if response.id in asked:
-            fields = response.response or {}
-            return fields["result"] if list(fields) == ["result"] else fields
+    """The response to the agent's last question."""
+    asked = [call.id for event in events if event.author == author for call in event.get_function_calls()]
+    for event in reversed(events) if asked else ():
+        for response in event.get_function_responses():
+            if response.id == asked[-1]:
+                fields = response.response or {}
+                return fields["result"] if list(fields) == ["result"] else fields
     return None
 
 

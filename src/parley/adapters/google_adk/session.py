@@ -53,10 +53,12 @@ class FileRecorder(InMemoryArtifactService):
 class RecordedSession:
     """The events and files of a conversation, those of the task at hand last."""
 
-    def __init__(self, key: dict[str, Any]) -> None:
-        self.key = key
-        self.sessions = EventRecorder()
+    def __init__(self, sessions: EventRecorder, session: Session) -> None:
+        self.sessions = sessions
         self.artifacts = FileRecorder()
+        self.user_key: dict[str, Any] = {"user_id": session.user_id, "session_id": session.id}
+        self.key = {"app_name": session.app_name, **self.user_key}
+        self._session = session
         self._events_before = self._events_taken = self._files_taken = 0
 
     @classmethod
@@ -66,12 +68,12 @@ class RecordedSession:
         # Artifact services make paths of the ids: without slashes, and with nothing in them that a caller chooses.
         user_id = quote(caller.name, safe="@ ") or "anonymous"
         session_id = str(uuid5(NAMESPACE_URL, f"{caller.tenant}\n{caller.name}\n{start.turn.context.id}"))
-        self = cls({"app_name": app, "user_id": user_id, "session_id": session_id})
-        session = await self.sessions.create_session(**self.key)
+        sessions = EventRecorder()
+        self = cls(sessions, await sessions.create_session(app_name=app, user_id=user_id, session_id=session_id))
         recorded: list[Any] = [start.conversation, *start.states]
         for number, state in enumerate(recorded):
             for event in state["events"] if state else ():
-                await self.sessions.append_event(session, Event.model_validate_json(msgspec.json.encode(event)))
+                await self.append(Event.model_validate_json(msgspec.json.encode(event)))
             for name, file in state.get("files", ()) if state else ():
                 part = types.Part.model_validate_json(msgspec.json.encode(file))
                 await self.artifacts.save_artifact(filename=name, artifact=part, **self.key)
@@ -81,14 +83,13 @@ class RecordedSession:
         return self
 
     @property
-    def user_key(self) -> dict[str, Any]:
-        """Its key within the app."""
-        return {"user_id": self.key["user_id"], "session_id": self.key["session_id"]}
-
-    @property
     def task_events(self) -> list[Event]:
         """The events of the task."""
         return self.sessions.events[self._events_before :]
+
+    async def append(self, event: Event) -> None:
+        """Add an event that is not of a run: a recorded one, or an answer."""
+        await self.sessions.append_event(self._session, event)
 
     def take_new(self) -> JsonObject:
         """What no state has yet, as the next state."""
