@@ -11,7 +11,8 @@ import asyncio, importlib, pathlib, pkgutil
 import parley
 
 for module in pkgutil.walk_packages(parley.__path__, "parley."):
-    importlib.import_module(module.name)
+    if not (module.ispkg and module.name.startswith("parley.adapters.")):  # which need their frameworks
+        importlib.import_module(module.name)
 
 from parley.cli.main import main
 from parley.client.credentials.token_store import FileLogins, Login
