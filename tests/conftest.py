@@ -50,3 +50,13 @@ class _TestLoop(asyncio.SelectorEventLoop):
 @pytest.fixture
 def anyio_backend() -> tuple[str, dict[str, Any]]:
     return "asyncio", {"loop_factory": _TestLoop}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the tests that may take longest, so that no worker is left alone with one of them at the end."""
+
+    def seconds(item: pytest.Item) -> float:
+        marker = item.get_closest_marker("deadline")
+        return marker.args[0] if marker else 0
+
+    items.sort(key=seconds, reverse=True)
