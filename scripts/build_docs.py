@@ -36,6 +36,11 @@ REFERENCE = (
     *("check", "limits", "operations", "errors", "lifecycle", "losses", "protocol-library", "glossary"),
 )
 """The order of the pages in docs/; others follow by name."""
+NOT_SEARCHED = "decisions"
+"""A folder that search leaves out, because its pages would come before those that say how a thing is done. Zensical
+cannot rank them last."""
+FOR_ENGINES = ("admit", "admit_to_task", "may_reply", "run", "release")
+"""Methods of `Agent` that an engine calls; authors do not."""
 API = ("parley", "parley.testing", "parley.client", "parley.server.app", "parley.adapters")
 LINK = re.compile(r"(?<!!)\[(?P<text>[^\]]*)\]\((?P<target>(?!https?:|mailto:)[^)#\s]+)(?P<anchor>#[^)\s]*)?\)")
 SHIM = re.compile(r"<script[^>]*unpkg\.com/iframe-worker[^>]*></script>")
@@ -67,7 +72,8 @@ def copy_pages() -> None:
     shutil.copytree(DOCS, PAGES, ignore=shutil.ignore_patterns("*.toml"))
     for page in PAGES.rglob("*.md"):
         path = page.relative_to(PAGES).as_posix()
-        page.write_text(with_site_links(page.read_text(), f"docs/{path}", path))
+        text = with_site_links(page.read_text(), f"docs/{path}", path)
+        page.write_text(f"---\nsearch:\n  exclude: true\n---\n{text}" if path.startswith(f"{NOT_SEARCHED}/") else text)
     for source, path in MOVED.items():
         if source != "README.md":
             (PAGES / path).parent.mkdir(exist_ok=True)
@@ -132,8 +138,17 @@ def write_api_pages() -> None:
     for name in API:
         names = list(public_names(name))
         if names:
-            text = "".join(f"::: {name}\n\n" for name in names)
+            text = "".join(directive(entry, page=name) for entry in names)
             (PAGES / "api" / f"{name}.md").write_text(f"# {name}\n\n{text}")
+
+
+def directive(name: str, *, page: str) -> str:
+    """What makes Zensical document a name. A module with a page of its own has its name in the page's title."""
+    options: dict[str, object] = {"show_root_heading": False, "show_root_toc_entry": False} if name == page else {}
+    if page == "parley":
+        options["filters"] = ["!^_", f"!^({'|'.join(FOR_ENGINES)})$"]
+    lines = "".join(f"      {option}: {json.dumps(value)}\n" for option, value in options.items())
+    return f"::: {name}\n" + (f"    options:\n{lines}" if lines else "") + "\n"
 
 
 def public_names(module: str) -> Iterator[str]:

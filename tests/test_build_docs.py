@@ -27,6 +27,14 @@ def test_the_client_s_public_names_are_in_the_reference() -> None:
     assert {"parley.client.client.Client", "parley.client.options.Retries", "parley.protocol.tasks.Task"} <= names
 
 
+def test_a_module_is_named_once_on_its_page_and_methods_for_engines_are_left_out() -> None:
+    assert build_docs.directive("parley.testing", page="parley.testing") == (
+        "::: parley.testing\n    options:\n      show_root_heading: false\n      show_root_toc_entry: false\n\n"
+    )
+    assert "admit_to_task|may_reply" in build_docs.directive("parley", page="parley")
+    assert build_docs.directive("parley.client.Client", page="parley.client") == "::: parley.client.Client\n\n"
+
+
 def test_search_gets_its_own_worker_and_a_page_that_needs_another_host_fails_the_build(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

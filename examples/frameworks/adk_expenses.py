@@ -1,6 +1,6 @@
 """Expenses with google-adk: the agent asks with a form, and reimburses when it is filled in.
 
-    pip install parley-a2a google-adk
+    pip install . google-adk
     parley serve examples/frameworks/adk_expenses.py
 
 It runs on Gemini if GOOGLE_API_KEY or GEMINI_API_KEY is set, and else on a model with a script. Nothing here knows of

@@ -1,6 +1,6 @@
 """An image maker with CrewAI: draws what it is told, sends the picture as a file, and changes it when it is told more.
 
-    pip install parley-a2a "crewai[file-processing]"
+    pip install . "crewai[file-processing]"
     parley serve examples/frameworks/crewai_image.py
 
 Say "A red circle on white"; then, in the same conversation, say "Make it blue". It runs on a real model if

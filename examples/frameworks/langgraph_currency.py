@@ -1,6 +1,6 @@
 """Currency conversion with LangGraph: a model with tools, which asks for what is missing and streams its answer.
 
-    pip install parley-a2a langchain langgraph
+    pip install . langchain langgraph
     parley serve examples/frameworks/langgraph_currency.py
 
 Say "How much is 100 USD in EUR?"; or say "How much is 100 USD?" and be asked; then, in the same conversation, say

@@ -104,7 +104,7 @@ def test_a_key_is_asked_for_kept_used_listed_and_forgotten(logins: FileLogins) -
         done = parley("login", url, input="k-hush\n")
         assert (done.exit_code, done.output) == (0, f"Logged in to Sampler at {url}, scheme company.\n")
         assert parley("send", url, "hello").stdout.strip() == "hello"
-        assert parley("login", "--list").stdout == f"{url}  company  apikey, does not expire\n"
+        assert parley("login", "--list").stdout == f"{url}  company  apikey, expiry unknown\n"
         assert json.loads(parley("login", "--list", "--json").stdout) == {
             "origin": url,
             "scheme": "company",

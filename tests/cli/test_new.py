@@ -107,6 +107,11 @@ def test_every_template_is_complete(framework: FrameworkChoice | None) -> None:
     assert "{{" not in "".join(made.values())
     for name in ("agent.py", "scripted_model.py", "test_agent.py", "conftest.py"):
         compile(made[name], name, "exec")
+    is_wrapped = "\nfrom parley import Agent\n" in made["agent.py"]
+    assert ("running(agent)" in made["test_agent.py"], "import Agent" in made["test_agent.py"]) == (
+        is_wrapped,
+        not is_wrapped,
+    )
     project = tomllib.loads(made["pyproject.toml"])["project"]
     packages = FRAMEWORKS[framework].packages if framework else ()
     assert (project["name"], project["dependencies"]) == ("my-weather", ["parley-a2a", *packages])

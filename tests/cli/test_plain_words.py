@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from typer.main import get_command
 
+from parley.cli.commands import token
 from parley.cli.main import app
 from parley.cli.output.exit_codes import error_json, error_text
 from parley.client.errors import CredentialsError, DiscoveryError, ForbiddenTargetError
@@ -82,8 +83,11 @@ def test_credentials_that_a_card_would_have_sent_elsewhere_are_let_go_with_an_op
             assert parley("send", leading, "hi", "--token", "k-hush", "--trust", elsewhere).stdout == "hi\n"
 
 
-def test_the_file_of_a_token_is_spoken_of_in_whole_sentences() -> None:
+def test_the_file_of_a_token_is_spoken_of_in_whole_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(token, "_is_shown_to_a_person", lambda: True)
     done = parley("token", "ada")
+    secret = done.stderr.splitlines()[2].strip()
+    assert f"\nCallers send the header Authorization: Bearer {secret}\n" in done.stderr
     assert " ".join(done.stderr.split()).endswith("add its line in braces to the list in that file.")
     assert done.stdout.startswith("[schemes.token]")
 

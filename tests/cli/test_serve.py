@@ -107,6 +107,22 @@ def test_it_says_where_everything_is_and_the_line_to_try_works(directory: Path) 
     assert command.logged[-1].endswith("Stopped")
 
 
+def test_a_card_without_a_description_is_warned_of_with_the_cure(directory: Path) -> None:
+    described = (
+        'from parley import Agent\nagent = Agent("Told", description="Tells.")\nagent.on_message(lambda turn: "")\n'
+    )
+    (directory / "described.py").write_text(described)
+    with served("described.py", "echo.py:shout", *FREE, cwd=directory) as command:
+        command.until_ready()
+        line = command.until_logged("has no description")
+        assert line.endswith(
+            "The card of 'Shout' has no description, by which callers choose an agent. Set one: Agent(\"…\", "
+            'description="…"), or Agent.of(…, description="…") for an agent of a framework.'
+        )
+        assert command.end() == 0
+    assert not [other for other in command.logged if "'Told' has no description" in other]
+
+
 def test_several_agents_each_have_a_place_and_the_line_says_the_skill(directory: Path) -> None:
     with served("echo.py:shout", "echo.py:agent", *FREE, "--no-metrics", cwd=directory) as command:
         command.until_ready()
@@ -130,8 +146,8 @@ def test_a_token_from_parley_token_opens_a_server_with_that_file(directory: Path
             timeout=SECONDS,
             check=True,
         )
-    token = done.stderr.splitlines()[2].strip()
-    assert f"\nCallers send the header Authorization: Bearer {token}\n" in done.stderr
+    token = done.stderr.removesuffix("\n")
+    assert token.split() == [token], "standard error is not a terminal, and has the token alone"
     assert token not in (directory / "auth.toml").read_text()
 
     with served("echo", *FREE, "--host", "0.0.0.0", "--auth", "auth.toml", cwd=directory) as command:

@@ -53,8 +53,22 @@ async def test_a_whole_file_has_nothing_wrong(tmp_path: Path) -> None:
     content = path.read_bytes()
     findings = check(path)
     assert (findings.wrong, findings.unchecked) == ((), None)
-    assert str(findings.contents) == "6 tasks (6 unfinished) with 30 events, 1 webhook, values of 1 conversation"
+    assert str(findings.contents) == (
+        "6 tasks (6 running, 0 waiting for an answer), 30 events, 1 webhook, "
+        "values that agents stored for 1 conversation"
+    )
     assert path.read_bytes() == content
+
+
+async def test_tasks_that_run_and_tasks_that_wait_are_counted_apart(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "tasks.db")
+    await store.open()
+    states = (TaskState.WORKING, TaskState.INPUT_REQUIRED, TaskState.AUTH_REQUIRED, TaskState.COMPLETED)
+    for number, state in enumerate(states):
+        await store.tasks.write(creation(TaskKey(ADA, f"t-{number}"), state=state))
+    await store.close()
+    contents = FileMaintenance(tmp_path / "tasks.db", lambda _: None).back_up(tmp_path / "copy.db")
+    assert str(contents).startswith("4 tasks (1 running, 2 waiting for an answer), 4 events,")
 
 
 async def test_what_breaks_the_rules_of_the_log_is_named(tmp_path: Path) -> None:

@@ -136,7 +136,7 @@ async def _list(*, as_json: bool) -> int:
         else:
             facts = _facts(entry)
             until = facts["expires"]
-            life = "renewed automatically" if facts["renews"] else f"until {until}" if until else "does not expire"
+            life = "renewed automatically" if facts["renews"] else f"until {until}" if until else "expiry unknown"
             typer.echo(f"{entry.origin}  {printable_line(entry.scheme)}  {entry.kind}, {life}")
     return DONE
 

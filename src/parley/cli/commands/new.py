@@ -38,16 +38,18 @@ class TemplateFramework(NamedTuple):
     packages: tuple[str, ...]
     variables: str = ""
     """Variables of the container."""
+    is_wrapped: bool = False
+    """Whether `agent.py` makes the framework's object an agent of Parley itself."""
 
 
 FRAMEWORKS = {
-    FrameworkChoice.LANGGRAPH: TemplateFramework("LangGraph", ("langchain>=1", "langgraph>=1.2")),
+    FrameworkChoice.LANGGRAPH: TemplateFramework("LangGraph", ("langchain>=1", "langgraph>=1.2"), is_wrapped=True),
     FrameworkChoice.PYDANTIC_AI: TemplateFramework("pydantic-ai", ("pydantic-ai-slim>=2",)),
     FrameworkChoice.OPENAI_AGENTS: TemplateFramework("the OpenAI Agents SDK", ("openai-agents>=0.24",)),
     FrameworkChoice.CREWAI: TemplateFramework("CrewAI", ("crewai>=1.15",), " HOME=/data"),  # it keeps files there
     FrameworkChoice.GOOGLE_ADK: TemplateFramework("google-adk", ("google-adk>=2.13",)),
     FrameworkChoice.AGENT_FRAMEWORK: TemplateFramework("Microsoft Agent Framework", ("agent-framework-core>=1.23",)),
-    FrameworkChoice.A2A_SDK: TemplateFramework("a2a-sdk", ("a2a-sdk>=1.3,<2",)),
+    FrameworkChoice.A2A_SDK: TemplateFramework("a2a-sdk", ("a2a-sdk>=1.3,<2",), is_wrapped=True),
 }
 
 NAMES = {"dockerignore": ".dockerignore", "gitignore": ".gitignore"}
@@ -101,6 +103,7 @@ def project_files(project: str, framework: FrameworkChoice | None) -> dict[str, 
     """The contents of the files of a project, by their names."""
     made_with = FRAMEWORKS[framework] if framework is not None else None
     packages = ["parley-a2a", *(made_with.packages if made_with else ())]
+    is_wrapped = made_with is None or made_with.is_wrapped
     values = {
         "name": project.lower(),
         "title": re.sub(r"[-_]+", " ", project).strip().capitalize(),
@@ -109,6 +112,8 @@ def project_files(project: str, framework: FrameworkChoice | None) -> dict[str, 
         "made_with": f", made with {made_with.name}" if made_with else "",
         "and_framework": f" and {made_with.name}" if made_with else "",
         "variables": made_with.variables if made_with else "",
+        "import_agent": "" if is_wrapped else "from parley import Agent\n",
+        "served": "agent" if is_wrapped else "Agent.of(agent)",
     }
     templates = files("parley.cli") / "templates"
     found: dict[str, str] = {}

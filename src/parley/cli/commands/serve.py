@@ -211,6 +211,7 @@ def _serve(options: ServeOptions) -> None:
     audit = AuditTrail(options.audit_log) if options.audit_log else None
     try:
         agents = [load_agent(target) for target in options.targets]
+        _warn_of_cards(agents)
         security, telemetry = server.security(), server.telemetry(audit)
         app = _app(options, agents, security, telemetry)
     except (TargetError, StoreError, UsageError, ValueError) as error:
@@ -238,6 +239,16 @@ def _serve(options: ServeOptions) -> None:
         log_fields=_log_fields(options, app, security, has_metrics) if is_for_machines else None,
     )
     run_server(running, server.serving)
+
+
+def _warn_of_cards(agents: Sequence[Agent]) -> None:
+    for agent in agents:
+        if not agent.description:
+            logger.warning(
+                'The card of %r has no description, by which callers choose an agent. Set one: Agent("…", '
+                'description="…"), or Agent.of(…, description="…") for an agent of a framework.',
+                agent.name,
+            )
 
 
 def _report_drain(runs: int, options: ServeOptions) -> None:

@@ -1,7 +1,7 @@
 """`parley token` and `parley password`: create credentials, and the file that makes a server accept them.
 
 The file goes to standard output, so that it can be piped; notes go to standard error. Neither command stores anything,
-and the file contains only hashes.
+and the file contains only hashes. If standard error is a file or a pipe, a token is all that is written there.
 """
 
 from __future__ import annotations
@@ -33,10 +33,12 @@ def token(
     """Create a bearer token, and the file for parley serve --auth.
 
     The token is shown once, on standard error. The file goes to standard output and contains only a hash of the token.
+    If standard error is redirected, it gets the token and nothing else.
 
     \b
-    Example:
+    Examples:
       parley token ci --scope write --expires 90d > auth.toml
+      parley token ci > auth.toml 2> token.txt
       parley serve currency:agent --auth auth.toml
     """
     _check(name, scope, tenant)
@@ -46,17 +48,15 @@ def token(
     from parley.server.security.auth_file import new_token
 
     secret, entry = new_token(name, scopes=tuple(scope or ()), tenant=tenant, expires=until)
-    typer.echo(
-        f"""The token, which is not stored anywhere:
+    note = f"""The token, which is shown only now:
 
   {secret}
 
 Callers send the header Authorization: Bearer {secret}
 
 Standard output has the file for parley serve --auth. For another token, run this again and add its line in braces to
-the list in that file.""",
-        err=True,
-    )
+the list in that file."""
+    typer.echo(note if _is_shown_to_a_person() else secret, err=True)
     typer.echo(f'[schemes.token]\ntype = "bearer"\ntokens = [\n  {entry},\n]')
 
 
@@ -92,6 +92,10 @@ def password(name: Name, scope: Scopes = None, tenant: Tenant = None) -> None:
 
 def _is_interactive() -> bool:
     return sys.stdin.isatty()
+
+
+def _is_shown_to_a_person() -> bool:
+    return sys.stderr.isatty()
 
 
 def _check(name: str, scopes: list[str] | None, tenant: str | None) -> None:

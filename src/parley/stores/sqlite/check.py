@@ -63,14 +63,17 @@ class Contents(Struct, frozen=True):
     """How much a file holds."""
 
     tasks: int
-    unfinished: int
+    running: int
+    waiting: int
+    """Tasks that wait for their caller's answer."""
     events: int
     webhooks: int
     contexts: int
 
     def __str__(self) -> str:
-        tasks = f"{_count(self.tasks, 'task')} ({self.unfinished:,} unfinished) with {_count(self.events, 'event')}"
-        return f"{tasks}, {_count(self.webhooks, 'webhook')}, values of {_count(self.contexts, 'conversation')}"
+        tasks = f"{_count(self.tasks, 'task')} ({self.running:,} running, {self.waiting:,} waiting for an answer)"
+        webhooks, conversations = _count(self.webhooks, "webhook"), _count(self.contexts, "conversation")
+        return f"{tasks}, {_count(self.events, 'event')}, {webhooks}, values that agents stored for {conversations}"
 
 
 def _count(number: int, word: str) -> str:
@@ -84,6 +87,7 @@ def count_contents(connection: sqlite3.Connection) -> Contents:
         SELECT
             (SELECT count(*) FROM tasks),
             (SELECT count(*) FROM tasks WHERE state IN ('submitted', 'working')),
+            (SELECT count(*) FROM tasks WHERE state IN ('input-required', 'auth-required')),
             (SELECT coalesce(sum(last_seq), 0) FROM tasks),
             (SELECT count(*) FROM push_configs),
             (SELECT count(*) FROM (SELECT DISTINCT tenant, owner, agent, context FROM context_values))
