@@ -217,7 +217,45 @@ async def test_a_manager_that_delegates_repeats_nothing_after_a_crash() -> None:
         await client.crash_when(is_text("The worker says"))
         await client.restart()
         task = await client.finished(task)
-    assert (client.text(task), agent_samples.EFFECTS) == ("The worker says: All done.", ["charged"])
+        events = [event async for event in client.stream("Go")]
+    assert (client.text(task), agent_samples.EFFECTS) == ("The worker says: All done.", ["charged", "charged"])
+    said = [text_of(event.artifact.parts) for event in events if isinstance(event, ArtifactUpdate)]
+    assert [text for text in said if text] == ["The worker says:", " All done."]
+
+
+async def test_tasks_keep_their_agents_if_these_share_a_role_or_are_not_in_the_crew() -> None:
+    first, second, outside = (
+        agent(lambda messages, text=text: iter([text])) for text in ("first", "second", "outside")
+    )
+    tasks = [
+        Task(description=f"{number} {{message}}", expected_output="x", agent=member)
+        for number, member in enumerate((first, outside, second))
+    ]
+    async with running(Agent.of(Crew(agents=[first, second], tasks=tasks))) as client:
+        assert client.text(await client.send("Go")) == "second"
+    async with running(Agent.of(Crew(agents=[first, second], tasks=tasks[:2]))) as client:
+        assert client.text(await client.send("Go")) == "outside"
+
+
+async def test_a_result_that_a_callback_changes_is_said_once() -> None:
+    def change(result: Any) -> Any:
+        result.raw = f"changed {result.raw}"
+        return result
+
+    changing = crew(agent(agent_samples.speak))
+    changing.after_kickoff_callbacks = [change]
+    async with running(Agent.of(changing)) as client:
+        assert client.text(await client.send("Go")) == "changed Hello, world."
+
+
+async def test_the_plan_of_an_agent_is_not_part_of_its_answer() -> None:
+    def plan_or_answer(messages: Messages) -> Said:
+        yield "READY: I am ready to execute the task." if "plan" in prompt(messages).lower() else "the answer"
+
+    planner = CrewAgent(role="P", goal="Plans.", backstory="You.", llm=ScriptedLLM(plan_or_answer), planning=True)
+    for thing in (planner, crew(planner)):
+        async with running(Agent.of(thing)) as client:
+            assert client.text(await client.send("Go")) == "the answer"
 
 
 # --- stopping ---------------------------------------------------------------------------------------------------------
@@ -349,6 +387,22 @@ async def test_the_state_of_a_persistent_flow_lasts_for_the_conversation() -> No
     assert [client.text(task) for task in (first, second, other)] == ["one 1", "two 2", "uno 1"]
 
 
+async def test_a_caller_cannot_load_the_state_of_another_one() -> None:
+    ids: list[str] = []
+
+    @persist()
+    class Keeping(Flow[Order]):
+        @start()
+        def keep(self) -> str:
+            ids.append(self.state.id)  # type: ignore[attr-defined]
+            self.state.total += 1
+            return str(self.state.total)
+
+    async with running(Agent.of(Keeping())) as client:
+        await say(client, "one")
+        assert client.text(await client.as_caller(name="mallory").send("two", {"id": ids[0]})) == "1"
+
+
 def test_a_flow_without_a_field_for_the_message_is_refused_with_a_hint() -> None:
     class Numbers(BaseModel):
         first: str = ""
@@ -375,6 +429,40 @@ async def test_a_tool_call_of_a_crash_in_the_middle_is_shown_once() -> None:
         await client.restart()
         task = await client.finished(task)
     assert [text for text in statuses(task) if "charge" in text] == ["Calling charge(amount=5)"]
+
+
+async def test_an_answer_that_a_guardrail_refuses_is_tried_again() -> None:
+    said: list[str] = []
+
+    def improve(messages: Messages) -> Said:
+        said.append("good" if said else "bad")
+        yield said[-1]
+
+    def is_good(output: Any) -> tuple[bool, str]:
+        return output.raw == "good", output.raw
+
+    guarded = CrewAgent(role="G", goal="g", backstory="You.", llm=ScriptedLLM(improve), guardrail=is_good)
+    async with running(Agent.of(guarded)) as client:
+        assert client.text(await client.send("Go")) == "good"
+    assert said == ["bad", "good"]
+
+
+async def test_the_copy_of_an_agent_keeps_its_mcp_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(CrewAgent, "get_mcp_tools", lambda self, mcps: asked.append(mcps) or [])
+    url = "https://mcp.example.com/mcp"
+    for thing in (
+        CrewAgent(role="M", goal="g", backstory="You.", llm=ScriptedLLM(agent_samples.speak), mcps=[url]),
+        crew(CrewAgent(role="M", goal="g", backstory="You.", llm=ScriptedLLM(agent_samples.speak), mcps=[url])),
+    ):
+        async with running(Agent.of(thing)) as client:
+            assert client.text(await client.send("Go")) == "Hello, world."
+    assert asked == [[url]] * 2
+
+
+async def test_data_that_is_not_an_object_is_text() -> None:
+    async with running(Agent.of(agent(agent_samples.read))) as client:
+        assert "[1,2]" in client.text(await client.send([1, 2]))
 
 
 async def test_a_picture_reaches_a_model_that_can_see() -> None:

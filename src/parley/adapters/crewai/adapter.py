@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from functools import partial
 from inspect import cleandoc
 from typing import Any, TypeAlias
 
@@ -20,10 +21,10 @@ from pydantic import BaseModel
 
 from parley.adapters import adapter as a
 from parley.adapters.agent_as_tool import AgentAsTool
-from parley.adapters.crewai.agent import prepare_agent
+from parley.adapters.crewai.agent import kickoff_agent
 from parley.adapters.crewai.card import described
-from parley.adapters.crewai.crew import prepare_crew
-from parley.adapters.crewai.flow import prepare_flow
+from parley.adapters.crewai.crew import kickoff_crew
+from parley.adapters.crewai.flow import kickoff_flow
 from parley.adapters.crewai.input import CrewRequest, field_of_state, missing_question
 from parley.adapters.crewai.run import CrewRun
 from parley.adapters.durable_run import agent_of
@@ -80,12 +81,12 @@ class CrewAIAdapter:
                 if missing := sorted(variables - set(request.inputs)):
                     yield a.Pause((missing_question(missing, request.text),), {})
                     return
-                kickoff = prepare_crew(run, crew, request)
+                kickoff = partial(kickoff_crew, run, crew, request)
             case crewai.Agent() as agent:
-                kickoff = prepare_agent(run, agent, request, self._response_format)
+                kickoff = partial(kickoff_agent, run, agent, request, self._response_format)
             case flow:
                 request.inputs.setdefault(self._input or "message", request.text)
-                kickoff = prepare_flow(run, flow, request)
+                kickoff = partial(kickoff_flow, run, flow, request)
         tracing, verbose = getattr(self._thing, "tracing", None), bool(getattr(self._thing, "verbose", False))
         async with aclosing(run.pieces(kickoff, tracing=tracing, verbose=verbose)) as pieces:
             async for piece in pieces:
@@ -95,9 +96,11 @@ class CrewAIAdapter:
         text, data = _content_of(run.result)
         if data is not None:
             yield a.Output(parts_of(data))
-        elif text.strip() != run.said:
-            yield run.separator + text
-        yield a.End(request.conversation_after(text, run.state), dict(run.usage) if any(run.usage.values()) else {})
+        elif text.strip() != run.speech.said:
+            yield run.speech.separator + text
+        yield a.End(
+            request.conversation_after(text, run.state), run.usage.total if any(run.usage.total.values()) else {}
+        )
 
 
 def _content_of(result: Any) -> tuple[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +13,16 @@ from crewai.tasks.task_output import TaskOutput
 from crewai.utilities.llm_utils import create_llm
 
 from parley.adapters import adapter as a
-from parley.adapters.crewai.agent import record_work_of, with_coroutines_awaited
+from parley.adapters.crewai.agent import keep_servers, record_work_of, with_coroutines_awaited
 from parley.adapters.crewai.input import CrewRequest
-from parley.adapters.crewai.run import CrewRun, Kickoff
+from parley.adapters.crewai.recorded_calls import record_calls_of
+from parley.adapters.crewai.run import CrewRun
 from parley.protocol.messages import RawPart
 
 
-def prepare_crew(run: CrewRun, original: crewai.Crew, request: CrewRequest) -> Kickoff:
-    """A crew that begins with the first task that is not done."""
-    crew, inputs = original.copy(), dict(request.inputs)
+async def kickoff_crew(run: CrewRun, original: crewai.Crew, request: CrewRequest) -> Any:
+    """Have a crew begin with the first task that is not done."""
+    crew, inputs = _copy_of(original), dict(request.inputs)
     crew.stream = False
     first, last = crew.tasks[0], crew.tasks[-1]
     unused = request.text and request.text not in inputs.values()
@@ -35,15 +35,18 @@ def prepare_crew(run: CrewRun, original: crewai.Crew, request: CrewRequest) -> K
     agents = [*crew.agents, *(task.agent for task in crew.tasks), crew.manager_agent]
     for agent in {id(agent): agent for agent in agents if agent is not None}.values():
         record_work_of(run, agent)
-    run.record_calls_of(crew.manager_llm)
+    record_calls_of(run, crew.manager_llm)
     for number, task in enumerate(crew.tasks):
         task.tools = [with_coroutines_awaited(run, tool) for tool in task.tools or ()]
-        if (known := run.take(f"task:{number}")) is not None:
+        if (known := run.finished.take(f"task:{number}")) is not None:
             task.output = _task_output(task, known["output"])
-            run.note_streamed(known, task.output.raw)
+            if known["streamed"]:
+                run.speech.note_said(task.output.raw)
             crew.checkpoint_kickoff_event_id = "parley"  # makes CrewAI begin with the first task without an output
-    plain = not (last.human_input or last.guardrail or last.guardrails or last.output_pydantic or last.output_json)
-    run.speaks = lambda event: plain and event.task_id == str(last.id)
+    is_changed = last.human_input or last.guardrail or last.guardrails or last.output_pydantic or last.output_json
+    plans = any(getattr(agent, "planning_enabled", False) for agent in (last.agent, crew.manager_agent))
+    is_final = not (is_changed or plans or crew.after_kickoff_callbacks)
+    run.speech.is_heard = lambda event: is_final and event.task_id == str(last.id)
 
     def on_event(source: Any, event: BaseEvent) -> None:
         if not isinstance(event, TaskCompletedEvent) or not any(source is task for task in crew.tasks):
@@ -52,15 +55,32 @@ def prepare_crew(run: CrewRun, original: crewai.Crew, request: CrewRequest) -> K
         if source.output_file:
             text = msgspec.json.encode(output.json_dict).decode() if output.json_dict else output.raw
             name = Path(source.output_file).name
-            run.put(a.Output((RawPart(text.encode(), None, name),), artifact=name))
+            run.thread.put(a.Output((RawPart(text.encode(), None, name),), artifact=name))
         if source is not last:
-            run.put(a.Progress(f"{source.name or source.agent.role} is done"))
+            run.thread.put(a.Progress(f"{source.name or source.agent.role} is done"))
         kept = output.model_dump(mode="json", exclude={"messages", "tool_failures"})
         number = next(number for number, task in enumerate(crew.tasks) if task is source)
-        run.checkpoint({"key": f"task:{number}", "output": kept, "streamed": run.is_streamed(output.raw)})
+        run.checkpoint({"key": f"task:{number}", "output": kept, "streamed": output.raw.strip() == run.speech.said})
 
     run.on_event = on_event
-    return partial(crew.akickoff, inputs=inputs, input_files=request.files)
+    return await crew.akickoff(inputs=inputs, input_files=request.files)
+
+
+def _copy_of(original: crewai.Crew) -> crewai.Crew:
+    """A copy of a crew. CrewAI alone finds the agents of tasks by their roles, and in the crew only."""
+    agents = list(
+        {id(agent): agent for agent in (*original.agents, *(task.agent for task in original.tasks)) if agent}.values()
+    )
+    crew = original.model_copy(update={"agents": agents}).copy()
+    copies = {id(agent): copied for agent, copied in zip(agents, crew.agents, strict=True)}
+    for agent in agents:
+        keep_servers(agent, copies[id(agent)])
+    if original.manager_agent and crew.manager_agent:
+        keep_servers(original.manager_agent, crew.manager_agent)
+    for task, copied in zip(original.tasks, crew.tasks, strict=True):
+        copied.agent = copies[id(task.agent)] if task.agent else None
+    crew.agents = [copies[id(agent)] for agent in original.agents]
+    return crew
 
 
 def _task_output(task: crewai.Task, kept: Any) -> TaskOutput:

@@ -19,15 +19,15 @@ from pydantic import BaseModel
 from parley.adapters.crewai.input import CrewRequest
 from parley.adapters.crewai.questions import CallerProvider
 from parley.adapters.crewai.records import is_json
-from parley.adapters.crewai.run import CrewRun, Kickoff
+from parley.adapters.crewai.run import CrewRun
 from parley.protocol.errors import LocalProtocolError
 from parley.protocol.jsonvalue import JsonObject
 
 _method: ContextVar[str | None] = ContextVar("parley_flow_method", default=None)
 
 
-def prepare_flow(run: CrewRun, original: Flow[Any], request: CrewRequest) -> Kickoff:
-    """A flow whose methods are recorded."""
+async def kickoff_flow(run: CrewRun, original: Flow[Any], request: CrewRequest) -> Any:
+    """Have a flow execute the methods that are not finished."""
     settings = {
         name: getattr(original, name) for name in original.model_fields_set if not name.startswith("checkpoint")
     }
@@ -40,7 +40,7 @@ def prepare_flow(run: CrewRun, original: Flow[Any], request: CrewRequest) -> Kic
     listened = str([method.listen for method in flow._definition.methods.values()])
     last_methods = {name for name in flow._methods if repr(str(name)) not in listened}
     last_tasks: set[str] = set()
-    run.speaks = lambda event: _method.get() in last_methods and event.task_id in {None, *last_tasks}
+    run.speech.is_heard = lambda event: _method.get() in last_methods and event.task_id in {None, *last_tasks}
 
     def on_event(source: Any, event: BaseEvent) -> None:
         crew = getattr(source.agent, "crew", None) if isinstance(event, TaskStartedEvent) else None
@@ -49,54 +49,47 @@ def prepare_flow(run: CrewRun, original: Flow[Any], request: CrewRequest) -> Kic
 
     run.on_event = on_event
     inputs = {**(request.state if flow.persistence is not None else {}), **request.inputs}
+    inputs.pop("id", None)  # of a state that CrewAI would load, which may be that of another caller
     if isinstance(flow.state, dict) or "history" in type(flow.state).model_fields:
         inputs["history"] = request.messages
-
-    async def kickoff() -> Any:
-        result = await flow.kickoff_async(inputs=inputs, input_files=request.files)
-        if isinstance(result, HumanFeedbackPending):
-            raise LocalProtocolError("A `provider` of @human_feedback answers later; without one, the caller is asked")
-        if flow.persistence is not None:
-            run.state = {name: value for name, value in _state(flow).items() if name != "id"}
-        return result
-
-    return kickoff
+    result = await flow.kickoff_async(inputs=inputs, input_files=request.files)
+    if isinstance(result, HumanFeedbackPending):
+        raise LocalProtocolError("A `provider` of @human_feedback answers later; without one, the caller is asked")
+    if flow.persistence is not None:
+        run.state = {name: value for name, value in _state(flow).items() if name != "id"}
+    return result
 
 
 def _recorded(run: CrewRun, flow: Flow[Any], name: str, method: Callable[..., Any]) -> Callable[..., Any]:
     """A method of a flow that is not executed again: its result and its changes of the state are recorded."""
-    key = f"method:{name}"
+    is_coroutine = asyncio.iscoroutinefunction(method)  # CrewAI marks its wrappers of coroutine functions for this one
 
-    def skip() -> JsonObject | None:
-        _method.set(name)
-        known = run.take(key)
-        if known is not None:
-            _change(flow, known["state"])
-            run.note_streamed(known, str(known["result"]))
-        return known
+    def call(*args: Any, **kwargs: Any) -> Any:
+        run.thread.calls.begin(call_key := object())
+        try:
+            return method(*args, **kwargs)
+        finally:
+            run.thread.calls.end(call_key)
 
-    def note(before: JsonObject, result: Any) -> Any:
+    def note(before: JsonObject, result: Any) -> None:
         changed = {name: value for name, value in _state(flow).items() if name not in before or before[name] != value}
         if is_json(result) and is_json(changed):
-            run.checkpoint({"key": key, "result": result, "state": changed, "streamed": run.is_streamed(str(result))})
-        return result
+            streamed = str(result).strip() == run.speech.said
+            run.checkpoint({"key": f"method:{name}", "result": result, "state": changed, "streamed": streamed})
 
-    if asyncio.iscoroutinefunction(method):  # CrewAI marks its wrappers of coroutine functions for this one
-
-        @wraps(method)
-        async def recorded(*args: Any, **kwargs: Any) -> Any:
-            if (known := skip()) is not None:
-                return known["result"]
-            before = _state(flow)
-            return note(before, await method(*args, **kwargs))
-    else:
-
-        @wraps(method)
-        def recorded(*args: Any, **kwargs: Any) -> Any:
-            if (known := skip()) is not None:
-                return known["result"]
-            before = _state(flow)
-            return note(before, method(*args, **kwargs))
+    @wraps(method)
+    async def recorded(*args: Any, **kwargs: Any) -> Any:
+        _method.set(name)
+        if (known := run.finished.take(f"method:{name}")) is not None:
+            _change(flow, known["state"])
+            if known["streamed"]:
+                run.speech.note_said(str(known["result"]))
+            return known["result"]
+        before = _state(flow)
+        with run.speech.work():
+            result = await (method(*args, **kwargs) if is_coroutine else asyncio.to_thread(call, *args, **kwargs))
+            await asyncio.to_thread(note, before, result)  # it may have to wait for another method of this loop
+            return result
 
     return recorded
 

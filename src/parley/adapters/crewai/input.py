@@ -38,8 +38,10 @@ class CrewRequest:
             except ImportError as exc:
                 raise LocalProtocolError("CrewAI reads no files without crewai[file-processing]") from exc
             files = {name: File(source=FileBytes(data=data, filename=name)) for name, data in files.items()}
-        inputs = turn.data if isinstance(turn.data, dict) else {}
-        return cls(turn.text, dict(inputs), files, **(earlier if isinstance(earlier, dict) else {}))
+        inputs, text = turn.data if isinstance(turn.data, dict) else {}, turn.text
+        if turn.data is not None and not isinstance(turn.data, dict):
+            text = f"{text}\n\n{msgspec.json.encode(turn.data).decode()}".strip()
+        return cls(text, dict(inputs), files, **(earlier if isinstance(earlier, dict) else {}))
 
     def fill(self, name: str | None, variables: set[str], answered: JsonObject) -> None:
         """Add answers, and the text under a name, or under the one name that is left for it."""

@@ -1,8 +1,10 @@
-"""What CrewAI has done, as JSON: the keys under which it is recorded, and the answers of models."""
+"""What CrewAI has finished, as JSON: its results by their keys, and the answers of models."""
 
 from __future__ import annotations
 
 import hashlib
+from collections import defaultdict
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -10,7 +12,25 @@ import msgspec
 from crewai.utilities.agent_utils import extract_tool_call_info, is_tool_call_list
 from pydantic import BaseModel
 
-from parley.protocol.jsonvalue import JsonValue
+from parley.protocol.jsonvalue import JsonObject, JsonValue
+
+
+class FinishedWork:
+    """The results that the states of earlier runs of a task hold."""
+
+    def __init__(self, states: Sequence[Any]) -> None:
+        self._results: dict[str, list[JsonObject]] = defaultdict(list)
+        for state in states:
+            if "key" in state:
+                self._results[state["key"]].append(state)
+
+    def has(self, key: str) -> bool:
+        """Whether a result under a key was not taken yet."""
+        return bool(self._results[key])
+
+    def take(self, key: str) -> JsonObject | None:
+        """What was recorded under a key and not taken yet, oldest first."""
+        return self._results[key].pop(0) if self._results[key] else None
 
 
 def is_json(value: object) -> bool:
