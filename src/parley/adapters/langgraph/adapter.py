@@ -23,11 +23,11 @@ from langgraph.types import Command
 from parley.adapters import adapter as a
 from parley.adapters.agent_as_tool import AgentAsTool
 from parley.adapters.durable_run import agent_of
-from parley.adapters.langgraph.checkpoints import make_visible, saver_for
 from parley.adapters.langgraph.input import NothingToRunError, input_of
 from parley.adapters.langgraph.output import results_of
 from parley.adapters.langgraph.questions import questions_of, resume_values
 from parley.adapters.langgraph.run import GraphRun
+from parley.adapters.langgraph.visible_checkpoints import make_visible, saver_for
 from parley.agents.agent import Agent
 from parley.agents.turn import Turn
 from parley.contents import parts_of

@@ -10,50 +10,25 @@ messages is not written again with every step.
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextvars import ContextVar
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from random import getrandbits
-from typing import Any, TypeAlias
+from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
     ChannelVersions,
     Checkpoint,
     CheckpointMetadata,
-    CheckpointTuple,
-    DeltaChannelHistory,
     SerializerProtocol,
 )
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
-from langgraph.pregel import Pregel
 
+from parley.adapters.langgraph.checkpoint_json import ITEMS, ItemSerializer, Typed, typed_json, typed_value, writes_json
 from parley.protocol.jsonvalue import JsonObject, JsonValue
-
-ITEMS = "items"
-"""The serialised type of a list whose items are serialised one by one."""
 
 DELTAS = "counters_since_delta_snapshot"
 """The member of a checkpoint's metadata that names the channels whose value is computed from the writes of tasks."""
-
-Typed: TypeAlias = tuple[str, Any]
-"""How LangGraph serialises a value: the type of the encoding, and bytes. With `ITEMS` it is a list of such items."""
-
-
-class ItemSerializer(JsonPlusSerializer):
-    """LangGraph's serialiser, except that the items of a list are serialised one by one, to be compared."""
-
-    def dumps_typed(self, obj: Any) -> Typed:
-        """The value with its type."""
-        dumps = super().dumps_typed
-        return (ITEMS, [dumps(item) for item in obj]) if type(obj) is list else dumps(obj)
-
-    def loads_typed(self, data: Typed) -> Any:
-        """The value again."""
-        loads = super().loads_typed
-        return [loads(item) for item in data[1]] if data[0] == ITEMS else loads(data)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +90,7 @@ class TaskCheckpoints(InMemorySaver):
         super().put_writes(config, writes, task_id, task_path)
         new = {inner: write for inner, write in self.writes.get(key, {}).items() if before.get(inner) is not write}
         if new:
-            self._note(*key, task_id, _writes_json(*key, new))
+            self._note(*key, task_id, writes_json(*key, new))
 
     def delete_thread(self, thread_id: str) -> None:
         """Forget everything of a thread."""
@@ -195,7 +170,7 @@ class TaskCheckpoints(InMemorySaver):
                 versions = self.serde.loads_typed(stored[id][0])["channel_versions"]
                 checkpoints.append(self._checkpoint_json(thread_id, namespace, id, versions))
                 if found := self.writes.get((thread_id, namespace, id)):
-                    writes.append(_writes_json(thread_id, namespace, id, found))
+                    writes.append(writes_json(thread_id, namespace, id, found))
         return {"checkpoints": checkpoints, "writes": writes}
 
     def _with_ancestors(self, thread_id: str, namespace: str, id: str) -> list[str]:
@@ -224,21 +199,21 @@ class TaskCheckpoints(InMemorySaver):
             "ns": namespace,
             "id": id,
             "parent": parent,
-            "checkpoint": _typed_json(checkpoint),
-            "metadata": _typed_json(metadata),
+            "checkpoint": typed_json(checkpoint),
+            "metadata": typed_json(metadata),
             "values": values,
         }
 
     def _value_json(self, channel: tuple[str, str, str], value: Typed) -> JsonValue:
         """A value; of a list, how many items are those of the value before, and the others."""
         if value[0] != ITEMS:
-            return _typed_json(value)
+            return typed_json(value)
         items, before = value[1], self._last_lists.get(channel, ())
         pairs = enumerate(zip(items, before, strict=False))
         same = next((at for at, (item, old) in pairs if item != old), min(len(items), len(before)))
         items[:same] = before[:same]  # all versions share their items in memory, too
         self._last_lists[channel] = items
-        return {"same": same, "more": [_typed_json(item) for item in items[same:]]}
+        return {"same": same, "more": [typed_json(item) for item in items[same:]]}
 
     def _restore(self, state: dict[str, Any]) -> None:
         for thread_id in state.get("deleted", ()):
@@ -247,102 +222,16 @@ class TaskCheckpoints(InMemorySaver):
             thread_id, namespace, id = entry["thread"], entry["ns"], entry["id"]
             for channel, version, value in entry["values"]:
                 self.blobs[thread_id, namespace, channel, version] = self._value((thread_id, namespace, channel), value)
-            checkpoint, metadata = _typed(entry["checkpoint"]), _typed(entry["metadata"])
+            checkpoint, metadata = typed_value(entry["checkpoint"]), typed_value(entry["metadata"])
             self.storage[thread_id][namespace][id] = (checkpoint, metadata, entry["parent"])
         for entry in state.get("writes", ()):
             for task_id, index, channel, value, path in entry["writes"]:
                 stored = self.writes[entry["thread"], entry["ns"], entry["id"]]
-                stored[task_id, index] = (task_id, channel, _typed(value), path)
+                stored[task_id, index] = (task_id, channel, typed_value(value), path)
 
     def _value(self, channel: tuple[str, str, str], value: Any) -> Typed:
         if not isinstance(value, dict):
-            return _typed(value)
-        items = [*self._last_lists.get(channel, ())[: value["same"]], *[_typed(item) for item in value["more"]]]
+            return typed_value(value)
+        items = [*self._last_lists.get(channel, ())[: value["same"]], *[typed_value(item) for item in value["more"]]]
         self._last_lists[channel] = items
         return ITEMS, items
-
-
-class VisibleCheckpoints(InMemorySaver):
-    """In place of the author's checkpointer in memory: within a run it is the run's, elsewhere it is the author's.
-
-    So `graph.get_state` works in nodes, which know the author's graph, and not the one that is run.
-    """
-
-    def __init__(self, author: InMemorySaver) -> None:
-        super().__init__(serde=author.serde)
-        self.author = author
-        self.run: ContextVar[TaskCheckpoints | None] = ContextVar("run", default=None)
-
-    @property
-    def _saver(self) -> InMemorySaver:
-        return self.run.get() or self.author
-
-    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """A checkpoint."""
-        return self._saver.get_tuple(config)
-
-    def list(self, config: RunnableConfig | None, **options: Any) -> Iterator[CheckpointTuple]:
-        """Checkpoints."""
-        return self._saver.list(config, **options)
-
-    def put(self, *args: Any) -> RunnableConfig:
-        """Store a checkpoint."""
-        return self._saver.put(*args)
-
-    def put_writes(self, *args: Any) -> None:
-        """Store what a task of LangGraph has written."""
-        self._saver.put_writes(*args)
-
-    def delete_thread(self, thread_id: str) -> None:
-        """Forget everything of a thread."""
-        self._saver.delete_thread(thread_id)
-
-    def get_next_version(self, current: str | None, channel: None) -> str:
-        """A version that sorts after the current one."""
-        return self._saver.get_next_version(current, channel)
-
-    def get_delta_channel_history(self, **options: Any) -> Mapping[str, DeltaChannelHistory]:
-        """What channels of deltas are computed from."""
-        return self._saver.get_delta_channel_history(**options)
-
-
-def make_visible(graph: Pregel[Any, Any, Any, Any]) -> None:
-    """Let the nodes of a graph with a checkpointer in memory read the checkpoints of their run."""
-    if isinstance(graph.checkpointer, InMemorySaver) and not isinstance(graph.checkpointer, VisibleCheckpoints):
-        graph.checkpointer = VisibleCheckpoints(graph.checkpointer)
-
-
-def saver_for(graph: Pregel[Any, Any, Any, Any], states: Iterable[JsonValue]) -> TaskCheckpoints | None:
-    """The checkpointer for a run of a graph in place of the one that it has, if that is in memory or missing.
-
-    A serialiser that the author has chosen is kept, such as one that encrypts.
-    """
-    checkpointer = graph.checkpointer
-    if isinstance(checkpointer, VisibleCheckpoints):
-        is_chosen = checkpointer.serde is not InMemorySaver.serde
-        saver = TaskCheckpoints(states, serde=checkpointer.serde if is_chosen else None)
-        checkpointer.run.set(saver)
-        return saver
-    return TaskCheckpoints(states) if checkpointer is None or isinstance(checkpointer, bool) else None
-
-
-def _writes_json(
-    thread_id: str, namespace: str, checkpoint_id: str, writes: dict[tuple[str, int], tuple[str, str, Typed, str]]
-) -> JsonObject:
-    listed: list[JsonValue] = [
-        [task_id, index, channel, _typed_json(value), path]
-        for (task_id, index), (_, channel, value, path) in writes.items()
-    ]
-    return {"thread": thread_id, "ns": namespace, "id": checkpoint_id, "writes": listed}
-
-
-def _typed_json(value: Typed) -> JsonValue:
-    if value[0] == ITEMS:
-        return {"more": [_typed_json(item) for item in value[1]]}
-    return [value[0], b64encode(value[1]).decode()]
-
-
-def _typed(value: Any) -> Typed:
-    if isinstance(value, dict):
-        return ITEMS, [_typed(item) for item in value["more"]]
-    return value[0], b64decode(value[1])
