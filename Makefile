@@ -33,7 +33,7 @@ test: .venv/.installed peers ## Run the tests; the core must be covered to the l
 check: .venv/.installed ## Format check, lint, types, import layers, generated files.
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/pyright
+	$(BIN)/pyright --project pyproject.toml
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/check_version.py
 	$(BIN)/python scripts/generate.py --check
