@@ -479,3 +479,30 @@ async def test_an_agent_that_sleeps_and_draws_survives_crashes() -> None:
         yield "Done."
 
     assert AgentClient.text(await survives_crashes(agent, "milk")) == "I sleep. Awake. Done."
+
+
+async def test_runs_that_end_while_tasks_are_looked_up_make_room_for_others() -> None:
+    """Between the look at what is due and the note that there is more, all runs end: nothing else would claim it."""
+    clock, agent, store = FakeClock(NOW), Agent("Sleeper"), MemoryStore()
+    orphaned = store.tasks.orphaned
+
+    async def slowly(*arguments: Any, **options: Any) -> Any:
+        found = await orphaned(*arguments, **options)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        return found
+
+    store.tasks.orphaned = slowly  # type: ignore[method-assign]
+
+    @agent.on_message
+    async def sleep(turn: Turn) -> None:
+        await turn.sleep("1 hour")
+
+    with fail_after(10):
+        async with running(agent, store=store, clock=clock, limits=Limits(runs_at_once=2)) as client:
+            tasks = [await client.start("Go") for _ in range(7)]
+            for task in tasks:
+                await client.asleep(task)
+            await clock.advance(3600)
+            for task in tasks:
+                assert (await client.finished(task)).status.state is TaskState.COMPLETED

@@ -41,6 +41,8 @@ class Claims:
         self._after: tuple[datetime, str] | None = None
         self._is_started = False
         self._looking: asyncio.Task[None] | None = None
+        self._must_look_again = False
+        """Whether there is a reason to claim that came while this worker was looking for tasks."""
         self._full: set[str] = set()
         """Agents for which there were tasks, but no room."""
         self._unstored: dict[TaskKey, None] = {}
@@ -81,6 +83,8 @@ class Claims:
         self._after = None if is_end else (heads[-1].created_at, heads[-1].key.task_id)
         if full := engine.agents(with_room=False):
             self._full = {head.agent for head in await orphaned(agents=full)}
+            for agent in tuple(self._full):
+                self.run_ended(agent)  # runs may have ended during the query
         return has_claimed and not is_end
 
     def run_ended(self, agent: str) -> None:
@@ -93,8 +97,14 @@ class Claims:
     def claim_now(self) -> None:
         """Claim now, beginning with the oldest task, if this worker claims at all."""
         self._after = None
+        self._must_look_again = True
         if self._is_started and (self._looking is None or self._looking.done()):
-            self._looking = self._engine.in_background(self._claim_more())
+            self._looking = self._engine.in_background(self._look())
+
+    async def _look(self) -> None:
+        while self._must_look_again:
+            self._must_look_again = False
+            await self._claim_more()
 
     async def _claim_more(self) -> None:
         now = self._engine.clock.now()
