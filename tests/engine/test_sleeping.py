@@ -497,9 +497,12 @@ async def test_runs_that_end_while_tasks_are_looked_up_make_room_for_others() ->
     @agent.on_message
     async def sleep(turn: Turn) -> None:
         await turn.sleep("1 hour")
+        for _ in range(20):
+            await asyncio.sleep(0)
 
     with fail_after(10):
-        async with running(agent, store=store, clock=clock, limits=Limits(runs_at_once=2)) as client:
+        limits = Limits(runs_at_once=2, lease_seconds=1_000_000)  # so that nothing else looks at that moment
+        async with running(agent, store=store, clock=clock, limits=limits) as client:
             tasks = [await client.start("Go") for _ in range(7)]
             for task in tasks:
                 await client.asleep(task)

@@ -70,21 +70,26 @@ class Claims:
 
     async def _claim_page(self, now: datetime) -> bool:
         """Claim tasks of the next page. Return True if there may be more for which there is room."""
-        engine, has_claimed = self._engine, False
+        engine, has_claimed, full = self._engine, False, set[str]()
         live = await engine.store.leases.live() | {engine.lease.worker}
         orphaned = partial(engine.store.tasks.orphaned, live, now=now, limit=CLAIMED_AT_ONCE)
         heads = await orphaned(agents=engine.agents(with_room=True), after=self._after)
         for head in heads:
             program = engine.find_program(head.agent)
-            if program is not None and engine.runs.find(head.key) is None and engine.runs.room(head.agent):
+            if program is None or engine.runs.find(head.key) is not None:
+                continue
+            if engine.runs.room(head.agent):
                 await self.claim(head, program)
                 has_claimed = True
+            else:
+                full.add(head.agent)
         is_end = len(heads) < CLAIMED_AT_ONCE
         self._after = None if is_end else (heads[-1].created_at, heads[-1].key.task_id)
-        if full := engine.agents(with_room=False):
-            self._full = {head.agent for head in await orphaned(agents=full)}
-            for agent in tuple(self._full):
-                self.run_ended(agent)  # runs may have ended during the query
+        if busy := engine.agents(with_room=False):
+            full |= {head.agent for head in await orphaned(agents=busy)}
+        self._full |= full
+        for agent in tuple(full):
+            self.run_ended(agent)  # runs may have ended during the queries
         return has_claimed and not is_end
 
     def run_ended(self, agent: str) -> None:
