@@ -14,7 +14,7 @@ from typing import Any
 
 from parley.stores.memory import MemoryStore
 
-PARTS = ("tasks", "sends", "outbox", "contexts")
+PARTS = ("tasks", "sends", "outbox", "contexts", "records")
 
 
 class ChangedStore(MemoryStore):

@@ -22,8 +22,8 @@ LONGEST_PAUSE = 4
 """The most turns of the event loop that a call waits before it takes effect, and again before its outcome is told."""
 
 _READS = frozenset(
-    {"orphaned", "configs", "events", "find", "get", "has", "head", "items", "list", "list_all", "live", "read"}
-    | {"undelivered", "webhooks"}
+    {"orphaned", "configs", "count", "events", "find", "get", "has", "head", "items", "list", "list_all", "live"}
+    | {"newest", "read", "undelivered", "webhooks"}
 )
 
 
@@ -42,6 +42,7 @@ class _Suspending:
         self.sends = _SuspendingPart(self, store.sends)
         self.outbox = _SuspendingPart(self, store.outbox)
         self.contexts = _SuspendingPart(self, store.contexts)
+        self.records = _SuspendingPart(self, store.records)
         self.leases = _SuspendingPart(self, store.leases)
         self.inbox = _SuspendingPart(self, store.inbox)
 
@@ -98,10 +99,9 @@ class _SuspendingPart:
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._part, name)
-        if name == "write":  # not a coroutine: the call itself puts it in line
-            return self._write
         if not inspect.iscoroutinefunction(method):
-            return method
+            # The `write` of tasks is not a coroutine: the call itself puts it in line.
+            return self._write if name == "write" else method
 
         async def read(*values: Any, **named: Any) -> Any:
             await self._whole.pause()

@@ -48,7 +48,7 @@ CLOCK_ERROR = 3_600
 """How wrong the clocks of some workers are, in seconds."""
 WORDS = 4
 """What a run says before it asks, and again after the answer."""
-PARTS = ("tasks", "sends", "outbox", "contexts", "leases", "inbox")
+PARTS = ("tasks", "sends", "outbox", "contexts", "records", "leases", "inbox")
 
 
 class Violation(AssertionError):
@@ -124,11 +124,11 @@ class _PausablePart:
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._part, name)
-        if name == "write":
+        if inspect.iscoroutinefunction(method):
+            return lambda *values, **named: self._handle.call(name, method, *values, **named)
+        if name == "write":  # of tasks: the call itself puts it in line
             return lambda write: self._handle.write(self._part, write)
-        if not inspect.iscoroutinefunction(method):
-            return method
-        return lambda *values, **named: self._handle.call(name, method, *values, **named)
+        return method
 
 
 class LossyHints(LocalHints):

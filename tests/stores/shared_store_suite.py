@@ -29,6 +29,9 @@ from parley.stores.interface import (
     InboxItem,
     LeaseLostError,
     Owner,
+    PutRecord,
+    Record,
+    RecordKey,
     RepeatedSendError,
     SendKey,
     SendRecord,
@@ -401,6 +404,33 @@ class SharedStoreSuite:
         await one.outbox.delete(KEY, "h")
         await one.tasks.write(held(addition(2), W1, W1))
         assert await holders() == []
+
+    # --- records ------------------------------------------------------------------------------------------------------
+
+    async def test_of_two_workers_that_change_a_record_one_succeeds(self, handles: Handles) -> None:
+        """The other learns that it was late, and nothing of its write is kept."""
+        key, extras = RecordKey("agents", "acme", "a-1"), [RecordKey("agents", "acme", f"of {n}") for n in (0, 1)]
+        await handles[0].records.write(PutRecord(key, {"n": 0}))
+        assert await handles[1].records.get(key) == Record(key, {"n": 0}, 0, 1)
+        outcomes = await asyncio.gather(
+            *[
+                store.records.write(PutRecord(extra, {}), PutRecord(key, {"by": extra.id}, expected=1))
+                for store, extra in zip(handles, extras, strict=True)
+            ],
+            return_exceptions=True,
+        )
+        assert sorted(type(outcome).__name__ for outcome in outcomes) == ["NoneType", "RecordConflictError"]
+        winner = extras[outcomes.index(None)]
+        for store in handles:
+            assert await store.records.get(key) == Record(key, {"by": winner.id}, 0, 2)
+            assert {record.key for record in await store.records.list_all("agents", limit=9)} == {key, winner}
+
+    async def test_workers_share_the_numbers_of_a_series(self, handles: Handles) -> None:
+        """None is given out twice, none is left out, and each worker gets them in rising order."""
+        one, two = [[store.records.next_number("todos", "acme") for _ in range(40)] for store in handles]
+        first, second = await asyncio.gather(asyncio.gather(*one), asyncio.gather(*two))
+        assert sorted(first + second) == list(range(1, 81))
+        assert (first, second) == (sorted(first), sorted(second))
 
 
 BOBS = TaskKey(BOB, KEY.task_id)

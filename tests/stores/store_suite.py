@@ -22,6 +22,7 @@ import pytest
 from msgspec import structs
 
 from parley.protocol.events import ArtifactUpdate
+from parley.protocol.jsonvalue import JsonObject
 from parley.protocol.lifecycle import fold
 from parley.protocol.messages import Message, Role, TextPart
 from parley.protocol.push import PushAuthentication, PushConfig
@@ -31,12 +32,19 @@ from parley.stores.interface import (
     CONVERSATION,
     ConflictError,
     ContextKey,
+    DeleteRecord,
     NewTask,
     Owner,
+    PutRecord,
+    Record,
+    RecordChange,
+    RecordConflictError,
+    RecordKey,
     SendKey,
     SendRecord,
     Store,
     StoredTask,
+    StoreError,
     TaskFilter,
     TaskHead,
     Webhook,
@@ -62,6 +70,10 @@ from tests.stores.writes import (
 )
 
 MakeStore: TypeAlias = Callable[[], Store]
+
+RECORD = RecordKey("agents", "acme", "a-1")
+ABSENT = RecordKey("agents", "acme", "a-2")
+"""A record that no test writes before it says so."""
 
 
 async def head_of(store: Store, key: Key = KEY) -> TaskHead:
@@ -104,10 +116,11 @@ class StoreSuite:
         """Every kind of event, part and value comes back the same."""
         await store.tasks.write(Write(KEY, 0, EVERYTHING, TaskState.WORKING, minute(1), NEW, attempts=2))
         head = await head_of(store)
-        written = TaskHead(KEY, "cook", "c-1", TaskState.WORKING, minute(1), NOON, 10, Version.V0_3, 2, size=head.size)
+        seq = len(EVERYTHING)
+        written = TaskHead(KEY, "cook", "c-1", TaskState.WORKING, minute(1), NOON, seq, Version.V0_3, 2, size=head.size)
         assert head == written
         assert await store.tasks.read(KEY) == StoredTask(head, None, 0, EVERYTHING)
-        assert tuple(await store.tasks.events(KEY, after=0, limit=10)) == tuple(enumerate(EVERYTHING, 1))
+        assert tuple(await store.tasks.events(KEY, after=0, limit=seq)) == tuple(enumerate(EVERYTHING, 1))
 
     async def test_an_absent_task_is_none(self, store: Store) -> None:
         """Nothing is made up."""
@@ -291,15 +304,17 @@ class StoreSuite:
         """Those after it come with it; all of them can still be read; a write without one keeps it."""
         snapshot = fold(None, EVERYTHING)
         await store.tasks.write(Write(KEY, 0, EVERYTHING, TaskState.WORKING, minute(1), NEW, snapshot))
+        seq = len(EVERYTHING)
         stored = await read(store)
-        assert (stored.snapshot, stored.snapshot_seq, stored.events) == (snapshot, 10, ())
+        assert (stored.snapshot, stored.snapshot_seq, stored.events) == (snapshot, seq, ())
 
-        await store.tasks.write(addition(10))
-        await store.tasks.write(addition(11))
+        await store.tasks.write(addition(seq))
+        await store.tasks.write(addition(seq + 1))
         stored = await read(store)
-        assert (stored.snapshot, stored.snapshot_seq, stored.events) == (snapshot, 10, (chunk(11), chunk(12)))
-        assert stored.head.last_seq == 12
-        assert len(await store.tasks.events(KEY, after=0, limit=99)) == 12
+        assert (stored.snapshot, stored.snapshot_seq) == (snapshot, seq)
+        assert stored.events == (chunk(seq + 1), chunk(seq + 2))
+        assert stored.head.last_seq == seq + 2
+        assert len(await store.tasks.events(KEY, after=0, limit=99)) == seq + 2
 
     async def test_a_later_snapshot_takes_the_place_of_an_earlier(self, store: Store) -> None:
         """Also where both are on their way at once."""
@@ -442,6 +457,29 @@ class StoreSuite:
             head for head in acme if head.state is TaskState.WORKING and head.status_at >= minute(1)
         ]
         assert list(await store.tasks.list_all(TaskFilter(), tenant="unknown")) == []
+
+    async def test_the_newest_tasks_of_a_tenant_come_first(self, store: Store) -> None:
+        """Those of all its owners, whatever became of them since; pages join without gap or repetition."""
+        for number in range(7):
+            for owner in (ADA, BOB, ADA_ELSEWHERE):
+                key = Key(owner, f"t-{number}" + ("" if owner is not BOB else " of Bob"))
+                new = structs.replace(NEW, created_at=minute(number // 3))
+                await store.tasks.write(creation(key, new=new, at=minute(-number)))
+        await store.tasks.write(Write(Key(ADA, "t-0"), 1, (), TaskState.COMPLETED, minute(99)))
+        newest = list(await store.tasks.newest("acme", limit=99))
+        assert {head.key.owner for head in newest} == {ADA, BOB}
+        assert len(newest) == 14
+        assert newest == sorted(newest, key=lambda head: (head.created_at, head.key.task_id), reverse=True)
+        assert newest[-1] == await store.tasks.head(Key(ADA, "t-0"))
+        heads: list[TaskHead] = []
+        before = None
+        while page := await store.tasks.newest("acme", before=before, limit=4):
+            assert len(page) <= 4
+            heads += page
+            assert len(heads) <= 14
+            before = (heads[-1].created_at, heads[-1].key.task_id)
+        assert heads == newest
+        assert list(await store.tasks.newest("unknown", limit=9)) == []
 
     # --- sends --------------------------------------------------------------------------------------------------------
 
@@ -675,6 +713,163 @@ class StoreSuite:
         assert await store.contexts.delete_unused(before=NOON, limit=9) == 1
         assert await store.contexts.get(CONTEXT) == {}
 
+    # --- records ------------------------------------------------------------------------------------------------------
+
+    async def test_a_record_is_read_as_it_was_written_last(self, store: Store) -> None:
+        """Its revision counts its writes; one that was deleted begins anew. Any names and any JSON object will do."""
+        await store.records.write(PutRecord(RECORD, {"name": "Ada"}))
+        assert await store.records.get(RECORD) == Record(RECORD, {"name": "Ada"}, 0, 1)
+        value: JsonObject = {"ö": [1, 2.5, None, {"deep": True}], "": "\x00🥚"}
+        await store.records.write(PutRecord(RECORD, value, sort=-(2**63), expected=1))
+        assert await store.records.get(RECORD) == Record(RECORD, value, -(2**63), 2)
+        await store.records.write(DeleteRecord(RECORD, expected=2))
+        assert await store.records.get(RECORD) is None
+        await store.records.write(DeleteRecord(RECORD), DeleteRecord(RECORD, expected=0))
+        await store.records.write(PutRecord(RECORD, {}, expected=0))
+        assert await store.records.get(RECORD) == Record(RECORD, {}, 0, 1)
+        odd = RecordKey("'\x00", "", "🥚")
+        await store.records.write(PutRecord(odd, {"odd": True}))
+        assert await store.records.get(odd) == Record(odd, {"odd": True}, 0, 1)
+
+    @pytest.mark.parametrize(
+        "conflicting",
+        [
+            PutRecord(RECORD, {"new": 1}, expected=0),
+            PutRecord(RECORD, {"new": 1}, expected=2),
+            DeleteRecord(RECORD, expected=2),
+            DeleteRecord(RECORD, expected=0),
+            PutRecord(ABSENT, {"new": 1}, expected=1),
+            DeleteRecord(ABSENT, expected=1),
+        ],
+    )
+    async def test_a_write_of_records_that_conflicts_leaves_nothing(
+        self, store: Store, conflicting: RecordChange
+    ) -> None:
+        """None of its changes happened, whether before or after the one that conflicts; the next write succeeds."""
+        other = RecordKey("agents", "acme", "a-3")
+        await store.records.write(PutRecord(RECORD, {"old": 1}), PutRecord(other, {"old": 2}))
+        before = list(await store.records.list("agents", "acme", limit=9))
+        with pytest.raises(RecordConflictError) as refused:
+            await store.records.write(
+                *(PutRecord(RecordKey("agents", "acme", "a-4"), {}), DeleteRecord(other)),
+                *(conflicting, PutRecord(RecordKey("agents", "acme", "a-5"), {})),
+            )
+        assert refused.value.key == conflicting.key
+        assert list(await store.records.list("agents", "acme", limit=9)) == before
+        assert await store.records.count("agents", "acme") == 2
+        await store.records.write(PutRecord(RECORD, {}, expected=1))
+
+    async def test_each_change_of_a_write_sees_those_before_it(self, store: Store) -> None:
+        """A record may be changed several times in one write."""
+        await store.records.write(
+            *(PutRecord(RECORD, {"n": 1}, expected=0), PutRecord(RECORD, {"n": 2}, sort=2, expected=1)),
+            *(DeleteRecord(RECORD, expected=2), PutRecord(RECORD, {"n": 3}, sort=3, expected=0)),
+        )
+        assert list(await store.records.list("agents", "acme", limit=9)) == [Record(RECORD, {"n": 3}, 3, 1)]
+        await store.records.write()
+
+    @pytest.mark.parametrize(
+        "broken",
+        [
+            PutRecord(ABSENT, {"text": "\ud800"}),
+            PutRecord(ABSENT, {}, sort=2**63),
+            PutRecord(RecordKey("agents", "acme", "\ud800"), {}),
+            DeleteRecord(RecordKey("\ud800", "acme", "a-1")),
+        ],
+    )
+    async def test_a_record_that_cannot_be_kept_is_refused(self, store: Store, broken: RecordChange) -> None:
+        """With the whole write that it is part of."""
+        with pytest.raises(StoreError, match="cannot be kept"):
+            await store.records.write(PutRecord(RECORD, {}), broken)
+        assert list(await store.records.list_all("agents", limit=9)) == []
+        with pytest.raises(StoreError, match="looked for"):
+            await store.records.list("agents", "acme", after=(2**63, ""), limit=9)
+
+    async def test_records_are_listed_by_sort_and_id_in_both_directions(self, store: Store) -> None:
+        """A record moves when its sort changes. Pages join without gap or repetition; others' records are not there."""
+        ids = ("b", "a", "ä", "B", "c", "d", "e")
+        changes = [PutRecord(RecordKey("agents", "acme", each), {"id": each}, sort=-5) for each in ids]
+        await store.records.write(*changes, PutRecord(RecordKey("agents", "umbrella", "x"), {}))
+        await store.records.write(PutRecord(RecordKey("notes", "acme", "x"), {}))
+        for number, moved in enumerate(("c", "d", "e", "d")):
+            await store.records.write(PutRecord(RecordKey("agents", "acme", moved), {"id": moved}, sort=number))
+        rising = [("B", -5), ("a", -5), ("b", -5), ("ä", -5), ("c", 0), ("e", 2), ("d", 3)]
+        for newest_first, expected in ((False, rising), (True, rising[::-1])):
+            for limit in (1, 3, 7, 8):
+                found: list[Record] = []
+                after = None
+                while page := await store.records.list(
+                    "agents", "acme", after=after, limit=limit, newest_first=newest_first
+                ):
+                    assert len(page) <= limit
+                    found += page
+                    assert len(found) <= 7
+                    after = (found[-1].sort, found[-1].key.id)
+                assert [(record.key.id, record.sort) for record in found] == expected
+        assert list(await store.records.list("agents", "acme", limit=1)) == [
+            await store.records.get(RecordKey("agents", "acme", "d"))
+        ]
+        assert list(await store.records.list("agents", "acme", limit=0)) == []
+
+    async def test_records_of_all_tenants_are_listed_by_tenant_and_id(self, store: Store) -> None:
+        """Whatever their sort. Pages join without gap or repetition."""
+        keys = [RecordKey("agents", tenant, f"a-{n}") for tenant in ("", "acme", "umbrella") for n in range(3)]
+        for number, key in enumerate(reversed(keys)):
+            await store.records.write(PutRecord(key, {"n": number}, sort=number % 4))
+        await store.records.write(PutRecord(RecordKey("notes", "acme", "x"), {}))
+        found: list[Record] = []
+        after = None
+        while page := await store.records.list_all("agents", after=after, limit=2):
+            assert len(page) <= 2
+            found += page
+            assert len(found) <= 9
+            after = (found[-1].key.tenant, found[-1].key.id)
+        assert [record.key for record in found] == keys
+        assert found[0] == await store.records.get(keys[0])
+
+    async def test_tenants_and_collections_have_their_own_records(self, store: Store) -> None:
+        """The same id in another tenant or collection is another record; each counts its own."""
+        elsewhere = [RecordKey("agents", "umbrella", "a-1"), RecordKey("notes", "acme", "a-1")]
+        await store.records.write(PutRecord(RECORD, {}), PutRecord(ABSENT, {}))
+        for key in elsewhere:
+            assert await store.records.get(key) is None
+            assert await store.records.count(key.collection, key.tenant) == 0
+            await store.records.write(PutRecord(key, {"mine": True}, expected=0), DeleteRecord(key), PutRecord(key, {}))
+            assert await store.records.count(key.collection, key.tenant) == 1
+        await store.records.write(DeleteRecord(RECORD))
+        assert await store.records.count("agents", "acme") == 1
+        assert [await store.records.get(key) for key in elsewhere] == [Record(key, {}, 0, 1) for key in elsewhere]
+
+    async def test_readers_cannot_change_a_record(self, store: Store) -> None:
+        """Neither by what they were given nor by what they gave."""
+        value: JsonObject = {"list": ["eggs"]}
+        await store.records.write(PutRecord(RECORD, value))
+        value["list"] = ["mine"]
+        record = await store.records.get(RECORD)
+        assert record is not None
+        record.value.clear()
+        assert [each.value for each in await store.records.list("agents", "acme", limit=9)] == [{"list": ["eggs"]}]
+
+    async def test_writes_of_records_take_effect_in_the_order_of_the_calls(self, store: Store) -> None:
+        """Each finds the revision that the one before it has left."""
+        writes = [store.records.write(PutRecord(RECORD, {"n": n}, expected=n)) for n in range(20)]
+        await asyncio.gather(*writes)
+        assert await store.records.get(RECORD) == Record(RECORD, {"n": 19}, 0, 20)
+
+    async def test_no_number_of_a_series_is_given_out_twice(self, make_store: MakeStore) -> None:
+        """Also after the store was opened again. Each series of each tenant begins with 1."""
+        store = make_store()
+        await store.open()
+        numbers = await asyncio.gather(*[store.records.next_number("todos", "acme") for _ in range(30)])
+        assert sorted(numbers) == list(range(1, 31))
+        await store.close()
+        store = make_store()
+        await store.open()
+        assert await store.records.next_number("todos", "acme") == 31
+        assert await store.records.next_number("todos", "umbrella") == 1
+        assert await store.records.next_number("lessons", "acme") == 1
+        await store.close()
+
     # --- deletion -----------------------------------------------------------------------------------------------------
 
     async def test_a_deleted_task_leaves_nothing(self, store: Store) -> None:
@@ -759,6 +954,7 @@ class StoreSuite:
         await store.tasks.write(structs.replace(addition(1), snapshot=fold(None, EVERYTHING)))
         await store.outbox.put(KEY, PushConfig("https://hook.example", id="h"))
         await store.contexts.put(CONTEXT, "name", "Ada", at=NOON)
+        await store.records.write(PutRecord(RECORD, {"name": "Ada"}, sort=7))
         ahead = [store.tasks.write(addition(number)) for number in range(2, 50)]
         await store.close()
         await store.close()
@@ -773,6 +969,7 @@ class StoreSuite:
         assert await store.sends.find(ADA, SEND, since=NOON) == SendRecord(NOON, "t-1")
         assert [config.id for config in await store.outbox.configs(KEY)] == ["h"]
         assert await store.contexts.get(CONTEXT) == {"name": "Ada"}
+        assert await store.records.get(RECORD) == Record(RECORD, {"name": "Ada"}, 7, 1)
         assert [head.key for head in await store.tasks.orphaned(frozenset(), limit=9)] == [KEY]
         await store.tasks.write(addition(50))
         await store.close()

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Awaitable, Callable
 from contextlib import closing
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from msgspec import structs
 from parley.protocol.push import PushConfig
 from parley.protocol.tasks import TaskState
 from parley.protocol.versions import Version
-from parley.stores.interface import NewTask, Owner, StoreUnavailableError, TaskFilter, TaskKey
+from parley.stores.interface import NewTask, Owner, PutRecord, RecordKey, StoreUnavailableError, TaskFilter, TaskKey
 from parley.stores.sqlite.file import migrations
 from parley.stores.sqlite.maintenance import FileMaintenance
 from parley.stores.sqlite.store import SqliteStore
@@ -163,6 +164,12 @@ async def test_reads_cost_what_they_show_however_much_others_have(path: Path) ->
         costs = [await steps_of(store, lambda q=q, t=tenant: store.tasks.list_all(q, tenant=t)) for q in (first, last)]
         assert costs[1] <= costs[0] * 1.2 < 5_000
 
+    created = await store.tasks.newest("tenant-1", limit=9_999)
+    befores = (None, (created[-21].created_at, created[-21].key.task_id))
+    assert list(await store.tasks.newest("tenant-1", before=befores[1], limit=20)) == list(created[-20:])
+    for before in befores:
+        assert await steps_of(store, lambda b=before: store.tasks.newest("tenant-1", before=b, limit=20)) < 1_000
+
     assert len(await store.tasks.orphaned(live, limit=9_999)) == 500
     assert await steps_of(store, lambda: store.tasks.orphaned(live | {"worker-3"}, limit=100)) < 500
     assert await steps_of(store, lambda: store.tasks.orphaned(live, limit=10)) < 1_000
@@ -173,4 +180,24 @@ async def test_reads_cost_what_they_show_however_much_others_have(path: Path) ->
     assert await undelivered("worker-3") == 10
     assert await steps_of(store, lambda: undelivered("worker-4")) < 500
     assert await steps_of(store, lambda: undelivered("worker-3")) < 1_000
+    await store.close()
+
+
+async def test_a_page_of_records_costs_what_it_shows_however_many_there_are(path: Path) -> None:
+    """The last page as much as the first, in both directions, and in the list of all tenants."""
+    store = SqliteStore(path, shared=True)
+    await store.open()
+    keys = [RecordKey("notes", f"tenant-{number % 3}", f"n-{number:04}") for number in range(2_000)]
+    await store.records.write(*[PutRecord(key, {}, sort=number) for number, key in enumerate(keys)])
+    records = store.records
+    for newest_first in (True, False):
+        for after in (None, (1_000, "n-1000"), (100 if newest_first else 1_900, "")):
+            reading = partial(records.list, "notes", "tenant-1", after=after, limit=20, newest_first=newest_first)
+            assert len(await reading()) == 20
+            assert await steps_of(store, reading) < 500
+    for place in (None, ("tenant-1", "n-1000"), ("tenant-2", "n-1900")):
+        reading = partial(records.list_all, "notes", after=place, limit=20)
+        assert len(await reading()) == 20
+        assert await steps_of(store, reading) < 500
+    assert await steps_of(store, lambda: records.get(keys[1_000])) < 50
     await store.close()

@@ -35,7 +35,7 @@ def test_an_empty_file_sees_every_script(connection: sqlite3.Connection) -> None
     assert read_version(connection) == (len(migrations()), APPLICATION_ID)
     assert read_tables(connection) == {
         *("tasks", "events", "snapshots", "sends", "push_configs", "context_values"),
-        *("leases", "inbox", "outbox"),
+        *("leases", "inbox", "outbox", "records", "number_series"),
     }
 
 
@@ -139,7 +139,7 @@ def test_a_script_that_fails_leaves_the_file_as_it_was(connection: sqlite3.Conne
 
 def test_a_newer_file_is_refused(connection: sqlite3.Connection) -> None:
     migrate(connection, PATH, [*migrations(), ADD_NOTES])
-    with pytest.raises(StoreUnavailableError, match=r"newer Parley wrote this file \(schema 9, this one knows 8\)"):
+    with pytest.raises(StoreUnavailableError, match=r"newer Parley wrote this file \(schema 10, this one knows 9\)"):
         migrate(connection, PATH, migrations())
 
 

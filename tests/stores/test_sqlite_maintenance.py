@@ -11,7 +11,7 @@ import pytest
 from parley.protocol.lifecycle import fold
 from parley.protocol.push import PushConfig
 from parley.protocol.tasks import TaskState
-from parley.stores.interface import SendRecord, StoreUnavailableError, TaskKey, Write
+from parley.stores.interface import PutRecord, RecordKey, SendRecord, StoreUnavailableError, TaskKey, Write
 from parley.stores.sqlite import maintenance
 from parley.stores.sqlite.file import APPLICATION_ID
 from parley.stores.sqlite.maintenance import FileMaintenance, Findings
@@ -39,6 +39,7 @@ async def fill(path: Path) -> None:
     await store.tasks.write(whole)
     await store.outbox.put(KEY, PushConfig("https://hook.example", id="h"))
     await store.contexts.put(CONTEXT, "name", "Ada", at=NOON)
+    await store.records.write(PutRecord(RecordKey("agents", "acme", "a-1"), {"name": "Ada"}))
     for number in range(2, 7):
         key = TaskKey(ADA, f"t-{number}")
         await store.tasks.write(creation(key))
@@ -54,8 +55,8 @@ async def test_a_whole_file_has_nothing_wrong(tmp_path: Path) -> None:
     findings = check(path)
     assert (findings.wrong, findings.unchecked) == ((), None)
     assert str(findings.contents) == (
-        "6 tasks (6 running, 0 waiting for an answer), 30 events, 1 webhook, "
-        "values that agents stored for 1 conversation"
+        f"6 tasks (6 running, 0 waiting for an answer), {20 + len(EVERYTHING)} events, 1 webhook, "
+        "values that agents stored for 1 conversation, 1 record"
     )
     assert path.read_bytes() == content
 
@@ -93,6 +94,7 @@ async def test_what_breaks_the_rules_of_the_log_is_named(tmp_path: Path) -> None
             UPDATE tasks SET holder = 'w', state = 'completed', wake_at = 1 WHERE id = 't-2';
             UPDATE tasks SET has_webhooks = 1 WHERE id IN ('t-2', 't-3');
             UPDATE context_values SET value = 'x';
+            UPDATE records SET value = '[]', revision = 0;
             INSERT INTO snapshots VALUES ('acme', 't-5', '{}', NULL);
             """
         )
@@ -103,11 +105,11 @@ async def test_what_breaks_the_rules_of_the_log_is_named(tmp_path: Path) -> None
         "Task t-4: its last event is 4, and not 5",
         "There are events of a task number 5, and no such task",
         "There are events of a task number 6, and no such task",
-        "Task t-1: its snapshot is of event 19, its last event is 10",
+        f"Task t-1: its snapshot is of event 19, its last event is {len(EVERYTHING)}",
         "Task t-4: it says that it has a snapshot and has none, or the other way round",
         "Message m-9: it went to task t-5, which is not there",
         "Webhook 'theirs' of task t-1: its owner has no such task",
-        "Webhook 'h' of task t-1: event 77 was delivered, and the last one is 10",
+        f"Webhook 'h' of task t-1: event 77 was delivered, and the last one is {len(EVERYTHING)}",
         "Task t-2: it says that it has webhooks and has none, or the other way round",
         "Task t-1: a webhook is behind, and the task is not in the outbox",
         "Task t-3: a webhook is behind, and the task is not in the outbox",
@@ -115,6 +117,7 @@ async def test_what_breaks_the_rules_of_the_log_is_named(tmp_path: Path) -> None
         "Task t-2: something waits for its worker, and its owner has no such task",
         "Task t-2: it is completed, and yet worker w holds it",
         "Task t-2: it is completed or held by a worker, and yet it sleeps",
+        "Record 'a-1' of 'agents': its revision is 0, and the first one is 1",
         "Task t-4: its state is unknown",
         "Task t-1: its snapshot cannot be read",
         "Task t-5: its snapshot cannot be read",
@@ -124,6 +127,7 @@ async def test_what_breaks_the_rules_of_the_log_is_named(tmp_path: Path) -> None
         "Webhook 'h' of task t-3: its version is unknown",
         "Task t-2: what waits for its worker cannot be read",
         "Conversation c-1: its value 'name' cannot be read",
+        "Record 'a-1' of 'agents': its value cannot be read",
     )
 
 

@@ -1,4 +1,4 @@
-"""Writes `tests/golden/stores/schema-6.db`. It runs with the code that wrote the file, and only with that: see README.
+"""Writes `tests/golden/stores/schema-8.db`. It runs with the code that wrote the file: see README.
 
     python tests/stores/write_golden.py FILE
 
@@ -58,7 +58,7 @@ async def order(client: AgentClient, dish: str, hook: str | None = None) -> Any:
 async def write(path: Path) -> None:
     kitchen, clock = Kitchen(), FakeClock(datetime(2026, 11, 16, 18, 0, tzinfo=UTC))
     log = SqliteStore(path)
-    async with running(kitchen.cook, log=log, clock=clock, limits=Limits(), sender=Hooks()) as cook:
+    async with running(kitchen.cook, store=log, clock=clock, limits=Limits(), sender=Hooks()) as cook:
         for caller in CALLERS:
             client = cook.as_caller(name=caller.name, tenant=caller.tenant, version=caller.version)
             await order(client, "bread", "up")
@@ -74,10 +74,10 @@ async def write(path: Path) -> None:
         for _ in range(2_000):  # until all is told that can be, and the snapshot is written
             await asyncio.sleep(0.001)
         await cook.crash()
-    async with running(kitchen.waiter, log=log, clock=clock) as waiter:
+    async with running(kitchen.waiter, store=log, clock=clock) as waiter:
         for caller in CALLERS:
             client = waiter.as_caller(name=caller.name, tenant=caller.tenant, version=caller.version)
-            await client.send(caller.name or "stranger")
+            await client.exchange(caller.name or "stranger")
         await waiter.crash()
 
 

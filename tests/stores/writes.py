@@ -8,6 +8,7 @@ from parley.protocol.events import (
     ArtifactRewound,
     ArtifactUpdate,
     MessageAdded,
+    NoteAdded,
     QuestionAsked,
     SleepStarted,
     StatusUpdate,
@@ -95,5 +96,6 @@ EVERYTHING: tuple[TaskEvent, ...] = (
     QuestionAsked(KEY.task_id, "c-1", "size"),
     SleepStarted(KEY.task_id, "c-1", minute(3)),
     TaskClaimed(KEY.task_id, "c-1", "w-1"),
+    NoteAdded(KEY.task_id, "c-1", "token_usage", {"input_tokens": 3}),
 )
 """One event of each kind, with everything an event can hold."""

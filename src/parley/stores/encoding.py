@@ -13,7 +13,7 @@ from typing import TypeVar
 import msgspec
 
 from parley.protocol.events import TaskEvent
-from parley.protocol.jsonvalue import JsonValue
+from parley.protocol.jsonvalue import JsonObject, JsonValue
 from parley.protocol.messages import Message
 from parley.protocol.push import PushConfig
 from parley.protocol.tasks import Artifact, Task
@@ -30,6 +30,7 @@ decode_artifacts = msgspec.json.Decoder(tuple[Artifact, ...]).decode
 decode_message = msgspec.json.Decoder(Message).decode
 decode_push_config = msgspec.json.Decoder(PushConfig).decode
 decode_inbox_item = msgspec.json.Decoder(InboxItem).decode
+decode_object = msgspec.json.Decoder[JsonObject](JsonObject).decode
 decode_value = msgspec.json.Decoder[JsonValue](JsonValue).decode
 
 
@@ -71,3 +72,13 @@ def require_encodable(*texts: str) -> None:
                 text.encode()
             except UnicodeEncodeError as error:
                 raise StoreError(f"{text!a} cannot be kept: it is not valid Unicode.") from error
+
+
+def require_64_bits(number: int) -> None:
+    """Refuse a number that no database can hold.
+
+    Raises:
+        StoreError: it needs more than 64 bits.
+    """
+    if not -(2**63) <= number < 2**63:
+        raise StoreError(f"{number} cannot be kept or looked for: it needs more than 64 bits.")

@@ -13,6 +13,7 @@ import time
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
+from heapq import nlargest
 from itertools import chain, islice
 from typing import TypeAlias
 
@@ -36,6 +37,7 @@ from parley.stores.interface import (
     NewTask,
     Outbox,
     Owner,
+    Records,
     RepeatedSendError,
     SendKey,
     SendRecord,
@@ -50,6 +52,7 @@ from parley.stores.interface import (
     Webhook,
     Write,
 )
+from parley.stores.memory_records import MemoryRecords
 from parley.stores.process_leases import ProcessLeases
 
 _RUNNING = (TaskState.SUBMITTED, TaskState.WORKING)
@@ -110,6 +113,7 @@ class MemoryDatabase:
         """Tasks of which a webhook is behind."""
         self.contexts: dict[ContextKey, dict[str, tuple[str, datetime]]] = {}
         self.inbox: dict[tuple[_TaskId, str], InboxItem] = {}
+        self.records = MemoryRecords()
         self.leases = ProcessLeases(now)
 
     def find(self, key: TaskKey) -> _Record | None:
@@ -157,6 +161,7 @@ class MemoryStore:
         self.outbox: Outbox = MemoryOutbox(self.database)
         self.contexts: ContextValues = MemoryContexts(self.database)
         self.inbox: Inbox = MemoryInbox(self.database)
+        self.records: Records = self.database.records
         self.leases: Leases = self.database.leases
 
     async def open(self) -> None:
@@ -273,6 +278,18 @@ class MemoryTasks:
         last = (heads[-1].status_at, heads[-1].key.task_id) if heads else None
         heads += [record.head() for record in page if (record.status_at, record.key.task_id) == last]
         return heads
+
+    async def newest(
+        self, tenant: str, *, before: tuple[datetime, str] | None = None, limit: int
+    ) -> Sequence[TaskHead]:
+        """Tasks of all owners in a tenant, by falling creation time and id."""
+        found = [
+            ((record.new.created_at, record.key.task_id), record)
+            for record in self._data.tasks.values()
+            if record.key.owner.tenant == tenant
+        ]
+        earlier = [each for each in found if before is None or each[0] < before]
+        return [record.head() for _, record in nlargest(limit, earlier, key=lambda each: each[0])]
 
     async def orphaned(
         self,

@@ -1,23 +1,30 @@
 """A store in front of another one that a simulated crash of its process cuts off: from then on it takes no writes.
 
 A crash comes right after a chosen write, whose outcome the process never learns, or right before it, so that the write
-is lost. A write is one append to a task's log, or one value of a conversation.
+is lost. A write is one append to a task's log, one value of a conversation, one write of records, or one number of a
+series.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from parley.protocol.jsonvalue import JsonValue
-from parley.stores.interface import ContextKey, ContextValues, Store, TaskLog, Write
+from parley.stores.interface import ContextKey, ContextValues, RecordChange, Records, Store, TaskLog, Write
+
+T = TypeVar("T")
 
 Cut: TypeAlias = Literal["before", "after"] | None
 """Whether the process crashes right before a write, right after it, or not there."""
 Decide: TypeAlias = Callable[[Write | str], Cut]
-"""Where to crash: it is asked about each write, and gets the name of a conversation's value for one of those."""
+"""Where to crash: it is asked about each write.
+
+For a value of a conversation it gets the name of the value, for records the collection of the first one, and for a
+number the name of the series.
+"""
 
 
 class CrashingStore:
@@ -31,6 +38,7 @@ class CrashingStore:
         self.decide: Decide = lambda write: None
         self.tasks = _CrashingTasks(self, store.tasks)
         self.contexts = _CrashingContexts(self, store.contexts)
+        self.records = _CrashingRecords(self, store.records)
 
     def crash_at(self, write: Write | str) -> Cut:
         """Where the process crashes around this write; if at all, nothing after it is taken."""
@@ -39,6 +47,15 @@ class CrashingStore:
             self.has_crashed = True
             self.crashed.set()
         return cut
+
+    async def change(self, name: str, make: Callable[[], Awaitable[T]]) -> T:
+        """Make a change, unless the crash came before; around a crash this never returns."""
+        cut = None if self.has_crashed else self.crash_at(name)
+        if not self.has_crashed or cut == "after":
+            made = await make()
+            if not self.has_crashed:
+                return made
+        return await asyncio.get_running_loop().create_future()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
@@ -80,12 +97,26 @@ class _CrashingContexts:
         self._contexts = contexts
 
     async def put(self, context: ContextKey, name: str, value: JsonValue, *, at: datetime) -> None:
-        """Keep a value, unless the crash came before; around a crash this never returns."""
-        cut = None if self._store.has_crashed else self._store.crash_at(name)
-        if not self._store.has_crashed or cut == "after":
-            await self._contexts.put(context, name, value, at=at)
-        if self._store.has_crashed:
-            await asyncio.get_running_loop().create_future()
+        """Keep a value, unless the crash came before."""
+        await self._store.change(name, lambda: self._contexts.put(context, name, value, at=at))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._contexts, name)
+
+
+class _CrashingRecords:
+    def __init__(self, store: CrashingStore, records: Records) -> None:
+        self._store = store
+        self._records = records
+
+    async def write(self, *changes: RecordChange) -> None:
+        """Make changes, unless the crash came before."""
+        name = changes[0].key.collection if changes else ""
+        await self._store.change(name, lambda: self._records.write(*changes))
+
+    async def next_number(self, name: str, tenant: str) -> int:
+        """Take a number, unless the crash came before."""
+        return await self._store.change(name, lambda: self._records.next_number(name, tenant))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._records, name)

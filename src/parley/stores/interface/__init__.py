@@ -8,6 +8,7 @@ from parley.stores.interface.contexts import ContextKey as ContextKey
 from parley.stores.interface.contexts import ContextValues as ContextValues
 from parley.stores.interface.errors import ConflictError as ConflictError
 from parley.stores.interface.errors import LeaseLostError as LeaseLostError
+from parley.stores.interface.errors import RecordConflictError as RecordConflictError
 from parley.stores.interface.errors import RepeatedSendError as RepeatedSendError
 from parley.stores.interface.errors import StoreError as StoreError
 from parley.stores.interface.errors import StoreUnavailableError as StoreUnavailableError
@@ -18,6 +19,12 @@ from parley.stores.interface.keys import TaskKey as TaskKey
 from parley.stores.interface.leases import Leases as Leases
 from parley.stores.interface.outbox import Outbox as Outbox
 from parley.stores.interface.outbox import Webhook as Webhook
+from parley.stores.interface.records import DeleteRecord as DeleteRecord
+from parley.stores.interface.records import PutRecord as PutRecord
+from parley.stores.interface.records import Record as Record
+from parley.stores.interface.records import RecordChange as RecordChange
+from parley.stores.interface.records import RecordKey as RecordKey
+from parley.stores.interface.records import Records as Records
 from parley.stores.interface.sends import SendKey as SendKey
 from parley.stores.interface.sends import SendRecord as SendRecord
 from parley.stores.interface.sends import SendRecords as SendRecords

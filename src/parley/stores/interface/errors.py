@@ -3,6 +3,7 @@
 StoreError
 ├── ConflictError              the task has changed since it was read
 │   └── LeaseLostError         another worker holds the task now
+├── RecordConflictError        a record has another revision than its change expects
 ├── RepeatedSendError          the message was sent before
 └── StoreUnavailableError      nothing can be written or read
 """
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 from parley.protocol.errors import ParleyError
 
 if TYPE_CHECKING:
+    from parley.stores.interface.records import RecordKey
     from parley.stores.interface.sends import SendRecord
 
 
@@ -27,6 +29,14 @@ class ConflictError(StoreError):
 
 class LeaseLostError(ConflictError):
     """Another worker holds the task now; the writer must abandon its run."""
+
+
+class RecordConflictError(StoreError):
+    """The record has changed since it was read; read it again. Nothing of the write was kept."""
+
+    def __init__(self, key: RecordKey) -> None:
+        super().__init__()
+        self.key = key
 
 
 class RepeatedSendError(StoreError):

@@ -15,6 +15,7 @@ from parley.stores.interface.contexts import ContextValues
 from parley.stores.interface.inbox import Inbox
 from parley.stores.interface.leases import Leases
 from parley.stores.interface.outbox import Outbox
+from parley.stores.interface.records import Records
 from parley.stores.interface.sends import SendRecords
 from parley.stores.interface.tasks import TaskLog
 
@@ -30,6 +31,8 @@ class Store(Protocol):
     """Webhooks, and which of them are behind."""
     contexts: ContextValues
     """What agents keep for conversations."""
+    records: Records
+    """Named JSON objects of tenants."""
     leases: Leases
     """Which workers are alive."""
     inbox: Inbox

@@ -185,6 +185,15 @@ class TaskLog(Protocol):
         """
         ...
 
+    async def newest(
+        self, tenant: str, *, before: tuple[datetime, str] | None = None, limit: int
+    ) -> Sequence[TaskHead]:
+        """Tasks of all owners in a tenant, by falling `(created_at, task_id)`, at most `limit`.
+
+        `before` is that of the last task of the page before.
+        """
+        ...
+
     async def orphaned(
         self,
         live: frozenset[str],

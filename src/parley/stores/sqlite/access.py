@@ -2,9 +2,9 @@
 
 Changes go to the writer's thread (`writer`). Reads run beside it:
 
-- Lookups by key (a head, a send that may be a repeat, webhooks, the values of a context, a task of up to `SMALL_TASK`
-  characters) run where they are called, on the event loop. They take some ten microseconds and never wait for the
-  writer; handing them to a thread and back costs several times as much.
+- Lookups by key (a head, a send that may be a repeat, webhooks, the values of a context, a record, a task of up to
+  `SMALL_TASK` characters) run where they are called, on the event loop. They take some ten microseconds and never wait
+  for the writer; handing them to a thread and back costs several times as much.
 - Reads of unknown size (pages of events, lists, large tasks) run in a few threads.
 
 A read sees everything whose write was awaited before it.

@@ -69,11 +69,14 @@ class Contents(Struct, frozen=True):
     events: int
     webhooks: int
     contexts: int
+    records: int
 
     def __str__(self) -> str:
         tasks = f"{_count(self.tasks, 'task')} ({self.running:,} running, {self.waiting:,} waiting for an answer)"
         webhooks, conversations = _count(self.webhooks, "webhook"), _count(self.contexts, "conversation")
-        return f"{tasks}, {_count(self.events, 'event')}, {webhooks}, values that agents stored for {conversations}"
+        records = f", {_count(self.records, 'record')}" if self.records else ""  # only a host has them
+        stored = f"values that agents stored for {conversations}"
+        return f"{tasks}, {_count(self.events, 'event')}, {webhooks}, {stored}{records}"
 
 
 def _count(number: int, word: str) -> str:
@@ -90,7 +93,8 @@ def count_contents(connection: sqlite3.Connection) -> Contents:
             (SELECT count(*) FROM tasks WHERE state IN ('input-required', 'auth-required')),
             (SELECT coalesce(sum(last_seq), 0) FROM tasks),
             (SELECT count(*) FROM push_configs),
-            (SELECT count(*) FROM (SELECT DISTINCT tenant, owner, agent, context FROM context_values))
+            (SELECT count(*) FROM (SELECT DISTINCT tenant, owner, agent, context FROM context_values)),
+            (SELECT count(*) FROM records)
         """
     ).fetchone()
     return Contents(*row)

@@ -129,6 +129,24 @@ def read_list_of_all(reader: sqlite3.Connection, query: TaskFilter, tenant: str 
             return tuple([decode_head(row) for row in chain(page, ties)])
 
 
+def read_newest(
+    reader: sqlite3.Connection, tenant: str, before: tuple[datetime, str] | None, limit: int
+) -> tuple[TaskHead, ...]:
+    """A page of a tenant's tasks, by falling creation time and id."""
+    condition, values = "", list[Value]([tenant])
+    if before is not None:
+        condition = "AND (created_at, id) < (?, ?)"
+        values += [encode_time(before[0]), before[1]]
+    rows = reader.execute(
+        f"""
+        SELECT {HEAD} FROM tasks INDEXED BY tasks_by_creation WHERE tenant = ? {condition}
+        ORDER BY created_at DESC, id DESC LIMIT {limit:d}
+        """,
+        values,
+    ).fetchall()
+    return tuple([decode_head(row) for row in rows])
+
+
 def read_abandoned(
     reader: sqlite3.Connection,
     live: frozenset[str],

@@ -18,6 +18,7 @@ from parley.stores.encoding import (
     decode_events,
     decode_inbox_item,
     decode_message,
+    decode_object,
     decode_push_config,
     decode_task,
     decode_value,
@@ -30,7 +31,7 @@ REPORT_EVERY = 500
 def check_rules(connection: sqlite3.Connection, report: Callable[[str], None]) -> Generator[str]:
     """Everything that is wrong with what the tables hold. The connection sees one state of the file meanwhile."""
     yield from _check_events(connection, report)
-    report("Checking snapshots, sends, webhooks and conversations …")
+    report("Checking snapshots, sends, webhooks, conversations and records …")
     for query, sentence in _EXCEPTIONS:
         yield from (sentence.format(*row) for row in connection.execute(query))
     for query, decode, sentence in _VALUES:
@@ -96,6 +97,10 @@ _EXCEPTIONS = (
         "WHERE wake_at IS NOT NULL AND (holder <> '' OR state NOT IN ('submitted', 'working'))",
         "Task {}: it is {} or held by a worker, and yet it sleeps",
     ),
+    (
+        "SELECT id, collection, revision FROM records WHERE revision < 1",
+        "Record {!r} of {!r}: its revision is {}, and the first one is 1",
+    ),
 )
 """What no row may be, and the sentence that names one which is."""
 
@@ -121,6 +126,7 @@ _VALUES: tuple[tuple[str, Callable[[str], Any], str], ...] = (
         decode_value,
         "Conversation {}: its value {!r} cannot be read",
     ),
+    ("SELECT value, id, collection FROM records", decode_object, "Record {!r} of {!r}: its value cannot be read"),
 )
 """Values, how they are decoded, and the sentence that names one which cannot be."""
 

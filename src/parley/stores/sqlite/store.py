@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from parley.stores.interface import ContextValues, Inbox, Leases, Outbox, SendRecords, StoreError, TaskLog
+from parley.stores.interface import ContextValues, Inbox, Leases, Outbox, Records, SendRecords, StoreError, TaskLog
 from parley.stores.process_leases import ProcessLeases
 from parley.stores.sqlite.access import SqliteAccess
 from parley.stores.sqlite.contexts import SqliteContexts
@@ -14,6 +14,7 @@ from parley.stores.sqlite.file import explained
 from parley.stores.sqlite.inbox import SqliteInbox
 from parley.stores.sqlite.leases import SqliteLeases
 from parley.stores.sqlite.outbox import SqliteOutbox
+from parley.stores.sqlite.records import SqliteRecords
 from parley.stores.sqlite.sends import SqliteSends
 from parley.stores.sqlite.tasks import SqliteTasks
 
@@ -43,6 +44,7 @@ class SqliteStore:
         self.outbox: Outbox = SqliteOutbox(self._access)
         self.contexts: ContextValues = SqliteContexts(self._access)
         self.inbox: Inbox = SqliteInbox(self._access)
+        self.records: Records = SqliteRecords(self._access)
         self._process_leases = ProcessLeases(now or time.monotonic)
         self.leases: Leases = SqliteLeases(self._access, now or time.time) if shared else self._process_leases
 

@@ -24,6 +24,7 @@ from parley.stores.sqlite.lists import (
     read_abandoned,
     read_list,
     read_list_of_all,
+    read_newest,
 )
 from parley.stores.sqlite.sends import SqliteSends
 from parley.stores.sqlite.transaction import encode_write
@@ -100,6 +101,12 @@ class SqliteTasks:
     async def list_all(self, query: TaskFilter, *, tenant: str | None = None) -> Sequence[TaskHead]:
         """Tasks of all owners, or of all in a tenant, newest status first, then by id."""
         return await self._access.read_in_thread(lambda reader: read_list_of_all(reader, query, tenant))
+
+    async def newest(
+        self, tenant: str, *, before: tuple[datetime, str] | None = None, limit: int
+    ) -> Sequence[TaskHead]:
+        """Tasks of all owners in a tenant, by falling creation time and id."""
+        return await self._access.read_in_thread(lambda reader: read_newest(reader, tenant, before, limit))
 
     async def orphaned(
         self,
