@@ -272,6 +272,44 @@ async def catches(turn: Turn) -> Any:
         return f"{error.state}: {error.reason}"
 
 
+@pytest.mark.parametrize("state", [TaskState.INPUT_REQUIRED, TaskState.AUTH_REQUIRED])
+async def test_a_question_that_our_caller_must_not_be_asked_is_an_error_in_every_run_and_cancels_the_other_task(
+    state: TaskState,
+) -> None:
+    async def child(turn: Turn) -> Any:
+        await (turn.ask if state is TaskState.INPUT_REQUIRED else turn.require_auth)("Which size?")
+
+    async def parent(turn: Turn) -> Any:
+        try:
+            return await turn.delegate("child", asks=False)
+        except DelegateFailedError as error:
+            theirs = error.task.status.state if error.task is not None else None
+            return f"{error.state}, {theirs}: {error.reason} ({error})"
+
+    others = [agent_of(child, "Child")]
+    task = await survives_crashes(agent_of(parent), "go", others=others)
+    message = f"The task of the agent child is {state}: Which size?"
+    assert text_of(task.artifacts[0].parts) == f"{state}, {state}: Which size? ({message})"
+    async with bounded(agent_of(parent), others=others) as client:
+        await client.send("go")
+        while [task.status.state for task in await children(client)] != [TaskState.CANCELED]:
+            await asyncio.sleep(0)
+
+
+@on_any_store
+async def test_the_other_agent_is_not_told_of_our_task_if_the_author_does_not_want_that() -> None:
+    async def child(turn: Turn) -> Any:
+        return turn.metadata
+
+    async def parent(turn: Turn) -> Any:
+        return [(await turn.delegate("child", reveals_task=reveals)).data for reveals in (True, False)]
+
+    async with bounded(agent_of(parent), others=[agent_of(child, "Child")]) as client:
+        task = await client.send("go")
+    told = [{DELEGATION: {"taskId": task.id, "depth": 1}}, {DELEGATION: {"depth": 1}}]
+    assert task.artifacts[0].parts == (DataPart(told),)
+
+
 @pytest.mark.parametrize("state", [TaskState.FAILED, TaskState.REJECTED])
 async def test_a_failure_can_be_caught_and_is_the_same_in_every_run(state: TaskState) -> None:
     async def child(turn: Turn) -> Any:

@@ -99,8 +99,8 @@ for one in (*SERVER_LIMITS, *ENGINE_LIMITS):
     SETTINGS[one.owner][one.field] = one.name
 
 WITHOUT_OPTION: dict[Any, dict[str, str]] = {
-    App: {"hints": OBJECT, "remote": PROXY, "conversation_observer": PROXY, "extra_route": PROXY},
-    serve: dict.fromkeys(("app", "serving", "on_ready", "on_drain", "on_hangup", "log_fields", "stop"), OBJECT),
+    App: {"hints": OBJECT, "remote": PROXY, "conversation_observer": PROXY, "extra_route": PROXY, "hosted": "`parley up` makes it"},
+    serve: dict.fromkeys(("app", "serving", "on_start", "on_ready", "on_drain", "on_hangup", "log_fields", "stop"), OBJECT),
     Guard: {
         **dict.fromkeys(("allow_other_origins", "trust_named"), "about cards, not files"),
         "use_proxy": "NO_PROXY names hosts that are called directly",
@@ -347,7 +347,7 @@ def test_a_variable_that_is_no_setting_is_a_warning_and_those_of_kubernetes_are_
 
 def test_where_agents_may_read_files_is_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Guard] = []
-    monkeypatch.setattr("parley.cli.commands.serve._serve", lambda options: seen.append(options.file_guard))
+    monkeypatch.setattr("parley.cli.commands.serve._serve", lambda options: seen.append(options.runtime.file_guard))
     monkeypatch.setattr("parley.server.telemetry.logs.configure_logging", lambda *_: None)
     assert parley("serve", "a:b").exit_code == 0
     assert parley("serve", "a:b", "--file-host", "files.internal").exit_code == 0

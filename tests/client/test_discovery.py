@@ -133,10 +133,17 @@ async def test_a_path_is_looked_at_before_the_root_and_last_itself() -> None:
     assert site.asked == [
         "/agents/echo/.well-known/agent-card.json",
         "/agents/echo/.well-known/agent.json",
+        "/agents/echo/agent-card.json",
         "/.well-known/agent-card.json",
         "/.well-known/agent.json",
         "/agents/echo",
     ]
+
+
+async def test_an_agent_of_a_host_is_found_by_its_own_card_and_not_by_that_of_the_host() -> None:
+    pages = {"/.well-known/agent-card.json": document(name="Host"), "/v1/a2a/agents/echo/agent-card.json": document()}
+    async with looking(Site(pages)) as find:
+        assert [(await find(path)).card.name for path in ("/v1/a2a/agents/echo/", "")] == ["Found", "Host"]
 
 
 def test_where_cards_may_be() -> None:

@@ -15,6 +15,7 @@ from parley.protocol.events import (
     ArtifactUpdate,
     InternalEvent,
     MessageAdded,
+    NoteAdded,
     QuestionAsked,
     SleepStarted,
     StatusUpdate,
@@ -132,6 +133,7 @@ def test_internal_events_change_nothing_in_the_task() -> None:
         QuestionAsked("t1", "c1", "flight"),
         SleepStarted("t1", "c1", datetime(2026, 1, 2, tzinfo=UTC)),
         TaskClaimed("t1", "c1", "worker-2"),
+        NoteAdded("t1", "c1", "token_usage", {"input_tokens": 3}),
     ]
     assert {type(event) for event in events} == set(get_args(InternalEvent))
     assert fold(None, [created(), *events]) == fold(None, [created()])

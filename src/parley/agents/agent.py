@@ -299,6 +299,9 @@ class Agent:
         """Refuse messages to a task from callers that lack the scopes of its skill. Raises as `admit`."""
         self._skills.admit_to_task(journal, caller)
 
+    def check_room(self, message: Message, caller: Caller) -> None:
+        """Accept any load: the engine limits the runs of an agent."""
+
     def may_reply(self, message: Message, caller: Caller) -> bool:
         """Whether the function for a message may answer with a message instead of a task."""
         return self._skills.may_reply(message, caller)

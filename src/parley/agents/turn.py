@@ -362,6 +362,8 @@ class Turn(ReceivedMessage):
         into: str | None = None,
         skill: str | None = None,
         metadata: JsonObject | None = None,
+        reveals_task: bool = True,
+        asks: bool = True,
     ) -> Delegation:
         """Have another agent do something: `result = await turn.delegate("https://…", "100 USD in EUR")`.
 
@@ -370,11 +372,15 @@ class Turn(ReceivedMessage):
         `yield turn.delegate(…)` streams it into the response. It is a step, named after the agent and the contents
         unless `name` is given.
 
+        The other agent is told the id of our task and how many agents have delegated to one another; with
+        `reveals_task=False` only the latter, which stops loops. With `asks=False` our caller is asked nothing: a
+        question of the other agent is an error that holds the question, and its task is canceled.
+
         Raises, when awaited:
-            DelegateFailedError: the other agent failed or refused, or cannot be reached.
+            DelegateFailedError: the other agent failed or refused, cannot be reached, or asks against `asks=False`.
         """
         described: JsonObject = {**(metadata or {}), **({SKILL_KEY: skill} if skill else {})}
-        request = DelegateRequest(agent, parts_of(contents) or self.parts, described)
+        request = DelegateRequest(agent, parts_of(contents) or self.parts, described, reveals_task, asks)
         return self._delegations.begin(request, name, into)
 
     # --- plain functions ----------------------------------------------------------------------------------------------

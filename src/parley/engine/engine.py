@@ -11,8 +11,9 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from datetime import timedelta
-from typing import Protocol, TypeVar, cast
+from typing import Protocol, TypeAlias, TypeVar, cast
 
+from parley.engine.caller import Caller
 from parley.engine.clock import Clock, NewId, SystemClock, random_id
 from parley.engine.intake import Intake
 from parley.engine.limits import Limits
@@ -56,6 +57,9 @@ class Shared(Protocol):
 
 S = TypeVar("S", bound=Shared)
 
+FindAgent: TypeAlias = Callable[[str, Caller], str | None]
+"""Finds the id of the agent that a name means to a caller; None if there is none."""
+
 
 class Engine:
     """The tasks of its agents in an open store: `async with Engine(store, agent) as engine: …`.
@@ -78,13 +82,16 @@ class Engine:
         worker: str | None = None,
         hints: Hints | None = None,
         files: FileSource | None = None,
+        find_agent: FindAgent | None = None,
     ) -> None:
+        """Nothing is started yet. `find_agent` says which agent a name means when one delegates to another."""
         self.store = store
         self.limits = limits or Limits()
         self.clock: Clock = clock or SystemClock()
         self.new_id = new_id
         self.observer = observer
         self.files = files
+        self._find_agent = find_agent
         self.store_health = StoreHealth(store, self.clock)
         self.feeds = Feeds(store, self.limits)
         self.views = Views(store, self.feeds, self.limits)
@@ -144,6 +151,19 @@ class Engine:
     def programs(self) -> tuple[Program, ...]:
         """The programs of all agents."""
         return tuple(self._programs.values())
+
+    def find_named(self, name: str, caller: Caller) -> str | None:
+        """The id of the agent that a name means to a caller: by default, the one with this id or name."""
+        if self._find_agent is not None:
+            return self._find_agent(name, caller)
+        if name in self._programs:
+            return name
+        return next((id for id, program in self._programs.items() if getattr(program, "name", id) == name), None)
+
+    @property
+    def public_ids(self) -> list[str]:
+        """The ids of all agents, for error messages; none if a name means other agents to other callers."""
+        return sorted(self._programs) if self._find_agent is None else []
 
     def shared(self, kind: Callable[[Engine], S]) -> S:
         """What the programs of this engine share: made when it is first needed, closed when the engine stops."""

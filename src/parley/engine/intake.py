@@ -135,6 +135,7 @@ class Intake:
         """
         engine = self._engine
         engine.runs.check_capacity(program.id)
+        program.check_room(request.message, caller)
         task_id = request.message.task_id
         if may_reply(program, request, caller):
             former = await claim_message(engine, caller.owner, send, former=former)

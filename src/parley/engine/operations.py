@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from parley.engine.caller import ANONYMOUS_CALLER, Caller
 from parley.engine.endings import cancel
-from parley.engine.reading.following import Batch, Follower
+from parley.engine.reading.following import Batch, Follower, LogFollower
 from parley.engine.reading.paging import cut_history
 from parley.engine.runs.run import Run
 from parley.engine.store_errors import translated
@@ -195,6 +195,24 @@ class AgentOperations:
                 return
         follower.use(key, self.agent_id)
         follower.begin(after=after, until=last, opening=opening)
+
+    def follow_log(self, task_id: str, caller: Caller = ANONYMOUS_CALLER, *, after: int = 0) -> LogFollower:
+        """Every event of a task's log after a number, also those that no stream shows, and those to come.
+
+        Raises, before the first event:
+            TaskNotFoundError: the caller has no such task.
+        """
+        key = TaskKey(caller.owner, task_id)
+        return LogFollower(self._engine.feeds, partial(self._start_log, key, after))
+
+    async def _start_log(self, key: TaskKey, after: int, follower: Follower) -> None:
+        run = self._engine.runs.find(key)
+        if run is not None:
+            await run.wait_until_known()
+        head = await self._engine.views.head(key, self.agent_id)
+        if after < head.last_seq or not ends_stream(head.state):
+            follower.use(key, self.agent_id)
+            follower.begin(after=max(after, 0), until=head.last_seq)
 
     # --- read, list, cancel -------------------------------------------------------------------------------------------
 

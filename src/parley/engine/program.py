@@ -84,6 +84,14 @@ class Program(Protocol):
         """
         ...
 
+    def check_room(self, message: Message, caller: Caller) -> None:
+        """Look at the load before a message begins a run; the run begins at once if this passes.
+
+        Raises:
+            RateLimitedError: there is too much to do already, for all callers or for this one.
+        """
+        ...
+
     async def run(self, run: Run) -> None:
         """Work on a task until it ends or pauses. Whatever it raises ends the task as failed."""
         ...

@@ -127,7 +127,18 @@ class TaskClaimed(Struct, frozen=True, gc=False, omit_defaults=True, tag="claime
     worker: str
 
 
-InternalEvent: TypeAlias = StepRecorded | StepProgressed | ArtifactRewound | QuestionAsked | SleepStarted | TaskClaimed
+class NoteAdded(Struct, frozen=True, gc=False, omit_defaults=True, tag="note"):
+    """A program noted something about its work that A2A has no event for, such as the tokens of a model call."""
+
+    task_id: str
+    context_id: str | None
+    name: str
+    value: JsonObject = {}
+
+
+InternalEvent: TypeAlias = (
+    StepRecorded | StepProgressed | ArtifactRewound | QuestionAsked | SleepStarted | TaskClaimed | NoteAdded
+)
 """No dialect streams these, and they change nothing in the task."""
 
 TaskEvent: TypeAlias = TaskCreated | MessageAdded | StatusUpdate | ArtifactUpdate | InternalEvent

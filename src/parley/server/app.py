@@ -20,6 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from parley.agents.agent import Agent
 from parley.client.file_fetcher import FileFetcher
 from parley.client.guard import Guard
+from parley.engine.clock import random_id
 from parley.engine.engine import Engine
 from parley.engine.limits import Limits
 from parley.engine.ownership.hints import Hints
@@ -40,6 +41,7 @@ from parley.server.contracts import (
     CallerAuthenticator,
     ConversationObserver,
     ExtraRoute,
+    HostedAgents,
     OperationsEngine,
     RemoteOperations,
 )
@@ -47,6 +49,7 @@ from parley.server.health import Health
 from parley.server.limits import ServerLimits
 from parley.server.pages.cards import Cards, host_of
 from parley.server.pages.signer import Signer
+from parley.server.security.credentials import Identity
 from parley.server.security.throttle import Throttle
 from parley.server.service import Service
 from parley.server.site import Site
@@ -97,17 +100,19 @@ class App:
         remote: RemoteOperations | None = None,
         conversation_observer: ConversationObserver | None = None,
         extra_route: ExtraRoute | None = None,
+        hosted: HostedAgents | None = None,
     ) -> None:
         """Assemble the app; nothing is opened yet.
 
-        The last three parameters are for a proxy: `remote` runs the operations instead of an engine,
-        `conversation_observer` sees every request and reply, and `extra_route` serves what is not part of A2A.
+        Three parameters are for a proxy: `remote` runs the operations instead of an engine, `conversation_observer`
+        sees every request and reply, and `extra_route` serves what is not part of A2A. `hosted` is for a host: it
+        answers all requests, and says which agent a caller means.
 
         Raises:
             ValueError: there is no agent, an agent has no handler, two agents have the same id, or none has that of
                 `root`.
         """
-        if not agents and not many:
+        if not agents and not many and hosted is None:
             raise ValueError("An app needs at least one agent, or many=True to add agents later")
         if root is not None and root not in (ids := [agent.id for agent in agents]):
             raise ValueError(f"No agent has the id {root!r}, to be served at the root; there are: {', '.join(ids)}")
@@ -123,13 +128,14 @@ class App:
         self._public_url = public_url.rstrip("/") if public_url else None
         self._telemetry = telemetry
         self._extra_route = extra_route
+        self._hosted = hosted
         self._grpc: tuple[str | None, int] | None = None
         self.is_running = False
         self._was_started = False
         self._has_logged_not_started = False
         self._sender = WebhookSender(webhooks or PUBLIC_ONLY, extra_headers=self._trace_headers)
         self._deliveries = Deliveries(self.store, self._sender, limits=delivery_limits, observer=telemetry)
-        self._local_engine = Engine(
+        self.local_engine = Engine(
             self.store,
             limits=engine_limits,
             retention=retention,
@@ -138,14 +144,16 @@ class App:
             deliveries=self._deliveries,
             hints=hints,
             files=FileFetcher(file_guard),
+            new_id=random_id if hosted is None else hosted.new_id,
+            find_agent=None if hosted is None else hosted.agent_named,
         )
-        self.health = Health(self._local_engine.store_health)
-        self.engine: OperationsEngine = remote or self._local_engine
+        self.health = Health(self.local_engine.store_health)
+        self.engine: OperationsEngine = remote or self.local_engine
         if telemetry is not None:
             telemetry.watch_runs(self.engine.runs)
             if remote is None:  # the proxy calls the webhooks of a remote agent itself
                 telemetry.watch_deliveries(self._deliveries)
-        seconds = self._local_engine.limits.idempotency_seconds
+        seconds = self.local_engine.limits.idempotency_seconds
         added = (CURSOR, idempotent_send(seconds)) if seconds else (CURSOR,)
         self.shared = AppResources(
             limits=self.limits,
@@ -166,7 +174,7 @@ class App:
         if telemetry is not None:
             telemetry.watch_agents(self.table)
         for agent in agents:
-            self._put(agent, self._local_engine.add)
+            self._put(agent, self.local_engine.add)
         self._handle: ASGIApp = self._answer
         if cors_origins:
             self._handle = CORSMiddleware(
@@ -198,7 +206,7 @@ class App:
             ValueError: the agent has no handler, its id is taken, or the app is a proxy.
         """
         self._check_local()
-        self._put(agent, self._local_engine.add)
+        self._put(agent, self.local_engine.add)
 
     def replace(self, agent: Agent) -> None:
         """Serve an agent in place of the one with its id. Runs keep the agent that they began with.
@@ -207,7 +215,7 @@ class App:
             ValueError: the agent has no handler, there is none with its id, or the app is a proxy.
         """
         self._check_local()
-        self._put(agent, self._local_engine.replace)
+        self._put(agent, self.local_engine.replace)
 
     def remove(self, agent_id: str) -> None:
         """Stop serving an agent. Its runs end by themselves; its tasks stay in the store.
@@ -216,7 +224,7 @@ class App:
             ValueError: there is no such agent, or the app is a proxy.
         """
         self._check_local()
-        self._local_engine.remove(agent_id)
+        self.local_engine.remove(agent_id)
         self.table.remove(agent_id)
         if self._telemetry is not None:
             self._telemetry.remove_agent(agent_id)
@@ -227,7 +235,7 @@ class App:
         self.table.put(agent)
 
     def _check_local(self) -> None:
-        if self.engine is not self._local_engine:
+        if self.engine is not self.local_engine:
             raise ValueError("A proxy serves the one agent behind it")
 
     # --- lifespan -----------------------------------------------------------------------------------------------------
@@ -248,6 +256,8 @@ class App:
                 stack.push_async_callback(self._telemetry.close)
             await stack.enter_async_context(opened(self.store))
             stack.callback(self.health.store.close)
+            if self._hosted is not None:
+                await stack.enter_async_context(self._hosted)
             await stack.enter_async_context(self._sender)
             await stack.enter_async_context(self._deliveries)
             if self._security is not None:
@@ -282,7 +292,12 @@ class App:
 
     def url_of(self, agent_id: str, origin: str) -> str:
         """The URL of an agent, for callers who reach the app at this origin."""
-        return self.table.url_of(agent_id, self._public_url or origin)
+        table = self.table if self._hosted is None else self._hosted
+        return table.url_of(agent_id, self._public_url or origin)
+
+    def site_named(self, name: str, identity: Identity) -> Site | None:
+        """The site of the agent that a caller names, or of the one at the root; None if there is none."""
+        return self.table.site(name) if self._hosted is None else self._hosted.site_named(name, identity)
 
     def _grpc_target(self, base_url: str) -> str | None:
         if self._grpc is None:
@@ -310,6 +325,8 @@ class App:
             await self._reply_not_running(request)
         elif path in health.PATHS:
             await self.health.answer(request, path)
+        elif self._hosted is not None:  # also the metrics: tenants must not see those of others
+            await self._hosted.receive(request)
         elif path == "/metrics" and self._telemetry is not None and self._telemetry.metrics is not None:
             await self._show_metrics(request, self._telemetry.metrics)
         elif self._extra_route is not None and path.startswith(self._extra_route.path):

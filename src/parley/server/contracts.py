@@ -7,7 +7,7 @@ an agent that runs elsewhere.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable, Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from parley.engine.caller import Caller
 from parley.engine.reading.following import Batch
@@ -24,6 +24,9 @@ from parley.server.bindings.http import AsgiRequest
 from parley.server.security.credentials import Identity, PresentedCredentials
 from parley.server.telemetry.call import Call
 from parley.server.telemetry.metrics import RunCounters
+
+if TYPE_CHECKING:
+    from parley.server.site import Site
 
 
 class EventStream(Protocol):
@@ -140,6 +143,41 @@ class ExtraRoute(Protocol):
 
     async def receive(self, request: AsgiRequest) -> None:
         """Answer a request."""
+        ...
+
+
+class HostedAgents(Protocol):
+    """The agents of a host: which of them a name means depends on the caller's tenant.
+
+    It is entered when the store is open, before the engine starts, and left after the engine has stopped.
+    """
+
+    def new_id(self) -> str:
+        """An id for a new task or context."""
+        ...
+
+    def agent_named(self, name: str, caller: Caller) -> str | None:
+        """The engine's id of the agent that a caller means; None if its tenant has none of this name."""
+        ...
+
+    def site_named(self, name: str, identity: Identity) -> Site | None:
+        """The site of the agent that a caller means; None if its tenant has none of this name."""
+        ...
+
+    def url_of(self, agent_id: str, base_url: str) -> str:
+        """The URL of an agent, by the engine's id, for callers who reach the app at this URL."""
+        ...
+
+    async def receive(self, request: AsgiRequest) -> None:
+        """Answer an HTTP request, whatever its path."""
+        ...
+
+    async def __aenter__(self) -> object:
+        """Load what the store holds."""
+        ...
+
+    async def __aexit__(self, *error: object) -> None:
+        """Stop what runs beside the engine."""
         ...
 
 

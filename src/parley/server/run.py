@@ -20,7 +20,7 @@ import socket
 import ssl
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -102,13 +102,17 @@ async def serve(
     app: App,
     serving: Serving | None = None,
     *,
+    on_start: Callable[[], Awaitable[None]] | None = None,
     on_ready: Callable[[Bound], None] | None = None,
     on_drain: Callable[[int], None] | None = None,
     on_hangup: Callable[[], None] | None = None,
     log_fields: Mapping[str, object] | None = None,
     stop: asyncio.Event | None = None,
 ) -> None:
-    """Serve until SIGTERM, SIGINT or `stop`, then drain. `on_drain` gets the number of active runs.
+    """Serve until SIGTERM, SIGINT or `stop`, then drain.
+
+    `on_start` is awaited when the app has started and before it can be called; what it raises, `serve` raises.
+    `on_ready` gets the URLs when it can be called. `on_drain` gets the number of active runs.
 
     With `log_fields`, the log line about the start has these fields, `url` and `grpc`, for programs to read.
 
@@ -137,6 +141,8 @@ async def serve(
         )
         with _signals(stop, _hangup(serving.tls, context, on_hangup)):
             async with app.running():
+                if on_start is not None:
+                    await on_start()
                 bound = Bound(_url(serving, sockets[0].getsockname()[1]), None)
                 grpc_server = None
                 if serving.grpc_port is not None:

@@ -118,7 +118,7 @@ class Service:
             return self.cards.card(call.base_url, everything=True)
         return self.cards.published(await self.shared.find_extended_card(caller), call.base_url)
 
-    def follow(self, call: Call, request: Any) -> CallStream:
+    def follow(self, call: Call, request: Request) -> CallStream:
         """Run a streaming operation: a stream of its events, after the call's cursor if it has one."""
         start = partial(self._start_stream, call, request)
         return CallStream(call, start, self.shared.observer, self.shared.conversation_observer)
@@ -224,7 +224,7 @@ class Service:
     def _check_push_config(self, config: PushConfig | None, path: str) -> None:
         if config is None:
             return
-        if self.shared.check_webhook is None:
+        if self.shared.check_webhook is None or not self.cards.has_push:
             raise PushNotificationNotSupportedError
         self.shared.check_webhook(config, path)
 

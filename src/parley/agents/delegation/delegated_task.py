@@ -2,7 +2,8 @@
 
 The log keeps the other agent's task as soon as it is known. Every later run reads that task as it is now and goes on
 from there: its events, its question, or its end. A question of the other agent is asked of our caller, which ends the
-run; the run that has the answer sends it, unless the other agent has it already.
+run; the run that has the answer sends it, unless the other agent has it already. If the author does not want questions,
+one is a failure.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from parley.agents.delegation.mirror import Mirror
 from parley.agents.delegation.peers import OtherAgent, Peer, name_of
 from parley.agents.delegation.result import DelegateFailedError, DelegateResult
 from parley.client.errors import ClientError, UnreachableError
-from parley.client.questions import INTERRUPT
+from parley.client.questions import INTERRUPT, question_of
 from parley.client.streams.streamed_task import StreamedTask
 from parley.engine.reading.sizes import size_of
 from parley.engine.runs.contexts import Context
@@ -51,6 +52,10 @@ class DelegateRequest(Struct, frozen=True):
     agent: OtherAgent
     parts: tuple[Part, ...]
     metadata: JsonObject
+    reveals_task: bool = True
+    """Whether the other agent is told the id of the task that delegates."""
+    asks: bool = True
+    """Whether its questions are asked of our caller; if not, a question fails the delegation."""
 
 
 class DelegateProgress(Struct, omit_defaults=True):
@@ -106,7 +111,7 @@ class DelegatedTask:
         """The other agent's completed task, or its message.
 
         Raises:
-            DelegateFailedError: there is none.
+            DelegateFailedError: there is none, or the other agent asks something that our caller is not to be asked.
             Stopped: the other agent asks something, and our task waits for the answer.
         """
         await self._step.prepare()
@@ -128,6 +133,8 @@ class DelegatedTask:
                 continue
             if not is_interrupted(self._seen.state):
                 return await self._finish()
+            if not self._request.asks:
+                raise self._unanswered()
             answer, failing_since, pause = await self._ask(), None, 0.1
 
     async def _exchange(self, answer: Message | None) -> None:
@@ -193,7 +200,8 @@ class DelegatedTask:
         run, progress = self._run, self._progress
         named = f"{run.idempotency_key} {self._step.name} {self._step.number} {number}"
         message_id = hashlib.blake2b(named.encode(), digest_size=16).hexdigest()
-        origin: JsonObject = {"taskId": run.key.task_id, "depth": self._delegations.depth + 1}
+        task: JsonObject = {"taskId": run.key.task_id} if self._request.reveals_task else {}
+        origin: JsonObject = {**task, "depth": self._delegations.depth + 1}
         metadata: JsonObject = {**self._request.metadata, DELEGATION: origin}
         return Message(message_id, Role.USER, parts, progress.context, progress.task, metadata)
 
@@ -226,6 +234,11 @@ class DelegatedTask:
         if self._mirror is not None:
             await self._mirror.match(DelegateResult(content).parts)
         return content
+
+    def _unanswered(self) -> DelegateFailedError:
+        task = structs.replace(self._seen.task(), history=())
+        question = question_of(task.status, task.artifacts) or text_of(_question_of(task))
+        return DelegateFailedError(name_of(self._request.agent), question, state=task.status.state, task=task)
 
     def _failed(self, reason: str) -> DelegateFailedError:
         task = structs.replace(self._seen.task(), history=()) if self._seen.task_id is not None else None

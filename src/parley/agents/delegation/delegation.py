@@ -26,7 +26,7 @@ from parley.engine.caller import Caller
 from parley.engine.runs.journal import Journal
 from parley.protocol.errors import LocalProtocolError, ParleyError, TaskNotCancelableError
 from parley.protocol.extensions import DELEGATION
-from parley.protocol.lifecycle import is_terminal
+from parley.protocol.lifecycle import is_interrupted, is_terminal
 from parley.protocol.messages import Message, Role, joined
 from parley.protocol.tasks import Artifact, Task, TaskState
 from parley.stores.interface import StoreError
@@ -154,7 +154,10 @@ class Delegation(StreamedContent, Coroutine[Any, Any, DelegateResult]):
     async def _record(self, step: StepInProgress, outcome: _Outcome, mirror: Mirror | None) -> None:
         record = _DelegationRecord(outcome) if mirror is None else _DelegationRecord(outcome, *mirror.position)
         await step.record(msgspec.to_builtins(record))
-        self._delegations.forget(step)
+        if isinstance(outcome, _Failed) and outcome.state is not None and is_interrupted(outcome.state):
+            self._delegations.cancel(step)  # it would wait for an answer for ever
+        else:
+            self._delegations.forget(step)
 
     def _recorded(self, outcome: _Outcome, chunks: Sequence[Emission]) -> DelegateResult:
         match outcome:
@@ -166,6 +169,13 @@ class Delegation(StreamedContent, Coroutine[Any, Any, DelegateResult]):
                 return DelegateResult(Message("", Role.AGENT, parts))
             case _:
                 return DelegateResult(outcome)
+
+
+def depth_of(message: Message) -> int:
+    """How many agents have delegated to one another before this message was sent."""
+    origin = message.metadata.get(DELEGATION)
+    depth = origin.get("depth") if isinstance(origin, dict) else None
+    return max(depth, 0) if isinstance(depth, int) else 0
 
 
 class Delegations:
@@ -186,9 +196,7 @@ class Delegations:
     @property
     def depth(self) -> int:
         """How many agents have delegated to one another to get here."""
-        origin = self.run.message.metadata.get(DELEGATION)
-        depth = origin.get("depth") if isinstance(origin, dict) else None
-        return max(depth, 0) if isinstance(depth, int) else 0
+        return depth_of(self.run.message)
 
     def check_depth(self) -> None:
         """Raise LocalProtocolError if too many agents have delegated to one another."""

@@ -171,7 +171,7 @@ class Peers:
             ClientError, PeerProtocolError: it cannot be found at its URL.
         """
         if isinstance(agent, str):
-            local = self._local_id(agent)
+            local = self._local_id(agent, caller)
             if local is not None:
                 return LocalPeer(self._engine, self._engine.agent(local), caller)
         else:
@@ -186,14 +186,13 @@ class Peers:
         """The agent that the log of an owner's task names: the client by which it was called, if that is still here."""
         return self._given.get((owner, name), name)
 
-    def _local_id(self, name: str) -> str | None:
-        """The id of an agent of this engine, by its id or its name; None for a URL."""
-        programs = self._engine.programs
-        found = [program.id for program in programs if name in (program.id, getattr(program, "name", program.id))]
-        if found or any(sign in name for sign in ":/."):
-            return found[0] if found else None
-        known = ", ".join(sorted(program.id for program in programs))
-        raise LocalProtocolError(f"No agent on this server is called {name!r}; there are: {known}. Or give a URL.")
+    def _local_id(self, name: str, caller: Caller) -> str | None:
+        """The id of the agent of this engine that a name means to a caller; None for a URL."""
+        found = self._engine.find_named(name, caller)
+        if found is not None or any(sign in name for sign in ":/."):
+            return found
+        known = "; there are: " + ", ".join(ids) if (ids := self._engine.public_ids) else ""
+        raise LocalProtocolError(f"No agent on this server is called {name!r}{known}. Or give a URL.")
 
     # --- clients ------------------------------------------------------------------------------------------------------
 

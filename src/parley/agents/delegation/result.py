@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from parley.protocol.errors import ParleyError
 from parley.protocol.jsonvalue import JsonValue
+from parley.protocol.lifecycle import is_interrupted
 from parley.protocol.messages import DataPart, Message, Part, RawPart, UrlPart, text_of
 from parley.protocol.tasks import Artifact, Task, TaskState
 
@@ -13,19 +14,26 @@ from parley.protocol.tasks import Artifact, Task, TaskState
 class DelegateFailedError(ParleyError):
     """The other agent has not done its task.
 
-    `state` is the state in which its task ended: failed, rejected or canceled. It is None if the agent could not be
-    reached, or if its answer could not be used. `reason` says why. `task` is its task, if one is known.
+    `state` is the state in which its task ended: failed, rejected or canceled; or input required or auth required, if
+    it asked something and `asks=False` was given. It is None if the agent could not be reached, or if its answer could
+    not be used. `reason` says why; after a question, it is the question. `task` is its task, if one is known.
     """
 
     def __init__(self, agent: str, reason: str, *, state: TaskState | None = None, task: Task | None = None) -> None:
         problem = f"The agent {agent} could not be used"
         if state is not None:
-            problem = f"The task of the agent {agent} " + ("failed" if state is TaskState.FAILED else f"was {state}")
+            problem = f"The task of the agent {agent} {_became(state)}"
         super().__init__(f"{problem}: {reason}" if reason else problem)
         self.agent = agent
         self.reason = reason
         self.state = state
         self.task = task
+
+
+def _became(state: TaskState) -> str:
+    if is_interrupted(state):
+        return f"is {state}"
+    return "failed" if state is TaskState.FAILED else f"was {state}"
 
 
 @dataclass(frozen=True, slots=True)

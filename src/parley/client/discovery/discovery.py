@@ -1,4 +1,4 @@
-"""Finds an agent's card: at its own URL, or at the well-known URLs of every release.
+"""Finds an agent's card: at the URL that it is given, below it, or at the well-known URLs of every release.
 
 Cards are bounded in size and time, and their signatures are verified as the policy says. Of a verified card, only the
 signed content is used. Redirects are not followed. A card that requires authentication is requested again with the
@@ -36,6 +36,10 @@ __all__ = ["WELL_KNOWN", "DiscoveredCard", "Discovery", "SignaturePolicy", "card
 
 WELL_KNOWN = ("/.well-known/agent-card.json", "/.well-known/agent.json")
 """The paths of cards: since 0.3, and before."""
+
+BELOW_AGENT = "/agent-card.json"
+"""The path below an agent's URL where hosts of many agents serve its card: arbiter 0.12, and Parley's host. Their
+well-known card describes the host and none of its agents."""
 
 TEMPORARY = frozenset({429, 502, 503, 504})
 """Statuses for which a request is repeated."""
@@ -230,6 +234,7 @@ def card_urls(target: str) -> list[str]:
 
     card_urls("https://a.example/currency") == [
         "https://a.example/currency/.well-known/agent-card.json", "https://a.example/currency/.well-known/agent.json",
+        "https://a.example/currency/agent-card.json",
         "https://a.example/.well-known/agent-card.json", "https://a.example/.well-known/agent.json",
         "https://a.example/currency",
     ]
@@ -243,7 +248,7 @@ def card_urls(target: str) -> list[str]:
             return [target, *(f"{origin}{path.removesuffix(known)}{other}" for other in WELL_KNOWN if other != known)]
     if path.endswith(".json"):
         return [target]
-    bases = dict.fromkeys((f"{origin}{path}", origin))
-    found = [f"{base}{known}" for base in bases for known in WELL_KNOWN]
+    below = [f"{origin}{path}{known}" for known in (*WELL_KNOWN, BELOW_AGENT)] if path else []
+    found = [*below, *(f"{origin}{known}" for known in WELL_KNOWN)]
     # Last the target itself: a catalog may have cards at any URL.
     return [*found, target] if path or parts.query else found

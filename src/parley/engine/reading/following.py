@@ -8,7 +8,7 @@ cannot be mistaken for the end. A reader that waits holds no event.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from parley.engine.reading.feed import Feed, Feeds, NumberedEvent
 from parley.engine.store_errors import translated
@@ -131,7 +131,7 @@ class Follower:
                     await feed.wait()
         return shown
 
-    def _show(self, batch: list[NumberedEvent], shown: Batch) -> None:
+    def _show(self, batch: list[NumberedEvent], shown: list[Any]) -> None:
         """Add the events of a batch that a stream shows, up to the one that ends it."""
         for seq, event in batch:
             self._cursor = seq
@@ -152,3 +152,20 @@ class Follower:
             raise TaskNotFoundError.for_task(self._key.task_id)  # deleted before it was read
         self._is_live = feed.last_seq > 0 or not batch
         return batch
+
+
+class LogFollower(Follower):
+    """Every event of a task's log for one reader, also those that no stream of A2A shows.
+
+    Its batches are of `TaskEvent`. It ends where a stream ends.
+    """
+
+    __slots__ = ()
+
+    def _show(self, batch: list[NumberedEvent], shown: list[Any]) -> None:
+        for seq, event in batch:
+            self._cursor = seq
+            shown.append((seq, event))
+            if isinstance(event, StatusUpdate) and seq >= self._until and ends_stream(event.status.state):
+                self._has_ended = True
+                break

@@ -21,7 +21,7 @@ from parley.engine.reading.sizes import size_of
 from parley.engine.runs.author_code import author_line
 from parley.engine.runs.journal import Journal, are_same
 from parley.protocol.errors import LocalProtocolError
-from parley.protocol.events import ArtifactRewound, ArtifactUpdate, StatusUpdate
+from parley.protocol.events import ArtifactRewound, ArtifactUpdate, NoteAdded, StatusUpdate
 from parley.protocol.jsonvalue import JsonObject
 from parley.protocol.messages import Message, Part, TextPart
 from parley.protocol.tasks import Artifact, TaskState, TaskStatus
@@ -60,7 +60,13 @@ class Emissions(Struct, eq=False):
     _has_diverged: bool = False
 
     async def emit_chunk(
-        self, artifact: Artifact, *, append: bool | None = None, last: bool = False, stream: str | None = None
+        self,
+        artifact: Artifact,
+        *,
+        append: bool | None = None,
+        last: bool = False,
+        stream: str | None = None,
+        metadata: JsonObject | None = None,
     ) -> None:
         """Emit a chunk, unless the log has it already. By default, all but the first are appended.
 
@@ -83,7 +89,7 @@ class Emissions(Struct, eq=False):
         self._count_bytes(artifact.parts)
         artifact = structs.replace(artifact, index=journal.index_of(name))
         grows = number > 1 if append is None else append
-        run.emit(ArtifactUpdate(run.key.task_id, run.context_id, artifact, grows, last))
+        run.emit(ArtifactUpdate(run.key.task_id, run.context_id, artifact, grows, last, metadata or {}))
         journal.note_chunk(name, is_last=last)
         if run.is_far_ahead:
             await run.settle()
@@ -103,6 +109,12 @@ class Emissions(Struct, eq=False):
         run.emit(StatusUpdate(run.key.task_id, run.context_id, status, metadata or {}))
         if run.is_far_ahead:
             await run.settle()
+
+    def note(self, name: str, value: JsonObject) -> None:
+        """Add a note to the log, unless an earlier run has made the same one."""
+        run = self.run
+        if not run.journal.take_note(name, value):
+            run.emit(NoteAdded(run.key.task_id, run.context_id, name, value))
 
     @staticmethod
     async def remains(is_left: Callable[[], bool]) -> bool:

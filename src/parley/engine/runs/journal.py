@@ -20,6 +20,7 @@ from parley.protocol.events import (
     ArtifactRewound,
     ArtifactUpdate,
     MessageAdded,
+    NoteAdded,
     QuestionAsked,
     StatusUpdate,
     StepKind,
@@ -27,7 +28,7 @@ from parley.protocol.events import (
     StepRecorded,
     TaskEvent,
 )
-from parley.protocol.jsonvalue import JsonValue
+from parley.protocol.jsonvalue import JsonObject, JsonValue
 from parley.protocol.lifecycle import described_again, is_interrupted
 from parley.protocol.messages import DataPart, Message, Part, TextPart, joined
 from parley.protocol.tasks import Artifact, TaskState
@@ -73,6 +74,8 @@ class Journal(Struct, eq=False):
     _restated: set[str] = set()
     _statuses: list[tuple[Part, ...]] = []
     """The status messages of earlier runs that this run has not emitted yet."""
+    _notes: list[tuple[str, JsonObject]] = []
+    """The notes of earlier runs that this run has not made yet."""
     _answers: dict[tuple[str, int], Message] = {}
     _questions: dict[tuple[str, int], tuple[Part, ...]] = {}
     _questions_read: dict[str, int] = {}
@@ -117,6 +120,8 @@ class Journal(Struct, eq=False):
                 self._record_rewinding(event)
             case QuestionAsked():
                 self._question_name = event.name
+            case NoteAdded():
+                self._notes.append((event.name, event.value))
             case StatusUpdate():
                 self._record_status(event)
             case _:
@@ -170,6 +175,7 @@ class Journal(Struct, eq=False):
         self.opening = None
         self._restated.clear()
         self._statuses.clear()
+        self._notes.clear()
         for facts in (self._emitted, self.unclosed, self._answers, self._questions, self._questions_read, self._steps):
             facts.clear()
 
@@ -236,6 +242,14 @@ class Journal(Struct, eq=False):
                 return True
         return False
 
+    def take_note(self, name: str, value: JsonObject) -> bool:
+        """Whether the log has a note that this run has not made yet. Branches may make theirs in any order."""
+        noted = (name, msgspec.json.decode(msgspec.json.encode(value)))
+        if noted not in self._notes:
+            return False
+        self._notes.remove(noted)
+        return True
+
     @property
     def has_statuses(self) -> bool:
         """Whether the log has status messages that this run has not emitted yet."""
@@ -300,6 +314,10 @@ class Journal(Struct, eq=False):
     def note_step(self, name: str, value: JsonValue) -> None:
         """Remember the value of the first step of this name while the run goes on."""
         self._steps[name, 0] = StepEntry("step", (value,))
+
+    def progress_of(self, kind: StepKind) -> list[JsonValue]:
+        """How far the steps of a kind have come, finished or not, in the order in which they began."""
+        return [entry.progress for entry in self._steps.values() if entry.kind == kind and entry.progress]
 
     @property
     def open_steps(self) -> list[tuple[str, int, StepEntry]]:

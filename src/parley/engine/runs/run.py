@@ -78,6 +78,10 @@ class AbandonedError(UnavailableError):
     """Another worker continues the task."""
 
 
+class QuestionForbiddenError(LocalProtocolError):
+    """The agent asks its caller for input, which is not allowed here"""
+
+
 class Run(Struct, kw_only=True, eq=False):
     """One program at work on one task."""
 
@@ -123,6 +127,8 @@ class Run(Struct, kw_only=True, eq=False):
     """When it has taken too long, on the clock's monotonic scale."""
     wake_at: datetime | None = None
     """When its task is to be continued, if the run ended in a sleep."""
+    may_ask: bool = True
+    """Whether its program may wait for its caller; if not, a question fails the task."""
     final_metadata: JsonObject = {}
     """What is added to the metadata of the task when it ends."""
     failure: ParleyError | None = None
@@ -218,6 +224,7 @@ class Run(Struct, kw_only=True, eq=False):
 
         Raises:
             Stopped: the question was asked, and the task waits.
+            QuestionForbiddenError: the task must end without one.
         """
         answer = self.journal.take_answer(name, parts)
         if answer is None and await self.emissions.remains(lambda: self.journal.has_answer(name)):
@@ -225,6 +232,8 @@ class Run(Struct, kw_only=True, eq=False):
             self.emissions.report_question()
         if answer is not None:
             return answer
+        if not self.may_ask:
+            self.refuse(QuestionForbiddenError())
         await self.steps.wait_until_idle()
         if name and not self.is_closed:
             self._append(QuestionAsked(self.key.task_id, self.context_id, name))

@@ -19,7 +19,7 @@ from parley.engine.clock import Clock, NewId
 from parley.engine.limits import Limits
 from parley.engine.observer import Observer
 from parley.engine.runs.emissions import LimitExceededError
-from parley.engine.runs.run import Run, Stopped
+from parley.engine.runs.run import QuestionForbiddenError, Run, Stopped
 from parley.engine.runs.watchdog import RUN_NAME
 from parley.protocol.errors import ParleyError, RateLimitedError, UnavailableError
 from parley.protocol.tasks import TaskState
@@ -199,7 +199,7 @@ class Supervisor:
                 await self._finish(run.fail(self._overdue))
             else:  # a cancellation of the handler's own
                 await self._fail_for(run, error)
-        except LimitExceededError as error:
+        except (LimitExceededError, QuestionForbiddenError) as error:
             logger.error("Task %s: %s", run.key.task_id, error, extra=run.log_fields)
             await self._finish(run.fail(f"{error.message}."))
         except BaseExceptionGroup as group:

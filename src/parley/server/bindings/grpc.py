@@ -251,7 +251,7 @@ class _Rpc:
             self._check_version(headers.get("a2a-version"))
             identity = await shared.authenticate(lambda: _credentials(context, headers, address), address)
             request: Any = await self._decode(await self._receive(context))
-            service, request = self._choose(request)
+            service, request = self._choose(request, identity)
             agent_id = service.agent_id
             call = self._call(service, headers, identity, address)
             if self._operation.streams:
@@ -287,14 +287,14 @@ class _Rpc:
                 f"This service belongs to A2A {self._dialect.version}, but a2a-version says {stated}"
             )
 
-    def _choose(self, request: Any) -> tuple[Service, Any]:
+    def _choose(self, request: Any, identity: Identity) -> tuple[Service, Any]:
         """The agent that the tenant of a request names, and the request with the rest of the tenant.
 
         Without such an agent, it is the agent at the root.
         """
         table, is_1_0 = self._app.table, self._dialect.version is Version.V1_0
         name, _, tenant = ((is_1_0 and request.tenant) or "").partition("/")
-        if name != table.root and (site := table.site(name)) is not None:
+        if name != table.root and (site := self._app.site_named(name, identity)) is not None:
             return site.service, structs.replace(request, tenant=tenant or None)
         if (site := table.site(table.root)) is not None:
             return site.service, request

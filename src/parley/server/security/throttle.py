@@ -83,7 +83,7 @@ class Throttle:
         if self._failures is None or not self._failures.buckets:
             return
         if seconds := self._failures.wait(self._failures.tokens(_network(address), self._clock())):
-            raise _too_many("refused credentials from this address", seconds)
+            raise too_many("refused credentials from this address", seconds)
 
     def count_refusal(self, address: str) -> None:
         """Count refused credentials against this address; call it if `was_refused(error)`."""
@@ -118,7 +118,7 @@ class Throttle:
         limits = ((self._total_rate, ""), (self._rate, caller))
         found = [(rates, key, rates.tokens(key, now)) for rates, key in limits if rates]
         if seconds := max([rates.wait(tokens) for rates, _, tokens in found]):
-            raise _too_many("requests", seconds)
+            raise too_many("requests", seconds)
         for rates, key, tokens in found:
             rates.take(key, tokens, now)
         self._requests.acquire(caller)
@@ -159,7 +159,7 @@ class _Concurrency:
 
     def check(self, caller: str) -> None:
         if self._active >= self._total or self._by_caller.get(caller, 0) >= self._each:
-            raise _too_many(self._what, 1)  # it is unknown when one ends
+            raise too_many(self._what, 1)  # it is unknown when one ends
 
     def acquire(self, caller: str) -> None:
         self.check(caller)
@@ -226,7 +226,8 @@ def _network(address: str) -> str:
     return str(IPv6Network((int(parsed), 64), strict=False).network_address)
 
 
-def _too_many(what: str, seconds: float) -> RateLimitedError:
+def too_many(what: str, seconds: float) -> RateLimitedError:
+    """The error for a caller that may try again after some seconds; see `retry_after_of`."""
     error = RateLimitedError(f"Too many {what}; try again later")
     vars(error)["retry_after"] = max(1, math.ceil(seconds))
     return error
