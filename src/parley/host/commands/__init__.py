@@ -1,0 +1,1 @@
+"""The command language in which agents ask for tools: `/agent`, `/fetch`, `/write` and others."""
