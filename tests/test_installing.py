@@ -9,12 +9,37 @@ from pathlib import Path
 import pytest
 
 from tests.cli.served import running
+from tests.host.openai_server import Failure, OpenAiServer, Reply
 from tests.peer_environments import ROOT, python_of
 
 SECONDS = 100
 CONSUMER = ROOT / "tests" / "consumer.py"
 SAMPLES = ROOT / "tests" / "typing_samples"
 """An author's code: `author.py` is right, and every line of `mistakes.py` that ends with `# wrong` is wrong."""
+
+MODEL_CALLS = """
+import asyncio, os, sys
+from parley.host.models.model import ModelError, ModelMessage, ModelRequest
+from parley.host.models.registry import ModelRegistry
+
+async def call(name):
+    request = ModelRequest(agent_id="a", system="Be brief.", messages=(ModelMessage("user", "Hi"),), query="Hi")
+    try:
+        return await anext(registry.model(name).stream(request))
+    except ModelError as error:
+        return error.kind.value
+
+async def main():
+    for name in sys.argv[2:]:
+        print(name, await call(name))
+
+url = sys.argv[1]
+variables = {f"{name}_API_KEY": "a-key" for name in ("ANTHROPIC", "GOOGLE", "OPENAI", "OPENROUTER")}
+variables |= {"OPENAI_BASE_URL": url, "OPENROUTER_BASE_URL": url, "ANTHROPIC_BASE_URL": url}
+variables |= {"GOOGLE_GEMINI_BASE_URL": url, "OLLAMA_HOST": url.removesuffix("/v1")}
+registry = ModelRegistry(builtin={}, environ=variables)
+asyncio.run(main())
+"""
 
 
 def run(*command: str | Path, cwd: Path) -> str:
@@ -54,6 +79,15 @@ def test_the_lowest_versions_serve_an_agent_over_every_binding_and_call_it(insta
         run(parley, "check", url, "--message", "three", *versions, cwd=tmp_path)
         assert served.end() == 0
     assert not [line for line in served.logged if "ERROR" in line or "Traceback" in line]
+
+
+def test_the_lowest_versions_call_the_models_of_every_provider(installed: Path, tmp_path: Path) -> None:
+    with OpenAiServer() as server:
+        server.answer_with(lambda request: Reply("Hello") if request.path.endswith("completions") else Failure(404))
+        names = ("openai/x", "openrouter/vendor/x", "ollama/x", "anthropic/x", "google/x")
+        printed = run(installed / "bin" / "python", "-c", MODEL_CALLS, server.base_url, *names, cwd=tmp_path)
+    expected = [f"{name} {'not_found' if name[0] in 'ag' else 'Hello'}" for name in names]
+    assert printed.splitlines() == expected
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,1 @@
+"""Models that are part of Parley: deterministic, offline, and without keys."""
