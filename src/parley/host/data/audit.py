@@ -1,0 +1,86 @@
+"""The audit: who changed which tenant or agent, and when. Entries are written with the change that they describe.
+
+No entry holds a token or its hash, or the text of a constitution: those belong to tenants, and the audit to the host.
+Entries are never changed or deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+import msgspec
+from msgspec import Struct, structs, to_builtins
+
+from parley.engine.clock import Clock
+from parley.host.data.epoch import seconds
+from parley.host.data.keys import AUDIT, HOST, number_id
+from parley.protocol.jsonvalue import JsonObject
+from parley.stores.interface import PutRecord, RecordKey, Records
+
+DEFAULT_PAGE = 50
+MAX_PAGE = 200
+
+ADMIN = "admin"
+"""The actor of everything that is done with the admin token."""
+
+AuditAction: TypeAlias = Literal[
+    "create_tenant", "update_tenant", "rotate_tenant_token", "create_agent", "update_agent", "delete_agent"
+]
+
+
+class AuditEntry(Struct, frozen=True):
+    """One change. `before` is None for what was created, `after` for what was deleted."""
+
+    id: int
+    ts: int
+    """Seconds since 1970."""
+    actor: str
+    """`admin`, or `tenant:` and the id of a tenant."""
+    action: AuditAction
+    target_kind: Literal["tenant", "agent"]
+    target_id: str
+    """The id of a tenant; for an agent, the ids of the tenant and of the agent: `1/writer`."""
+    before: JsonObject | None = None
+    after: JsonObject | None = None
+
+
+class Audit:
+    """The entries of all tenants."""
+
+    def __init__(self, records: Records, clock: Clock) -> None:
+        self._records = records
+        self._clock = clock
+
+    async def entry(
+        self,
+        action: AuditAction,
+        target_id: str,
+        *,
+        actor: str,
+        before: JsonObject | None = None,
+        after: JsonObject | None = None,
+    ) -> PutRecord:
+        """The change that adds an entry. Write it with the change that it describes."""
+        entry = AuditEntry(
+            id=await self._records.next_number(AUDIT, HOST),
+            ts=seconds(self._clock.now()),
+            actor=actor,
+            action=action,
+            target_kind="agent" if action.endswith("_agent") else "tenant",
+            target_id=target_id,
+            before=before,
+            after=after,
+        )
+        return PutRecord(RecordKey(AUDIT, HOST, number_id(entry.id)), to_builtins(entry), entry.id, expected=0)
+
+    async def list(self, before_id: int | None = None, limit: int = DEFAULT_PAGE) -> Sequence[AuditEntry]:
+        """Entries with smaller ids than `before_id`, newest first, at most `MAX_PAGE`."""
+        after = (before_id, "") if before_id else None
+        found = await self._records.list(AUDIT, HOST, after=after, limit=min(max(limit, 1), MAX_PAGE))
+        return [msgspec.convert(record.value, AuditEntry) for record in found]
+
+
+def changed_members(before: Struct, after: Struct) -> tuple[str, ...]:
+    """The names of the members in which two structs of one type differ."""
+    return tuple(name for name in structs.asdict(before) if getattr(before, name) != getattr(after, name))

@@ -1,0 +1,35 @@
+"""The names of all collections and number series that the host keeps in its store, and numbers as record ids.
+
+One list, so that no two modules use the same name. Everything is kept under its tenant; only what belongs to the host
+itself (the tenants, the audit) is under `HOST`. Each name is part of the format of a store.
+"""
+
+from __future__ import annotations
+
+HOST = ""
+"""The tenant of the host's own records."""
+
+TENANTS = "tenants"
+TENANT_USE = "tenant_use"
+AUDIT = "audit"
+AGENTS = "agents"
+CONVERSATIONS = "conversations"
+ARTIFACTS = "artifacts"
+ARTIFACT_CONTENTS = "artifact_contents"
+STORAGE = "storage"
+SCRATCHPADS = "scratchpads"
+MEMORY_ENTRIES = "memory_entries"
+MEMORY_LINKS = "memory_links"
+USAGE = "usage"
+KEYED_WRITES = "keyed_writes"
+IDEMPOTENCY_KEYS = "idempotency_keys"
+
+
+def collection_of(name: str, number: int) -> str:
+    """The collection of what belongs to one numbered thing: the artifacts of conversation 7 are in `artifacts/7`."""
+    return f"{name}/{number}"
+
+
+def number_id(number: int) -> str:
+    """A number as the id of a record, padded so that ids are in the order of the numbers."""
+    return f"{number:016d}"

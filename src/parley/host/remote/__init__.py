@@ -1,0 +1,1 @@
+"""Remote A2A agents that the host's agents may call."""
