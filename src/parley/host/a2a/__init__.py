@@ -1,0 +1,1 @@
+"""The agents of a tenant as A2A endpoints."""

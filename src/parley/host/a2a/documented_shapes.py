@@ -1,0 +1,102 @@
+"""The operations of a hosted agent, in the shapes that the host documents for callers of 0.3 methods.
+
+Real 1.0 is answered as everywhere else. For older methods, a task's history ends with the agent's reply, its metadata
+names the agent, and its streams are those of `documented_streams`.
+"""
+
+from __future__ import annotations
+
+from msgspec import structs
+
+from parley.engine.caller import Caller
+from parley.engine.operations import AgentOperations
+from parley.host.a2a.documented_streams import DocumentedStream, TaskReplay
+from parley.host.orchestration.narration import PREFIX
+from parley.protocol import requests as r
+from parley.protocol.lifecycle import is_terminal
+from parley.protocol.messages import Message
+from parley.protocol.push import PushConfig
+from parley.protocol.tasks import Task, TaskState
+from parley.protocol.versions import Version
+from parley.server.contracts import EventStream
+
+
+class HostedOperations:
+    """The operations on the tasks of one agent of a tenant. All raise A2AError."""
+
+    __slots__ = ("_agent_id", "_operations")
+
+    def __init__(self, operations: AgentOperations, agent_id: str) -> None:
+        self._operations = operations
+        self._agent_id = agent_id
+
+    async def send_message(self, request: r.SendMessageRequest, caller: Caller) -> Task | Message:
+        """Process a message and return its result."""
+        result = await self._operations.send_message(request, caller)
+        return self._shaped(result, caller, request.configuration.history_length)
+
+    async def get_task(self, request: r.GetTaskRequest, caller: Caller) -> Task:
+        """Read a task."""
+        return self._shaped(await self._operations.get_task(request, caller), caller, request.history_length)
+
+    async def cancel_task(self, request: r.CancelTaskRequest, caller: Caller) -> Task:
+        """Cancel a task."""
+        return self._shaped(await self._operations.cancel_task(request, caller), caller, None)
+
+    def send_streaming_message(
+        self, request: r.SendMessageRequest, caller: Caller, *, after: int | None
+    ) -> EventStream:
+        """Process a message and stream the events of its task."""
+        stream = self._operations.send_streaming_message(request, caller, after=after)
+        return stream if _is_real(caller) else DocumentedStream(stream)
+
+    def subscribe_to_task(self, request: r.SubscribeToTaskRequest, caller: Caller, *, after: int | None) -> EventStream:
+        """Stream the events of a task; for callers of old methods, from its beginning."""
+        if _is_real(caller):
+            return self._operations.subscribe_to_task(request, caller, after=after)
+        return TaskReplay(self._operations, request, caller, after)
+
+    # --- as everywhere ------------------------------------------------------------------------------------------------
+
+    async def list_tasks(self, request: r.ListTasksRequest, caller: Caller) -> r.TaskPage:
+        """Read one page of the caller's tasks."""
+        return await self._operations.list_tasks(request, caller)
+
+    async def created_in(self, task_id: str, caller: Caller) -> Version | None:
+        """The dialect in which a task was created, or None if that is unknown."""
+        return await self._operations.created_in(task_id, caller)
+
+    async def create_push_config(self, request: r.CreatePushConfigRequest, caller: Caller) -> PushConfig:
+        """Register a webhook."""
+        return await self._operations.create_push_config(request, caller)
+
+    async def get_push_config(self, request: r.GetPushConfigRequest, caller: Caller) -> PushConfig:
+        """Read one webhook."""
+        return await self._operations.get_push_config(request, caller)
+
+    async def list_push_configs(self, request: r.ListPushConfigsRequest, caller: Caller) -> r.PushConfigPage:
+        """List all webhooks of a task."""
+        return await self._operations.list_push_configs(request, caller)
+
+    async def delete_push_config(self, request: r.DeletePushConfigRequest, caller: Caller) -> None:
+        """Remove a webhook."""
+        await self._operations.delete_push_config(request, caller)
+
+    def _shaped(self, result: Task | Message, caller: Caller, history_length: int | None) -> Task:
+        assert isinstance(result, Task)  # a host keeps a task of every message
+        metadata = {f"{PREFIX}agent_id": self._agent_id, **result.metadata}
+        history, reply = result.history, result.status.message
+        if not _is_real(caller):
+            if is_terminal(result.status.state):
+                history = (*history, reply) if reply is not None else history
+                if history_length is not None:
+                    history = history[max(len(history) - history_length, 0) :]
+            elif result.status.state is TaskState.WORKING:  # a message of progress is not the reply
+                return structs.replace(
+                    result, metadata=metadata, status=structs.replace(result.status, message=None), history=()
+                )
+        return structs.replace(result, metadata=metadata, history=history)
+
+
+def _is_real(caller: Caller) -> bool:
+    return caller.version is Version.V1_0

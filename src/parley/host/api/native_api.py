@@ -1,0 +1,110 @@
+"""The native API: finds the route of a request, lets its caller in, reads the body, and sends the answer.
+
+It raises errors; `HostHttp` makes replies of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from parley.engine.store_errors import translated
+from parley.host.api.admin_scheme import AdminTokenScheme
+from parley.host.api.matching import AnyRoute, RouteTable
+from parley.host.api.metrics import HostMetrics
+from parley.host.api.route import Answer, ApiCall, Auth
+from parley.host.api.table import ROUTES
+from parley.host.data.tenant import Tenant
+from parley.host.errors import MethodNotAllowed, Unauthorized, Unavailable
+from parley.host.origin import owner_name
+from parley.host.quotas import RATE_LIMIT
+from parley.protocol.errors import RateLimitedError
+from parley.server.bindings.http import AsgiRequest
+from parley.server.security.authentication import Security
+
+if TYPE_CHECKING:
+    from parley.host.host import Host
+
+_encoder = msgspec.json.Encoder()
+
+
+class NativeApi:
+    """The native API of a host."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._table = RouteTable(ROUTES)
+        self._metrics = HostMetrics(host)
+        token = host.settings.admin_token
+        self._operator = Security({"admin": AdminTokenScheme(token)}) if token else None
+
+    async def handle(self, request: AsgiRequest) -> None:
+        """Answer a request.
+
+        Raises:
+            ApiError, HostDataError, A2AError: the request is refused.
+        """
+        try:
+            route, path = self._table.find(request.verb, request.path)
+        except MethodNotAllowed as error:
+            if request.verb != "OPTIONS":
+                raise
+            await request.start_reply(204, [(b"allow", ", ".join(error.allowed).encode())])
+            await request.send_chunk(b"", is_last=True)
+            return
+        with translated:
+            await self._answer(request, route, path)
+
+    async def _answer(self, request: AsgiRequest, route: AnyRoute, path: dict[str, str]) -> None:
+        tenant = await self._admit(request, route)
+        try:
+            answer = await self._call(request, route, path, tenant)
+        except RateLimitedError as error:
+            if tenant is not None:
+                self._metrics.rate_limited(tenant.id, error.details.get("reason", RATE_LIMIT))
+            raise
+        if answer is not None:
+            body = answer.body if isinstance(answer.body, bytes) else _encoder.encode(answer.body)
+            await request.reply(answer.status, body, answer.content_type.encode(), answer.headers)
+
+    async def _call(
+        self, request: AsgiRequest, route: AnyRoute, path: dict[str, str], tenant: Tenant | None
+    ) -> Answer | None:
+        """Read the body and call the handler. A stream does not count as a request while it is open."""
+        shared = self._host.app.shared
+        name = owner_name(tenant.id) if tenant is not None else ""
+        with shared.throttle.admit(name, request.address):
+            body: Any = None
+            if route.body is not None:
+                body = route.body.read(await request.read_json_body(shared.limits, shared.bodies))
+            call = ApiCall(self._host, self._metrics, request, path, tenant, body)
+            if not route.streams:
+                return await route.handler(call)
+        return await route.handler(call)
+
+    # --- callers ------------------------------------------------------------------------------------------------------
+
+    async def _admit(self, request: AsgiRequest, route: AnyRoute) -> Tenant | None:
+        """Check that the caller may call a route, and return its tenant, if it is one."""
+        match route.auth:
+            case Auth.NONE:
+                return None
+            case Auth.ADMIN:
+                await self._admit_operator(request)
+                return None
+            case Auth.TENANT:
+                identity = await self._host.app.shared.authenticate(request.credentials, request.address)
+                tenant = self._host.tenant(identity.tenant or "")
+                if tenant is None:
+                    raise Unauthorized
+                return tenant
+
+    async def _admit_operator(self, request: AsgiRequest) -> None:
+        """Check the admin token. Wrong ones count against the address, as those of tenants do."""
+        if self._operator is None:
+            raise Unavailable("the admin API is closed: the host has no admin token")
+        shared = self._host.app.shared
+        shared.throttle.check_address(request.address)
+        with shared.counting_refusals(request.address):
+            await self._operator.authenticate(request.credentials())

@@ -1,0 +1,135 @@
+"""Requests that begin work: what their bodies hold, which agent they mean, and how they begin.
+
+An agent is named by the path or the body, or defined in the body for this request only (`agent_def`). Everything that
+can be refused is refused here, before the stream that answers the request begins.
+"""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
+
+from parley.host.api.message_parts import MessageInput, parts_of
+from parley.host.api.metrics import RequestRoute
+from parley.host.api.route import ApiCall, ApiReply
+from parley.host.api.submission import submit
+from parley.host.constitution import (
+    INDEX,
+    Constitution,
+    InvalidConstitutionError,
+    is_agent_id,
+    read_constitution,
+    render,
+)
+from parley.host.data.agents import AgentNotFoundError
+from parley.host.errors import BadRequest
+from parley.host.origin import RunOrigin, Surface, owner_name
+from parley.protocol.jsonvalue import JsonObject
+from parley.stores.interface import Owner, TaskKey
+
+MAX_KEY = 256
+
+RUN_HEADERS = {
+    "Idempotency-Key": (
+        f"A request with the same key within a day joins the first one. At most {MAX_KEY} printable characters."
+    )
+}
+
+STREAMED_EVENTS = ApiReply(
+    None,
+    description="The events of the request, from the first to `done`.",
+    content_type="text/event-stream",
+)
+
+ChannelInput: TypeAlias = Literal["", "text", "voice"]
+
+
+class MessageBody(Struct, frozen=True):
+    """A message to an agent."""
+
+    message: MessageInput
+    agent_def: JsonObject | None = None
+    """The constitution of an agent that exists for this request only."""
+    original_query: str = ""
+    """What the user asked, if the message is something else that was made of it."""
+    channel: ChannelInput = ""
+
+
+async def begin_run(
+    call: ApiCall[Any],
+    body: MessageBody,
+    *,
+    named: str | None,
+    route: RequestRoute,
+    surface: Surface,
+    conversation: int = 0,
+) -> str:
+    """Begin a request, or find the one that has its key. Returns its id.
+
+    `named` is the agent that the path or the body names.
+
+    Raises:
+        BadRequest, AgentNotFoundError, InvalidConstitutionError: the request is not valid.
+        RateLimitedError, UnavailableError: it is not taken now.
+    """
+    host, tenant = call.host, call.tenant
+    key, parts = _idempotency_key(call), parts_of(body.message)
+    defined = None if body.agent_def is None else inline_constitution(body.agent_def, named=named)
+    agent_id = INDEX.id if defined is not None or named is None else named
+    if not is_agent_id(agent_id):
+        raise AgentNotFoundError(f"no agent '{agent_id}' for this tenant")
+    origin = RunOrigin(
+        surface=surface,
+        conversation=conversation,
+        channel=body.channel if body.channel != "text" else "",
+        original_query=body.original_query,
+        agent_def=None if defined is None else render(defined),
+    )
+    is_new, began = key is None or await _is_new(call, key), monotonic()
+    request_id = await submit(host, tenant, parts, agent_id=agent_id, origin=origin, idempotency_key=key)
+    if is_new:
+        call.metrics.started(TaskKey(Owner(tenant.id, owner_name(tenant.id)), request_id), route, began)
+    return request_id
+
+
+def inline_constitution(agent_def: JsonObject, *, named: str | None, path: str = "$.agent_def") -> Constitution:
+    """The constitution of an agent that is defined in a body; it must be the agent that is named, if one is.
+
+    Raises:
+        InvalidConstitutionError: it is not valid, has another id, or the master's.
+    """
+    constitution = constitution_in(agent_def, id=named, path=path)
+    if constitution.id == INDEX.id:
+        raise InvalidConstitutionError(f"'{INDEX.id}' is reserved for the master agent", f"{path}.id")
+    return constitution
+
+
+def constitution_in(value: JsonObject, *, id: str | None = None, path: str = "$") -> Constitution:
+    """The constitution in a JSON object that stands at a path of the body.
+
+    Raises:
+        InvalidConstitutionError: it is not valid; the path is that in the body.
+    """
+    try:
+        return read_constitution(value, id=id)
+    except InvalidConstitutionError as error:
+        raise InvalidConstitutionError(error.reason, path + error.path[1:]) from None
+
+
+def _idempotency_key(call: ApiCall[Any]) -> str | None:
+    key = call.request.headers.get("idempotency-key")
+    if key is not None and not (0 < len(key) <= MAX_KEY and key.isprintable()):
+        raise BadRequest(f"Idempotency-Key: must be 1 to {MAX_KEY} printable characters")
+    return key
+
+
+async def _is_new(call: ApiCall[Any], key: str) -> bool:
+    """Claim a key for a new request, and return whether no request has begun with it."""
+    host, tenant_id = call.host, call.tenant.id
+    candidate = host.new_id()
+    claimed = await host.idempotency.claim(tenant_id, key, candidate, host.clock.now())
+    is_new = claimed == candidate or await host.views.head(tenant_id, claimed) is None
+    call.metrics.key_used(is_new=is_new)
+    return is_new

@@ -1,0 +1,67 @@
+"""A request of the native API as a message to an agent of the tenant.
+
+The host chooses the id of the task, so that a key of the caller (`Idempotency-Key`) can be kept for it before anything
+begins: the same key gets the same request, also if the host crashed in between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from typing import TYPE_CHECKING
+
+from parley.host.data.agents import AgentNotFoundError
+from parley.host.data.conversations import context_id_of
+from parley.host.data.tenant import Tenant
+from parley.host.origin import RunOrigin, host_caller, metadata_of
+from parley.protocol.messages import Message, Part, Role
+from parley.protocol.requests import SendConfiguration, SendMessageRequest
+
+if TYPE_CHECKING:
+    from parley.host.host import Host
+
+
+async def submit(
+    host: Host,
+    tenant: Tenant,
+    parts: tuple[Part, ...],
+    *,
+    agent_id: str,
+    origin: RunOrigin,
+    idempotency_key: str | None = None,
+) -> str:
+    """Begin a request, or find the one that has this key. Returns its id.
+
+    Raises:
+        AgentNotFoundError: the tenant has no such agent.
+        RateLimitedError, UnavailableError, InvalidParamsError: the message is not taken.
+    """
+    program_id = host.catalogue.program_id(tenant.id, agent_id)
+    if program_id is None:
+        raise AgentNotFoundError(f"no agent '{agent_id}' for this tenant")
+    request_id = host.new_id()
+    if idempotency_key is None:
+        await _send(host, tenant, program_id, request_id, parts, origin)
+        return request_id
+    # One at a time: a second caller with the same key must find the task of the first.
+    lock = host.submissions.setdefault((tenant.id, idempotency_key), asyncio.Lock())
+    async with lock:
+        request_id = await host.idempotency.claim(tenant.id, idempotency_key, request_id, host.clock.now())
+        if await host.views.head(tenant.id, request_id) is None:
+            await _send(host, tenant, program_id, request_id, parts, origin)
+        return request_id
+
+
+async def _send(
+    host: Host, tenant: Tenant, program_id: str, request_id: str, parts: tuple[Part, ...], origin: RunOrigin
+) -> None:
+    message = Message(
+        message_id=hashlib.sha256(f"native {request_id}".encode()).hexdigest()[:32],
+        role=Role.USER,
+        parts=parts,
+        context_id=context_id_of(origin.conversation) if origin.conversation else None,
+        task_id=request_id,
+        metadata=metadata_of(origin),
+    )
+    request = SendMessageRequest(message, SendConfiguration(return_immediately=True), caller_names_task=True)
+    await host.engine.agent(program_id).send_message(request, host_caller(tenant.id))

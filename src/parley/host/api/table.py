@@ -1,0 +1,46 @@
+"""The table of all routes of the native API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from parley.host.api import (
+    admin,
+    agents,
+    artifacts,
+    conversations,
+    health,
+    memory,
+    models,
+    orchestrate,
+    requests,
+)
+from parley.host.api.openapi import document
+from parley.host.api.route import Answer, ApiCall, ApiReply, ApiRoute, Auth
+
+
+async def show_document(call: ApiCall[None]) -> Answer:
+    """The OpenAPI document of this table."""
+    base_url = call.request.base_url
+    return Answer(call.host.app.shared.pages.get(("host", base_url), lambda: document(ROUTES, base_url)))
+
+
+ROUTES: tuple[ApiRoute[Any], ...] = (
+    *orchestrate.ROUTES,
+    *agents.ROUTES,
+    *requests.ROUTES,
+    *conversations.ROUTES,
+    *artifacts.ROUTES,
+    *memory.ROUTES,
+    *models.ROUTES,
+    *admin.ROUTES,
+    *health.ROUTES,
+    ApiRoute(
+        method="GET",
+        path="/openapi.json",
+        handler=show_document,
+        auth=Auth.NONE,
+        summary="Read this document",
+        replies=[ApiReply(None, description="The document.", content_type="application/json")],
+    ),
+)

@@ -1,0 +1,87 @@
+"""Errors of the host as HTTP replies: `{"error": …}`, whatever raised them, with the status that says what to do."""
+
+from __future__ import annotations
+
+import msgspec
+
+from parley.host.constitution import render
+from parley.host.data.agents import AgentExistsError
+from parley.host.data.errors import (
+    AlreadyExistsError,
+    HostDataError,
+    InvalidValueError,
+    LimitReachedError,
+    NotFoundError,
+    StaleRevisionError,
+)
+from parley.host.errors import (
+    ApiError,
+    BadRequest,
+    Conflict,
+    MethodNotAllowed,
+    PathNotFound,
+    TooLarge,
+    TooManyRequests,
+    Unauthorized,
+)
+from parley.protocol.errors import A2AError, RateLimitedError, UnauthenticatedError
+from parley.server.bindings.failures import Header, as_wire_error, headers_of_error
+from parley.server.bindings.http import AsgiRequest
+from parley.server.security.throttle import retry_after_of
+
+JSON_UTF8 = b"application/json; charset=utf-8"
+
+
+async def reply_error(request: AsgiRequest, error: BaseException) -> None:
+    """Reply with an error. An unexpected one is logged, and the caller gets a reference to the log."""
+    known = _as_api_error(error)
+    if known is not None:
+        headers, body = _headers(known, error), {"error": known.message, **known.more}
+        await request.reply(known.status, msgspec.json.encode(body), JSON_UTF8, headers)
+        return
+    failure = as_wire_error(error)
+    text = f"{failure.path}: {failure.message}" if failure.path else failure.message
+    body = msgspec.json.encode({"error": text})
+    await request.reply(failure.row.http, body, JSON_UTF8, headers_of_error(failure))
+
+
+def _as_api_error(error: BaseException) -> ApiError | None:
+    match error:
+        case ApiError():
+            return error
+        case UnauthenticatedError():
+            return Unauthorized()
+        case RateLimitedError():
+            return TooManyRequests(error.details.get("reason", "rate_limit"), retry_after_of(error) or 1)
+        case HostDataError():
+            return _of_data(error)
+        case _:
+            return None
+
+
+def _of_data(error: HostDataError) -> ApiError | None:
+    match error:
+        case NotFoundError():
+            return PathNotFound(error.message)
+        case AgentExistsError():
+            existing = error.existing
+            shown = render(existing.constitution, existing.created_at, existing.updated_at)
+            return Conflict(error.message, more={"existing": shown})
+        case AlreadyExistsError() | StaleRevisionError():
+            return Conflict(error.message)
+        case InvalidValueError():
+            return BadRequest(error.message)
+        case LimitReachedError():
+            return TooLarge(error.message)
+        case _:
+            return None
+
+
+def _headers(known: ApiError, error: BaseException) -> list[Header]:
+    match known:
+        case MethodNotAllowed():
+            return [(b"allow", ", ".join(known.allowed).encode())]
+        case TooManyRequests():
+            return [(b"retry-after", b"%d" % known.retry_after_seconds)]
+        case _:
+            return headers_of_error(error) if isinstance(error, A2AError) else []

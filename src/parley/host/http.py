@@ -1,0 +1,68 @@
+"""Which part of the host answers an HTTP request: the stub card, the A2A endpoints of agents, or the native API."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from parley.host.a2a.cards import AGENTS_PATH, stub_card
+from parley.host.a2a.dispatch import DispatchEndpoint
+from parley.host.a2a.site import CARD_PATHS
+from parley.host.api.native_api import NativeApi
+from parley.host.constitution import is_agent_id
+from parley.host.error_replies import reply_error
+from parley.host.errors import MethodNotAllowed, PathNotFound
+from parley.server.bindings.failures import ClientDisconnected
+from parley.server.bindings.http import JSON, AsgiRequest
+from parley.server.pages.cards import PUBLIC_SECONDS
+
+if TYPE_CHECKING:
+    from parley.host.host import Host
+
+STUB_PATH = "/.well-known/agent-card.json"
+
+
+class HostHttp:
+    """All HTTP requests to a host."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._api = NativeApi(host)
+
+    async def receive(self, request: AsgiRequest) -> None:
+        """Answer a request, whatever its path. Every error is JSON."""
+        try:
+            if request.path == STUB_PATH:
+                await self._show_stub(request)
+            elif request.path.startswith(AGENTS_PATH):
+                await self._call_agent(request)
+            else:
+                await self._api.handle(request)
+        except ClientDisconnected:
+            return
+        except Exception as error:  # here a request ends
+            await reply_error(request, error)
+
+    async def _show_stub(self, request: AsgiRequest) -> None:
+        if request.verb not in ("GET", "HEAD"):
+            raise MethodNotAllowed("GET", "HEAD")
+        headers = [(b"cache-control", b"public, max-age=%d" % PUBLIC_SECONDS), (b"vary", b"Host")]
+        await request.reply(200, stub_card(request.base_url), JSON, headers)
+
+    async def _call_agent(self, request: AsgiRequest) -> None:
+        """Answer a request to an agent of the caller's tenant. An agent of another tenant is unknown."""
+        host = self._host
+        identity = await host.app.shared.authenticate(request.credentials, request.address)
+        segment, slash, rest = request.path.removeprefix(AGENTS_PATH).partition("/")
+        agent_id, path = unquote(segment), slash + rest
+        tenant = host.tenant(identity.tenant or "")
+        site = host.catalogue.site(tenant, agent_id) if tenant is not None and is_agent_id(agent_id) else None
+        if site is not None:
+            request.base_url = host.url_of(agent_id, request.base_url)
+            await site(request, path, identity)
+        elif path == "" and request.verb == "POST" and is_agent_id(agent_id):
+            await DispatchEndpoint(None, host.app.shared)(request, identity)
+        elif path in CARD_PATHS and is_agent_id(agent_id):
+            raise PathNotFound(f"no agent '{agent_id}' for this tenant")
+        else:
+            raise PathNotFound

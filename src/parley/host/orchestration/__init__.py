@@ -1,0 +1,1 @@
+"""How an agent that is described by a constitution works on a message."""
