@@ -6,19 +6,27 @@ FEW_INTEROP_PEERS := google-adk strands-agents agent-framework
 FRAMEWORKS := langgraph pydantic-ai openai-agents crewai google-adk agent-framework a2a-sdk-1 a2a-sdk-0.3
 BIN := .venv/bin
 
-.PHONY: help run test check format bench soak soak-short chaos crashes mutations test-pythons interop interop-short lock proto docs clean
+.PHONY: help run run-trip test check format bench soak soak-short chaos crashes mutations test-pythons interop interop-short lock proto docs clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-run: PORT ?= 8080
-run: GRPC_PORT ?= off
+run run-trip: PORT ?= 8080
+run run-trip: GRPC_PORT ?= off
 run: STORE ?= sqlite:///.venv/run.db
-run: .venv/.installed ## Serve an example at http://127.0.0.1:8080 and say what to try. Also PORT=, GRPC_PORT=, STORE=.
+# The token of the tenant in a development store is kept beside it, so that every start can show a command to paste.
+run: TOKEN_FILE = $(if $(filter sqlite:///%,$(STORE)),$(STORE:sqlite:///%=%).tenant-token)
+run: .venv/.installed ## Start a host with agents at http://127.0.0.1:8080 and say what to paste. Also PORT=, GRPC_PORT=, STORE=.
+	@echo "If port $(PORT) is in use: make run PORT=8081"
+	@exec $(BIN)/parley up --port $(PORT) --grpc-port $(GRPC_PORT) --store $(STORE) --drain-seconds 0 --log-level warning \
+		$(if $(TOKEN_FILE),--tenant-token-file $(TOKEN_FILE))
+
+run-trip: STORE ?= sqlite:///.venv/run-trip.db
+run-trip: .venv/.installed ## Serve the example of a trip planner that streams a model and delegates. Also PORT=, GRPC_PORT=, STORE=.
 	@echo "A trip planner. It streams what a model says, makes a file, and has a second agent convert the budget."
 	@echo "Say «Rome»: it asks for how long, and in the end the second agent's question comes through."
 	@echo "Stop it in the middle of a plan and run it again: it goes on with the day it was at, and splices nothing."
-	@echo "If port $(PORT) is in use: make run PORT=8081"
+	@echo "If port $(PORT) is in use: make run-trip PORT=8081"
 	@echo "In another terminal: $(BIN)/parley chat http://127.0.0.1:$(PORT)"
 	@exec $(BIN)/parley serve examples/trip.py examples/currency.py --root-agent trip-planner \
 		--port $(PORT) --grpc-port $(GRPC_PORT) --store $(STORE) --drain-seconds 0 --log-level warning

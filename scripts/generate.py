@@ -128,9 +128,10 @@ def limits_page() -> str:
     return f"""# Limits
 
 {MADE.format(source="parley/cli/options/limits.py")}
-The limits of a server, as options of `parley serve`, with their names in Python, where a comment gives the reason for
-each number. `parley serve --help-limits` shows them, too. [Variables and parley.toml](serving.md#configuration) set
-them as well. `parley proxy` has the limits for callers, streams and connections.
+The limits of a server, as options of `parley serve` and `parley up`, with their names in Python, where a comment gives
+the reason for each number. `parley serve --help-limits` shows them, too.
+[Variables and parley.toml](serving.md#configuration) set them as well. `parley proxy` has the limits for callers,
+streams and connections.
 
 A time is written as `90s`, `10m` or `1h30m`, or as a number of seconds; a size as `512KiB` or `24MiB`, or as a number
 of bytes. `off` removes a limit that may be None in Python.

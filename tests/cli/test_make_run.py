@@ -1,6 +1,7 @@
-"""`make run` serves examples worth looking at, until it is stopped."""
+"""`make run` and `make run-trip` start what is worth looking at, until they are stopped."""
 
 import json
+import re
 import signal
 import subprocess
 from itertools import islice
@@ -12,15 +13,32 @@ from examples import currency, trip
 from parley.protocol.messages import RawPart, TextPart
 from parley.testing import survives_crashes
 from tests.bounded import bounded
-from tests.cli.served import call, fetch, message, running
+from tests.cli.served import SECONDS, call, fetch, message, running
 
 ROOT = Path(__file__).parent.parent.parent
 
 
-def test_make_run_serves_an_agent_that_asks_streams_makes_a_file_and_delegates() -> None:
-    # The environment is what runs this test: making it again would change it under our feet.
-    make = ("make", "-o", ".venv/.installed", "run", "PORT=0", "STORE=memory:")
-    with running(*make, cwd=ROOT) as command:
+# The environment is what runs these tests: making it again would change it under our feet.
+MAKE = ("make", "-o", ".venv/.installed")
+
+
+def test_every_make_run_has_a_line_to_paste_that_streams_an_answer_of_several_agents(tmp_path: Path) -> None:
+    for is_first in (True, False):
+        with running(*MAKE, "run", "PORT=0", f"STORE=sqlite:///{tmp_path}/run.db", cwd=ROOT) as command:
+            url = command.until_ready()
+            assert json.loads(fetch(f"{url}/.well-known/agent-card.json"))["name"] == "parley"
+            assert bool(re.search("atr_[0-9a-f]{64}", "\n".join(command.said))) == is_first
+            (line,) = [line for line in command.said if " send " in line]
+            done = subprocess.run(["sh", "-c", line], cwd="/", capture_output=True, text=True, timeout=SECONDS)
+            assert (done.returncode, done.stdout.splitlines()[0]) == (0, "- 5 miles is 8.04672 km."), done.stderr
+            assert "\n· currency: 100 USD is " in f"\n{done.stderr}"
+            command.process.send_signal(signal.SIGTERM)
+            command.ended()
+    assert (tmp_path / "run.db.tenant-token").stat().st_mode & 0o777 == 0o600
+
+
+def test_make_run_trip_serves_an_agent_that_asks_streams_makes_a_file_and_delegates() -> None:
+    with running(*MAKE, "run-trip", "PORT=0", "STORE=memory:", cwd=ROOT) as command:
         url = command.until_ready().partition("/agents/")[0]
         assert json.loads(fetch(f"{url}/.well-known/agent-card.json"))["name"] == "Trip planner"
 

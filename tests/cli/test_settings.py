@@ -99,8 +99,16 @@ for one in (*SERVER_LIMITS, *ENGINE_LIMITS):
     SETTINGS[one.owner][one.field] = one.name
 
 WITHOUT_OPTION: dict[Any, dict[str, str]] = {
-    App: {"hints": OBJECT, "remote": PROXY, "conversation_observer": PROXY, "extra_route": PROXY, "hosted": "`parley up` makes it"},
-    serve: dict.fromkeys(("app", "serving", "on_start", "on_ready", "on_drain", "on_hangup", "log_fields", "stop"), OBJECT),
+    App: {
+        "hints": OBJECT,
+        "remote": PROXY,
+        "conversation_observer": PROXY,
+        "extra_route": PROXY,
+        "hosted": "`parley up` makes it",
+    },
+    serve: dict.fromkeys(
+        ("app", "serving", "on_start", "on_ready", "on_drain", "on_hangup", "log_fields", "stop"), OBJECT
+    ),
     Guard: {
         **dict.fromkeys(("allow_other_origins", "trust_named"), "about cards, not files"),
         "use_proxy": "NO_PROXY names hosts that are called directly",

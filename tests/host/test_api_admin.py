@@ -60,7 +60,9 @@ async def test_quotas_and_settings_change_member_by_member() -> None:
         assert (changed["quotas"]["requests_per_minute"], changed["quotas"]["tokens_per_day"]) == (5, 100)
         assert changed["settings"]["file_parts"] is True
         quotas = {"requests_per_minute": None}
-        assert (await running.admin.patch(path, json={"quotas": quotas})).json()["quotas"]["requests_per_minute"] is None
+        assert (await running.admin.patch(path, json={"quotas": quotas})).json()["quotas"][
+            "requests_per_minute"
+        ] is None
 
 
 async def begin_waiting(running: RunningHost) -> Run:

@@ -133,7 +133,9 @@ async def test_the_list_begins_with_the_conversation_that_changed_last() -> None
         assert len(await titles(limit=201)) == 3
         assert await titles(before_updated_at=1) == []
         assert await titles(folder_id=1) == []
-        assert (await acme.client.get("/v1/conversations", params={"before_updated_at": "now"})).status_code == 400
+        for bad in ("now", "", "-1", "9" * 16):
+            reply = await acme.client.get("/v1/conversations", params={"before_updated_at": bad})
+            assert (reply.status_code, reply.json()["error"][:18]) == (400, "before_updated_at:")
 
 
 async def test_a_message_that_is_refused_changes_nothing() -> None:

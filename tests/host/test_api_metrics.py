@@ -53,9 +53,7 @@ async def test_requests_at_work_are_shown_also_those_of_a2a() -> None:
 
 
 async def test_repeated_keys_and_refusals_are_counted() -> None:
-    async with running_host(
-        models=echo_models(), tenants=("acme",), quotas=Quotas(requests_per_minute=1)
-    ) as running:
+    async with running_host(models=echo_models(), tenants=("acme",), quotas=Quotas(requests_per_minute=1)) as running:
         client, body = running.acme.client, {"message": "hi"}
         for _ in range(3):
             await read_events(client, "POST", "/v1/orchestrate", json=body, headers={"Idempotency-Key": "a"})

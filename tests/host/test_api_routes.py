@@ -28,7 +28,11 @@ async def test_a_path_that_does_not_exist_is_a_json_404() -> None:
     async with running_host(tenants=()) as running:
         for path in ("/", "/v1", "/v1/agents/", "/v1/agents/a/b", "/v2/agents", "/v1//agents"):
             reply = await running.anonymous.get(path)
-            assert (reply.status_code, reply.json(), reply.headers["content-type"]) == (404, {"error": "not found"}, JSON)
+            assert (reply.status_code, reply.json(), reply.headers["content-type"]) == (
+                404,
+                {"error": "not found"},
+                JSON,
+            )
 
 
 async def test_another_method_is_refused_with_those_that_are_allowed() -> None:
@@ -82,9 +86,7 @@ async def test_guessing_the_admin_token_is_slowed_down() -> None:
     limits = ServerLimits(rates=RateLimits(failures_per_minute=2))
     async with running_host(tenants=(), options={"limits": limits}) as running:
         wrong = {"Authorization": "Bearer adm_guess"}
-        statuses = [
-            (await running.anonymous.get("/v1/admin/tenants", headers=wrong)).status_code for _ in range(3)
-        ]
+        statuses = [(await running.anonymous.get("/v1/admin/tenants", headers=wrong)).status_code for _ in range(3)]
         assert statuses == [401, 401, 429]
         reply = await running.admin.get("/v1/admin/tenants")
         assert reply.status_code == 429

@@ -115,9 +115,7 @@ async def test_the_same_idempotency_key_joins_the_first_request() -> None:
 
 
 async def test_a_tenant_that_asks_too_much_is_told_when_to_come_back() -> None:
-    async with running_host(
-        models=echo_models(), tenants=("acme",), quotas=Quotas(requests_per_minute=1)
-    ) as running:
+    async with running_host(models=echo_models(), tenants=("acme",), quotas=Quotas(requests_per_minute=1)) as running:
         client = running.acme.client
         await read_events(client, "POST", "/v1/orchestrate", json={"message": "hi"})
         reply = await client.post("/v1/orchestrate", json={"message": "hi"})
@@ -184,9 +182,7 @@ async def test_a_reader_continues_after_the_last_event_that_it_has() -> None:
 
 async def begin_waiting(running: RunningHost) -> str:
     """A request that waits for ever."""
-    events = await read_events(
-        running.acme.client, "POST", "/v1/orchestrate", json={"message": "wait"}, until="text"
-    )
+    events = await read_events(running.acme.client, "POST", "/v1/orchestrate", json={"message": "wait"}, until="text")
     return event_named(events, "request_received")["request_id"]
 
 

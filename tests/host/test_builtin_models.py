@@ -15,6 +15,7 @@ from parley.host.models.builtin.replies import pieces
 from parley.host.models.builtin.table import BUILTIN_MODELS
 from parley.host.models.model import CommandResult, ModelMessage, ModelRequest, Piece, TokenUsage
 from parley.host.starters import STARTERS
+from parley.protocol.jsonvalue import JsonObject
 
 WORKERS = [name for name in BUILTIN_MODELS if name != "parley/router"]
 
@@ -92,6 +93,11 @@ def test_a_model_that_cannot_read_a_request_says_what_it_can_do(model: str, quer
         ("double 2+3", "2 * (2+3) = 10."),
         ("2 million / 4", "2,000,000 / 4 = 500,000."),
         ("round(2.567, 2)", "round(2.567, 2) is 2.57."),
+        ("round(-2.5) + abs(-3) + +1", "round(-2.5) + abs(-3) + +1 is 1."),
+        ("floor(2.7) + ceil(2.2)", "floor(2.7) + ceil(2.2) is 5."),
+        ("product of 2, 3 and 4", "The product of 2, 3 and 4 is 24."),
+        ("2 * pi", "2 * pi is about 6.283185307."),
+        ("16 ** 0.5 + 8 ** (1/3)", "16 ** 0.5 + 8 ** (1/3) = 6."),
         ("10**39 + 1", "10**39 + 1 = 1,000,000,000,000,000,000,000,000,000,000,000,000,001."),
         ("2**200", "2**200 is about 1.606938044 × 10^60."),
         ("1/10**12", "1/10**12 is about 1 × 10^-12."),
@@ -102,6 +108,7 @@ def test_a_model_that_cannot_read_a_request_says_what_it_can_do(model: str, quer
         ("1/0", "1/0 could not be calculated. Division by zero has no value."),
         ("0 is what percent of 0", "0 as a percentage of 0 could not be calculated. Division by zero has no value."),
         ("sqrt(-1)", "sqrt(-1) could not be calculated. The square root of a negative number is not a real number."),
+        ("(-8) ** (1/3)", "(-8) ** (1/3) could not be calculated. A root of a negative number is not a real number."),
         ("double it [earlier result: 5 miles is 8.04672 km.]", "2 * 8.04672 = 16.09344."),
     ],
 )
@@ -111,7 +118,15 @@ def test_arithmetic(question: str, answer: str) -> None:
 
 @pytest.mark.parametrize(
     "bomb",
-    ["9**9**9", "2**8192", "10**2400*10**2400", "(10**2400)**0.999*10**2400", "2**0.5**-9999", "1/(1/10**2000)**3"],
+    [
+        "9**9**9",
+        "2**8192",
+        "10**2000*10**2000",
+        "(10**2400)**0.999*10**2400",
+        "1/(1/10**2000)**3",
+        "(10**2000)**1.5",
+        "1.5**9999999.5",
+    ],
 )
 def test_numbers_that_grow_too_large_are_refused(bomb: str) -> None:
     refusal = f"{bomb} could not be calculated. The numbers in this calculation become too large."
@@ -131,6 +146,11 @@ def test_numbers_that_grow_too_large_are_refused(bomb: str) -> None:
         "x = 5",
         "1 if 2 else 3",
         "7",
+        "... + 1",
+        "1+...+2",
+        "sqrt(4, 9)",
+        "round(2, 0.5)",
+        "exit(1)",
     ],
 )
 def test_python_that_is_not_arithmetic_is_not_calculated(text: str) -> None:
@@ -213,6 +233,11 @@ def test_units(question: str, answer: str) -> None:
     assert ask("parley/units", question) == answer
 
 
+def test_quantities_without_a_clear_question_are_not_converted() -> None:
+    assert ask("parley/units", "20 C 5 C in F").startswith("I convert length")
+    assert ask("parley/currency", "100 USD in EUR 50 GBP in JPY").startswith("I convert money")
+
+
 @pytest.mark.parametrize(("question", "unit"), [("5 parsecs in km", "parsecs"), ("5 km in cubits", "cubits")])
 def test_an_unknown_unit_is_named(question: str, unit: str) -> None:
     assert ask("parley/units", question).startswith(f"I do not know the unit “{unit}”. ")
@@ -231,6 +256,7 @@ def test_an_unknown_unit_is_named(question: str, unit: str) -> None:
         ("2 weeks before 1 Sept 2026", "2 weeks before 2026-09-01 is 2026-08-18."),
         ("add 1 month to 2026-01-31", "1 month after 2026-01-31 is 2026-02-28."),
         ("3 months before 31 May 2026", "3 months before 2026-05-31 is 2026-02-28."),
+        ("add 3 months to 2026-11-15", "3 months after 2026-11-15 is 2027-02-15."),
         ("1 year after 2024-02-29", "1 year after 2024-02-29 is 2025-02-28."),
         ("what weekday is 90 days after 2026-03-01", "90 days after 2026-03-01 is 2026-05-30, a Saturday."),
         ("weekday of 4 July 2026", "4 July 2026 is a Saturday."),
@@ -238,6 +264,7 @@ def test_an_unknown_unit_is_named(question: str, unit: str) -> None:
         ("which week is 2026-03-01 in", "2026-03-01 is in ISO week 9 of 2026."),
         ("is 2028 a leap year", "2028 is a leap year."),
         ("is 1900 a leap year?", "1900 is not a leap year."),
+        ("is 2024-05-06 in a leap year", "2024 is a leap year."),
         ("weekday of 2026-01-01 and is 2024 a leap year", "1 January 2026 is a Thursday.\n2024 is a leap year."),
         ("today is 2026-11-17, how many days until 2026-12-25?", "The time from 2026-11-17 to 2026-12-25 is 38 days."),
         ("today is 2026-11-17. What date was yesterday?", "The date is 2026-11-16."),
@@ -248,6 +275,8 @@ def test_an_unknown_unit_is_named(question: str, unit: str) -> None:
         ),
         ("2026-02-30 + 3 days", "There is no date 2026-02-30."),
         ("9999999 days after 2026-01-01", "That date is outside of the years 1 to 9999."),
+        ("9999999 months after 2026-01-01", "That date is outside of the years 1 to 9999."),
+        ("today is 2026-02-30, what date is tomorrow?", "There is no date 2026-02-30."),
         ("1 day before 0001-01-01", "That date is outside of the years 1 to 9999."),
         ("weekday of 07/04/2026", "The date 07/04/2026 can be read in two ways. Please write dates like 2026-07-04."),
     ],
@@ -285,6 +314,7 @@ def test_the_agents_instructions_may_say_which_day_today_is() -> None:
         ("title case: mother's day", "Mother's Day"),
         ("reverse 'stressed'", "desserts"),
         ("reverse the words of: one two three", "three two one"),
+        ("reverse lines:\na\nb", "b\na"),
         ("sort lines:\npear\nApple\nfig", "Apple\nfig\npear"),
         ("sort lines:\\npear\\napple", "apple\npear"),
         ("sort: pear, apple, fig", "apple, fig, pear"),
@@ -296,6 +326,8 @@ def test_the_agents_instructions_may_say_which_day_today_is() -> None:
         ("extract emails from: nothing here", "There are no email addresses in the text."),
         ("first 3 words of: one two three four", "one two three"),
         ("last 2 words of 'a b c'", "b c"),
+        ("first 2 characters of 'hello'", "he"),
+        ("first 2 lines of:\na\nb\nc", "a\nb"),
         ("first 0 words of: a b", "The result is empty."),
         ("count the words in it [earlier result: 5 miles is 8.04672 km.]", "The text has 5 words."),
         ("uppercase:", "Which text? Put it after a colon or in quotes, for example: “uppercase: hello”."),
@@ -337,11 +369,23 @@ NOTE = "- What it is about:\n- What matters:\n- What comes next:\n"
             "shop.md",
             "# Shopping\n\n- milk\n- eggs\n- bread\n",
         ),
-        ("todo list: call Ann; write a report", "list.md", "- [ ] call Ann\n- [ ] write a report\n"),
+        ("todo list: call Ann; write a report", "tasks.md", "- [ ] call Ann\n- [ ] write a report\n"),
         (
             "draft an email to Ann about the release: it is late; sorry",
             "the-release.md",
-            "Subject: The release\n\nHello Ann,\n\nI am writing about the release.\n\n- it is late\n- sorry\n\nBest regards\n",
+            "Subject: The release\n\nHello Ann,\n\nI am writing about the release.\n\n"
+            "- it is late\n- sorry\n\nBest regards\n",
+        ),
+        ("numbered list: tea; cake", "list.md", "1. tea\n2. cake\n"),
+        (
+            "draft a report on sales: they grew",
+            "sales.md",
+            "# Sales\n\n## Summary\n\n## Findings\n\n- they grew\n\n## Next steps\n",
+        ),
+        (
+            "draft a plan for the party: invite; cook",
+            "the-party.md",
+            "# The party\n\n## Goal\n\n## Steps\n\n1. invite\n2. cook\n\n## Open questions\n",
         ),
         (
             "draft an agenda for the weekly meeting",
@@ -380,27 +424,24 @@ def test_a_draft_of_an_earlier_result_needs_one() -> None:
 
 
 def test_a_question_may_refer_to_the_answer_before_it_in_the_conversation() -> None:
-    said = [("user", "5 miles in km"), ("assistant", "5 miles is 8.04672 km."), ("user", "QUERY: convert it to feet")]
-    request = ModelRequest(
-        "units",
-        "",
-        tuple(ModelMessage("user" if role == "user" else "assistant", text) for role, text in said),
-        "convert it to feet",
+    conversation = (
+        ModelMessage("user", "5 miles in km"),
+        ModelMessage("assistant", "5 miles is 8.04672 km."),
+        ModelMessage("user", "QUERY: convert it to feet"),
     )
+    request = ModelRequest("units", "", conversation, "convert it to feet")
     assert "".join(str(piece) for piece in stream("parley/units", request)[:-1]) == "8.04672 km is 26,400 feet."
 
 
+WORDS = [
+    "5 miles", "in", "km", "100 USD", "EUR", "and", "then", ";", "it", "draft a note about", "to x.md", "2026-01-01",
+    "days after", "today is", "1 thousand", "sum of", "uppercase", "first 3 words of", "table of", "'", '"', "(", "**",
+    "/agent x y", "/write a", "/endwrite", "[earlier result:", "]", "\\n", "ſ", "İ", "K", "1/0",
+]  # fmt: skip
+
+
 @given(
-    st.lists(
-        st.text(max_size=12)
-        | st.sampled_from(
-            "5 miles|in|km|100 USD|EUR|and|then|;|it|draft a note about|to x.md|2026-01-01|days after|today is|1 thousand|sum of"
-            "|uppercase|first 3 words of|table of|'|\"|(|**|/agent x y|/write a|/endwrite|[earlier result:|]|\\n|ſ|İ|K|1/0".split(
-                "|"
-            )
-        ),
-        max_size=10,
-    ),
+    st.lists(st.text(max_size=12) | st.sampled_from(WORDS), max_size=10),
     st.sampled_from([" ", "\n", "\r", "\u2028", ""]),
 )
 @settings(max_examples=150)
@@ -451,20 +492,17 @@ def test_texts_of_64_kilobytes_are_answered(unit: str) -> None:
 
 
 @pytest.mark.parametrize("starter", STARTERS, ids=lambda starter: str(starter["id"]))
-def test_a_starter_agent_is_a_valid_constitution_with_a_built_in_model(starter: dict[str, object]) -> None:
-    constitution = read_constitution(starter)  # type: ignore[arg-type]
+def test_a_starter_agent_is_a_valid_constitution_with_a_built_in_model(starter: JsonObject) -> None:
+    constitution = read_constitution(starter)
     allowed = {name for name in COMMAND_NAMES if is_allowed(constitution.capabilities, name)}
     assert allowed == ({"help", "write"} if constitution.id == "drafts" else {"help"})
     assert constitution.model in WORKERS
 
 
-@pytest.mark.parametrize(
-    ("model", "message"),
-    [(str(starter["model"]), str(message)) for starter in STARTERS for message in starter["examples"]],
-)
-def test_a_starter_agent_answers_its_examples(model: str, message: str) -> None:
-    if " it " in message or " them " in message:
-        message += " [earlier result: 2+2 = 4.]"
-    answer = ask(model, message)
-    assert "For example" not in answer
-    assert "could not" not in answer
+@pytest.mark.parametrize("starter", STARTERS, ids=lambda starter: str(starter["id"]))
+def test_a_starter_agent_answers_its_examples(starter: JsonObject) -> None:
+    for message in read_constitution(starter).examples:
+        refers_back = " it " in message or " them " in message
+        answer = ask(str(starter["model"]), message + " [earlier result: 2+2 = 4.]" * refers_back)
+        assert "For example" not in answer
+        assert "could not" not in answer

@@ -21,6 +21,7 @@ from parley.host.models.builtin.router import reply as route
 from parley.host.models.builtin.table import BUILTIN_MODELS
 from parley.host.models.model import CommandResult, ModelMessage, ModelRequest, RosterEntry
 from parley.host.starters import STARTERS
+from parley.protocol.jsonvalue import JsonObject
 
 MOST_CALLS = 6
 AGENTS = {constitution.id: constitution for constitution in map(read_constitution, STARTERS)}
@@ -182,7 +183,7 @@ def test_a_chain_of_requests_uses_each_result() -> None:
     assert [len(calls) for calls in host.calls] == [2, 1, 1, 1]
     assert answer == (
         "- 5 miles is 8.04672 km.\n- 8.04672 km is 26,400 feet.\n- 2 * 26,400 = 52,800.\n"
-        "- Wrote s.md (74 bytes).\n- 2+2 = 4."
+        "- Wrote s.md (71 bytes).\n- 2+2 = 4."
     )
 
 
@@ -262,6 +263,13 @@ def test_a_request_that_fits_no_agent_is_answered_with_what_the_agents_can_do(qu
     assert "- Calculator: “15% of 80”\n- Currency converter: “100 USD in EUR”\n" in answer
 
 
+def test_a_long_roster_is_shortened_and_agents_without_examples_are_described() -> None:
+    roster = [RosterEntry(f"agent-{number}", "", f"Does thing {number}") for number in range(15)]
+    lines = Host(roster).ask("hello").splitlines()
+    assert lines[1] == "- agent-0: Does thing 0"
+    assert lines[-1] == "- and 3 more"
+
+
 def test_without_agents_the_router_says_so() -> None:
     assert Host(()).ask("2+2").startswith("There are no agents here")
 
@@ -301,7 +309,16 @@ def test_the_agent_that_fits_best_is_found(query: str, agent: str) -> None:
 
 @pytest.mark.parametrize(
     "query",
-    ["", "5", "100 USD", "2026-11-17", "dogs", "the capital of France", "Summarise the history of Rome in 3 lines"],
+    [
+        "",
+        "5",
+        "5 in Rome",
+        "100 USD",
+        "2026-11-17",
+        "dogs",
+        "the capital of France",
+        "Summarise the history of Rome in 3 lines",
+    ],
 )
 def test_a_value_or_a_single_common_word_fits_no_agent(query: str) -> None:
     assert best_match(query, ROSTER) is None
@@ -325,7 +342,7 @@ def test_agents_that_are_alike_are_still_found() -> None:
 
 
 @pytest.mark.parametrize("starter", STARTERS, ids=lambda starter: str(starter["id"]))
-def test_the_examples_of_a_starter_agent_are_routed_to_it(starter: dict[str, object]) -> None:
+def test_the_examples_of_a_starter_agent_are_routed_to_it(starter: JsonObject) -> None:
     for text in AGENTS[str(starter["id"])].examples:
         found = best_match(text, ROSTER)
         assert found is not None
@@ -339,7 +356,11 @@ def test_command_lines_of_a_request_are_text_for_its_agent() -> None:
     host = Host((*ROSTER, WEATHER))
     host.ask("100 USD in EUR\n/agent drafts write 'x' to y.md\n/endparallel\n/a2a call weather hi")
     assert host.calls == [
-        ["currency: 100 USD in EUR", r"drafts: /agent drafts write 'x' to y.md\n/endparallel\n/a2a call weather hi"]
+        [
+            "currency: 100 USD in EUR",
+            r"drafts: /agent drafts write 'x' to y.md\n/endparallel",
+            "remote weather: /a2a call weather hi",
+        ]
     ]
 
 

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from parley import __version__
-from parley.cli.commands import card, chat, check, login, new, proxy, push, send, serve, store, tasks, token
+from parley.cli.commands import card, chat, check, login, new, proxy, push, send, serve, store, tasks, token, up
 from parley.cli.options.settings import ConfiguredCommand
 from parley.cli.output.exit_codes import EXIT_CODES
 from parley.cli.output.help_text import ParleyCommand, ParleyGroup
@@ -28,6 +28,7 @@ app = typer.Typer(
 )
 app.command("new", cls=ParleyCommand, epilog=new.EXIT_CODES)(new.new)
 app.command("serve", cls=ConfiguredCommand)(serve.serve)
+app.command("up", cls=ConfiguredCommand)(up.up)
 app.command("proxy", cls=ConfiguredCommand, epilog=proxy.EXIT_CODES)(proxy.proxy)
 app.command("token", cls=ParleyCommand)(token.token)
 app.command("password", cls=ParleyCommand)(token.password)

@@ -44,6 +44,7 @@ from parley.host.http import HostHttp
 from parley.host.models.builtin.table import BUILTIN_MODELS
 from parley.host.models.model import ModelMessage, RosterEntry
 from parley.host.models.registry import ModelRegistry, ModelRegistrySettings
+from parley.host.orchestration.narration import UNAUTHORIZED, failure_metadata
 from parley.host.orchestration.services import ModelCall
 from parley.host.quotas import QuotaBook
 from parley.host.remote.config import RemoteAgents
@@ -192,15 +193,16 @@ class Host:
         if tenant.disabled:
             self._disabled.add(tenant.id)
             if not was_disabled:
-                self.stop_work(tenant.id)
+                self.stop_work(tenant.id, "The tenant was disabled.")
         else:
             self._disabled.discard(tenant.id)
         self.catalogue.put_tenant(tenant)
 
-    def stop_work(self, tenant_id: str) -> None:
-        """Cancel everything that is at work for a tenant."""
+    def stop_work(self, tenant_id: str, reason: str) -> None:
+        """Cancel everything that is at work for a tenant. The tasks say why."""
         for run in self.engine.runs.all:
             if run.key.owner.tenant == tenant_id:
+                run.final_metadata = {**run.final_metadata, **failure_metadata(reason, UNAUTHORIZED)}
                 task = asyncio.get_running_loop().create_task(self.engine.runs.cancel(run))
                 self._cancelling.add(task)
                 task.add_done_callback(self._cancelling.discard)
@@ -262,6 +264,10 @@ class Host:
     def tokens_left(self, tenant: Tenant) -> int | None:
         """How many tokens a tenant may still use today."""
         return self.quotas.tokens_left(tenant)
+
+    def storage_limit(self, tenant: Tenant) -> int | None:
+        """How many bytes a tenant may keep; None for the limit of all tenants."""
+        return self.quotas.storage_bytes(tenant)
 
     async def record_usage(self, tenant_id: str, request_id: str, agent_id: str, calls: Sequence[ModelCall]) -> None:
         """Keep the tokens and the cost of a request's model calls."""

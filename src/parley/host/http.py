@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from parley.host.host import Host
 
 STUB_PATH = "/.well-known/agent-card.json"
+A2A_PATH = "/v1/a2a"
+"""What begins so needs a token, whether it exists or not: the stub card names this URL to callers without one."""
 
 
 class HostHttp:
@@ -34,7 +36,7 @@ class HostHttp:
         try:
             if request.path == STUB_PATH:
                 await self._show_stub(request)
-            elif request.path.startswith(AGENTS_PATH):
+            elif request.path.startswith(A2A_PATH):
                 await self._call_agent(request)
             else:
                 await self._api.handle(request)
@@ -53,6 +55,8 @@ class HostHttp:
         """Answer a request to an agent of the caller's tenant. An agent of another tenant is unknown."""
         host = self._host
         identity = await host.app.shared.authenticate(request.credentials, request.address)
+        if not request.path.startswith(AGENTS_PATH):
+            raise PathNotFound
         segment, slash, rest = request.path.removeprefix(AGENTS_PATH).partition("/")
         agent_id, path = unquote(segment), slash + rest
         tenant = host.tenant(identity.tenant or "")

@@ -66,6 +66,10 @@ class QuotaBook:
         most = self._limit(tenant, "tokens_per_day")
         return None if most is None else most - self._tokens_today(tenant.id)
 
+    def storage_bytes(self, tenant: Tenant) -> int | None:
+        """How many bytes a tenant may keep; None for the limit of all tenants."""
+        return self._limit(tenant, "storage_bytes")
+
     def _limit(self, tenant: Tenant, name: str) -> int | None:
         own: int | None = getattr(tenant.quotas, name)
         return getattr(self._defaults, name) if own is None else own

@@ -70,6 +70,11 @@ async def card(
 
 async def _card(options: ClientOptions) -> AgentCard:
     """The card, even if this client could not call the agent."""
+    if options.has_credentials:
+        # Otherwise a host's own card would be shown, which is for everyone, instead of its agent's, which is not.
+        with suppress(PeerProtocolError, ForbiddenTargetError):
+            async with options.client() as client:
+                return client.card
     from parley.client.discovery.discovery import Discovery
     from parley.client.discovery.selection import newest_of
     from parley.client.transports.connections import Connections

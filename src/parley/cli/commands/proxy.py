@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from parley.cli.options.access import AccessOptions, WithAccessOptions
 from parley.cli.options.client import ClientOptions, WithClientOptions
 from parley.cli.options.groups import with_option_groups
 from parley.cli.options.server import ServerOptions, UsageError, WithServerOptions, server_url
@@ -42,6 +43,7 @@ class ProxyOptions:
     """The options of `parley proxy`."""
 
     client: ClientOptions
+    access: AccessOptions
     server: ServerOptions
     webhook_url: str | None
     ledger: Path | None
@@ -53,6 +55,7 @@ class ProxyOptions:
 def proxy(
     context: typer.Context,
     client: WithClientOptions,
+    access: WithAccessOptions,
     server: WithServerOptions,
     show_config: ShowConfig,
     trace: Annotated[bool, typer.Option("--trace", help="Print the requests and replies of both sides.")] = False,
@@ -88,6 +91,7 @@ def proxy(
         show_settings(context)
     options = ProxyOptions(
         client=client,
+        access=access,
         server=server,
         webhook_url=webhook_url or server.public_url,
         ledger=ledger,
@@ -99,7 +103,7 @@ def proxy(
     configure_logging(server.log_format, server.log_level)
     log_settings(context)
     try:
-        security, signer = server.security(), server.signer()
+        security, signer = access.security(server.serving), server.signer()
     except (UsageError, ValueError) as error:
         fail(str(error), code=2)
     run_server(_serve(options, security, signer), server.serving)
@@ -145,7 +149,7 @@ async def _serve(options: ProxyOptions, security: Security | None, signer: Signe
                     _announce(f"{agent.name} ({client.url}, {agent.protocol})", bound, who)
 
             fields = {"agent": client.url} if server.log_format == "json" else None
-            await serve(app, server.serving, on_ready=announce, log_fields=fields)
+            await serve(app, options.access.applied_to(server.serving), on_ready=announce, log_fields=fields)
 
 
 def _credentials(client: ClientOptions, *, authenticates: bool) -> Credentials | None:

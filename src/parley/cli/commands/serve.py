@@ -9,30 +9,26 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
 from parley import Agent
-from parley.cli.options.durations import read_duration
-from parley.cli.options.groups import OptionGroup, with_option_groups
-from parley.cli.options.limits import ENGINE_LIMITS, LimitValues, limit_options
-from parley.cli.options.server import ServerOptions, UsageError, WithServerOptions, host_names
+from parley.cli.options.access import AccessOptions, WithAccessOptions
+from parley.cli.options.groups import with_option_groups
+from parley.cli.options.runtime import RuntimeOptions, WithRuntimeOptions
+from parley.cli.options.server import ServerOptions, UsageError, WithServerOptions
 from parley.cli.options.settings import ShowConfig, is_default, log_settings, show_settings
 from parley.cli.output.exit_codes import fail
 from parley.cli.output.help_text import InvalidSettingError, Section
-from parley.cli.serving.agent_loading import TargetError, load_agent, source_of
+from parley.cli.serving.agent_loading import TargetError, load_agent, source_of, warn_of_missing_description
 from parley.cli.serving.reload import exit_with_reloader, free_port, run_reloading
 from parley.cli.serving.running import run_server
-from parley.client.guard import Guard
-from parley.engine.limits import Limits
-from parley.engine.webhooks.delivery_limits import DeliveryLimits
+from parley.cli.serving.shutdown import report_drain, shutdown_note
 from parley.protocol.versions import Version
 
 if TYPE_CHECKING:
@@ -51,20 +47,14 @@ logger = logging.getLogger(__name__)
 
 _network = partial(typer.Option, rich_help_panel=Section.NETWORK)
 _cards = partial(typer.Option, rich_help_panel=Section.CARDS)
-_tasks = partial(typer.Option, rich_help_panel=Section.TASKS)
-_security = partial(typer.Option, rich_help_panel=Section.SECURITY)
-_logs = partial(typer.Option, rich_help_panel=Section.LOGS)
-
-FileHosts: TypeAlias = Literal["public", "any"]
-
-WithEngineLimits = Annotated[LimitValues, OptionGroup(limit_options(*ENGINE_LIMITS))]
 
 
 @with_option_groups
 def serve(
     context: typer.Context,
+    access: WithAccessOptions,
     server: WithServerOptions,
-    limits: WithEngineLimits,
+    runtime: WithRuntimeOptions,
     show_config: ShowConfig,
     targets: Annotated[
         list[str] | None, typer.Argument(metavar="TARGET", help="module:agent or path/to/file.py:agent.")
@@ -73,15 +63,6 @@ def serve(
     root_agent: Annotated[
         str | None, _network(metavar="ID", help="Serve this one of several agents at /, and the others at /agents/ID.")
     ] = None,
-    store: Annotated[
-        str, _tasks(metavar="URL", help="Where to store tasks: sqlite:///file.db, or memory: without a file.")
-    ] = "sqlite:///parley.db",
-    retention: Annotated[
-        str | None, _tasks(metavar="TIME", help="Delete finished tasks after this time, such as 30d.")
-    ] = None,
-    drain_seconds: Annotated[
-        float, _tasks(metavar="N", min=0, help="Seconds that runs have to finish at shutdown.")
-    ] = 10,
     card_version: Annotated[
         Version | None,
         _cards(
@@ -90,18 +71,6 @@ def serve(
             show_default="one card for all versions",
         ),
     ] = None,
-    files: Annotated[
-        FileHosts, _security(metavar="WHICH", help="Where agents may read files by URL: public (https) or any.")
-    ] = "public",
-    file_host: Annotated[
-        list[str] | None,
-        _security(
-            metavar="NAME",
-            callback=host_names,
-            help="Also let agents read files on this host, private or not; .example.com for all subdomains.",
-        ),
-    ] = None,
-    audit_log: Annotated[Path | None, _logs(metavar="FILE", help="Write an audit log, in lines of JSON.")] = None,
     workers: Annotated[int, typer.Option(metavar="N", min=1, hidden=True, help="Processes.")] = 1,
     reload: Annotated[bool, typer.Option(help="Restart when a Python file changes.")] = False,
     reloader: Annotated[int | None, typer.Option(hidden=True, help="The pipe to the reloader above.")] = None,
@@ -123,7 +92,6 @@ def serve(
     The command line wins, then variables, then the file:
       --send-window 1h      PARLEY_SEND_WINDOW=1h      send-window = "1h"
     """
-    retention_time = read_duration(retention, "--retention") if retention else None
     if show_config:
         show_settings(context)
     if not targets:
@@ -140,16 +108,12 @@ def serve(
         exit_with_reloader(reloader)
     options = ServeOptions(
         targets=targets,
+        access=access,
         server=server,
-        store=store,
+        runtime=runtime,
         many=many,
         root_agent=root_agent,
-        retention=retention_time,
-        drain_seconds=drain_seconds,
-        limits=limits,
         card_version=card_version,
-        file_guard=Guard(allow_private=files == "any", allowed_hosts=tuple(file_host or ())),
-        audit_log=audit_log,
         is_restart=again,
     )
     from parley.server.telemetry.logs import configure_logging
@@ -164,16 +128,12 @@ class ServeOptions:
     """The options of `parley serve`."""
 
     targets: Sequence[str]
+    access: AccessOptions
     server: ServerOptions
-    store: str
+    runtime: RuntimeOptions
     many: bool
     root_agent: str | None
-    retention: timedelta | None
-    drain_seconds: float
-    limits: LimitValues
     card_version: Version | None
-    file_guard: Guard
-    audit_log: Path | None
     is_restart: bool
 
 
@@ -204,15 +164,16 @@ def _reload(targets: Sequence[str], server: ServerOptions, drain: Sequence[str])
 def _serve(options: ServeOptions) -> None:
     from parley.cli.serving.announcement import Announcement
     from parley.server.run import serve
-    from parley.server.telemetry.audit import AuditTrail
     from parley.stores.interface import StoreError
 
-    server = options.server
-    audit = AuditTrail(options.audit_log) if options.audit_log else None
+    server, runtime = options.server, options.runtime
+    serving = options.access.applied_to(server.serving)
+    audit = runtime.audit()
     try:
         agents = [load_agent(target) for target in options.targets]
-        _warn_of_cards(agents)
-        security, telemetry = server.security(), server.telemetry(audit)
+        for agent in agents:
+            warn_of_missing_description(agent)
+        security, telemetry = options.access.security(serving), server.telemetry(audit)
         app = _app(options, agents, security, telemetry)
     except (TargetError, StoreError, UsageError, ValueError) as error:
         fail(str(error), code=2)
@@ -226,55 +187,26 @@ def _serve(options: ServeOptions) -> None:
         if options.is_restart:
             typer.echo(f"Serving again at {bound.url}")
         else:
-            note = _shutdown_note(options.store)
-            ready = Announcement(app, bound, server, options.store, note, security, has_metrics)
+            note = shutdown_note(runtime.store)
+            ready = Announcement(app, bound, server, runtime.store, note, security, has_metrics)
             ready.show(Console(highlight=False))
 
     running = serve(
         app,
-        server.serving,
+        serving,
         on_ready=announce,
-        on_drain=lambda runs: _report_drain(runs, options),
+        on_drain=lambda runs: report_drain(runs, runtime, server.log_format),
         on_hangup=audit.reopen if audit else None,
         log_fields=_log_fields(options, app, security, has_metrics) if is_for_machines else None,
     )
-    run_server(running, server.serving)
-
-
-def _warn_of_cards(agents: Sequence[Agent]) -> None:
-    for agent in agents:
-        if not agent.description:
-            logger.warning(
-                'The card of %r has no description, by which callers choose an agent. Set one: Agent("…", '
-                'description="…"), or Agent.of(…, description="…") for an agent of a framework.',
-                agent.name,
-            )
-
-
-def _report_drain(runs: int, options: ServeOptions) -> None:
-    if not runs:
-        return
-    what = "1 run" if runs == 1 else f"{runs} runs"
-    if options.drain_seconds:
-        line = f"Finishing {what}, up to {options.drain_seconds:g} s; press Ctrl+C again to stop now."
-    else:
-        line = f"Interrupting {what}; {_shutdown_note(options.store)}."
-    if options.server.log_format == "json":
-        logger.info(line)
-    else:
-        with suppress(OSError):  # the terminal may be gone
-            typer.echo(line, err=True)
-
-
-def _shutdown_note(store: str) -> str:
-    return "tasks are lost (--store memory:)" if store == "memory:" else "unfinished tasks continue at the next start"
+    run_server(running, serving)
 
 
 def _log_fields(options: ServeOptions, app: App, security: Security | None, has_metrics: bool) -> dict[str, object]:
     return {
         "agents": [agent.id for agent in app.agents],
         "public_url": options.server.public_url,
-        "store": options.store,
+        "store": options.runtime.store,
         "auth": list(security.schemes) if security else [],
         "metrics": has_metrics,
     }
@@ -283,23 +215,23 @@ def _log_fields(options: ServeOptions, app: App, security: Security | None, has_
 def _app(options: ServeOptions, agents: Sequence[Agent], security: Security | None, telemetry: Telemetry) -> App:
     from parley.server.app import App
 
-    server = options.server
+    server, runtime = options.server, options.runtime
     return App(
         *agents,
         many=options.many,
         root=options.root_agent,
-        store=options.store,
+        store=runtime.store,
         security=security,
         limits=server.limits,
-        engine_limits=options.limits.of(Limits),
-        delivery_limits=options.limits.of(DeliveryLimits),
+        engine_limits=runtime.engine_limits,
+        delivery_limits=runtime.delivery_limits,
         public_url=server.public_url,
         signer=server.signer(),
         card_version=options.card_version,
         cors_origins=server.cors_origins,
         telemetry=telemetry,
         webhooks=server.webhook_policy(),
-        file_guard=options.file_guard,
-        retention=options.retention,
-        drain_seconds=options.drain_seconds,
+        file_guard=runtime.file_guard,
+        retention=runtime.retention,
+        drain_seconds=runtime.drain_seconds,
     )

@@ -10,7 +10,7 @@ import inspect
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
 import typer
@@ -92,9 +92,7 @@ class LimitOption:
     @property
     def default(self) -> Any:
         """The default of the field."""
-        (found,) = [field.default for field in fields(self.owner) if field.name == self.field]
-        assert found is not MISSING
-        return found
+        return inspect.signature(self.owner).parameters[self.field].default
 
     @property
     def default_text(self) -> str | None:

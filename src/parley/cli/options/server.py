@@ -1,4 +1,6 @@
-"""The options of a server, which `parley serve` and `parley proxy` share, and what they build.
+"""The options of a server, which `parley serve`, `parley up` and `parley proxy` share, and what they build.
+
+Who may call is not among them: `access` has the options of servers whose callers an auth file lists.
 
 Large modules are imported when they are needed, so that `--help` is quick.
 """
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
     from parley.server.listener.tls import TlsFiles
     from parley.server.pages.signer import Signer
     from parley.server.run import Serving
-    from parley.server.security.authentication import Security
     from parley.server.telemetry.audit import AuditTrail
     from parley.server.telemetry.telemetry import Telemetry
     from parley.server.webhooks.guard import WebhookPolicy
@@ -56,7 +57,6 @@ class ServerOptions:
     grpc_hint: str | None
     """How to serve gRPC, if no option mentions it."""
     public_url: str | None
-    auth: Path | None
     signing_key: Path | None
     cors_origins: tuple[str, ...]
     limits: ServerLimits
@@ -66,27 +66,6 @@ class ServerOptions:
     metrics: bool | None
     log_format: LogFormat
     log_level: LogLevel
-
-    def security(self) -> Security | None:
-        """Who may call; None if everyone may.
-
-        Raises:
-            UsageError, ValueError: the file is not valid, or conflicts with other options.
-        """
-        if self.auth is None:
-            return None
-        from parley.protocol.cards import MutualTlsScheme
-        from parley.server.security.auth_file import load_security
-
-        security = load_security(self.auth)
-        tls = self.serving.tls
-        asks_for_certificates = tls is not None and tls.client_authority is not None
-        for name, scheme in security.schemes.items():
-            if isinstance(scheme, MutualTlsScheme) and not asks_for_certificates:
-                raise UsageError(
-                    f"{self.auth}: the scheme {name} needs client certificates, which --tls-client-ca asks for."
-                )
-        return security
 
     def telemetry(self, audit: AuditTrail | None = None) -> Telemetry:
         """Metrics, audit trail and tracing."""
@@ -233,8 +212,6 @@ def server_options(
             help="The public address of gRPC, if it differs; the card has it as given.",
         ),
     ] = None,
-    auth: Annotated[Path | None, _security(metavar="FILE", help="Who may call: a TOML file. See parley token.")] = None,
-    allow_anonymous: Annotated[bool, _security(help="Accept calls from other machines without credentials.")] = False,
     tls_cert: Annotated[Path | None, _security(metavar="FILE", help="The certificate chain, in PEM.")] = None,
     tls_key: Annotated[Path | None, _security(metavar="FILE", help="The certificate's key, in PEM.")] = None,
     tls_client_ca: Annotated[
@@ -303,7 +280,6 @@ def server_options(
         grpc_port=grpc,
         public_grpc=public_grpc_url,
         tls=_tls(tls_cert, tls_key, tls_client_ca, tls_client_auth),
-        allow_anonymous=allow_anonymous,
         trusted_proxies=tuple(trusted_proxy or ()),
         allowed_hosts=tuple(allowed_host or ()),
         access_log=access_log,
@@ -313,7 +289,6 @@ def server_options(
         serving=serving,
         grpc_hint=f"--grpc-port {GRPC_PORT} serves it" if grpc_port is None else None,
         public_url=public_url,
-        auth=auth,
         signing_key=signing_key,
         cors_origins=tuple(cors_origin or ()),
         limits=limits.of(ServerLimits, rates=limits.of(RateLimits)),

@@ -26,9 +26,11 @@ logger = logging.getLogger(__name__)
 
 PREFIX = "PARLEY_"
 CONFIG_VARIABLE = "PARLEY_CONFIG"
+TABLES = ("serve", "up", "proxy")
+"""The commands that have a table in the file."""
 
-_OTHER_VARIABLES = {CONFIG_VARIABLE, "PARLEY_CLIENT_SECRET"}
-"""Variables that are not options: the second one is for `parley login`."""
+_OTHER_VARIABLES = {CONFIG_VARIABLE, "PARLEY_CLIENT_SECRET", "PARLEY_ADMIN_TOKEN"}
+"""Variables that are not options: the second one is for `parley login`, the third one for `parley up`."""
 
 _NOT_SETTINGS = {"help", "config", "show_config", "help_limits"}
 
@@ -112,7 +114,7 @@ class ConfiguredCommand(ParleyCommand):
         """The values of the file by the names of their parameters."""
         settings = {key_of(setting): setting for setting in settings_of(self)}
         assert self.name is not None
-        for key, value in file.table(self.name, tables=("serve", "proxy"), keys=settings).items():
+        for key, value in file.table(self.name, tables=TABLES, keys=settings).items():
             setting = settings[key]
             if (expected := _mismatch(setting, value)) is not None:
                 raise file.error(f"`{key}` must be {expected}.", self.name, key)

@@ -43,6 +43,9 @@ class Section(StrEnum):
 
     ARGUMENTS = "Arguments"
     OPTIONS = "Options"
+    AGENTS = "Agents"
+    MODELS = "Models and tools"
+    TENANTS = "Tenants"
     NETWORK = "Network"
     TASKS = "Tasks"
     CARDS = "Cards"

@@ -6,7 +6,7 @@ an agent passes through `printable` before it is printed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 from parley.cli.output.downloads import Downloads
+from parley.cli.output.orchestration import step_of
 from parley.dialects.v1_0 import DIALECT
 from parley.forms.fields import form_in
 from parley.protocol.events import ArtifactUpdate, StatusUpdate, StreamEvent
@@ -85,7 +86,8 @@ class Transcript:
         self._downloads = downloads
         self._is_line_open = False
         self._artifact: str | None = None
-        self._seen: set[str] = set()
+        self._shown: dict[str, list[str]] = {}
+        """The texts of each artifact that was shown, in pieces."""
 
     # --- events -------------------------------------------------------------------------------------------------------
 
@@ -117,7 +119,8 @@ class Transcript:
         self.end_line()
         match status.state:
             case TaskState.COMPLETED:
-                self.show_parts(said)
+                if not self._is_shown(said):
+                    self.show_parts(said)
             case TaskState.INPUT_REQUIRED | TaskState.AUTH_REQUIRED:
                 if status.state is TaskState.AUTH_REQUIRED:
                     self.note("The agent needs authentication.", "magenta")
@@ -132,17 +135,30 @@ class Transcript:
 
     def show_artifact(self, artifact: Artifact, *, is_more: bool = False) -> None:
         """Show an artifact, or what was added to it."""
+        if (step := step_of(artifact)) is not None:
+            self.note(f"· {_indented(step)}", "dim")
+            return
         name = artifact.artifact_id
-        if name != self._artifact or (name in self._seen and not is_more):
+        is_again = name in self._shown and not is_more
+        if name != self._artifact or is_again:
             self.end_line()
             title = printable_line(artifact.name or "")
-            if title and title != DEFAULT_ARTIFACT and name not in self._seen:
-                self.note(f"— {title}", "bold")
-            elif name in self._seen and not is_more:
+            if is_again:
                 self.note(f"— {title or 'again'}, replaced", "bold")
+            elif name not in self._shown and title not in ("", DEFAULT_ARTIFACT, _only_file(artifact.parts)):
+                self.note(f"— {title}", "bold")
         self._artifact = name
-        self._seen.add(name)
+        if is_again:
+            del self._shown[name]
+        self._shown.setdefault(name, []).extend(part.text for part in artifact.parts if isinstance(part, TextPart))
         self.show_parts(artifact.parts)
+
+    def _is_shown(self, said: Sequence[Part]) -> bool:
+        """Whether a message repeats the text of an artifact, as those of arbiter and Parley's host do."""
+        texts = [part.text for part in said if isinstance(part, TextPart)]
+        whole = "".join(texts).strip()
+        is_text = bool(whole) and len(texts) == len(said)
+        return is_text and any(whole == "".join(shown).strip() for shown in self._shown.values())
 
     # --- lines --------------------------------------------------------------------------------------------------------
 
@@ -203,6 +219,15 @@ def final_status(task: Task) -> TaskStatus:
     if task.status.state is TaskState.CANCELED:
         return task.status
     return structs.replace(task.status, message=said)
+
+
+def _only_file(parts: Sequence[Part]) -> str | None:
+    """The name of the file that is all of an artifact; the line about the file has it already."""
+    match parts:
+        case (RawPart(filename=str() as name),):
+            return printable_line(name)
+        case _:
+            return None
 
 
 def _indented(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Loads the agents of `parley serve`: `module:agent` or `path/to/file.py:agent`.
+"""Loads the agents of `parley serve` and `parley up`: `module:agent` or `path/to/file.py:agent`.
 
 The name after the colon is optional if it is `agent`. Modules are searched for in the current directory first, as with
 `python -m`; a file can import modules in its directory, as with `python file.py`.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import importlib.util
+import logging
 import sys
 import traceback
 from pathlib import Path
@@ -19,6 +20,8 @@ import parley
 from parley import Agent
 from parley.adapters.recognition import FRAMEWORKS, framework_of
 from parley.protocol.errors import ParleyError
+
+logger = logging.getLogger(__name__)
 
 DEFAULT_NAME = "agent"
 PACKAGE = Path(parley.__file__).parent
@@ -42,6 +45,16 @@ def load_agent(target: str) -> Agent:
     _search_first(Path.cwd())
     module = _load_file(Path(source)) if source.endswith(".py") else _load_module(source)
     return _agent_in(module, source, name)
+
+
+def warn_of_missing_description(agent: Agent) -> None:
+    """Log that an agent has no description, by which callers and orchestrators choose one."""
+    if not agent.description:
+        logger.warning(
+            'The card of %r has no description, by which callers choose an agent. Set one: Agent("…", '
+            'description="…"), or Agent.of(…, description="…") for an agent of a framework.',
+            agent.name,
+        )
 
 
 def source_of(target: str) -> Path:

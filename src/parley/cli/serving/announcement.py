@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.text import Text
 
-from parley import Agent, __version__
+from parley import Agent
 from parley.cli.options.server import ServerOptions
+from parley.cli.serving.ready_text import show_ready
 from parley.network.urls import parse_url
 from parley.protocol.cards import (
     AgentSkill,
@@ -77,13 +77,14 @@ class Announcement:
     def show(self, console: Console) -> None:
         """Print it."""
         names = ", ".join(agent.name for agent in self._agents)
-        console.print(Text.assemble("\n", (f"Parley {__version__}", "bold"), f" serves {names}\n"), soft_wrap=True)
-        for label, value in self._rows():
-            console.print(Text.assemble("  ", (f"{label:<11}", "dim"), value), soft_wrap=True)
-        console.print(Text(f"\n{self._access()}\n"), soft_wrap=True)
-        for title, line in self._commands():
-            console.print(Text.assemble(f"{title}:\n\n  ", (line, "cyan"), "\n"), soft_wrap=True)
-        console.print(Text(f"Press Ctrl+C to stop; {self.shutdown_note}.", "dim"), soft_wrap=True)
+        show_ready(
+            console,
+            f"serves {names}",
+            rows=self._rows(),
+            access=self._access(),
+            lines=self._commands(),
+            shutdown_note=self.shutdown_note,
+        )
 
     def _rows(self) -> Iterator[tuple[str, str]]:
         for agent in self._agents:

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
-from msgspec import Struct, to_builtins
+from msgspec import Meta, Struct, to_builtins
 
 from parley.host.api.agent_views import AgentList, AgentView, view_of_index, view_of_python, view_of_stored
 from parley.host.api.event_stream import stream_events
@@ -32,10 +32,19 @@ class Deleted(Struct, frozen=True):
     deleted: bool = True
 
 
+class ConstitutionInput(Constitution, frozen=True, kw_only=True):
+    """A constitution as callers send it: with a name, a role and a goal. Members that are unknown are ignored."""
+
+    # msgspec lets a struct demand what its base does not, and pyright does not know it.
+    name: Annotated[str, Meta(min_length=1, max_length=200)]  # pyright: ignore[reportGeneralTypeIssues]
+    role: Annotated[str, Meta(min_length=1, max_length=1_000)]  # pyright: ignore[reportGeneralTypeIssues]
+    goal: Annotated[str, Meta(min_length=1, max_length=20_000)]  # pyright: ignore[reportGeneralTypeIssues]
+
+
 class WrappedConstitution(Struct, frozen=True):
     """A constitution as a member."""
 
-    agent_def: Constitution
+    agent_def: ConstitutionInput
 
 
 async def list_agents(call: ApiCall[None]) -> Answer:
@@ -135,7 +144,9 @@ def _python_view(call: ApiCall[Any], agent_id: str) -> AgentView | None:
     return None
 
 
-_CONSTITUTION = BodyReader(cast("type[JsonObject]", dict[str, Any]), documented=(Constitution, WrappedConstitution))
+_CONSTITUTION = BodyReader(
+    cast("type[JsonObject]", dict[str, Any]), documented=(ConstitutionInput, WrappedConstitution)
+)
 
 ROUTES = (
     ApiRoute(

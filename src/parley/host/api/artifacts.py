@@ -51,14 +51,13 @@ async def write_artifact(call: ApiCall[NewArtifact]) -> Answer:
     """Create the file at a path of a conversation, or replace it."""
     tenant, host, body = call.tenant, call.host, call.body
     conversation = await host.conversations.get(tenant.id, call.number("id"))
-    own, default = tenant.quotas.storage_bytes, host.settings.quotas.storage_bytes
     written = await host.artifacts.write(
         tenant.id,
         conversation.id,
         body.path,
         body.content,
         mime_type=body.mime_type,
-        quota=default if own is None else own,
+        quota=host.storage_limit(tenant),
     )
     return Answer(written, 201)
 

@@ -1,7 +1,4 @@
-"""Conversations, and the messages in them. A message is a request, so sending one answers with a stream.
-
-How many messages and tokens a conversation has is counted from its messages, where one conversation is shown.
-"""
+"""Conversations, and the messages in them. A message is a request, so sending one answers with a stream."""
 
 from __future__ import annotations
 
@@ -12,6 +9,7 @@ from typing import Any
 from msgspec import UNSET, Struct, UnsetType
 
 from parley.host.api.agents import Deleted
+from parley.host.api.conversation_views import ConversationList, ConversationView, MessageList, conversation_view
 from parley.host.api.event_stream import stream_events
 from parley.host.api.query_parameters import LimitParameter, NumberParameter
 from parley.host.api.route import Answer, ApiCall, ApiReply, ApiRoute, BodyReader
@@ -26,11 +24,12 @@ from parley.host.constitution import INDEX, render
 from parley.host.data.agents import AgentNotFoundError
 from parley.host.data.conversations import DEFAULT_PAGE, MAX_PAGE, ConversationNotFoundError, StoredConversation
 from parley.host.errors import BadRequest
-from parley.host.task_views import ConversationMessage
 from parley.protocol.jsonvalue import JsonObject
 
 LIMIT = LimitParameter(default=DEFAULT_PAGE, most=MAX_PAGE)
-BEFORE = NumberParameter("before_updated_at", "Conversations that were last changed before this second since 1970.")
+BEFORE = NumberParameter(
+    "before_updated_at", "Conversations that were last changed before this second since 1970.", most=10**12
+)
 FOLDER = NumberParameter("folder_id", "Conversations in this folder. There are no folders yet, so there are none.")
 MESSAGE_LIMIT = LimitParameter(default=200, most=500)
 AFTER_ID = NumberParameter("after_id", "Messages with greater ids.")
@@ -56,40 +55,6 @@ class ConversationChanges(Struct, frozen=True):
     """Only null: there are no folders."""
 
 
-class ConversationView(Struct, frozen=True, kw_only=True):
-    """A conversation. Times are seconds since 1970."""
-
-    id: int
-    tenant_id: int
-    title: str
-    agent_id: str
-    created_at: int
-    updated_at: int
-    archived: bool
-    origin: str
-    folder_id: int | None
-    message_count: int | UnsetType = UNSET
-    """Only where one conversation is shown."""
-    total_tokens: int | UnsetType = UNSET
-    """Only where one conversation is shown."""
-    agent_def: JsonObject | UnsetType = UNSET
-
-
-class ConversationList(Struct, frozen=True):
-    """Those that changed last first."""
-
-    count: int
-    conversations: Sequence[ConversationView]
-
-
-class MessageList(Struct, frozen=True):
-    """The messages of a conversation, oldest first."""
-
-    conversation_id: int
-    count: int
-    messages: Sequence[ConversationMessage]
-
-
 async def create_conversation(call: ApiCall[NewConversation]) -> Answer:
     """Begin a conversation."""
     body, tenant = call.body, call.tenant
@@ -105,7 +70,7 @@ async def create_conversation(call: ApiCall[NewConversation]) -> Answer:
     created = await call.host.conversations.create(
         tenant.id, title=body.title, agent_id=INDEX.id if named is None else named, agent_def=agent_def
     )
-    return Answer(_view(call, created, ()), 201)
+    return Answer(conversation_view(call.tenant, created, ()), 201)
 
 
 async def list_conversations(call: ApiCall[None]) -> Answer:
@@ -114,7 +79,7 @@ async def list_conversations(call: ApiCall[None]) -> Answer:
     found: Sequence[StoredConversation] = ()
     if folder is None:
         found = await call.host.conversations.list(call.tenant.id, before_updated_at=before, limit=limit)
-    return Answer(ConversationList(len(found), [_view(call, one, None) for one in found]))
+    return Answer(ConversationList(len(found), [conversation_view(call.tenant, one, None) for one in found]))
 
 
 async def get_conversation(call: ApiCall[None]) -> Answer:
@@ -170,26 +135,8 @@ async def send_message(call: ApiCall[MessageBody]) -> None:
 
 
 async def _shown(call: ApiCall[Any], conversation: StoredConversation) -> Answer:
-    return Answer(_view(call, conversation, await call.host.views.messages(call.tenant.id, conversation.id)))
-
-
-def _view(
-    call: ApiCall[Any], conversation: StoredConversation, messages: Sequence[ConversationMessage] | None
-) -> ConversationView:
-    """A conversation, with its counts if its messages are given."""
-    return ConversationView(
-        id=conversation.id,
-        tenant_id=int(call.tenant.id),
-        title=conversation.title,
-        agent_id=conversation.agent_id,
-        created_at=conversation.created_at,
-        updated_at=conversation.updated_at,
-        archived=conversation.archived,
-        origin=conversation.origin,
-        folder_id=conversation.folder_id,
-        message_count=UNSET if messages is None else len(messages),
-        total_tokens=UNSET if messages is None else sum(one.input_tokens + one.output_tokens for one in messages),
-        agent_def=UNSET if conversation.agent_def is None else conversation.agent_def,
+    return Answer(
+        conversation_view(call.tenant, conversation, await call.host.views.messages(call.tenant.id, conversation.id))
     )
 
 

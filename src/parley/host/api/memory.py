@@ -18,7 +18,7 @@ from parley.host.errors import BadRequest, Conflict
 
 LIMIT = LimitParameter(default=DEFAULT_PAGE, most=MAX_PAGE)
 HIT_LIMIT = LimitParameter(default=MAX_HITS, most=MAX_HITS)
-DEPTH = LimitParameter(name="depth", default=1, most=MAX_DEPTH)
+DEPTH = LimitParameter(name="depth", about="How many links to follow.", default=1, most=MAX_DEPTH)
 BEFORE_ID = NumberParameter("before_id", "Entries with smaller ids.")
 AS_OF = NumberParameter("as_of", "Entries that were valid at this second since 1970.")
 TYPE = TextParameter("type", f"Types, separated by commas: {', '.join(ENTRY_TYPES)}.")
@@ -85,7 +85,6 @@ async def list_entries(call: ApiCall[None]) -> Answer:
 async def add_entry(call: ApiCall[NewMemoryEntry]) -> Answer:
     """Add an entry."""
     tenant, body = call.tenant, call.body
-    own, default = tenant.quotas.storage_bytes, call.host.settings.quotas.storage_bytes
     with _full_as_conflict():
         entry = await call.host.memory.add(
             tenant.id,
@@ -97,7 +96,7 @@ async def add_entry(call: ApiCall[NewMemoryEntry]) -> Answer:
             artifact_id=body.artifact_id,
             conversation_id=body.conversation_id,
             supersedes=body.supersedes,
-            quota=default if own is None else own,
+            quota=call.host.storage_limit(tenant),
         )
     return Answer(entry, 201)
 

@@ -1,8 +1,8 @@
 """The events of the native API, made of a task's log: what `/v1/orchestrate` and `/v1/requests/:id/events` stream.
 
 An event of the log becomes one native event or none, so its number is the cursor. Only the end of a task becomes
-several: the end of its stream, an error if there is one, and `done`; they travel together under one number. Nothing here
-reads the store: what an event does not say is in `RequestFacts`.
+several: the end of its stream, an error if there is one, and `done`; they travel together under one number. Nothing
+here reads the store: what an event does not say is in `RequestFacts`.
 """
 
 from __future__ import annotations
@@ -140,10 +140,10 @@ class NativeEvents:
             if f"{PREFIX}gate_approved" in metadata:
                 done["gate_approved"] = metadata[f"{PREFIX}gate_approved"]
             return [end, ("done", done)]
-        code: JsonValue = metadata.get(f"{PREFIX}error_type", INTERNAL_ERROR)
-        error = said or "The agent failed."
-        if status.state is TaskState.CANCELED:
-            code, error = CANCELLED, said or "The request was canceled."
+        is_canceled = status.state is TaskState.CANCELED
+        code: JsonValue = metadata.get(f"{PREFIX}error_type", CANCELLED if is_canceled else INTERNAL_ERROR)
+        otherwise = "The request was canceled." if is_canceled else "The agent failed."
+        error = said or metadata.get(f"{PREFIX}error", otherwise)
         return [
             end,
             ("error", {"message": error, "error_code": code}),

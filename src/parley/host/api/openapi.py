@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from http import HTTPStatus
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from msgspec import Struct
@@ -58,8 +58,7 @@ class RateLimitedBody(Struct, frozen=True):
 
 def document(routes: Sequence[ApiRoute[Any]], base_url: str) -> bytes:
     """The document as JSON, for a host at this URL."""
-    types = _types(routes)
-    _, components = msgspec.json.schema_components(types, ref_template=REF)
+    _, components = msgspec.json.schema_components(_types(routes), ref_template=REF)
     paths: dict[str, JsonObject] = {}
     for route in routes:
         paths.setdefault(route.plain_path, {})[route.method.lower()] = _operation(route)
@@ -75,7 +74,7 @@ def document(routes: Sequence[ApiRoute[Any]], base_url: str) -> bytes:
             "tags": [{"name": name, "description": about} for name, about in _TAGS.items()],
             "paths": {**paths, **_a2a_paths()},
             "components": {
-                "schemas": components,
+                "schemas": _portable(components),
                 "securitySchemes": {
                     "tenant": {"type": "http", "scheme": "bearer", "description": "The token of a tenant: `atr_…`."},
                     "admin": {"type": "http", "scheme": "bearer", "description": "The admin token: `adm_…`."},
@@ -90,6 +89,21 @@ def _types(routes: Iterable[ApiRoute[Any]]) -> list[Any]:
     bodies = [body for route in routes if route.body is not None for body in route.body.documented]
     replies = [reply.body for route in routes for reply in route.replies if reply.body is not None]
     return [*dict.fromkeys([ErrorBody, RateLimitedBody, *bodies, *replies, *EVENTS.values()])]
+
+
+def _portable(schema: Any) -> Any:
+    """A schema whose patterns every reader understands: only Python writes the end of a text as `\\Z`."""
+    match schema:
+        case dict():
+            members = cast("JsonObject", schema)
+            return {
+                name: value.replace("\\Z", "$") if name == "pattern" and isinstance(value, str) else _portable(value)
+                for name, value in members.items()
+            }
+        case list():
+            return [_portable(item) for item in cast("list[JsonValue]", schema)]
+        case _:
+            return schema
 
 
 # --- one route --------------------------------------------------------------------------------------------------------
@@ -170,7 +184,8 @@ def _error_statuses(route: ApiRoute[Any]) -> set[int]:
 def _response(reply: ApiReply) -> JsonObject:
     if reply.content_type == "text/event-stream":
         return {"description": reply.description, "content": {reply.content_type: _event_stream()}}
-    schema: JsonObject = {"type": "string"} if reply.body is None else ref(reply.body)
+    without_struct: JsonObject = {"type": "object" if reply.content_type == "application/json" else "string"}
+    schema = without_struct if reply.body is None else ref(reply.body)
     return {"description": reply.description, "content": {reply.content_type: {"schema": schema}}}
 
 

@@ -49,16 +49,17 @@ class QueryParameter(Protocol[T_co]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitParameter:
-    """How long a page may be."""
+    """How long a page may be, or another number that has a default."""
 
     default: int
     most: int
     name: str = "limit"
+    about: str = "The length of the page."
 
     @property
     def description(self) -> str:
         """See `QueryParameter`."""
-        return f"The length of the page. A value that is not from 1 to {self.most} means {self.default}."
+        return f"{self.about} A value that is not from 1 to {self.most} means {self.default}."
 
     @property
     def schema(self) -> JsonObject:
@@ -77,17 +78,20 @@ class NumberParameter:
 
     name: str
     description: str
+    most: int = 10**16 - 1
 
     @property
     def schema(self) -> JsonObject:
         """See `QueryParameter`."""
-        return {"type": "integer", "minimum": 0}
+        return {"type": "integer", "minimum": 0, "maximum": self.most}
 
     def read(self, values: Sequence[str]) -> int | None:
-        """The number; None if it is not given. Raises BadRequest if it is none."""
+        """The number; None if it is not given. Raises BadRequest if it is none, or too large."""
+        if not values:
+            return None
         number = _number(values)
-        if values and number is None:
-            raise BadRequest(f"{self.name}: must be one whole number from 0 on")
+        if number is None or number > self.most:
+            raise BadRequest(f"{self.name}: must be one whole number from 0 to {self.most}")
         return number
 
 

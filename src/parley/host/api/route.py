@@ -58,7 +58,7 @@ class ApiReply:
     """A reply of a route, for the OpenAPI document."""
 
     body: type[Struct] | None
-    """None: it is not JSON."""
+    """None: it is not JSON, or JSON that no struct describes."""
     status: int = 200
     description: str = "OK"
     content_type: str = "application/json"

@@ -23,7 +23,7 @@ _LEAD = re.compile(
     re.IGNORECASE,
 )
 _TAIL = re.compile(r"(?:[\s?!.=,:]|\bplease\b|\bequals?\b)+$", re.IGNORECASE)
-_BARE_NUMBER = re.compile(rf"[-\s(]*{NUMBER}[%\s)]*")
+_BARE_NUMBER = re.compile(rf"[-+\s(]*{NUMBER}[%\s)]*")
 _WITH_ARTICLE = re.compile(rf"(?:{'|'.join(FUNCTION_NAMES)}|square root|cube root|difference)\s", re.IGNORECASE)
 _STARTS_WITH_WORD = re.compile(r"[a-z]+\s+[^-+*/(]")
 _WHAT_PERCENT = [

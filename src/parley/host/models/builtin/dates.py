@@ -78,8 +78,6 @@ def answer(question: str) -> str | None:
     """A sentence about one or two dates; None if the question holds no such question, or several."""
     try:
         dates = find_dates(question)
-        if dates and _LEAP.search(question):
-            return None
         for attempt in _ATTEMPTS:
             sentence = attempt(question, dates)
             if sentence is not None:
@@ -100,7 +98,7 @@ def _leap_year(question: str, dates: list[date]) -> str | None:
     found = _LEAP.search(question)
     if found is None:
         return None
-    year = int(found["before"] or found["after"])
+    year = dates[0].year if dates else int(found["before"] or found["after"])
     return f"{year} is {'' if isleap(year) else 'not '}a leap year."
 
 

@@ -105,13 +105,13 @@ def _without_title(message: str) -> tuple[str, str]:
 
 def _table(found: re.Match[str], message: str, earlier: str) -> DocumentRequest | None:
     rows = unquoted(message[found.end() :]) or earlier
-    return DocumentRequest("table", body=rows) if rows else None
+    return DocumentRequest("table", body=rows) if re.search(r"\w", rows) else None
 
 
 def _list(found: re.Match[str], message: str, earlier: str) -> DocumentRequest | None:
     items = unquoted(message[found.end() :]) or earlier
     style = _STYLES.get((found["style"] or "").strip().lower(), "list")
-    return DocumentRequest(style, body=items) if items else None
+    return DocumentRequest(style, body=items) if re.search(r"\w", items) else None
 
 
 def _about(found: re.Match[str], message: str, earlier: str) -> DocumentRequest:

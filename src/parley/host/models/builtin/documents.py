@@ -84,13 +84,11 @@ def _rows(text: str) -> list[list[str]]:
     lines = [line for line in re.split(r"\n" if "\n" in text else ";", text) if line.strip()]
     separator = next((sign for sign in "|\t" if lines and sign in lines[0]), ",")
     rows = [[_line(cell) for cell in line.strip().strip("|").split(separator)] for line in lines]
-    width = max(map(len, rows), default=0)
+    width = max(map(len, rows))
     return [row + [""] * (width - len(row)) for row in rows]
 
 
 def _table(rows: list[list[str]]) -> str:
-    if not rows:
-        return ""
     head, *others = [[cell.replace("|", "\\|") for cell in row] for row in rows]
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *others))
 

@@ -15,7 +15,7 @@ from math import exp, log
 from parley.host.models.builtin.terms import head_of, is_word, terms_of, weight_of
 from parley.host.models.model import RosterEntry
 
-_NAME, _EXAMPLE, _SKILL, _DESCRIPTION = 0.9, 0.8, 0.7, 0.4
+_NAME, _EXAMPLE, _SKILL, _DESCRIPTION = 0.9, 0.65, 0.6, 0.4
 _ONLY_DESCRIPTION = 0.9  # of an agent without examples
 _FIRST_WORD = 2.0
 _ENOUGH = 0.9

@@ -11,7 +11,8 @@ from datetime import date
 from parley.host.models.builtin.date_text import DATE, add_days, read_date
 
 _TODAY = re.compile(
-    rf"\btoday\s*(?:is|=|:|being)\s*(?:\w+day,?\s+)?(?:the\s+)?(?P<date>{DATE})", re.IGNORECASE | re.ASCII
+    rf"\b(?:(?:if|when|assuming|given that)\s+)?today\s*(?:is|=|:|being)\s*(?:\w+day,?\s+)?(?:the\s+)?(?P<date>{DATE})",
+    re.IGNORECASE | re.ASCII,
 )
 _DAYS_FROM_TODAY = {"yesterday": -1, "today": 0, "now": 0, "tomorrow": 1}
 _WORD = re.compile(rf"\b({'|'.join(_DAYS_FROM_TODAY)})\b", re.IGNORECASE | re.ASCII)
