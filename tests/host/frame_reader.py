@@ -65,3 +65,11 @@ def texts(frames: Iterable[ReadFrame]) -> list[str]:
     """The texts in frames of the primary artifact, in their order."""
     artifacts = [frame.result["artifact"] for frame in frames if frame.result["kind"] == "artifact-update"]
     return [part["text"] for one in artifacts if one["artifactId"].endswith("-text-0") for part in one["parts"]]
+
+
+def folded_text(frames: Iterable[ReadFrame]) -> str:
+    """The text that a reader of the frames holds in the end: a frame that does not append begins it anew."""
+    held = ""
+    for frame in frames:
+        held = ("" if frame.result.get("append") is False and texts([frame]) else held) + "".join(texts([frame]))
+    return held

@@ -94,7 +94,8 @@ async def running_host(
     """A host that listens on a free port until the block ends; after `seconds`, the test fails."""
     if model_settings is not None:
         settings["models"] = model_settings
-    host = Host(HostSettings(admin_token=admin_token, **settings), store=store, **(options or {}))
+    chosen: AppOptions = {"drain_seconds": 0.1, **(options or {})}  # runs that wait for ever hold nothing up
+    host = Host(HostSettings(admin_token=admin_token, **settings), store=store, **chosen)
     if models is not None:
         host.models = ModelRegistry(host.settings.models, builtin={**BUILTIN_MODELS, **models})
     ready: asyncio.Future[Bound] = asyncio.get_running_loop().create_future()

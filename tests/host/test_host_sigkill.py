@@ -1,4 +1,4 @@
-"""A host is killed with SIGKILL while an orchestration is at work, and starts again: it ends as if nothing had happened.
+"""A host is killed with SIGKILL in the middle of an orchestration, and starts again: it ends as if it was left alone.
 
 The master asks its model for a plan, has two agents work at the same time, writes a file, and asks its model for the
 answer. What a model said when it was cut off is a draft: when it is called again, it says something else.
@@ -28,7 +28,7 @@ from tests.crashes.processes import LineProcess, free_port, line_process
 from tests.host.a2a_calls import path_of, request, result
 from tests.host.forking_host import Defect
 from tests.host.openai_server import Gate, OpenAiServer, ReceivedRequest, Reply
-from tests.host.running_host import ADMIN_TOKEN, ReadEvent, read_events
+from tests.host.running_host import ADMIN_TOKEN, read_events
 
 pytestmark = pytest.mark.anyio
 

@@ -302,12 +302,15 @@ async def test_a_remote_agent_is_told_the_message_and_nothing_of_the_tenant() ->
 # --- failures of the other host ---------------------------------------------------------------------------------------
 
 
-async def failing(turn: Turn) -> None:
+printer = Agent("Printer")
+
+
+@printer.on_message
+async def print_it(turn: Turn) -> None:
+    """Fails, or asks first."""
+    if turn.text == "Print it on paper.":
+        await turn.ask("Which paper?")
     await turn.fail("Out of paper.")
-
-
-async def asking(turn: Turn) -> None:
-    await turn.ask("Which paper?")
 
 
 def broken(status: int, content_type: str, body: str) -> Any:
@@ -333,44 +336,43 @@ async def silent(scope: Any, receive: Any, send: Any) -> None:
         await gone(receive)
 
 
-FAILURES = {
-    "a task that failed": (failing, "ERR: Out of paper."),
-    "a question": (asking, "ERR: The agent asks: Which paper?"),
-    "an error of HTTP": (broken(500, "text/html", "<html>"), "500"),
-    "a reply that is not JSON": (broken(200, "application/json", "{]"), "ERR: "),
-    "a reply of another shape": (broken(200, "application/json", '{"jsonrpc": "2.0", "id": 1, "result": 5}'), "ERR: "),
-    "a stream of nonsense": (broken(200, "text/event-stream", "data: {]\n\n"), "ERR: "),
-    "silence": (silent, "ERR: "),
-    "a closed port": (None, "ERR: "),
+WRONG_RESULT = '{"jsonrpc": "2.0", "id": 1, "result": 5}'
+
+FAILURES: dict[str, tuple[Any, str, str]] = {
+    "a task that failed": (App(printer), "Print it.", "ERR: Out of paper."),
+    "a question": (App(printer), "Print it on paper.", "ERR: The agent asks: Which paper?"),
+    "an error of HTTP": (broken(500, "text/html", "<html>"), "Print it.", "500"),
+    "a reply that is not JSON": (broken(200, "application/json", "{]"), "Print it.", "ERR: "),
+    "a reply of another shape": (broken(200, "application/json", WRONG_RESULT), "Print it.", "ERR: "),
+    "a stream of nonsense": (broken(200, "text/event-stream", "data: {]\n\n"), "Print it.", "ERR: "),
+    "silence": (silent, "Print it.", "ERR: "),
+    "a closed port": (None, "Print it.", "ERR: "),
 }
 
 
 @pytest.mark.parametrize("remote", FAILURES)
 async def test_a_remote_failure_is_an_error_for_the_agent_that_called(remote: str) -> None:
     prompts: list[str] = []
+    site, text, expected = FAILURES[remote]
 
     async def calls(request: ModelRequest) -> AsyncIterator[str]:
         prompts.append(request.messages[-1].text)
-        yield "I go on alone." if request.results else "/a2a call far Print it.\n"
+        yield "I go on alone." if request.results else f"/a2a call far {text}\n"
 
-    work, expected = FAILURES[remote]
-    listed: dict[str, RemoteAgentConfig] = {}
     async with AsyncExitStack() as stack:
         url = "http://127.0.0.1:1"
-        if work in (failing, asking):
-            agent = Agent("Far")
-            agent.on_message(work)
-            work = App(agent)
-            await stack.enter_async_context(work.running())
-        if work is not None:
-            url = str((await stack.enter_async_context(serving(work))).base_url)
-        listed["far"] = RemoteAgentConfig("far", url, timeout_seconds=0.5 if work is silent else None)
-        running = await stack.enter_async_context(host_of("acme", calls, listed))
+        if isinstance(site, App):
+            await stack.enter_async_context(site.running())
+        if site is not None:
+            url = str((await stack.enter_async_context(serving(site))).base_url)
+        far = RemoteAgentConfig("far", url, timeout_seconds=0.5 if site is silent else None)
+        running = await stack.enter_async_context(host_of("acme", calls, {"far": far}))
         task = await result(running.acme.client, "message/send", documented_message("Print it."))
         assert task["status"]["state"] == "completed"
         assert task["status"]["message"]["parts"][0]["text"] == "I go on alone."
         assert running.host.engine.runs.all == ()
-    assert prompts[1].startswith("[TOOL RESULTS]\n[/a2a call far Print it.]\nERR: ")
+    assert prompts[1].startswith("[TOOL RESULTS]\n[/a2a call far ")
     assert expected in prompts[1]
     assert "UPSTREAM FAILED" in prompts[1]
-    assert [child for child in task["artifacts"] if child["name"] == "tool_call"][0]["parts"][0]["data"]["ok"] is False
+    calls_made = [artifact["parts"][0]["data"] for artifact in task["artifacts"] if artifact["name"] == "tool_call"]
+    assert calls_made == [{"tool": "a2a:call", "ok": False}]

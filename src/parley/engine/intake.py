@@ -135,8 +135,9 @@ class Intake:
         """
         engine = self._engine
         engine.runs.check_capacity(program.id)
-        program.check_room(request.message, caller)
-        task_id = request.message.task_id
+        task_id, is_counted = request.message.task_id, False
+        if task_id is None:
+            program.check_room(request.message, caller)
         if may_reply(program, request, caller):
             former = await claim_message(engine, caller.owner, send, former=former)
             return self._begin_task(program, request, caller, send, engine.new_id(), former, is_undecided=True)
@@ -151,9 +152,12 @@ class Intake:
             if head is None and run is not None:
                 await run.wait_until_known()  # begun by another message a moment ago
                 continue
+            if head is None and not request.caller_names_task:
+                raise TaskNotFoundError.for_task(task_id)
+            if not is_counted:  # only now: nothing may come between this check and the start of a run
+                program.check_room(request.message, caller)
+                is_counted = True
             if head is None:
-                if not request.caller_names_task:
-                    raise TaskNotFoundError.for_task(task_id)
                 program.admit(structs.replace(request.message, task_id=None), caller)
                 return self._begin_task(program, request, caller, send, task_id, former)
             context_id = request.message.context_id

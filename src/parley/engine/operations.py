@@ -189,8 +189,7 @@ class AgentOperations:
         else:
             head = await self._engine.views.head(key, self.agent_id)
             last = head.last_seq
-            if not 0 <= after <= last:
-                raise InvalidParamsError(f"The task has {last} events; there is none with number {after}")
+            _check_cursor(after, last)
             if after == last and is_terminal(head.state):
                 return
         follower.use(key, self.agent_id)
@@ -201,6 +200,7 @@ class AgentOperations:
 
         Raises, before the first event:
             TaskNotFoundError: the caller has no such task.
+            InvalidParamsError: the task has no such event yet.
         """
         key = TaskKey(caller.owner, task_id)
         return LogFollower(self._engine.feeds, partial(self._start_log, key, after))
@@ -210,9 +210,10 @@ class AgentOperations:
         if run is not None:
             await run.wait_until_known()
         head = await self._engine.views.head(key, self.agent_id)
+        _check_cursor(after, head.last_seq)
         if after < head.last_seq or not ends_stream(head.state):
             follower.use(key, self.agent_id)
-            follower.begin(after=max(after, 0), until=head.last_seq)
+            follower.begin(after=after, until=head.last_seq)
 
     # --- read, list, cancel -------------------------------------------------------------------------------------------
 
@@ -275,6 +276,11 @@ class AgentOperations:
     async def delete_push_config(self, request: DeletePushConfigRequest, caller: Caller = ANONYMOUS_CALLER) -> None:
         """Delete a webhook, if there is one. Raises TaskNotFoundError."""
         await self._engine.webhooks.delete(request, caller, self.agent_id)
+
+
+def _check_cursor(after: int, last: int) -> None:
+    if not 0 <= after <= last:
+        raise InvalidParamsError(f"The task has {last} events; there is none with number {after}")
 
 
 async def _at_most(seconds: float, waiting: Coroutine[None, None, None]) -> None:

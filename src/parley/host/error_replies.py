@@ -23,6 +23,7 @@ from parley.host.errors import (
     TooLarge,
     TooManyRequests,
     Unauthorized,
+    Unavailable,
 )
 from parley.protocol.errors import A2AError, RateLimitedError, UnauthenticatedError
 from parley.server.bindings.failures import Header, as_wire_error, headers_of_error
@@ -83,5 +84,9 @@ def _headers(known: ApiError, error: BaseException) -> list[Header]:
             return [(b"allow", ", ".join(known.allowed).encode())]
         case TooManyRequests():
             return [(b"retry-after", b"%d" % known.retry_after_seconds)]
+        case Unavailable():
+            return [(b"retry-after", b"1")]
+        case Unauthorized() if not isinstance(error, A2AError):
+            return [(b"www-authenticate", b'Bearer realm="parley"')]
         case _:
             return headers_of_error(error) if isinstance(error, A2AError) else []

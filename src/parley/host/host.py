@@ -12,19 +12,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Generator, Sequence
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 from urllib.parse import quote
 from weakref import WeakValueDictionary
 
-from parley.agents.delegation.delegation import depth_of
+from parley.agents.delegation.delegation import MOST_DEPTH, depth_of
 from parley.engine.caller import Caller
 from parley.engine.clock import SystemClock
 from parley.engine.engine import Engine
+from parley.engine.runs.run import Run
 from parley.host.a2a.cards import AGENTS_PATH
+from parley.host.abandoned_tasks import fail_tasks_without_agent
 from parley.host.catalogue import Catalogue, GivenAgent
 from parley.host.commands.web_fetch import WebFetcher
 from parley.host.commands.web_search import SearchProvider
@@ -46,6 +48,7 @@ from parley.host.models.model import ModelMessage, RosterEntry
 from parley.host.models.registry import ModelRegistry, ModelRegistrySettings
 from parley.host.orchestration.narration import UNAUTHORIZED, failure_metadata
 from parley.host.orchestration.services import ModelCall
+from parley.host.origin import EXTERNAL
 from parley.host.quotas import QuotaBook
 from parley.host.remote.config import RemoteAgents
 from parley.host.remote.roster import RemoteRoster
@@ -61,6 +64,7 @@ if TYPE_CHECKING:
 
     from parley.client.guard import Guard
     from parley.engine.limits import Limits
+    from parley.engine.runs.run import Run
     from parley.engine.webhooks.delivery_limits import DeliveryLimits
     from parley.server.bindings.http import AsgiRequest
     from parley.server.limits import ServerLimits
@@ -69,7 +73,7 @@ if TYPE_CHECKING:
     from parley.server.site import Site
     from parley.server.telemetry.telemetry import Telemetry
     from parley.server.webhooks.guard import WebhookPolicy
-    from parley.stores.interface import Store
+    from parley.stores.interface import Store, TaskKey
 
 logger = logging.getLogger(__name__)
 
@@ -139,6 +143,7 @@ class Host:
         self.submissions: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         """The submissions in progress, by tenant and idempotency key."""
         self._gates: dict[int, FairGate] = {}
+        self._from_outside: set[TaskKey] = set()
         self._disabled: set[str] = set()
         self._cancelling: set[asyncio.Task[Any]] = set()
         self.app = App(
@@ -173,6 +178,10 @@ class Host:
         self._stack.push_async_callback(self.remote.close)
         return self
 
+    async def started(self) -> None:
+        """End tasks whose agents were deleted before the host stopped."""
+        await fail_tasks_without_agent(self.engine)
+
     async def __aexit__(self, *error: object) -> None:
         """Close what is open beside the engine."""
         for task in self._cancelling:
@@ -200,12 +209,22 @@ class Host:
 
     def stop_work(self, tenant_id: str, reason: str) -> None:
         """Cancel everything that is at work for a tenant. The tasks say why."""
-        for run in self.engine.runs.all:
-            if run.key.owner.tenant == tenant_id:
-                run.final_metadata = {**run.final_metadata, **failure_metadata(reason, UNAUTHORIZED)}
-                task = asyncio.get_running_loop().create_task(self.engine.runs.cancel(run))
-                self._cancelling.add(task)
-                task.add_done_callback(self._cancelling.discard)
+        runs = [run for run in self.engine.runs.all if run.key.owner.tenant == tenant_id]
+        self._cancel(runs, reason, UNAUTHORIZED)
+
+    def remove_agent(self, tenant_id: str, agent_id: str) -> None:
+        """Follow the deletion of an agent: it takes no more messages, and its work stops."""
+        program_id = self.catalogue.program_id(tenant_id, agent_id)
+        self.catalogue.remove(tenant_id, agent_id)
+        runs = [run for run in self.engine.runs.all if run.program.id == program_id]
+        self._cancel(runs, "The agent was deleted.", "not_found")
+
+    def _cancel(self, runs: Sequence[Run], reason: str, kind: str) -> None:
+        for run in runs:
+            run.final_metadata = {**run.final_metadata, **failure_metadata(reason, kind)}
+            task = asyncio.get_running_loop().create_task(self.engine.runs.cancel(run))
+            self._cancelling.add(task)
+            task.add_done_callback(self._cancelling.discard)
 
     # --- for the app --------------------------------------------------------------------------------------------------
 
@@ -234,7 +253,8 @@ class Host:
     # --- for programs and turns ---------------------------------------------------------------------------------------
 
     def gate(self, depth: int) -> FairGate:
-        """The gate of runs that are so deep in a chain of delegations."""
+        """The gate of runs that are so deep in a chain of delegations. Callers may say that they are deeper still."""
+        depth = min(depth, MOST_DEPTH)
         gate = self._gates.get(depth)
         if gate is None:
             gate = self._gates[depth] = FairGate(self.settings.runs_at_once)
@@ -250,8 +270,20 @@ class Host:
 
     def active_requests(self, tenant_id: str) -> int:
         """How many requests of a tenant are at work or wait, without what their agents delegated."""
-        runs = self.engine.runs.all
-        return sum(1 for run in runs if run.key.owner.tenant == tenant_id and depth_of(run.message) == 0)
+        return sum(1 for run in self.engine.runs.all if run.key.owner.tenant == tenant_id and self._is_request(run))
+
+    def _is_request(self, run: Run) -> bool:
+        """Whether no agent of this host has begun a run: what its message says of that may be forged."""
+        return depth_of(run.message) == 0 or EXTERNAL in run.caller.claims or run.key in self._from_outside
+
+    @contextmanager
+    def at_work_from_outside(self, key: TaskKey) -> Generator[None]:
+        """A block in which a run is at work that came from outside; its caller does not show that any more."""
+        self._from_outside.add(key)
+        try:
+            yield
+        finally:
+            self._from_outside.discard(key)
 
     def roster(self, tenant_id: str) -> tuple[RosterEntry, ...]:
         """The agents of a tenant that others may call."""
@@ -269,14 +301,10 @@ class Host:
         """How many bytes a tenant may keep; None for the limit of all tenants."""
         return self.quotas.storage_bytes(tenant)
 
-    async def record_usage(self, tenant_id: str, request_id: str, agent_id: str, calls: Sequence[ModelCall]) -> None:
-        """Keep the tokens and the cost of a request's model calls."""
-        await self.usage.record(
-            tenant_id,
-            request_id,
-            agent_id,
-            [(model, usage, self.models.cost_of(model, usage)) for model, usage in calls],
-        )
+    async def record_usage(self, tenant_id: str, request_id: str, agent_id: str, call: ModelCall, number: int) -> None:
+        """Keep the tokens and the cost of a request's model call, which has this number among its calls."""
+        priced = (*call, self.models.cost_of(*call))
+        await self.usage.record(tenant_id, request_id, agent_id, [priced], first=number)
 
     def now_text(self) -> str:
         """The present date for prompts."""

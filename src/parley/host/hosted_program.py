@@ -6,6 +6,7 @@ message may hold, how much a tenant may do, whether its agents may ask questions
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 from msgspec import structs
@@ -21,6 +22,7 @@ from parley.host.data.conversations import CONTEXT_PREFIX
 from parley.host.data.tenant import Tenant
 from parley.host.fair_gate import FairGate
 from parley.host.orchestration.constitution_agent import ConstitutionAgent
+from parley.host.orchestration.narration import TENANT_DISABLED, UNAUTHORIZED, failure_metadata
 from parley.host.origin import EXTERNAL, ORIGIN
 from parley.protocol.errors import ContentTypeNotSupportedError, InvalidParamsError
 from parley.protocol.messages import Message, TextPart
@@ -32,6 +34,10 @@ class TenantRules(Protocol):
 
     def gate(self, depth: int) -> FairGate:
         """Lets a number of runs through at a time, of those that are so deep in a chain of delegations."""
+        ...
+
+    def at_work_from_outside(self, key: TaskKey) -> AbstractContextManager[None]:
+        """A block in which a run is at work that came from outside, whatever its message says."""
         ...
 
     def tenant(self, tenant_id: str) -> Tenant | None:
@@ -123,12 +129,20 @@ class HostedProgram:
         """
         tenant = self._rules.tenant(run.key.owner.tenant)
         run.may_ask = tenant is not None and tenant.settings.input_required
+        depth, is_from_outside = depth_of(run.message), EXTERNAL in run.caller.claims
         run.caller = structs.replace(run.caller, claims={})  # what it delegates comes from the host
-        depth = depth_of(run.message)
-        async with self._rules.gate(depth).entered(run.key.owner.tenant):
-            if not isinstance(self.agent, ConstitutionAgent):  # which tells more than that
-                run.emissions.note("stream_start", {"agent": self.agent.id, "stream_id": 0, "depth": depth})
-            await self.agent.run(run)
+        with self._rules.at_work_from_outside(run.key) if is_from_outside else nullcontext():
+            async with self._rules.gate(depth).entered(run.key.owner.tenant):
+                await self._run(run, depth)
+
+    async def _run(self, run: Run, depth: int) -> None:
+        if not isinstance(self.agent, ConstitutionAgent):  # which checks and tells more than that
+            if self._rules.tenant(run.key.owner.tenant) is None:
+                run.final_metadata = failure_metadata(TENANT_DISABLED, UNAUTHORIZED)
+                await run.fail(TENANT_DISABLED)
+                return
+            run.emissions.note("stream_start", {"agent": self.agent.id, "stream_id": 0, "depth": depth})
+        await self.agent.run(run)
 
     async def release(self, engine: Engine, key: TaskKey) -> None:
         """Cancel what a task has begun elsewhere."""

@@ -224,9 +224,7 @@ def agent_of(head: TaskHead) -> str:
 
 
 def _request(head: TaskHead, task: Task) -> RequestView:
-    is_over, error = is_terminal(head.state), ""
-    if is_over and head.state is not TaskState.COMPLETED and task.status.message is not None:
-        error = text_of(task.status.message.parts)
+    is_over = is_terminal(head.state)
     agent = task.metadata.get(f"{PREFIX}agent_id")
     return RequestView(
         request_id=head.key.task_id,
@@ -235,9 +233,17 @@ def _request(head: TaskHead, task: Task) -> RequestView:
         state=STATES.get(head.state, "running"),
         started_at=_seconds(head.created_at),
         completed_at=_seconds(head.status_at) if is_over else 0,
-        error_message=error,
+        error_message=_error_of(task) if is_over and head.state is not TaskState.COMPLETED else "",
         last_seq=head.last_seq,
     )
+
+
+def _error_of(task: Task) -> str:
+    """Why a task did not complete: what its agent says, or else what the host says."""
+    if task.status.message is not None:
+        return text_of(task.status.message.parts)
+    error = task.metadata.get(f"{PREFIX}error")
+    return error if isinstance(error, str) else ""
 
 
 def _count(task: Task, name: str) -> int:

@@ -180,7 +180,7 @@ class App:
             self._handle = CORSMiddleware(
                 self._answer,
                 allow_origins=cors_origins,
-                allow_methods=["GET", "POST", "DELETE"],
+                allow_methods=["GET", "POST", "PATCH", "DELETE"],
                 allow_headers=["*"],
                 expose_headers=["A2A-Extensions", "X-A2A-Extensions", "ETag", "Retry-After", "WWW-Authenticate"],
             )
@@ -263,6 +263,8 @@ class App:
             if self._security is not None:
                 stack.push_async_callback(self._security.close)
             await stack.enter_async_context(self.engine)
+            if self._hosted is not None:
+                await self._hosted.started()
             self.monitor.start()
             stack.callback(self.monitor.stop)
             self.is_running = True

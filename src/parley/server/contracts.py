@@ -176,6 +176,10 @@ class HostedAgents(Protocol):
         """Load what the store holds."""
         ...
 
+    async def started(self) -> None:
+        """Do what needs a running engine, before the first request."""
+        ...
+
     async def __aexit__(self, *error: object) -> None:
         """Stop what runs beside the engine."""
         ...

@@ -74,11 +74,11 @@ class TaskReplay:
     async def _begin(self) -> EventStream:
         request, caller = self._request, self._caller
         task = await self._operations.get_task(r.GetTaskRequest(request.task_id, history_length=0), caller)
+        if self._after is None and is_terminal(task.status.state):
+            return self._operations.subscribe_to_task(request, caller)
         if self._after is not None:
             self._text.note(task)
-        if self._after is not None or is_terminal(task.status.state):
-            return self._operations.subscribe_to_task(request, caller, after=self._after)
-        return self._operations.follow_log(request.task_id, caller)
+        return self._operations.follow_log(request.task_id, caller, after=self._after or 0)
 
     async def aclose(self) -> None:
         """Follow no longer."""

@@ -93,7 +93,7 @@ async def delete_agent(call: ApiCall[None]) -> Answer:
     """Delete an agent. Its runs end by themselves, and its requests can still be read."""
     agent_id = _own_id(call)
     await call.host.agents.delete(call.tenant.id, agent_id)
-    call.host.catalogue.remove(call.tenant.id, agent_id)
+    call.host.remove_agent(call.tenant.id, agent_id)
     return Answer(Deleted())
 
 

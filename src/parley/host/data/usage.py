@@ -80,14 +80,19 @@ class Usage:
         # What was counted while this was read is in memory only.
         self._today[tenant] = _Today(day, max(tokens, self.tokens_today(tenant)))
 
-    async def record(self, tenant: str, request_id: str, agent: str, calls: Sequence[PricedCall]) -> None:
-        """Count the model calls of a request, in order. Calls that were counted before are not counted again."""
+    async def record(
+        self, tenant: str, request_id: str, agent: str, calls: Sequence[PricedCall], *, first: int = 0
+    ) -> None:
+        """Count the model calls of a request, in order, from the one with the number `first` on.
+
+        Calls that were counted before are not counted again.
+        """
         now = self._clock.now()
 
         async def decide() -> Decision[int]:
             changes: list[PutRecord] = []
             tokens = 0
-            for number, (model, usage, cost) in enumerate(calls):
+            for number, (model, usage, cost) in enumerate(calls, first):
                 key = RecordKey(USAGE, tenant, f"{request_id}/{number}")
                 if await self._records.get(key) is None:
                     kept = _KeptCall(agent=agent, model=model, usage=usage, cost=_text(cost))

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from parley.host.models.closing import closing_stream
-from parley.host.models.model import ModelError, ModelMessage, ModelRequest
+from parley.host.models.model import ModelMessage, ModelRequest, TokenUsage
 from parley.host.orchestration.turn_context import ToolResult, TurnContext
 
 Verdict: TypeAlias = Literal["continue", "redirect", "halt"]
@@ -44,12 +44,7 @@ async def consult(context: TurnContext, question: str, step: str) -> ToolResult:
     advisor = context.constitution.advisor
     if advisor is None or not advisor.model or advisor.mode == "off":
         return ToolResult("This agent has no advisor; its constitution can name one.", ok=False)
-    model = advisor.model
-
-    async def ask() -> str:
-        return await _ask(context, model, CONSULT_PROMPT, question)
-
-    result = await context.step(step, ask)
+    result = await _ask(context, advisor.model, CONSULT_PROMPT, question, step)
     preview = result.body[:PREVIEW_CHARACTERS]
     context.narration.note("advisor", agent=context.agent_id, stream_id=0, kind="consult", preview=preview)
     return result
@@ -60,12 +55,8 @@ async def check_answer(context: TurnContext, answer: str, step: str) -> GateDeci
     advisor = context.constitution.advisor
     if advisor is None or advisor.mode != "gate" or not advisor.model:
         return GateDecision("continue")
-    model, prompt = advisor.model, advisor.prompt or GATE_PROMPT
-
-    async def ask() -> str:
-        return await _ask(context, model, prompt, f"REQUEST:\n{context.query}\n\nANSWER:\n{answer}")
-
-    result = await context.step(step, ask)
+    question = f"REQUEST:\n{context.query}\n\nANSWER:\n{answer}"
+    result = await _ask(context, advisor.model, advisor.prompt or GATE_PROMPT, question, step)
     return _read(result, halts=advisor.malformed_halts)
 
 
@@ -82,8 +73,8 @@ def _read(result: ToolResult, *, halts: bool) -> GateDecision:
             return GateDecision("halt" if halts else "continue", "The advisor gave no verdict.", is_malformed=True)
 
 
-async def _ask(context: TurnContext, model: str, system: str, question: str) -> str:
-    """One answer of the advisor's model. Raises ModelError."""
+async def _ask(context: TurnContext, model: str, system: str, question: str, step: str) -> ToolResult:
+    """One answer of the advisor's model, as a step."""
     request = ModelRequest(
         agent_id=f"{context.agent_id}-advisor",
         system=system,
@@ -91,14 +82,22 @@ async def _ask(context: TurnContext, model: str, system: str, question: str) -> 
         query=question,
         max_tokens=ADVICE_TOKENS,
     )
-    text: list[str] = []
-    async with closing_stream(context.services.models.model(model), request) as pieces:
-        async for piece in pieces:
-            if isinstance(piece, str):
-                text.append(piece)
-            else:
-                context.model_calls.append((model, piece))
-                context.narration.count(piece)
-    if not text:
-        raise ModelError("The advisor gave no answer")
-    return "".join(text).strip()
+
+    async def ask() -> ToolResult:
+        context.check_may_call()
+        text, usage = list[str](), TokenUsage()
+        async with closing_stream(context.services.models.model(model), request) as pieces:
+            async for piece in pieces:
+                if isinstance(piece, str):
+                    text.append(piece)
+                else:
+                    usage = piece
+        if not text:
+            return ToolResult("The advisor gave no answer", ok=False, usage=usage)
+        return ToolResult("".join(text).strip(), usage=usage)
+
+    result = await context.step(step, ask)
+    if result.usage is not None:
+        context.narration.count(result.usage)
+        await context.count_call(model, result.usage)
+    return result

@@ -46,7 +46,7 @@ async def _keep(context: TurnContext, file: FileToWrite, path: str, step: str) -
             context.origin.conversation,
             path,
             file.content,
-            quota=context.tenant.quotas.storage_bytes,
+            quota=context.services.storage_limit(context.tenant),
             key=context.turn.key_for(step),
         )
         return f"It is kept as #{artifact.id}."

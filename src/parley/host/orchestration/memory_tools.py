@@ -40,7 +40,9 @@ async def _use_scratchpad(
         case mem.ReadScratchpad():
             return await pads.read(tenant, agent_id) or EMPTY
         case mem.WriteScratchpad():
-            await pads.append(tenant, agent_id, wanted.text, quota=context.tenant.quotas.storage_bytes, key=key)
+            await pads.append(
+                tenant, agent_id, wanted.text, quota=context.services.storage_limit(context.tenant), key=key
+            )
             return "Noted."
         case mem.ClearScratchpad():
             await pads.clear(tenant, agent_id, key=key)
@@ -62,7 +64,7 @@ async def _change_entries(
                 artifact_id=number_of(wanted.artifact_id) if wanted.artifact_id is not None else None,
                 conversation_id=context.origin.conversation or None,
                 supersedes=[number_of(entry_id) for entry_id in wanted.supersedes],
-                quota=context.tenant.quotas.storage_bytes,
+                quota=context.services.storage_limit(context.tenant),
                 key=key,
             )
             return f"Added entry #{entry.id}: {entry.title}"

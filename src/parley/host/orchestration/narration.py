@@ -22,6 +22,17 @@ PREFIX = "x-arbiter."
 
 RESPONSE = "response"
 
+UNAUTHORIZED = "unauthorized"
+"""The error code of work that was stopped because its tenant may not do it any more."""
+
+TENANT_DISABLED = "The tenant is disabled."
+"""Why work does not begin, or goes no further."""
+
+
+def failure_metadata(text: str, kind: str) -> JsonObject:
+    """Why a task did not complete, in its metadata. `kind` is an error code of the native API."""
+    return {f"{PREFIX}error": text, f"{PREFIX}error_type": kind}
+
 
 class RunNarration:
     """What one run tells."""
@@ -141,7 +152,7 @@ class RunNarration:
 
     def failed(self, text: str, kind: str) -> None:
         """The run fails for this reason."""
-        self._annotate({f"{PREFIX}error": text, f"{PREFIX}error_type": kind})
+        self._annotate(failure_metadata(text, kind))
 
     def _annotate(self, more: JsonObject | None = None) -> None:
         """Say in the metadata of the task, when it ends, which agent worked on it and how much that took."""

@@ -49,6 +49,10 @@ class HostServices(Protocol):
         """How many tokens a tenant may still use today; None for no limit."""
         ...
 
-    async def record_usage(self, tenant_id: str, request_id: str, agent_id: str, calls: Sequence[ModelCall]) -> None:
-        """Keep the tokens and the cost of a request's model calls. The same request twice counts once."""
+    def storage_limit(self, tenant: Tenant) -> int | None:
+        """How many bytes a tenant may keep; None for the limit of all tenants."""
+        ...
+
+    async def record_usage(self, tenant_id: str, request_id: str, agent_id: str, call: ModelCall, number: int) -> None:
+        """Keep the tokens and the cost of a request's model call. The same number of a request counts once."""
         ...

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
+import msgspec
 from msgspec import Struct
 
-from parley.agents.turn import Turn
+from parley.agents.turn import Turn, run_of
 from parley.host.constitution import Constitution
 from parley.host.data.tenant import Tenant
-from parley.host.orchestration.narration import RunNarration
-from parley.host.orchestration.services import HostServices, ModelCall
+from parley.host.models.model import ModelFailure, TokenUsage
+from parley.host.orchestration.narration import TENANT_DISABLED, UNAUTHORIZED, RunNarration
+from parley.host.orchestration.services import HostServices
 from parley.host.origin import RunOrigin
 from parley.protocol.errors import ParleyError
 
@@ -23,11 +26,21 @@ MOST_DEPTH = 2
 """Agents at this depth do not delegate: the user's request is at 0."""
 
 
-class ToolResult(Struct, frozen=True):
+class TurnFailedError(ParleyError):
+    """The turn cannot go on. `kind` is an error code of the native API."""
+
+    def __init__(self, message: str, kind: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class ToolResult(Struct, frozen=True, array_like=True):
     """What a command came to, as the log keeps it."""
 
     body: str
     ok: bool = True
+    usage: TokenUsage | None = None
+    """The tokens that it took, if it has called a model."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -45,27 +58,46 @@ class TurnContext:
     """What the user wants, as the agent was told."""
     used: Counter[str] = field(default_factory=Counter[str])
     """How often each limited command was used."""
-    model_calls: list[ModelCall] = field(default_factory=list[ModelCall])
+    calls_counted: int = 0
+    """How many model calls of the turn were counted."""
 
     @property
     def agent_id(self) -> str:
         """The agent at work."""
         return self.constitution.id
 
-    async def step(self, name: str, work: Callable[[], Awaitable[str]]) -> ToolResult:
+    def check_may_call(self) -> None:
+        """Stop before a model call that the tenant may not make. Raises TurnFailedError."""
+        tenant = self.services.tenant(self.tenant.id)
+        if tenant is None:
+            raise TurnFailedError(TENANT_DISABLED, UNAUTHORIZED)
+        left = self.services.tokens_left(tenant)
+        if left is not None and left <= 0:
+            raise TurnFailedError("The tenant has used its tokens of today.", ModelFailure.RATE_LIMITED)
+
+    async def count_call(self, model: str, usage: TokenUsage) -> None:
+        """Keep what a model call has used, before the next one is made.
+
+        A run that begins again counts its calls in the same order, and each counts once.
+        """
+        number, self.calls_counted = self.calls_counted, self.calls_counted + 1
+        recording = self.services.record_usage(self.tenant.id, self.turn.task_id, self.agent_id, (model, usage), number)
+        await asyncio.shield(run_of(self.turn).engine.in_background(recording))  # also if the turn is canceled now
+
+    async def step(self, name: str, work: Callable[[], Awaitable[str | ToolResult]]) -> ToolResult:
         """Do something once, whatever crashes: its text, or the reason why there is none."""
 
         async def do():  # without annotations, which would be evaluated for every step
             try:
-                return [await work(), True]
+                result = await work()
             except ParleyError as error:
-                return [error.message, False]
+                result = ToolResult(error.message, ok=False)
             except Exception:  # here a command ends
                 logger.exception("Task %s: the command %s failed", self.turn.task_id, name)
-                return ["The command failed; the host's log says why.", False]
+                result = ToolResult("The command failed; the host's log says why.", ok=False)
+            return msgspec.to_builtins(result if isinstance(result, ToolResult) else ToolResult(result))
 
-        body, ok = await self.turn.step(name, do)
-        return ToolResult(str(body), ok=bool(ok))
+        return msgspec.convert(await self.turn.step(name, do), ToolResult)
 
 
 def number_of(text: str) -> int:

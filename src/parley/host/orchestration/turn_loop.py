@@ -23,7 +23,6 @@ from parley.host.models.closing import closing_stream
 from parley.host.models.model import (
     CommandResult,
     ModelError,
-    ModelFailure,
     ModelMessage,
     ModelRequest,
     RosterEntry,
@@ -31,25 +30,16 @@ from parley.host.models.model import (
 )
 from parley.host.orchestration.advisor import check_answer
 from parley.host.orchestration.command_runner import run_command
-from parley.host.orchestration.narration import PREFIX, RunNarration
+from parley.host.orchestration.narration import PREFIX, TENANT_DISABLED, UNAUTHORIZED, RunNarration
 from parley.host.orchestration.prompt import first_message, message_text, system_prompt
 from parley.host.orchestration.services import HostServices
 from parley.host.orchestration.sub_agents import MASTER
-from parley.host.orchestration.turn_context import MOST_DEPTH, TurnContext
+from parley.host.orchestration.turn_context import MOST_DEPTH, TurnContext, TurnFailedError
 from parley.host.origin import origin_of
-from parley.protocol.errors import ParleyError
 from parley.protocol.messages import Message, Role, TextPart
 
 MOST_MODEL_CALLS = 6
 """Of one turn. The commands of the last one are not run, because no call would read their results."""
-
-
-class TurnFailedError(ParleyError):
-    """The turn cannot go on. `kind` is an error code of the native API."""
-
-    def __init__(self, message: str, kind: str) -> None:
-        super().__init__(message)
-        self.kind = kind
 
 
 async def work(turn: Turn, constitution: Constitution, services: HostServices) -> NoReturn:
@@ -59,8 +49,8 @@ async def work(turn: Turn, constitution: Constitution, services: HostServices) -
     narration = RunNarration(run, constitution.id, depth)
     tenant = services.tenant(tenant_id)
     if tenant is None:
-        narration.failed("The tenant is disabled.", "unauthorized")
-        await turn.fail("The tenant is disabled.")
+        narration.failed(TENANT_DISABLED, UNAUTHORIZED)
+        await turn.fail(TENANT_DISABLED)
     context = TurnContext(
         turn=turn,
         constitution=constitution,
@@ -76,22 +66,11 @@ async def work(turn: Turn, constitution: Constitution, services: HostServices) -
         await _TurnLoop(context).run()
     except (ModelError, TurnFailedError) as error:
         failure = error
-    except BaseException:  # it was canceled, or is cut off and goes on later
-        run.engine.in_background(_record_usage(context))
-        raise
-    await _record_usage(context)
     if failure is not None:
         narration.failed(failure.message, failure.kind)
         await turn.fail(Message(f"{turn.task_id}-err", Role.AGENT, (TextPart(failure.message),)))
     reply = narration.reply
     await turn.complete(*([Message(f"{turn.task_id}-r", Role.AGENT, (TextPart(reply),))] if reply else []))
-
-
-async def _record_usage(context: TurnContext) -> None:
-    """Keep what the turn has used, before its task ends: a crash in between repeats it, and it counts once."""
-    if context.model_calls:
-        services, task_id = context.services, context.turn.task_id
-        await services.record_usage(context.tenant.id, task_id, context.agent_id, context.model_calls)
 
 
 class _TurnLoop:
@@ -183,11 +162,11 @@ class _TurnLoop:
     async def _call_model(self, number: int) -> str:
         """What the model replies. Its text is told as it comes."""
         context = self._context
-        self._check_allowed()
         request = self._request()
 
         # Without annotations: they would be evaluated for every call, to convert pieces that are JSON anyway.
         async def source():
+            context.check_may_call()
             async with closing_stream(self._model, request) as pieces:
                 async for piece in pieces:
                     yield piece if isinstance(piece, str) else msgspec.to_builtins(piece)
@@ -205,19 +184,9 @@ class _TurnLoop:
             await self._tell(shown)
         rest = visible.flush()
         await self._tell(self._separated(rest) if rest and is_first else rest)
-        context.model_calls.append((self._model_name, usage))
         self._narration.model_called(self._model_name, usage)
+        await context.count_call(self._model_name, usage)
         return "".join(raw)
-
-    def _check_allowed(self) -> None:
-        """Stop before a call that the tenant may not make. Raises TurnFailedError."""
-        context = self._context
-        tenant = context.services.tenant(context.tenant.id)
-        if tenant is None:
-            raise TurnFailedError("The tenant is disabled.", "unauthorized")
-        left = context.services.tokens_left(tenant)
-        if left is not None and left <= 0:
-            raise TurnFailedError("The tenant has used its tokens of today.", ModelFailure.RATE_LIMITED)
 
     def _request(self) -> ModelRequest:
         context, constitution = self._context, self._context.constitution

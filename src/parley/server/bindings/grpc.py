@@ -300,6 +300,8 @@ class _Rpc:
             return site.service, request
         if not is_1_0:
             raise UnsupportedOperationError("This server has several agents; only A2A 1.0 can name one over gRPC")
+        if not len(table):  # a host: it names its agents to their tenants only
+            raise InvalidParamsError("The tenant must name an agent that the caller has", path="$.tenant")
         known = ", ".join(agent.id for agent in self._app.agents) if len(table) <= NAMED_AGENTS else "see /agents"
         raise InvalidParamsError(f"The tenant must name one of these agents: {known}", path="$.tenant")
 
