@@ -73,7 +73,7 @@ chaos: .venv/.installed ## Workers on one store that pause, wake and die, and ra
 		$(BIN)/pytest -q -n 2 -o faulthandler_timeout=7300 tests/ownership tests/crashes/test_programs.py
 
 crashes: .venv/.installed peers ## Kill agents that stream and delegate at every event, and compare what all readers hold.
-	PARLEY_EVERY_CRASH=1 PARLEY_TEST_SECONDS=3600 $(BIN)/pytest -q -o faulthandler_timeout=3700 tests/crashes
+	PARLEY_EVERY_CRASH=1 PARLEY_TEST_SECONDS=3600 $(BIN)/pytest -q -o faulthandler_timeout=3700 tests/crashes tests/host/test_host_sigkill.py
 
 mutations: .venv/.installed ## Put mistakes into a copy of the sources, one by one: do the tests notice? Also ONLY="engine: client:".
 	$(BIN)/python scripts/mutations.py $(ONLY)

@@ -16,6 +16,9 @@ from parley.host.api.matching import AnyRoute
 from parley.host.api.openapi import document
 from parley.host.api.route import Auth
 from parley.host.api.table import ROUTES
+from parley.host.host import AppOptions
+from parley.server.telemetry.metrics import Metrics
+from parley.server.telemetry.telemetry import Telemetry
 from tests.host.api_calls import constitution, echo_models
 from tests.host.running_host import RunningHost, read_events, running_host
 from tests.host.test_api_isolation import BODIES, HELLO, QUERIES, WITH_ID, ends_what_others_need, fill
@@ -124,7 +127,8 @@ async def succeed(running: RunningHost, route: AnyRoute, ids: dict[str, str], fo
 
 
 async def test_the_reply_of_every_route_is_as_it_says() -> None:
-    async with running_host(models=echo_models()) as running:
+    options: AppOptions = {"telemetry": Telemetry(metrics=Metrics())}
+    async with running_host(models=echo_models(), options=options) as running:
         reply = await running.anonymous.get("/openapi.json")
         assert reply.headers["content-type"] == "application/json; charset=utf-8"
         found = reply.json()

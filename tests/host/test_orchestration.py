@@ -92,7 +92,12 @@ async def test_text_streams_as_the_model_says_it_and_the_end_repeats_it_whole() 
         events = await read_events(running.acme.client, "GET", path)
         assert [delta["delta"] for delta in named(events, "text")] == ["Hel", "lo ", "there."]
         (done,) = named(events, "done")
-        assert (done["ok"], done["content"], done["input_tokens"], done["output_tokens"]) == (True, "Hello there.", 20, 4)
+        assert (done["ok"], done["content"], done["input_tokens"], done["output_tokens"]) == (
+            True,
+            "Hello there.",
+            20,
+            4,
+        )
         assert server.requests[0].system.startswith("You are index, orchestrator.")
 
 
@@ -126,7 +131,9 @@ async def test_sub_agents_answer_in_parallel_and_the_master_makes_one_answer_of_
             ("north", 1, "North says hi."),
             ("south", 1, "South says hi."),
         ]
-        starts = [(event.name, event.payload["agent"]) for event in events if event.name in ("agent_start", "stream_end")]
+        starts = [
+            (event.name, event.payload["agent"]) for event in events if event.name in ("agent_start", "stream_end")
+        ]
         assert starts == [
             ("agent_start", "north"),
             ("agent_start", "south"),
@@ -374,7 +381,9 @@ async def test_a_cancel_reaches_every_child_and_their_models() -> None:
             )
         )
         client = running.acme.client
-        (received, *_) = await read_events(client, "POST", "/v1/orchestrate", json={"message": "go"}, until="agent_start")
+        (received, *_) = await read_events(
+            client, "POST", "/v1/orchestrate", json={"message": "go"}, until="agent_start"
+        )
         request_id = received.payload["request_id"]
         children = [await server.received(number) for number in (2, 3)]
         reply = await client.post(f"/v1/requests/{request_id}/cancel")
@@ -407,7 +416,14 @@ async def test_an_agent_of_python_is_hosted_beside_constitutions() -> None:
         assert text_of(events) == "Hello, Ada!"
         assert named(events, "sub_agent_response")[0]["agent"] == "greeter"
         chat = await read_events(running.acme.client, "POST", "/v1/agents/greeter/chat", json={"message": "greet Bo"})
-        assert [event.name for event in chat] == ["request_received", "stream_start", "text", "text", "stream_end", "done"]
+        assert [event.name for event in chat] == [
+            "request_received",
+            "stream_start",
+            "text",
+            "text",
+            "stream_end",
+            "done",
+        ]
         assert named(chat, "done")[0]["content"] == "Hello, Bo!"
 
 

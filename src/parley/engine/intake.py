@@ -154,7 +154,7 @@ class Intake:
                 continue
             if head is None and not request.caller_names_task:
                 raise TaskNotFoundError.for_task(task_id)
-            if not is_counted:  # only now: nothing may come between this check and the start of a run
+            if run is None and not is_counted:  # only now: nothing may come between this check and the start of a run
                 program.check_room(request.message, caller)
                 is_counted = True
             if head is None:

@@ -95,6 +95,8 @@ class HostSettings:
     has_starters: bool = True
     """Whether new tenants get the starter agents."""
     public_url: str | None = None
+    has_metrics: bool = True
+    """Whether `/v1/metrics` is there. It needs no token, so it is for hosts whose callers may know of one another."""
 
 
 class AppOptions(TypedDict, total=False):

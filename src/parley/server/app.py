@@ -285,6 +285,11 @@ class App:
         urls = [self._public_url] if self._public_url else []
         return urls if self._extra_route is None else [*urls, self._extra_route.url]
 
+    @property
+    def metrics(self) -> Metrics | None:
+        """The metrics of its agents and calls, if they are counted."""
+        return None if self._telemetry is None else self._telemetry.metrics
+
     def announce_grpc(self, port: int, public_url: str | None = None) -> None:
         """Add a gRPC server on this port to the cards. Its host is that of the HTTP URL in the card.
 
@@ -329,8 +334,8 @@ class App:
             await self.health.answer(request, path)
         elif self._hosted is not None:  # also the metrics: tenants must not see those of others
             await self._hosted.receive(request)
-        elif path == "/metrics" and self._telemetry is not None and self._telemetry.metrics is not None:
-            await self._show_metrics(request, self._telemetry.metrics)
+        elif path == "/metrics" and (metrics := self.metrics) is not None:
+            await self._show_metrics(request, metrics)
         elif self._extra_route is not None and path.startswith(self._extra_route.path):
             await self._extra_route.receive(request)
         elif (found := self.table.find(path)) is not None:

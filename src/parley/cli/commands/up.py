@@ -163,6 +163,7 @@ def _host(options: UpOptions, agents: tuple[GivenAgent, ...], admin: AdminToken,
         given_agents=agents,
         has_starters=chosen.has_starters,
         public_url=server.public_url,
+        has_metrics=telemetry.metrics is not None,
     )
     return Host(
         settings,

@@ -1,4 +1,4 @@
-"""Whether the host is well, and its metrics. Both are for machines in the operator's network and need no token."""
+"""Whether the host is well, and its metrics, for machines in the operator's network."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from parley.host.api.metrics import CONTENT_TYPE
 from parley.host.api.route import Answer, ApiCall, ApiReply, ApiRoute, Auth
+from parley.host.errors import PathNotFound
 from parley.server.health import Reason
 
 _NO_STORE = ((b"cache-control", b"no-store"),)
@@ -30,7 +31,18 @@ async def show_health(call: ApiCall[None]) -> Answer:
 
 async def show_metrics(call: ApiCall[None]) -> Answer:
     """The metrics as text."""
+    if not call.host.settings.has_metrics:
+        raise PathNotFound
     return Answer(call.metrics.render(), content_type=CONTENT_TYPE, headers=_NO_STORE)
+
+
+async def show_server_metrics(call: ApiCall[None]) -> Answer:
+    """What every server of Parley counts: calls, runs, deliveries. They are of all tenants, so the operator's."""
+    metrics = call.host.app.metrics
+    if metrics is None:
+        raise PathNotFound
+    content_type, text = metrics.render(call.request.headers.get("accept", ""))
+    return Answer(text, content_type=content_type, headers=_NO_STORE)
 
 
 ROUTES = (
@@ -48,6 +60,14 @@ ROUTES = (
         handler=show_metrics,
         auth=Auth.NONE,
         summary="Metrics for Prometheus",
+        replies=[ApiReply(None, description="The metrics.", content_type="text/plain")],
+    ),
+    ApiRoute(
+        method="GET",
+        path="/metrics",
+        handler=show_server_metrics,
+        auth=Auth.ADMIN,
+        summary="Metrics of the server, for Prometheus with the admin token",
         replies=[ApiReply(None, description="The metrics.", content_type="text/plain")],
     ),
 )
