@@ -5,6 +5,8 @@ INTEROP_PEERS := google-adk strands-agents agent-framework litellm crewai beeai-
 FEW_INTEROP_PEERS := google-adk strands-agents agent-framework
 FRAMEWORKS := langgraph pydantic-ai openai-agents crewai google-adk agent-framework a2a-sdk-1 a2a-sdk-0.3
 BIN := .venv/bin
+OTHER_TARGETS := tests/test_tutorial.py tests/test_installing.py
+# Long tests that have targets of their own.
 
 .PHONY: help run run-trip test check format bench soak soak-short chaos crashes mutations test-pythons interop interop-short lock proto docs clean
 
@@ -33,10 +35,16 @@ run-trip: .venv/.installed ## Serve the example of a trip planner that streams a
 
 test: .venv/.installed peers ## Run the tests; the core must be covered to the last branch.
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest --numprocesses auto
+	$(BIN)/coverage run -m pytest --numprocesses auto $(OTHER_TARGETS:%=--ignore=%)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --fail-under=95
 	$(BIN)/coverage report --fail-under=100 --include='*/protocol/*,*/dialects/*,*/wire/*'
+
+tutorial: .venv/.installed ## Type every command of the tutorial into real terminals.
+	$(BIN)/pytest -q tests/test_tutorial.py
+
+installing: .venv/.installed .peers/lowest/.installed ## Try the wheel as its users have it: type checkers, lowest versions, extras.
+	$(BIN)/pytest -q -n 2 tests/test_installing.py
 
 check: .venv/.installed ## Format check, lint, types, import layers, generated files.
 	$(BIN)/ruff format --check .
