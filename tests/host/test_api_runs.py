@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from parley.engine.reading.views import fold_stored
 from parley.host.data.tenant import Quotas, TenantSettings
 from parley.protocol.messages import RawPart, TextPart, UrlPart
 from parley.stores.interface import Owner, TaskKey
@@ -80,7 +81,7 @@ async def test_images_become_parts_of_the_message() -> None:
         key = TaskKey(Owner(running.acme.id, f"bearer:{running.acme.id}"), request_id)
         stored = (await running.host.store.tasks.read_many([key], artifacts=False))[0]
         assert stored is not None
-        assert running.host.views.folded(stored).history[0].parts == (
+        assert fold_stored(stored).history[0].parts == (
             TextPart("Look"),
             RawPart(b"\x89PNG", "image/png"),
             UrlPart("https://images.example/cat.png"),

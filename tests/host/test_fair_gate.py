@@ -28,7 +28,7 @@ def test_tenants_take_turns_however_many_runs_one_of_them_has() -> None:
             await settled()
             runs += [asyncio.create_task(begin(gate, other, entered, leave)) for other in ("quiet", "calm")]
             await settled()
-            assert gate.waiting == {"busy": 5, "quiet": 1, "calm": 1}
+            assert [gate.waiting(name) for name in ("busy", "quiet", "calm")] == [5, 1, 1]
         await asyncio.gather(*runs)
         assert entered == ["busy", "quiet", "calm", "busy", "busy", "busy", "busy"]
 
@@ -44,7 +44,7 @@ def test_a_run_that_is_cancelled_while_it_waits_or_enters_leaves_its_place_to_ot
         await settled()
         waiting.cancel()
         await settled()
-        assert gate.waiting == {"c": 1, "d": 1}
+        assert [gate.waiting(name) for name in "bcd"] == [0, 1, 1]
         first.cancel()
         await asyncio.sleep(0)
         entering.cancel()  # its turn has come, but it has not noticed yet
@@ -52,8 +52,37 @@ def test_a_run_that_is_cancelled_while_it_waits_or_enters_leaves_its_place_to_ot
         await last
         assert {first.cancelled(), entering.cancelled()} == {True}
         assert entered == ["a", "d"]
-        assert gate.waiting == {}
-        async with gate.entered("e"):
+        assert gate.has_room("e")
+
+    asyncio.run(scenario())
+
+
+def test_a_run_that_is_cancelled_when_another_one_leaves_loses_no_place() -> None:
+    async def scenario() -> None:
+        gate, entered, leave = FairGate(1), list[str](), asyncio.Event()
+        first = asyncio.create_task(begin(gate, "a", entered, leave))
+        await settled()
+        waiting = asyncio.create_task(begin(gate, "b", entered, leave))
+        await settled()
+        leave.set()
+        waiting.cancel()  # in the iteration in which the first one leaves
+        await asyncio.gather(first, waiting, return_exceptions=True)
+        assert waiting.cancelled()
+        assert gate.has_room("c")
+
+    asyncio.run(scenario())
+
+
+def test_one_tenant_cannot_hold_all_places() -> None:
+    async def scenario() -> None:
+        gate, entered, leave = FairGate(4), list[str](), asyncio.Event()
+        runs = [asyncio.create_task(begin(gate, "hanging", entered, leave)) for _ in range(6)]
+        await settled()
+        assert (len(entered), gate.waiting("hanging"), gate.has_room("other")) == (3, 3, True)
+        async with gate.entered("other"):
             pass
+        leave.set()
+        await asyncio.gather(*runs)
+        assert len(entered) == 6
 
     asyncio.run(scenario())

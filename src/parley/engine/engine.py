@@ -176,7 +176,7 @@ class Engine:
         """The program of an agent. Raises UnavailableError if the agent was removed."""
         program = self._programs.get(agent_id)
         if program is None:
-            raise UnavailableError(f"The agent {agent_id!r} is not served any more")
+            raise UnavailableError("The agent is not served any more")
         return program
 
     def agent(self, agent_id: str) -> AgentOperations:

@@ -83,8 +83,10 @@ class Catalogue:
             return
         self._settings[tenant.id] = tenant.settings
         self._put_constitution(tenant.id, INDEX, version=INDEX.id)
+        own = self._of_tenant[tenant.id]
         for agent in self._given_to.get(tenant.id, ()):
-            self._put(tenant.id, agent)
+            if agent.id not in own or own[agent.id].stored is None:  # what a tenant has stored is there
+                self._put(tenant.id, agent)
         for entry in tuple(self._of_tenant[tenant.id].values()):
             if entry.stored is not None:
                 self.put(entry.stored)
@@ -96,7 +98,7 @@ class Catalogue:
         entry.stored = stored
 
     def remove(self, tenant_id: str, agent_id: str) -> None:
-        """Remove an agent that a tenant has deleted. Its runs end by themselves."""
+        """Remove an agent that a tenant has deleted."""
         entry = self._of_tenant.get(tenant_id, {}).pop(agent_id, None)
         if entry is not None:
             self._engine.remove(entry.program.id)
@@ -134,11 +136,6 @@ class Catalogue:
         entry = self._find(tenant_id, name)
         return None if entry is None else entry.program.id
 
-    def has_own(self, tenant_id: str, name: str) -> bool:
-        """Whether a tenant has an agent of this name that it did not store: the master, or one it was given."""
-        entry = self._find(tenant_id, name)
-        return entry is not None and entry.stored is None
-
     def agents(self, tenant_id: str) -> Sequence[Agent]:
         """All agents of a tenant: the master first, then its own, then those that all tenants share."""
         own = self._of_tenant.get(tenant_id, {})
@@ -164,6 +161,8 @@ class Catalogue:
             site = self._sites[key] = self._make_site(tenant, name, entry)
             if len(self._sites) > MOST_SITES:
                 self._sites.popitem(last=False)
+        else:
+            self._sites.move_to_end(key)
         return site
 
     def _find(self, tenant_id: str, name: str) -> _CataloguedAgent | None:

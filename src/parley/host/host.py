@@ -12,9 +12,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import sys
 from collections.abc import Generator, Sequence
 from contextlib import AsyncExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 from urllib.parse import quote
@@ -24,6 +25,7 @@ from parley.agents.delegation.delegation import MOST_DEPTH, depth_of
 from parley.engine.caller import Caller
 from parley.engine.clock import SystemClock
 from parley.engine.engine import Engine
+from parley.engine.limits import Limits
 from parley.engine.runs.run import Run
 from parley.host.a2a.cards import AGENTS_PATH
 from parley.host.abandoned_tasks import fail_tasks_without_agent
@@ -57,14 +59,13 @@ from parley.host.task_views import TaskViews
 from parley.host.tenant_scheme import TenantTokenScheme
 from parley.server.app import App
 from parley.server.security.authentication import Security
+from parley.server.security.throttle import too_many
 from parley.stores.urls import open_store
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
     from parley.client.guard import Guard
-    from parley.engine.limits import Limits
-    from parley.engine.runs.run import Run
     from parley.engine.webhooks.delivery_limits import DeliveryLimits
     from parley.server.bindings.http import AsgiRequest
     from parley.server.limits import ServerLimits
@@ -76,6 +77,9 @@ if TYPE_CHECKING:
     from parley.stores.interface import Store, TaskKey
 
 logger = logging.getLogger(__name__)
+
+MOST_WAITING = 1_000
+"""Requests of one tenant that wait for their turn: minutes of work. A caller is better told to come back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +152,9 @@ class Host:
         self._from_outside: set[TaskKey] = set()
         self._disabled: set[str] = set()
         self._cancelling: set[asyncio.Task[Any]] = set()
+        # The gates limit runs, by depth and by tenant. A limit by agent could stop those that others wait for.
+        limits = options.get("engine_limits") or Limits()
+        options["engine_limits"] = replace(limits, runs_at_once=sys.maxsize)
         self.app = App(
             hosted=self,
             store=self.store,
@@ -268,6 +275,8 @@ class Host:
 
     def check_quotas(self, tenant: Tenant) -> None:
         """Count one more request of a tenant. Raises RateLimitedError."""
+        if self.gate(0).waiting(tenant.id) >= MOST_WAITING:
+            raise too_many("requests wait already", 1)
         self.quotas.check(tenant)
 
     def active_requests(self, tenant_id: str) -> int:

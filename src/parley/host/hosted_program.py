@@ -97,7 +97,8 @@ class HostedProgram:
     def _admit_from_outside(self, message: Message, caller: Caller) -> None:
         if ORIGIN in message.metadata:
             raise InvalidParamsError("This member is reserved", path=f"$.message.metadata['{ORIGIN}']")
-        if message.context_id is not None and message.context_id.startswith(CONTEXT_PREFIX):
+        is_new = message.task_id is None  # otherwise the context must be that of the task
+        if is_new and message.context_id is not None and message.context_id.startswith(CONTEXT_PREFIX):
             raise InvalidParamsError(f"A context id must not begin with {CONTEXT_PREFIX}", path="$.message.contextId")
         if all(isinstance(part, TextPart) and not part.text.strip() for part in message.parts):
             raise InvalidParamsError("The message has no text", path="$.message.parts")
@@ -131,8 +132,11 @@ class HostedProgram:
         run.may_ask = tenant is not None and tenant.settings.input_required
         depth, is_from_outside = depth_of(run.message), EXTERNAL in run.caller.claims
         run.caller = structs.replace(run.caller, claims={})  # what it delegates comes from the host
+        gate, tenant_id = self._rules.gate(depth), run.key.owner.tenant
+        run.is_queued = not gate.has_room(tenant_id)  # a crash while it waits is not its fault
         with self._rules.at_work_from_outside(run.key) if is_from_outside else nullcontext():
-            async with self._rules.gate(depth).entered(run.key.owner.tenant):
+            async with gate.entered(tenant_id):
+                run.is_queued = False
                 await self._run(run, depth)
 
     async def _run(self, run: Run, depth: int) -> None:

@@ -27,7 +27,7 @@ from parley.protocol.jsonvalue import JsonObject, JsonValue
 from parley.protocol.lifecycle import is_terminal
 from parley.protocol.messages import TextPart, text_of
 from parley.protocol.tasks import Task, TaskState
-from parley.stores.interface import Owner, StoredTask, TaskFilter, TaskHead, TaskKey
+from parley.stores.interface import Owner, TaskFilter, TaskHead, TaskKey
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -36,6 +36,9 @@ MOST_TURNS = 1_000
 
 HISTORY_MESSAGES = 100
 """Of the newest messages that a model is told, as documented."""
+
+HISTORY_BYTES = 256 * 1024
+"""Of these messages: more than fits into the context of most models, and every turn keeps what it was told."""
 
 STATES = {
     TaskState.SUBMITTED: "running",
@@ -117,11 +120,11 @@ class TaskViews:
         view = await self.request(tenant_id, request_id)
         if view is None:
             return None
-        journal = Journal.read(await self._engine.views.events(_key(tenant_id, request_id)))
         children: list[JsonValue] = []
-        for child in delegated_tasks(journal):
-            found = await self.tree(tenant_id, child.task) if child.task is not None else None
-            children.append(found or {"request_id": child.task, "agent_id": child.agent, "is_remote": True})
+        for child in await self._delegated_tasks(_key(tenant_id, request_id)):
+            is_remote = "://" in child.agent  # its ids are its own, and may be the same as ours
+            found = await self.tree(tenant_id, child.task) if child.task is not None and not is_remote else None
+            children.append(found or {"request_id": child.task, "agent_id": child.agent, "is_remote": is_remote})
         tree: JsonObject = msgspec.to_builtins(view)
         tree["children"] = children
         return tree
@@ -149,7 +152,7 @@ class TaskViews:
                 user, *reply = await self._messages_of(head, task, conversation_id)
                 told.append(ModelMessage("user", user.content))
                 told += [ModelMessage("assistant", one.content) for one in reply]
-        return told[-HISTORY_MESSAGES:]
+        return _newest(told[-HISTORY_MESSAGES:])
 
     async def _turns(self, tenant_id: str, conversation_id: int) -> list[tuple[TaskHead, Task]]:
         query = TaskFilter(context_id=context_id_of(conversation_id), limit=MOST_TURNS)
@@ -192,12 +195,13 @@ class TaskViews:
         parent_id = parent.get("taskId") if isinstance(parent, dict) else None
         if not isinstance(parent_id, str):
             return False
-        return await self._engine.store.tasks.head(TaskKey(head.key.owner, parent_id)) is not None
+        children = await self._delegated_tasks(TaskKey(head.key.owner, parent_id))
+        return any(child.task == head.key.task_id for child in children)
 
-    @staticmethod
-    def folded(stored: StoredTask) -> Task:
-        """The task that a store keeps."""
-        return fold_stored(stored)
+    async def _delegated_tasks(self, key: TaskKey) -> list[DelegateProgress]:
+        """The tasks of other agents that a task has begun, in their order."""
+        journal = Journal.read(await self._engine.views.events(key))
+        return [msgspec.convert(progress, DelegateProgress) for progress in journal.progress_of("delegate")]
 
     async def answer(self, head: TaskHead, task: Task) -> str:
         """What the agent said in the end; an agent of Python may have put it into its artifacts only."""
@@ -211,11 +215,6 @@ def text_in_artifacts(task: Task) -> str:
     """All text that a task has produced."""
     parts = [part for artifact in task.artifacts for part in artifact.parts if isinstance(part, TextPart)]
     return text_of(parts)
-
-
-def delegated_tasks(journal: Journal) -> list[DelegateProgress]:
-    """The tasks of other agents that a task has begun, in their order."""
-    return [msgspec.convert(progress, DelegateProgress) for progress in journal.progress_of("delegate")]
 
 
 def agent_of(head: TaskHead) -> str:
@@ -244,6 +243,17 @@ def _error_of(task: Task) -> str:
         return text_of(task.status.message.parts)
     error = task.metadata.get(f"{PREFIX}error")
     return error if isinstance(error, str) else ""
+
+
+def _newest(messages: list[ModelMessage]) -> list[ModelMessage]:
+    """The newest messages that fit into `HISTORY_BYTES` together."""
+    size, kept = 0, 0
+    for message in reversed(messages):
+        size += len(message.text.encode())
+        if size > HISTORY_BYTES:
+            break
+        kept += 1
+    return messages[len(messages) - kept :]
 
 
 def _count(task: Task, name: str) -> int:

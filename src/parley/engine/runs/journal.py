@@ -250,6 +250,14 @@ class Journal(Struct, eq=False):
         self._notes.remove(noted)
         return True
 
+    def take_note_named(self, name: str) -> bool:
+        """Whether the log has a note of this name, whatever it says, that this run has not made yet."""
+        for index, (noted, _) in enumerate(self._notes):
+            if noted == name:
+                del self._notes[index]
+                return True
+        return False
+
     @property
     def has_statuses(self) -> bool:
         """Whether the log has status messages that this run has not emitted yet."""

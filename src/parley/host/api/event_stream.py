@@ -13,6 +13,7 @@ import msgspec
 
 from parley.engine.reading.following import LogFollower
 from parley.engine.reading.large import is_large, run_beside_loop
+from parley.engine.reading.views import fold_stored
 from parley.host.api.native_events import NativeEvents, RequestFacts
 from parley.host.data.conversations import conversation_of
 from parley.host.data.tenant import Tenant
@@ -22,6 +23,7 @@ from parley.host.task_views import agent_of, text_in_artifacts
 from parley.protocol.errors import UnavailableError
 from parley.protocol.events import StatusUpdate, TaskEvent
 from parley.protocol.lifecycle import is_terminal
+from parley.protocol.tasks import TaskState, TaskStatus
 from parley.server.bindings.failures import as_wire_error
 from parley.server.bindings.http import AsgiRequest
 from parley.server.bindings.streams import SseStream
@@ -56,7 +58,7 @@ async def _facts(host: Host, tenant: Tenant, head: TaskHead) -> RequestFacts:
     stored = (await host.store.tasks.read_many([head.key], artifacts=False))[0]
     opening = None
     if stored is not None:
-        task = host.views.folded(stored)
+        task = fold_stored(stored)
         opening = task.history[0] if task.history else None
     origin = origin_of(opening) if opening is not None else None
     agent_def = origin.agent_def if origin is not None else None
@@ -66,6 +68,7 @@ async def _facts(host: Host, tenant: Tenant, head: TaskHead) -> RequestFacts:
         tenant_id=tenant.id,
         tenant_name=tenant.name,
         created_at=head.created_at,
+        opening_id=opening.message_id if opening is not None else "",
         conversation=conversation_of(head.context_id) or 0,
         channel=origin.channel if origin is not None else "",
     )
@@ -101,7 +104,7 @@ class _NativeStream:
     async def _frames(self, seq: int, event: TaskEvent) -> bytes:
         """The frames of an event; empty if the native API does not show it. A large one is encoded in a thread."""
         text = None
-        if isinstance(event, StatusUpdate) and is_terminal(event.status.state) and event.status.message is None:
+        if isinstance(event, StatusUpdate) and _needs_text(event.status):
             text = text_in_artifacts(await self._host.engine.views.task(self._head.key, self._head.agent))
         if is_large(event):
             return await run_beside_loop(self._encode, seq, event, text)
@@ -113,6 +116,11 @@ class _NativeStream:
             encode_frame(_encoder.encode(payload), event=name, id=str(seq) if number == len(events) else None)
             for number, (name, payload) in enumerate(events, 1)
         )
+
+
+def _needs_text(status: TaskStatus) -> bool:
+    """Whether a status ends a task and does not repeat what the agent has said."""
+    return is_terminal(status.state) and (status.message is None or status.state is not TaskState.COMPLETED)
 
 
 def _frame(seq: int, frame: Any, ends: bool) -> bytes:

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from parley.host.orchestration.narration import PREFIX
+from parley.host.orchestration.narration import PREFIX, RESPONSE
 from parley.protocol.events import ArtifactRewound, ArtifactUpdate, MessageAdded, NoteAdded, StatusUpdate, TaskEvent
 from parley.protocol.jsonvalue import JsonObject, JsonValue
 from parley.protocol.lifecycle import is_interrupted, is_terminal
@@ -38,6 +38,8 @@ class RequestFacts(Struct, frozen=True):
     tenant_id: str
     tenant_name: str
     created_at: datetime
+    opening_id: str
+    """The id of the message that began it."""
     conversation: int = 0
     channel: str = ""
 
@@ -47,7 +49,8 @@ class NativeEvents:
 
     def __init__(self, facts: RequestFacts) -> None:
         self._facts = facts
-        self._is_received = False
+        self._responses = (RESPONSE, f"{facts.request_id}-text-0")
+        self._narrated = tuple([f"{facts.request_id}-{series}-" for series in ("tool", "file", "sub")])
         self._rewound: set[str] = set()
 
     def read(self, event: TaskEvent, *, text: str | None = None) -> list[NativeEvent]:
@@ -68,9 +71,9 @@ class NativeEvents:
                 return []
 
     def _received(self, event: MessageAdded) -> list[NativeEvent]:
-        if self._is_received:
+        facts = self._facts
+        if event.message.message_id != facts.opening_id:
             return []
-        self._is_received, facts = True, self._facts
         payload: JsonObject = {
             "request_id": facts.request_id,
             "agent": facts.agent_id,
@@ -101,8 +104,15 @@ class NativeEvents:
                 return self._text(event, about)
 
     def _text(self, event: ArtifactUpdate, about: JsonObject) -> list[NativeEvent]:
-        """Text as it comes. What a run that began again says instead replaces what it said before."""
+        """Text as it comes. What a run that began again says instead replaces what it said before.
+
+        Text of another artifact than the response has its name: a reader keeps one text for each.
+        """
         artifact = event.artifact
+        if artifact.artifact_id.startswith(self._narrated):  # one that was withdrawn; it never was text
+            return []
+        if artifact.artifact_id not in self._responses:
+            about = {**about, "artifact": artifact.artifact_id}
         is_replaced = artifact.artifact_id in self._rewound
         self._rewound.discard(artifact.artifact_id)
         delta = "".join(map(_as_text, artifact.parts))

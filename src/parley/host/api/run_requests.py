@@ -87,8 +87,10 @@ async def begin_run(
         original_query=body.original_query,
         agent_def=None if defined is None else render(defined),
     )
-    is_new, began = key is None or await _is_new(call, key), monotonic()
-    request_id = await submit(host, tenant, parts, agent_id=agent_id, origin=origin, idempotency_key=key)
+    began = monotonic()
+    request_id, is_new = await submit(host, tenant, parts, agent_id=agent_id, origin=origin, idempotency_key=key)
+    if key is not None:
+        call.metrics.key_used(is_new=is_new)
     if is_new:
         call.metrics.started(TaskKey(Owner(tenant.id, owner_name(tenant.id)), request_id), route, began)
     return request_id
@@ -123,13 +125,3 @@ def _idempotency_key(call: ApiCall[Any]) -> str | None:
     if key is not None and not (0 < len(key) <= MAX_KEY and key.isprintable()):
         raise BadRequest(f"Idempotency-Key: must be 1 to {MAX_KEY} printable characters")
     return key
-
-
-async def _is_new(call: ApiCall[Any], key: str) -> bool:
-    """Claim a key for a new request, and return whether no request has begun with it."""
-    host, tenant_id = call.host, call.tenant.id
-    candidate = host.new_id()
-    claimed = await host.idempotency.claim(tenant_id, key, candidate, host.clock.now())
-    is_new = claimed == candidate or await host.views.head(tenant_id, claimed) is None
-    call.metrics.key_used(is_new=is_new)
-    return is_new

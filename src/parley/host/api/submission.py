@@ -29,8 +29,8 @@ async def submit(
     agent_id: str,
     origin: RunOrigin,
     idempotency_key: str | None = None,
-) -> str:
-    """Begin a request, or find the one that has this key. Returns its id.
+) -> tuple[str, bool]:
+    """Begin a request, or find the one that has this key. Returns its id, and whether it is new.
 
     Raises:
         AgentNotFoundError: the tenant has no such agent.
@@ -42,14 +42,15 @@ async def submit(
     request_id = host.new_id()
     if idempotency_key is None:
         await _send(host, tenant, program_id, request_id, parts, origin)
-        return request_id
+        return request_id, True
     # One at a time: a second caller with the same key must find the task of the first.
     lock = host.submissions.setdefault((tenant.id, idempotency_key), asyncio.Lock())
     async with lock:
         request_id = await host.idempotency.claim(tenant.id, idempotency_key, request_id, host.clock.now())
-        if await host.views.head(tenant.id, request_id) is None:
+        is_new = await host.views.head(tenant.id, request_id) is None
+        if is_new:
             await _send(host, tenant, program_id, request_id, parts, origin)
-        return request_id
+        return request_id, is_new
 
 
 async def _send(

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from parley.agents.agent import Agent
 from parley.agents.handlers import Handler
 from parley.agents.turn import Turn, run_of
 from parley.host.agent_cards import card_of
-from parley.host.constitution import Constitution, read_constitution
+from parley.host.constitution import Constitution, read_constitution, render
 from parley.host.orchestration.services import HostServices
 from parley.host.orchestration.turn_loop import work
 from parley.host.origin import origin_of
 from parley.protocol.cards import AgentCapabilities, AgentCard, AgentInterface
+from parley.protocol.jsonvalue import JsonObject
 
 if TYPE_CHECKING:
     from parley.host.hosted_program import HostedProgram
@@ -67,8 +68,10 @@ async def _work(turn: Turn) -> None:
     agent = program.agent
     assert isinstance(agent, ConstitutionAgent)
     defined = origin_of(turn.message).agent_def
-    constitution = agent.constitution if defined is None else read_constitution(defined)
-    await work(turn, constitution, agent.services)
+    if defined is None:  # a run that begins again is the same agent, whatever has become of it since
+        kept = run_of(turn).steps.value("constitution", lambda: render(agent.constitution))
+        defined = cast("JsonObject", kept)
+    await work(turn, read_constitution(defined), agent.services)
 
 
 WORK = Handler(_work, may_reply=False)

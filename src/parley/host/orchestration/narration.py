@@ -110,6 +110,11 @@ class RunNarration:
         """Something that only the native API shows."""
         self._run.emissions.note(name, payload)
 
+    def note_once(self, name: str, /, **payload: JsonValue) -> None:
+        """The same for what may come out differently when a run begins again: the first one stays."""
+        if not self._run.journal.take_note_named(name):
+            self.note(name, **payload)
+
     def began(self) -> None:
         """This agent has begun."""
         self.note("stream_start", agent=self.agent_id, stream_id=0, depth=self.depth)

@@ -13,15 +13,17 @@ from msgspec import Struct
 
 from parley.agents.delegation.peers import OtherAgent
 from parley.agents.delegation.result import DelegateFailedError, DelegateResult
+from parley.agents.turn import run_of
 from parley.host.commands.arguments import SubAgentCall
 from parley.host.commands.framing import ResultStatus
 from parley.host.models.model import TokenUsage
 from parley.host.orchestration.narration import PREFIX
+from parley.host.orchestration.prompt import message_text
 from parley.host.orchestration.turn_context import MOST_DEPTH, TurnContext
 from parley.host.origin import RunOrigin, metadata_of
 from parley.protocol.jsonvalue import JsonObject
-from parley.protocol.messages import RawPart, text_of
-from parley.protocol.tasks import TaskState
+from parley.protocol.messages import DataPart, RawPart, UrlPart, text_of
+from parley.protocol.tasks import Artifact, TaskState
 
 MASTER = "index"
 
@@ -58,7 +60,11 @@ async def call_remote(context: TurnContext, name: str, message: str, step: str) 
 async def _call_all(
     context: TurnContext, calls: Sequence[SubAgentCall], step: str, *, may_be_self: bool
 ) -> list[SubAgentAnswer]:
-    refusals = [_refusal(context, call, may_be_self=may_be_self) for call in calls]
+    journal = run_of(context.turn).journal
+    refusals = [
+        "" if journal.recorded_step(f"{step}.{number}") else _refusal(context, call, may_be_self=may_be_self)
+        for number, call in enumerate(calls, 1)
+    ]
     streams = [
         0 if refusal else context.narration.delegated(call.agent_id)
         for call, refusal in zip(calls, refusals, strict=True)
@@ -156,7 +162,14 @@ async def _tell(
 def _text_of(result: DelegateResult) -> str:
     """What an agent says in the end; if its last message says nothing, what it has produced."""
     said = text_of(result.message.parts) if result.message is not None else ""
-    return said or result.text or "(no text)"
+    produced = [part for artifact in result.artifacts if not _is_narrated(artifact) for part in artifact.parts]
+    more = [part for part in produced if isinstance(part, DataPart | UrlPart)]
+    return "\n".join(filter(None, [said or result.text, message_text(more)])) or "(no text)"
+
+
+def _is_narrated(artifact: Artifact) -> bool:
+    """Whether an artifact of another host only tells what its agents did."""
+    return any(name.startswith(PREFIX) for name in artifact.metadata)
 
 
 def _usage_of(metadata: JsonObject) -> TokenUsage:

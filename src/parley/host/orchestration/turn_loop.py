@@ -106,6 +106,7 @@ class _TurnLoop:
             elif number == MOST_MODEL_CALLS:
                 reason = f"The agent still used commands in its {number}th model call, which is the last of a turn."
                 narration.note("escalation", agent=context.agent_id, stream_id=0, reason=reason)
+                await self._may_pass(number, reply)
             else:
                 blocks = [
                     await run_command(context, command, f"call {number} command {place}")
@@ -144,7 +145,7 @@ class _TurnLoop:
             return
         found = best_match(context.query, self._roster)
         entry, confidence = found if found is not None else (None, 0.0)
-        self._narration.note(
+        self._narration.note_once(
             "intent",
             kind="delegate" if entry is not None else "chat",
             confidence=round(confidence, 3),
@@ -231,7 +232,7 @@ class _TurnLoop:
         if not self._holds_text:
             return True
         context = self._context
-        decision = await check_answer(context, reply, f"gate {number}")
+        decision = await check_answer(context, "".join(self._held), f"gate {number}")
         kind = decision.verdict
         if kind == "redirect" and (self._redirects == 0 or number == MOST_MODEL_CALLS):
             kind = "budget"
