@@ -5,10 +5,12 @@ INTEROP_PEERS := google-adk strands-agents agent-framework litellm crewai beeai-
 FEW_INTEROP_PEERS := google-adk strands-agents agent-framework
 FRAMEWORKS := langgraph pydantic-ai openai-agents crewai google-adk agent-framework a2a-sdk-1 a2a-sdk-0.3
 BIN := .venv/bin
-OTHER_TARGETS := tests/test_tutorial.py tests/test_installing.py
+CRASH_TESTS := tests/crashes tests/engine/test_kill.py tests/host/test_host_sigkill.py
+PEER_CHECKS := tests/check/test_peers.py tests/proxy/test_old_sdk.py
 # Long tests that have targets of their own.
+OTHER_TARGETS := tests/test_tutorial.py tests/test_installing.py $(CRASH_TESTS) $(PEER_CHECKS)
 
-.PHONY: help run run-trip test check format bench soak soak-short chaos crashes mutations test-pythons interop interop-short lock proto docs clean
+.PHONY: help run run-trip test tutorial installing crashes-short peer-checks check format bench soak soak-short chaos crashes mutations test-pythons interop interop-short lock proto docs clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -80,8 +82,14 @@ chaos: .venv/.installed ## Workers on one store that pause, wake and die, and ra
 	PARLEY_CLAIM_SEEDS=$(SEEDS) PARLEY_SIMULATION_SEEDS=$(SEEDS) PARLEY_PROGRAM_SEEDS=$$(($(SEEDS) / 10)) PARLEY_TEST_SECONDS=7200 \
 		$(BIN)/pytest -q -n 2 -o faulthandler_timeout=7300 tests/ownership tests/crashes/test_programs.py
 
+crashes-short: .venv/.installed peers ## The same as `crashes`, at a few events each: about a minute.
+	$(BIN)/pytest -q -n 2 $(CRASH_TESTS)
+
+peer-checks: .venv/.installed peers ## Check the servers of other SDKs, and those that a proxy serves for them.
+	$(BIN)/pytest -q -n 2 $(PEER_CHECKS)
+
 crashes: .venv/.installed peers ## Kill agents that stream and delegate at every event, and compare what all readers hold.
-	PARLEY_EVERY_CRASH=1 PARLEY_TEST_SECONDS=3600 $(BIN)/pytest -q -o faulthandler_timeout=3700 tests/crashes tests/host/test_host_sigkill.py
+	PARLEY_EVERY_CRASH=1 PARLEY_TEST_SECONDS=3600 $(BIN)/pytest -q -o faulthandler_timeout=3700 $(CRASH_TESTS)
 
 mutations: .venv/.installed ## Put mistakes into a copy of the sources, one by one: do the tests notice? Also ONLY="engine: client:".
 	$(BIN)/python scripts/mutations.py $(ONLY)
