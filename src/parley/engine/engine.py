@@ -176,7 +176,8 @@ class Engine:
         """The program of an agent. Raises UnavailableError if the agent was removed."""
         program = self._programs.get(agent_id)
         if program is None:
-            raise UnavailableError("The agent is not served any more")
+            name = agent_id.rpartition("/")[2]  # what comes before it is a host's, and not for callers
+            raise UnavailableError(f"The agent {name!r} is not served any more")
         return program
 
     def agent(self, agent_id: str) -> AgentOperations:
