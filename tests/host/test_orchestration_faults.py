@@ -14,7 +14,11 @@ from parley.engine.limits import Limits
 from parley.host.catalogue import GivenAgent
 from parley.host.data.agents import StoredAgents
 from parley.host.data.tenant import TenantSettings
+from parley.host.host import AppOptions
 from parley.host.models.model import ModelRequest
+from parley.protocol.messages import RawPart
+from parley.server.limits import ServerLimits
+from parley.server.security.throttle import RateLimits
 from parley.stores.memory import MemoryDatabase, MemoryStore
 from tests.host.a2a_calls import documented_message, result
 from tests.host.function_model import FunctionModel
@@ -178,3 +182,68 @@ async def test_a_question_in_a_conversation_is_answered_with_both_ids_and_the_st
         rest = await read_events(client, "GET", f"/v1/requests/{request_id}/events?since_seq={events[-1].id}")
         assert "request_received" not in [event.name for event in rest]
         assert end_of(rest)["content"] == "One tea."
+
+
+async def test_a_turn_has_a_bound_of_commands_and_agents() -> None:
+    async def greedy(request: ModelRequest) -> AsyncIterator[str]:
+        if request.agent_id == "helper" or request.results:
+            yield "ok"
+        else:
+            calls = "/agent helper go\n" * 16
+            yield f"/parallel\n{calls}/endparallel\n" * 3 + "/mem read\n" * 100 + f"/parallel\n{calls}/endparallel\n"
+
+    models = {"parley/router": FunctionModel(greedy), "parley/test": FunctionModel(greedy)}
+    async with running_host(models=models, tenants=("acme",)) as running:
+        await add_agent(running.acme, "helper")
+        events = await read_events(running.acme.client, "POST", "/v1/orchestrate", json={"message": "go"})
+        assert len([event for event in events if event.name == "sub_agent_response"]) == 48
+        tools = [event.payload["ok"] for event in events if event.name == "tool_call"]
+        assert (tools.count(True), tools.count(False)) == (16, 84)
+
+
+async def test_a_stream_that_is_one_too_many_begins_no_work() -> None:
+    rates = RateLimits(streams=1)
+    options: AppOptions = {"limits": ServerLimits(rates=rates)}
+    hold = asyncio.Event()
+
+    async def wait(request: ModelRequest) -> AsyncIterator[str]:
+        yield "I wait."
+        await hold.wait()
+
+    models = {"parley/router": FunctionModel(wait)}
+    async with running_host(models=models, tenants=("acme",), options=options) as running:
+        client = running.acme.client
+        async with client.stream("POST", "/v1/orchestrate", json={"message": "go"}) as first:
+            assert first.status_code == 200
+            second = await client.post("/v1/orchestrate", json={"message": "go"})
+            assert second.status_code == 429
+            assert len((await client.get("/v1/requests")).json()["requests"]) == 1
+            hold.set()
+
+
+async def test_files_of_other_agents_get_names_that_are_safe() -> None:
+    agent = Agent("Courier", description="Brings files.", id="courier")
+
+    @agent.on_message
+    async def bring(turn: Turn) -> AsyncGenerator[Any]:
+        for name in ("../../etc/passwd", "a\nb", "notes.md"):
+            yield RawPart(b"x", "x\r\ny", name)
+
+    async def ask(request: ModelRequest) -> AsyncIterator[str]:
+        yield "Thanks." if request.results else "/agent courier go\n"
+
+    models = {"parley/router": FunctionModel(ask)}
+    async with running_host(models=models, tenants=("acme",), given_agents=(GivenAgent(agent),)) as running:
+        events = await read_events(running.acme.client, "POST", "/v1/orchestrate", json={"message": "go"})
+        assert [event.payload["path"] for event in events if event.name == "file"] == ["file-1", "file-2", "notes.md"]
+
+
+async def test_a_built_in_model_reads_a_bounded_text_and_fills_no_endless_table() -> None:
+    async with running_host(tenants=("acme",), with_starters=True) as running:
+        done = end_of(await chat(running.acme, "text", "count words: " + "a " * 50_000))
+        assert done["content"].startswith("That is more than I can read")
+        table = "make a table of " + "," * 5_000 + "\n" + "a\n" * 5_000
+        done = end_of(await chat(running.acme, "drafts", table))
+        assert (done["ok"], done["files_bytes"] < 100_000) == (True, True)
+        references = "it, " * 400 + "[earlier result: " + "x" * 50_000 + "]"
+        assert end_of(await chat(running.acme, "units", references))["ok"] is True

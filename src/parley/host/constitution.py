@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal, TypeAlias, cast, get_args
 
+import msgspec
 from msgspec import Meta, Struct, structs, to_builtins
 
 from parley.dialects.fields import Fault, Reader
@@ -113,6 +114,9 @@ INDEX = Constitution(
 )
 """The master agent that every tenant has. It is not stored and cannot be changed."""
 
+MAX_BYTES = 64 * 1024
+"""Of a constitution as JSON: all of them are in memory, and each is part of every prompt of its agent."""
+
 _REQUIRED = ("name", "role", "goal")
 _READER = Reader(Constitution)
 _CHOICES = {
@@ -135,6 +139,8 @@ def read_constitution(value: JsonObject, *, id: str | None = None) -> Constituti
         InvalidConstitutionError: a member is missing, wrong or out of range, or names another id.
     """
     members = dict(value)
+    if len(msgspec.json.encode(value)) > MAX_BYTES:
+        raise InvalidConstitutionError(f"may have up to {MAX_BYTES} bytes")
     if id is not None and members.setdefault("id", id) != id:
         raise InvalidConstitutionError("differs from the id of the agent that is addressed", "$.id")
     for name in ("id", *_REQUIRED):

@@ -275,7 +275,7 @@ class Host:
 
     def check_quotas(self, tenant: Tenant) -> None:
         """Count one more request of a tenant. Raises RateLimitedError."""
-        if self.gate(0).waiting(tenant.id) >= MOST_WAITING:
+        if sum(gate.waiting(tenant.id) for gate in self._gates.values()) >= MOST_WAITING:
             raise too_many("requests wait already", 1)
         self.quotas.check(tenant)
 

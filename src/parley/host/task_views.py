@@ -32,7 +32,11 @@ from parley.stores.interface import Owner, TaskFilter, TaskHead, TaskKey
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 MOST_TURNS = 1_000
-"""Tasks of one conversation that are looked at, the newest of them."""
+"""Turns of one conversation that are shown, the newest of them."""
+
+PAGE = 200
+MOST_PAGES = 50
+"""How many tasks are looked at for them: ten for each turn."""
 
 HISTORY_MESSAGES = 100
 """Of the newest messages that a model is told, as documented."""
@@ -155,11 +159,19 @@ class TaskViews:
         return _newest(told[-HISTORY_MESSAGES:])
 
     async def _turns(self, tenant_id: str, conversation_id: int) -> list[tuple[TaskHead, Task]]:
-        query = TaskFilter(context_id=context_id_of(conversation_id), limit=MOST_TURNS)
-        page = await self._engine.store.tasks.list(Owner(tenant_id, owner_name(tenant_id)), query)
-        heads = sorted(page.heads, key=lambda head: (head.created_at, head.key.task_id))
-        turns = await self._tasks(heads)
-        return [(head, task) for head, task in turns if not await self._is_delegated(head, task)]
+        """The newest turns of a conversation, oldest first. What agents delegated is in its context, too."""
+        turns: list[tuple[TaskHead, Task]] = []
+        after: tuple[datetime, str] | None = None
+        for _ in range(MOST_PAGES):
+            query = TaskFilter(context_id=context_id_of(conversation_id), after=after, limit=PAGE)
+            heads = (await self._engine.store.tasks.list(Owner(tenant_id, owner_name(tenant_id)), query)).heads
+            for head, task in await self._tasks(heads):
+                if not await self._is_delegated(head, task):
+                    turns.append((head, task))
+            if len(heads) < PAGE or len(turns) >= MOST_TURNS:
+                break
+            after = (heads[-1].status_at, heads[-1].key.task_id)
+        return sorted(turns, key=lambda turn: (turn[0].created_at, turn[0].key.task_id))[-MOST_TURNS:]
 
     async def _tasks(self, heads: Sequence[TaskHead]) -> list[tuple[TaskHead, Task]]:
         stored = await self._engine.store.tasks.read_many([head.key for head in heads], artifacts=False)
@@ -225,6 +237,9 @@ def agent_of(head: TaskHead) -> str:
 def _request(head: TaskHead, task: Task) -> RequestView:
     is_over = is_terminal(head.state)
     agent = task.metadata.get(f"{PREFIX}agent_id")
+    defined = origin_of(task.history[0]).agent_def if task.history else None
+    if defined is not None:
+        agent = defined.get("id")
     return RequestView(
         request_id=head.key.task_id,
         agent_id=agent if isinstance(agent, str) else agent_of(head),

@@ -66,7 +66,16 @@ class NativeApi:
             raise
         if answer is not None:
             body = answer.body if isinstance(answer.body, bytes) else _encoder.encode(answer.body)
-            await request.reply(answer.status, body, answer.content_type.encode(), answer.headers)
+            await self._reply(request, answer, body)
+
+    async def _reply(self, request: AsgiRequest, answer: Answer, body: bytes) -> None:
+        """Send an answer. The memory of a long one is bounded, and a reader that does not read holds little of it."""
+        content_type, bodies = answer.content_type.encode(), self._host.app.shared.bodies
+        if answer.status != 200:  # a record that was created, which is short
+            await request.reply(answer.status, body, content_type, answer.headers)
+            return
+        reserved = request.reserve_reply(bodies, body)
+        await request.reply_long(bodies, reserved, body, content_type, answer.headers)
 
     async def _call(
         self, request: AsgiRequest, route: AnyRoute, path: dict[str, str], tenant: Tenant | None
@@ -81,7 +90,8 @@ class NativeApi:
             call = ApiCall(self._host, self._metrics, request, path, tenant, body)
             if not route.streams:
                 return await route.handler(call)
-        return await route.handler(call)
+        with shared.throttle.admit_stream(name, request.address):  # before any work begins
+            return await route.handler(call)
 
     # --- callers ------------------------------------------------------------------------------------------------------
 

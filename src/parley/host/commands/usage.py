@@ -11,6 +11,9 @@ from msgspec import Struct
 PER_TURN = {"fetch": 3, "search": 4, "advise": 2}
 """How often an agent may use a command in one turn. Further uses are skipped."""
 
+MOST_COMMANDS = 64
+"""How many commands an agent may use in one turn, agents of `/parallel` included. Further ones are skipped."""
+
 MAX_WRITTEN_BYTES = 10 * 1024 * 1024
 """How much all files of one reply may hold."""
 

@@ -9,6 +9,7 @@ from collections.abc import Collection, Sequence
 
 from msgspec import Struct
 
+from parley.engine.reading.large import run_beside_loop
 from parley.host.constitution import MemorySettings
 from parley.host.data.memory_entries import each_entry, find_entry
 from parley.host.data.memory_entry import MemoryEntry
@@ -37,19 +38,33 @@ class SearchPreferences(Struct, frozen=True):
     """How much the age of an entry counts; None: nothing."""
 
 
+RANKED_AT_ONCE = 20
+"""Entries that are ranked together, in a thread: each may have 64 KB."""
+
+
 async def search_entries(
     records: Records, tenant: str, query: str, *, preferences: SearchPreferences, now: int, limit: int
 ) -> Sequence[MemoryHit]:
     """The valid entries that hold words of a query, the best first; the newest first where they fit equally."""
     ranking = Ranking(query)
-    async for entry in each_entry(records, tenant):
-        if entry.is_valid:
+
+    def rank(entries: Sequence[MemoryEntry]) -> None:
+        for entry in entries:
             ranking.add(
                 entry,
                 factor=_factor(entry, preferences, now),
                 is_preferred=preferences.conversation_id is not None
                 and entry.conversation_id in (None, preferences.conversation_id),
             )
+
+    page: list[MemoryEntry] = []
+    async for entry in each_entry(records, tenant):
+        if entry.is_valid:
+            page.append(entry)
+        if len(page) == RANKED_AT_ONCE:
+            await run_beside_loop(rank, page)
+            page = []
+    rank(page)
     hits: list[MemoryHit] = []
     for entry_id, score in ranking.best(limit):
         found = await find_entry(records, tenant, entry_id)

@@ -26,7 +26,7 @@ from parley.host.commands.capabilities import is_allowed
 from parley.host.commands.framing import ChildResult, ResultBlock, ResultStatus
 from parley.host.commands.help_text import help_text
 from parley.host.commands.syntax import Command
-from parley.host.commands.usage import PER_TURN
+from parley.host.commands.usage import MOST_COMMANDS, PER_TURN
 from parley.host.commands.web_search import hits_text
 from parley.host.orchestration.advisor import consult
 from parley.host.orchestration.file_tools import list_files, read_file, write_file
@@ -58,6 +58,10 @@ async def _run(context: TurnContext, command: Command, step: str) -> ResultBlock
     if not is_allowed(context.constitution.capabilities, command.name):
         text = f"/{command.name} is not among the capabilities of this agent."
         return ResultBlock(command, text, ResultStatus.ERROR)
+    context.commands += 1
+    if context.commands > MOST_COMMANDS:
+        text = f"A turn may have {MOST_COMMANDS} commands."
+        return ResultBlock(command, text, ResultStatus.SKIPPED)
     most = PER_TURN.get(command.name)
     if most is not None:
         context.used[command.name] += 1
@@ -93,7 +97,12 @@ async def _agent(context: TurnContext, command: Command, step: str) -> ResultBlo
 
 
 async def _parallel(context: TurnContext, command: Command, step: str) -> ResultBlock:
-    answers = await call_agents(context, parse_parallel(command), step)
+    calls = parse_parallel(command)
+    context.commands += len(calls) - 1
+    if context.commands > MOST_COMMANDS:
+        text = f"A turn may have {MOST_COMMANDS} commands, and each agent of /parallel counts as one."
+        return ResultBlock(command, text, ResultStatus.SKIPPED)
+    answers = await call_agents(context, calls, step)
     children = tuple([ChildResult(answer.agent_id, answer.body, answer.status) for answer in answers])
     failed = [child for child in children if child.status is not ResultStatus.OK]
     status = ResultStatus.OK if len(failed) < len(children) else failed[0].status

@@ -7,6 +7,7 @@ canceled with its parent. A remote agent gets the text of the message and nothin
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -16,6 +17,9 @@ from parley.agents.delegation.result import DelegateFailedError, DelegateResult
 from parley.agents.turn import run_of
 from parley.host.commands.arguments import SubAgentCall
 from parley.host.commands.framing import ResultStatus
+from parley.host.commands.usage import MAX_WRITTEN_BYTES
+from parley.host.data.artifact_path import clean_path
+from parley.host.data.errors import InvalidValueError
 from parley.host.models.model import TokenUsage
 from parley.host.orchestration.narration import PREFIX
 from parley.host.orchestration.prompt import message_text
@@ -26,6 +30,8 @@ from parley.protocol.messages import DataPart, RawPart, UrlPart, text_of
 from parley.protocol.tasks import Artifact, TaskState
 
 MASTER = "index"
+
+_MEDIA_TYPE = re.compile(r"[\w.+-]{1,100}/[\w.+-]{1,100}(;[ \w.+=-]{0,100})?", re.ASCII)
 
 
 class SubAgentAnswer(Struct, frozen=True):
@@ -54,7 +60,7 @@ async def call_remote(context: TurnContext, name: str, message: str, step: str) 
         return SubAgentAnswer(name, refusal, ResultStatus.ERROR)
     stream_id = context.narration.delegated(name)
     result = await _delegate(context, client, message, step, reveals_task=False, metadata=None)
-    return await _tell(context, name, stream_id, result)
+    return await _tell(context, name, stream_id, result, is_remote=True)
 
 
 async def _call_all(
@@ -137,7 +143,12 @@ async def _delegate(
 
 
 async def _tell(
-    context: TurnContext, agent_id: str, stream_id: int, result: DelegateResult | DelegateFailedError
+    context: TurnContext,
+    agent_id: str,
+    stream_id: int,
+    result: DelegateResult | DelegateFailedError,
+    *,
+    is_remote: bool = False,
 ) -> SubAgentAnswer:
     """Tell the readers of this run what another agent has answered."""
     narration, task = context.narration, result.task
@@ -147,16 +158,28 @@ async def _tell(
         answer = SubAgentAnswer(agent_id, text, ResultStatus.UPSTREAM_FAILED)
     else:
         answer = SubAgentAnswer(agent_id, _text_of(result))
-        for part in result.files:
-            if isinstance(part, RawPart):
-                await narration.file(part.filename or "file", part.raw, part.media_type or "application/octet-stream")
-    if task is not None:
+        for number, part in enumerate(result.files, 1):
+            if isinstance(part, RawPart) and narration.files_bytes + len(part.raw) <= MAX_WRITTEN_BYTES:
+                await narration.file(_safe_name(part.filename, number), part.raw, _safe_type(part.media_type))
+    if task is not None and not is_remote:  # what another host says of tokens is not ours to count
         narration.count(_usage_of(task.metadata))
     await narration.sub_agent_response(
         agent_id, answer.body, stream_id=stream_id, task_id=task.id if task is not None else None
     )
     narration.delegation_ended(agent_id, stream_id, ok=answer.status is ResultStatus.OK)
     return answer
+
+
+def _safe_name(name: str | None, number: int) -> str:
+    """The name of a file from another agent, if it is one that our own agents could give."""
+    try:
+        return clean_path(name or "")
+    except InvalidValueError:
+        return f"file-{number}"
+
+
+def _safe_type(media_type: str | None) -> str:
+    return media_type if media_type and _MEDIA_TYPE.fullmatch(media_type) else "application/octet-stream"
 
 
 def _text_of(result: DelegateResult) -> str:

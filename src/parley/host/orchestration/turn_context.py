@@ -56,6 +56,8 @@ class TurnContext:
     services: HostServices
     query: str
     """What the user wants, as the agent was told."""
+    commands: int = 0
+    """How many commands were used, agents of `/parallel` included."""
     used: Counter[str] = field(default_factory=Counter[str])
     """How often each limited command was used."""
     calls_counted: int = 0

@@ -114,6 +114,8 @@ class _TurnLoop:
                 ]
                 self._read_results(reply, blocks)
         await self._release()
+        if not narration.reply:
+            await narration.text(f"I have no answer after {MOST_MODEL_CALLS} steps.")
 
     async def _prepare(self) -> None:
         """Find out which agents may be called and what was said before."""

@@ -79,12 +79,18 @@ def _points(text: str) -> list[str]:
     return [_line(part).removeprefix("- ") for part in parts if part.strip()]
 
 
+MAX_CELLS = 10_000
+"""Cells of a table up to which short rows are filled up."""
+
+
 def _rows(text: str) -> list[list[str]]:
     """The cells of a table: rows are lines or end with semicolons, cells with bars, tabs or commas."""
     lines = [line for line in re.split(r"\n" if "\n" in text else ";", text) if line.strip()]
     separator = next((sign for sign in "|\t" if lines and sign in lines[0]), ",")
     rows = [[_line(cell) for cell in line.strip().strip("|").split(separator)] for line in lines]
     width = max(map(len, rows))
+    if len(rows) * width > MAX_CELLS:  # one long row must not make all others as long
+        return rows
     return [row + [""] * (width - len(row)) for row in rows]
 
 

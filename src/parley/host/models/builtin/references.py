@@ -77,15 +77,22 @@ def split_earlier(text: str) -> tuple[str, str]:
     return request.strip(), with_line_breaks(earlier.removeprefix("s").removeprefix(": ")[:-1])
 
 
+MAX_REFERRING = 2_000
+"""Characters of a request whose references are replaced: as many as the models read that calculate."""
+
+MAX_VALUE = 500
+"""Characters that a reference is replaced with: a value is a number or a short phrase."""
+
+
 def with_values(text: str, *, only_numbers: bool = False) -> str:
     """The request with the value of the earlier result in the place of the words that refer to it.
 
     `double it [earlier result: 3 + 4 = 7.]` → `double 7`
     """
     request, earlier = split_earlier(text)
-    if not earlier.strip():
+    if not earlier.strip() or len(request) > MAX_REFERRING:
         return request
-    value = _value_of(earlier.splitlines()[-1])
+    value = _value_of(earlier.splitlines()[-1])[:MAX_VALUE]
     number = _LEADING_NUMBER.match(value)
     if only_numbers and number is not None:
         value = number[0]

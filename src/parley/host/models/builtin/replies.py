@@ -11,12 +11,19 @@ import re
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 
+from parley.engine.reading.large import run_beside_loop
 from parley.host.models.model import ModelRequest, Piece, TokenUsage
 
 _LINE_BREAK = "[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]"  # everything that `str.splitlines` breaks at
 _COMMAND_START = re.compile(f"(^|{_LINE_BREAK})/")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 _WORD = re.compile(r"\s*\S{1,64}\s*|\s+")
+MAX_QUESTION = 64 * 1024
+"""Characters of a message: some twenty pages. What takes milliseconds for a page takes seconds for a thousand."""
+
+SHORT = 8 * 1024
+"""Characters that are read within a few milliseconds, on the event loop; more are read in a thread."""
+
 _MOST_PIECES = 128  # a piece costs an event; long texts need no more of them to be seen coming
 
 
@@ -28,7 +35,12 @@ class BuiltinModel:
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Piece]:
         """The reply, two words at a time, and the number of words as tokens."""
-        text = self.reply(request)
+        if len(request.query) > MAX_QUESTION:
+            text = f"That is more than I can read: I read up to {MAX_QUESTION} characters."
+        elif len(request.query) + sum(len(result.body) for result in request.results) > SHORT:
+            text = await run_beside_loop(self.reply, request)
+        else:
+            text = self.reply(request)
         for piece in pieces(text):
             yield piece
         read = count_words(request.system) + sum(count_words(message.text) for message in request.messages)
