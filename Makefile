@@ -10,7 +10,7 @@ PEER_CHECKS := tests/check/test_peers.py tests/proxy/test_old_sdk.py
 # Long tests that have targets of their own.
 OTHER_TARGETS := tests/test_tutorial.py tests/test_installing.py $(CRASH_TESTS) $(PEER_CHECKS)
 
-.PHONY: help run run-trip test tutorial installing crashes-short peer-checks check format bench soak soak-short chaos crashes mutations test-pythons interop interop-short lock proto docs clean
+.PHONY: help run run-trip test coverage tutorial installing crashes-short peer-checks check format bench soak soak-short chaos crashes mutations test-pythons interop interop-short lock proto docs clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -35,7 +35,10 @@ run-trip: .venv/.installed ## Serve the example of a trip planner that streams a
 	@exec $(BIN)/parley serve examples/trip.py examples/currency.py --root-agent trip-planner \
 		--port $(PORT) --grpc-port $(GRPC_PORT) --store $(STORE) --drain-seconds 0 --log-level warning
 
-test: .venv/.installed peers ## Run the tests; the core must be covered to the last branch.
+test: .venv/.installed peers ## Run the tests.
+	$(BIN)/pytest --numprocesses auto $(OTHER_TARGETS:%=--ignore=%)
+
+coverage: .venv/.installed peers ## The same, and the core must be covered to the last branch.
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest --numprocesses auto $(OTHER_TARGETS:%=--ignore=%)
 	$(BIN)/coverage combine --quiet
