@@ -147,11 +147,6 @@ class Engine:
         """The program of an agent, if the agent is here."""
         return self._programs.get(agent_id)
 
-    @property
-    def programs(self) -> tuple[Program, ...]:
-        """The programs of all agents."""
-        return tuple(self._programs.values())
-
     def find_named(self, name: str, caller: Caller) -> str | None:
         """The id of the agent that a name means to a caller: by default, the one with this id or name."""
         if self._find_agent is not None:

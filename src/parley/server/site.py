@@ -21,7 +21,7 @@ from parley.server.bindings.http import JSON, AsgiRequest, reply_error
 from parley.server.bindings.jsonrpc import JsonRpcEndpoint
 from parley.server.bindings.rest import NO_STORE, RestEndpoint
 from parley.server.pages import docs_page, openapi
-from parley.server.pages.cards import PUBLIC_SECONDS, host_of
+from parley.server.pages.cards import PUBLIC_SECONDS, CardDocument, host_of
 from parley.server.pages.signer import KEYS_PATH
 from parley.server.service import Service
 from parley.wire.rest import MethodNotAllowedError
@@ -70,17 +70,7 @@ class Site:
 
     async def _reply_card(self, request: AsgiRequest, version: Version | None) -> None:
         document = self.service.cards.document(request.base_url, version)
-        headers: list[Header] = [
-            (b"etag", document.etag.encode()),
-            (b"last-modified", format_datetime(document.modified, usegmt=True).encode()),
-            (b"cache-control", b"public, max-age=%d" % PUBLIC_SECONDS),
-            (b"vary", b"A2A-Version, Host"),
-        ]
-        if document.is_known(request.headers.get("if-none-match"), request.headers.get("if-modified-since")):
-            await request.start_reply(304, headers)  # without a length: RFC 9110 section 8.6
-            await request.send_chunk(b"", is_last=True)
-        else:
-            await request.reply(200, document.body, JSON, headers)
+        await reply_card(request, document, cache=b"public, max-age=%d" % PUBLIC_SECONDS, vary=b"A2A-Version, Host")
 
     async def show_extended_card(self, request: AsgiRequest) -> None:
         """The extended card at a URL of its own, as in 0.2. a2a-sdk 0.3 still uses it."""
@@ -127,6 +117,21 @@ class Site:
         shared = self.service.shared
         key = (self.service, shared.grpc_target(PLACEHOLDER_URL))
         return shared.pages.get(key, lambda: _made_pages(self.service.cards.card(PLACEHOLDER_URL)))
+
+
+async def reply_card(request: AsgiRequest, document: CardDocument, *, cache: bytes, vary: bytes) -> None:
+    """Reply with a card, or say that the caller has it. `cache` and `vary` are the headers that say who may keep it."""
+    headers: list[Header] = [
+        (b"etag", document.etag.encode()),
+        (b"last-modified", format_datetime(document.modified, usegmt=True).encode()),
+        (b"cache-control", cache),
+        (b"vary", vary),
+    ]
+    if document.is_known(request.headers.get("if-none-match"), request.headers.get("if-modified-since")):
+        await request.start_reply(304, headers)  # without a length: RFC 9110 section 8.6
+        await request.send_chunk(b"", is_last=True)
+    else:
+        await request.reply(200, document.body, JSON, headers)
 
 
 def _made_pages(card: AgentCard) -> tuple[bytes, bytes]:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from email.utils import format_datetime
-
 from parley.host.a2a.cards import REST_PATH
 from parley.host.a2a.dispatch import DispatchEndpoint
 from parley.host.errors import MethodNotAllowed, PathNotFound
-from parley.server.bindings.failures import Header
-from parley.server.bindings.http import JSON, AsgiRequest
+from parley.server.bindings.http import AsgiRequest
 from parley.server.security.credentials import Identity
 from parley.server.service import Service
-from parley.server.site import Site
+from parley.server.site import Site, reply_card
 
 CARD_PATHS = ("/agent-card.json", "/.well-known/agent-card.json")
 """The documented path, and the one that SDKs look at below the URL of an agent."""
@@ -50,14 +47,4 @@ class HostedSite:
 
     async def _show_card(self, request: AsgiRequest) -> None:
         document = self.site.service.cards.document(request.base_url)
-        headers: list[Header] = [
-            (b"etag", document.etag.encode()),
-            (b"last-modified", format_datetime(document.modified, usegmt=True).encode()),
-            (b"cache-control", b"private, max-age=%d" % PRIVATE_SECONDS),
-            (b"vary", b"Authorization, Host"),
-        ]
-        if document.is_known(request.headers.get("if-none-match"), request.headers.get("if-modified-since")):
-            await request.start_reply(304, headers)  # without a length: RFC 9110 section 8.6
-            await request.send_chunk(b"", is_last=True)
-        else:
-            await request.reply(200, document.body, JSON, headers)
+        await reply_card(request, document, cache=b"private, max-age=%d" % PRIVATE_SECONDS, vary=b"Authorization, Host")

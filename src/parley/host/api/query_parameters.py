@@ -142,7 +142,7 @@ class SinceSeqParameter:
 
     name = "since_seq"
     description = (
-        "Events after this number. It wins over the header `Last-Event-ID`. A value that is no number means 0."
+        "Events after this number. It wins over the header `Last-Event-ID`. A value that is not a number means 0."
     )
 
     @property

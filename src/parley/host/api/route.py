@@ -83,7 +83,7 @@ class ApiCall(Generic[B]):
         return self.caller
 
     def number(self, name: str) -> int:
-        """A segment of the path as a number; 0, which is no id, if it is none."""
+        """A segment of the path as a number; 0, which nothing has as its id, if it is not a number."""
         text = self.path[name]
         number = read_number(text)
         return number if number is not None and str(number) == text else 0
