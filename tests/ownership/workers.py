@@ -27,6 +27,7 @@ class WorkerProcess:
         self._client = httpx2.Client(base_url=f"http://127.0.0.1:{self._process.stdout.readline().strip()}", timeout=60)
         self._ids = count(1)
         self.pid = self._process.pid
+        self._client.get("/.well-known/agent-card.json").raise_for_status()  # the port is open before the store is
 
     def call(self, method: str, **params: Any) -> Any:
         """The result of a 1.0 call."""
