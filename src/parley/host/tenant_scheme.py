@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from parley.host.access.scopes import ALL_SCOPES
 from parley.host.data.tenants import Tenants
 from parley.host.origin import EXTERNAL
 from parley.protocol.cards import HttpAuthScheme, SecurityScheme
@@ -27,7 +28,7 @@ class TenantTokenScheme:
         if tenant is None:
             raise Refused("The token is not valid")
         await self._tenants.touch(tenant.id)
-        return Proof(tenant.id, claims={EXTERNAL: True}, tenant=tenant.id)
+        return Proof(tenant.id, scopes=frozenset(ALL_SCOPES), claims={EXTERNAL: True}, tenant=tenant.id)
 
     async def close(self) -> None:
         """Nothing to do."""

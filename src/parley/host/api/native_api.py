@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from parley.engine.store_errors import translated
+from parley.host.access.principal import Principal, principal_of
 from parley.host.api.admin_scheme import AdminTokenScheme
 from parley.host.api.matching import AnyRoute, RouteTable
 from parley.host.api.metrics import HostMetrics
@@ -25,6 +26,9 @@ from parley.server.security.authentication import Security
 
 if TYPE_CHECKING:
     from parley.host.host import Host
+
+ANYONE = Principal("anyone", "", frozenset())
+OPERATOR = Principal("admin", "")
 
 _encoder = msgspec.json.Encoder()
 
@@ -57,9 +61,9 @@ class NativeApi:
             await self._answer(request, route, path)
 
     async def _answer(self, request: AsgiRequest, route: AnyRoute, path: dict[str, str]) -> None:
-        tenant = await self._admit(request, route)
+        tenant, principal = await self._admit(request, route)
         try:
-            answer = await self._call(request, route, path, tenant)
+            answer = await self._call(request, route, path, tenant, principal)
         except RateLimitedError as error:
             if tenant is not None:
                 self._metrics.rate_limited(tenant.id, error.details.get("reason", RATE_LIMIT))
@@ -78,7 +82,12 @@ class NativeApi:
         await request.reply_long(bodies, reserved, body, content_type, answer.headers)
 
     async def _call(
-        self, request: AsgiRequest, route: AnyRoute, path: dict[str, str], tenant: Tenant | None
+        self,
+        request: AsgiRequest,
+        route: AnyRoute,
+        path: dict[str, str],
+        tenant: Tenant | None,
+        principal: Principal,
     ) -> Answer | None:
         """Read the body and call the handler. A stream does not count as a request while it is open."""
         shared = self._host.app.shared
@@ -87,7 +96,7 @@ class NativeApi:
             body: Any = None
             if route.body is not None:
                 body = route.body.read(await request.read_json_body(shared.limits, shared.bodies))
-            call = ApiCall(self._host, self._metrics, request, path, tenant, body)
+            call = ApiCall(self._host, self._metrics, request, path, tenant, body, principal)
             if not route.streams:
                 return await route.handler(call)
         with shared.throttle.admit_stream(name, request.address):  # before any work begins
@@ -95,20 +104,22 @@ class NativeApi:
 
     # --- callers ------------------------------------------------------------------------------------------------------
 
-    async def _admit(self, request: AsgiRequest, route: AnyRoute) -> Tenant | None:
-        """Check that the caller may call a route, and return its tenant, if it is one."""
+    async def _admit(self, request: AsgiRequest, route: AnyRoute) -> tuple[Tenant | None, Principal]:
+        """Check that the caller may call a route, and return its tenant, if it has one, and who it is."""
         match route.auth:
             case Auth.NONE:
-                return None
+                return None, ANYONE
             case Auth.ADMIN:
                 await self._admit_operator(request)
-                return None
+                return None, OPERATOR
             case Auth.TENANT:
                 identity = await self._host.app.shared.authenticate(request.credentials, request.address)
                 tenant = self._host.tenant(identity.tenant or "")
                 if tenant is None:
                     raise Unauthorized
-                return tenant
+                principal = principal_of(tenant.id, identity.scopes, identity.claims)
+                principal.require(route.needed_scope)
+                return tenant, principal
 
     async def _admit_operator(self, request: AsgiRequest) -> None:
         """Check the admin token. Wrong ones count against the address, as those of tenants do."""

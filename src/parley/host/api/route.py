@@ -17,6 +17,8 @@ from urllib.parse import unquote
 from msgspec import Struct
 
 from parley.dialects.fields import Fault, Reader
+from parley.host.access.principal import Principal
+from parley.host.access.scopes import Scope
 from parley.host.api.query_parameters import QueryParameter, read_number
 from parley.host.data.tenant import Tenant
 from parley.host.errors import BadRequest
@@ -75,6 +77,12 @@ class ApiCall(Generic[B]):
     """The segments that the braces of the path match, decoded."""
     caller: Tenant | None
     body: B
+    principal: Principal
+
+    @property
+    def actor(self) -> str:
+        """The name of the caller for the audit."""
+        return self.principal.name
 
     @property
     def tenant(self) -> Tenant:
@@ -106,6 +114,8 @@ class ApiRoute(Generic[B]):
     handler: ApiHandler[B]
     summary: str
     auth: Auth = Auth.TENANT
+    scope: Scope | None = None
+    """What a tenant's token must allow; None: to read for GET, to manage for all others."""
     description: str = ""
     body: BodyReader[B] | None = None
     query: Sequence[QueryParameter[object]] = ()
@@ -116,6 +126,11 @@ class ApiRoute(Generic[B]):
     """The statuses of errors beside those that every route of its kind has."""
     streams: bool = False
     """Whether it answers with server-sent events."""
+
+    @property
+    def needed_scope(self) -> Scope:
+        """The scope that a tenant's token needs."""
+        return self.scope or (Scope.READ if self.method == "GET" else Scope.MANAGE)
 
     def match(self, segments: Sequence[str]) -> dict[str, str] | None:
         """The parameters in the segments of a path; None if the path is another one."""

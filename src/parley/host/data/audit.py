@@ -27,6 +27,10 @@ ADMIN = "admin"
 AuditAction: TypeAlias = Literal[
     "create_tenant", "update_tenant", "rotate_tenant_token", "create_agent", "update_agent", "delete_agent"
 ]
+"""Every kind of change that the audit knows."""
+
+TargetKind: TypeAlias = Literal["tenant", "agent"]
+"""What a change is about."""
 
 
 class AuditEntry(Struct, frozen=True):
@@ -36,9 +40,9 @@ class AuditEntry(Struct, frozen=True):
     ts: int
     """Seconds since 1970."""
     actor: str
-    """`admin`, or `tenant:` and the id of a tenant."""
+    """The name of a principal: see `access.principal`."""
     action: AuditAction
-    target_kind: Literal["tenant", "agent"]
+    target_kind: TargetKind
     target_id: str
     """The id of a tenant; for an agent, the ids of the tenant and of the agent: `1/writer`."""
     before: JsonObject | None = None
@@ -58,6 +62,7 @@ class Audit:
         target_id: str,
         *,
         actor: str,
+        kind: TargetKind | None = None,
         before: JsonObject | None = None,
         after: JsonObject | None = None,
     ) -> PutRecord:
@@ -67,7 +72,7 @@ class Audit:
             ts=seconds(self._clock.now()),
             actor=actor,
             action=action,
-            target_kind="agent" if action.endswith("_agent") else "tenant",
+            target_kind=kind or ("agent" if action.endswith("_agent") else "tenant"),
             target_id=target_id,
             before=before,
             after=after,

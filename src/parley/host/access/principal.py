@@ -1,0 +1,45 @@
+"""The principal behind a request: a token, a service account, a person or the operator, and what it may do.
+
+Tasks belong to the tenant, whichever of its principals began them. The principal's name is kept beside: in the audit, in
+usage, and with approvals.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from parley.host.access.scopes import ALL_SCOPES, Scope
+from parley.protocol.errors import PermissionDeniedError
+from parley.protocol.jsonvalue import JsonObject
+
+PRINCIPAL = "urn:parley:host-principal"
+"""The claim that holds the name of the principal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """A caller of one tenant.
+
+    Names: `tenant:1` (the tenant's own token), `token:1/k3x9…`, `account:1/ci`, `person:1/ada@example.com`, `admin` (the
+    operator), `schedule:1/…` and `host` (the host itself).
+    """
+
+    name: str
+    tenant: str
+    scopes: frozenset[Scope] = ALL_SCOPES
+
+    def may(self, scope: Scope) -> bool:
+        """Whether it has a scope."""
+        return scope in self.scopes
+
+    def require(self, scope: Scope) -> None:
+        """Refuse a principal without a scope. Raises PermissionDeniedError."""
+        if scope not in self.scopes:
+            raise PermissionDeniedError(f"This needs the scope '{scope}', which this token does not have.")
+
+
+def principal_of(tenant: str, scopes: frozenset[str], claims: JsonObject) -> Principal:
+    """The principal of an authenticated caller of a tenant."""
+    name = claims.get(PRINCIPAL)
+    known = frozenset([scope for scope in Scope if scope in scopes])
+    return Principal(name if isinstance(name, str) else f"tenant:{tenant}", tenant, known)
