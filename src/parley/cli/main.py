@@ -13,7 +13,23 @@ from typing import Annotated
 import typer
 
 from parley import __version__
-from parley.cli.commands import card, chat, check, login, new, proxy, push, send, serve, store, tasks, token, up
+from parley.cli.commands import (
+    admin,
+    card,
+    chat,
+    check,
+    doctor,
+    login,
+    new,
+    proxy,
+    push,
+    send,
+    serve,
+    store,
+    tasks,
+    token,
+    up,
+)
 from parley.cli.options.settings import ConfiguredCommand
 from parley.cli.output.exit_codes import EXIT_CODES
 from parley.cli.output.help_text import ParleyCommand, ParleyGroup
@@ -37,9 +53,11 @@ app.command("card", cls=ParleyCommand, epilog=EXIT_CODES)(card.card)
 app.command("send", cls=ParleyCommand, epilog=EXIT_CODES)(send.send)
 app.command("chat", cls=ParleyCommand, epilog=EXIT_CODES)(chat.chat)
 app.command("check", cls=ParleyCommand)(check.check)
+app.command("doctor", cls=ParleyCommand, epilog=doctor.EXIT_CODES)(doctor.doctor)
 app.add_typer(tasks.app, name="tasks")
 app.add_typer(push.app, name="push")
 app.add_typer(store.app, name="store")
+app.add_typer(admin.app, name="admin")
 
 
 def _show_version(wanted: bool) -> None:

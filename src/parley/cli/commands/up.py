@@ -84,6 +84,7 @@ def _up(options: UpOptions) -> None:
     from parley.cli.serving.host_tokens import TenantTokenFile, find_admin_token
     from parley.host.data.admin_token import AdminTokenError
     from parley.host.models.model import ModelError
+    from parley.host.people import PeopleSettingError
     from parley.server.run import serve
     from parley.stores.interface import StoreError
 
@@ -98,7 +99,7 @@ def _up(options: UpOptions) -> None:
         admin = find_admin_token(options.host.admin_token_file, runtime.store, os.environ)
         host = _host(options, agents, admin, telemetry)
         host.models.model(host.models.default_model())
-    except (TargetError, AdminTokenError, ModelError, StoreError, UsageError, ValueError) as error:
+    except (TargetError, AdminTokenError, ModelError, PeopleSettingError, StoreError, UsageError, ValueError) as error:
         fail(str(error), code=2)
 
     start = HostStart(
@@ -150,6 +151,7 @@ def _host(options: UpOptions, agents: tuple[GivenAgent, ...], admin: AdminToken,
     from parley.host.commands.web_fetch import WebFetcher
     from parley.host.host import Host, HostSettings
     from parley.host.models.registry import ModelRegistrySettings
+    from parley.host.people import PeopleSettings, read_people_settings
 
     chosen, server, runtime = options.host, options.server, options.runtime
     settings = HostSettings(
@@ -162,6 +164,7 @@ def _host(options: UpOptions, agents: tuple[GivenAgent, ...], admin: AdminToken,
         runs_at_once=chosen.runs_at_once,
         given_agents=agents,
         has_starters=chosen.has_starters,
+        people=read_people_settings(chosen.people.expanduser()) if chosen.people else PeopleSettings(),
         public_url=server.public_url,
         has_metrics=telemetry.metrics is not None,
     )

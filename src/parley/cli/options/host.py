@@ -49,6 +49,7 @@ class HostOptions:
     admin_token_file: Path | None
     """None for a file beside the store."""
     tenant_token_file: Path | None
+    people: Path | None
     quotas: Quotas
     runs_at_once: int
 
@@ -115,6 +116,10 @@ def host_options(
     tenant_token_file: Annotated[
         Path | None, _tenants(metavar="FILE", help="Also write the first tenant's token to this file.")
     ] = None,
+    people: Annotated[
+        Path | None,
+        _tenants(metavar="FILE", help="Who may log in with OpenID Connect, and with which role: a TOML file."),
+    ] = None,
     runs_at_once: Annotated[
         int, _tasks(metavar="N", min=1, help="Runs of all tenants at the same time, who take turns.")
     ] = RUNS_AT_ONCE,
@@ -135,6 +140,7 @@ def host_options(
         fetch_hosts=tuple(fetch_host or ()),
         admin_token_file=admin_token_file,
         tenant_token_file=tenant_token_file,
+        people=_existing_file(people, "--people"),
         quotas=quotas.of(Quotas),
         runs_at_once=runs_at_once,
     )

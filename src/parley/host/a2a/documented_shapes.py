@@ -1,4 +1,4 @@
-"""The operations of a hosted agent, in the shapes that the host documents for callers of 0.3 methods.
+"""The operations of a hosted agent, for callers whose token allows them, in the shapes that the host documents.
 
 Real 1.0 is answered as everywhere else. For older methods, a task's history ends with the agent's reply, its metadata
 names the agent, and its streams are those of `documented_streams`.
@@ -11,6 +11,8 @@ from msgspec import structs
 from parley.engine.caller import Caller
 from parley.engine.operations import AgentOperations
 from parley.host.a2a.documented_streams import DocumentedStream, TaskReplay
+from parley.host.access.principal import require_scope
+from parley.host.access.scopes import Scope
 from parley.host.orchestration.narration import PREFIX
 from parley.protocol import requests as r
 from parley.protocol.lifecycle import is_terminal
@@ -32,26 +34,31 @@ class HostedOperations:
 
     async def send_message(self, request: r.SendMessageRequest, caller: Caller) -> Task | Message:
         """Process a message and return its result."""
+        _check_may_send(request, caller)
         result = await self._operations.send_message(request, caller)
         return self._shaped(result, caller, request.configuration.history_length)
 
     async def get_task(self, request: r.GetTaskRequest, caller: Caller) -> Task:
         """Read a task."""
+        require_scope(caller, Scope.READ)
         return self._shaped(await self._operations.get_task(request, caller), caller, request.history_length)
 
     async def cancel_task(self, request: r.CancelTaskRequest, caller: Caller) -> Task:
         """Cancel a task."""
+        require_scope(caller, Scope.CALL)
         return self._shaped(await self._operations.cancel_task(request, caller), caller, None)
 
     def send_streaming_message(
         self, request: r.SendMessageRequest, caller: Caller, *, after: int | None
     ) -> EventStream:
         """Process a message and stream the events of its task."""
+        _check_may_send(request, caller)
         stream = self._operations.send_streaming_message(request, caller, after=after)
         return stream if _is_real(caller) else DocumentedStream(stream)
 
     def subscribe_to_task(self, request: r.SubscribeToTaskRequest, caller: Caller, *, after: int | None) -> EventStream:
         """Stream the events of a task; for callers of old methods, from its beginning."""
+        require_scope(caller, Scope.READ)
         if _is_real(caller):
             return self._operations.subscribe_to_task(request, caller, after=after)
         return TaskReplay(self._operations, request, caller, after)
@@ -60,6 +67,7 @@ class HostedOperations:
 
     async def list_tasks(self, request: r.ListTasksRequest, caller: Caller) -> r.TaskPage:
         """Read one page of the caller's tasks."""
+        require_scope(caller, Scope.READ)
         return await self._operations.list_tasks(request, caller)
 
     async def created_in(self, task_id: str, caller: Caller) -> Version | None:
@@ -68,18 +76,22 @@ class HostedOperations:
 
     async def create_push_config(self, request: r.CreatePushConfigRequest, caller: Caller) -> PushConfig:
         """Register a webhook."""
+        require_scope(caller, Scope.CALL)
         return await self._operations.create_push_config(request, caller)
 
     async def get_push_config(self, request: r.GetPushConfigRequest, caller: Caller) -> PushConfig:
         """Read one webhook."""
+        require_scope(caller, Scope.READ)
         return await self._operations.get_push_config(request, caller)
 
     async def list_push_configs(self, request: r.ListPushConfigsRequest, caller: Caller) -> r.PushConfigPage:
         """List all webhooks of a task."""
+        require_scope(caller, Scope.READ)
         return await self._operations.list_push_configs(request, caller)
 
     async def delete_push_config(self, request: r.DeletePushConfigRequest, caller: Caller) -> None:
         """Remove a webhook."""
+        require_scope(caller, Scope.CALL)
         await self._operations.delete_push_config(request, caller)
 
     def _shaped(self, result: Task | Message, caller: Caller, history_length: int | None) -> Task:
@@ -96,6 +108,12 @@ class HostedOperations:
                     result, metadata=metadata, status=structs.replace(result.status, message=None), history=()
                 )
         return structs.replace(result, metadata=metadata, history=history)
+
+
+def _check_may_send(request: r.SendMessageRequest, caller: Caller) -> None:
+    """A token that may only approve can still send to a task, whose agent sees to it that this is a decision."""
+    if request.message.task_id is None or Scope.APPROVE not in caller.scopes:
+        require_scope(caller, Scope.CALL)
 
 
 def _is_real(caller: Caller) -> bool:

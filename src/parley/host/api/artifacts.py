@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
+from parley.host.access.scopes import Scope
 from parley.host.api.agents import Deleted
 from parley.host.api.query_parameters import LimitParameter, NumberParameter
 from parley.host.api.route import Answer, ApiCall, ApiReply, ApiRoute, BodyReader
@@ -127,6 +128,7 @@ ROUTES = (
         method="DELETE",
         path="/v1/artifacts/{id:int}",
         handler=delete_artifact,
+        scope=Scope.CALL,
         summary="Delete an artifact",
         replies=[ApiReply(Deleted)],
         errors=[404],
@@ -144,6 +146,7 @@ ROUTES = (
         method="POST",
         path="/v1/conversations/{id:int}/artifacts",
         handler=write_artifact,
+        scope=Scope.CALL,
         summary="Write an artifact",
         description="A file at the same path of the conversation is replaced and keeps its id.",
         body=BodyReader(NewArtifact),

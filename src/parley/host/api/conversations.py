@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
 
+from parley.host.access.scopes import Scope
 from parley.host.api.agents import Deleted
 from parley.host.api.conversation_views import ConversationList, ConversationView, MessageList, conversation_view
 from parley.host.api.event_stream import stream_events
@@ -145,6 +146,7 @@ ROUTES = (
         method="POST",
         path="/v1/conversations",
         handler=create_conversation,
+        scope=Scope.CALL,
         summary="Begin a conversation",
         body=BodyReader(NewConversation, is_optional=True),
         replies=[ApiReply(ConversationView, 201)],
@@ -170,6 +172,7 @@ ROUTES = (
         method="PATCH",
         path="/v1/conversations/{id:int}",
         handler=change_conversation,
+        scope=Scope.CALL,
         summary="Change a conversation",
         body=BodyReader(ConversationChanges),
         replies=[ApiReply(ConversationView)],
@@ -179,6 +182,7 @@ ROUTES = (
         method="DELETE",
         path="/v1/conversations/{id:int}",
         handler=delete_conversation,
+        scope=Scope.CALL,
         summary="Delete a conversation and its artifacts",
         replies=[ApiReply(Deleted)],
         errors=[404],
@@ -196,6 +200,7 @@ ROUTES = (
         method="POST",
         path="/v1/conversations/{id:int}/messages",
         handler=send_message,
+        scope=Scope.CALL,
         summary="Say something in a conversation",
         description="The agent is told the newest 100 messages of the conversation.",
         body=BodyReader(MessageBody),

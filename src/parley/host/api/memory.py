@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from msgspec import Struct
 
+from parley.host.access.scopes import Scope
 from parley.host.api.agents import Deleted
 from parley.host.api.query_parameters import LimitParameter, NumberParameter, TextParameter
 from parley.host.api.route import Answer, ApiCall, ApiReply, ApiRoute, BodyReader
@@ -179,6 +180,7 @@ ROUTES = (
         method="POST",
         path="/v1/memory/entries",
         handler=add_entry,
+        scope=Scope.CALL,
         summary="Add a memory entry",
         body=BodyReader(NewMemoryEntry),
         replies=[ApiReply(MemoryEntry, 201)],
@@ -196,6 +198,7 @@ ROUTES = (
         method="DELETE",
         path="/v1/memory/entries/{id:int}",
         handler=delete_entry,
+        scope=Scope.CALL,
         summary="Delete a memory entry and its links",
         replies=[ApiReply(Deleted)],
         errors=[404],
@@ -204,6 +207,7 @@ ROUTES = (
         method="POST",
         path="/v1/memory/entries/{id:int}/invalidate",
         handler=invalidate_entry,
+        scope=Scope.CALL,
         summary="Invalidate a memory entry",
         description="It is not listed or found any more, and stays readable.",
         replies=[ApiReply(MemoryEntry)],
@@ -230,6 +234,7 @@ ROUTES = (
         method="POST",
         path="/v1/memory/links",
         handler=add_link,
+        scope=Scope.CALL,
         summary="Link two memory entries",
         body=BodyReader(NewMemoryLink),
         replies=[ApiReply(MemoryLink, 201)],

@@ -16,13 +16,16 @@ from parley.host.api.matching import AnyRoute, RouteTable
 from parley.host.api.metrics import HostMetrics
 from parley.host.api.route import Answer, ApiCall, Auth
 from parley.host.api.table import ROUTES
+from parley.host.data.admin_token import is_admin_token
 from parley.host.data.tenant import Tenant
 from parley.host.errors import MethodNotAllowed, Unauthorized, Unavailable
 from parley.host.origin import owner_name
+from parley.host.people import TENANT_HEADER
 from parley.host.quotas import RATE_LIMIT
 from parley.protocol.errors import RateLimitedError
 from parley.server.bindings.http import AsgiRequest
 from parley.server.security.authentication import Security
+from parley.server.security.schemes.authorization_header import read_authorization
 
 if TYPE_CHECKING:
     from parley.host.host import Host
@@ -112,14 +115,24 @@ class NativeApi:
             case Auth.ADMIN:
                 await self._admit_operator(request)
                 return None, OPERATOR
+            case Auth.TENANT if TENANT_HEADER in request.headers and self._is_operator(request):
+                await self._admit_operator(request)
+                tenant = self._host.tenants.get(request.headers[TENANT_HEADER])
+                return tenant, Principal(OPERATOR.name, tenant.id)
             case Auth.TENANT:
                 identity = await self._host.app.shared.authenticate(request.credentials, request.address)
                 tenant = self._host.tenant(identity.tenant or "")
                 if tenant is None:
                     raise Unauthorized
                 principal = principal_of(tenant.id, identity.scopes, identity.claims)
-                principal.require(route.needed_scope)
+                if route.needs_scope:
+                    principal.require(route.needed_scope)
                 return tenant, principal
+
+    def _is_operator(self, request: AsgiRequest) -> bool:
+        """Whether a caller presents the admin token, with which every tenant's routes can be called."""
+        token = read_authorization(request.credentials(), "bearer")
+        return token is not None and is_admin_token(self._host.settings.admin_token, token)
 
     async def _admit_operator(self, request: AsgiRequest) -> None:
         """Check the admin token. Wrong ones count against the address, as those of tenants do."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from parley.host.access.scopes import Scope
 from parley.host.api.event_stream import stream_events
 from parley.host.api.route import ApiCall, ApiRoute, BodyReader
 from parley.host.api.run_requests import RUN_HEADERS, STREAMED_EVENTS, MessageBody, begin_run
@@ -25,6 +26,7 @@ ROUTES = (
         method="POST",
         path="/v1/orchestrate",
         handler=orchestrate,
+        scope=Scope.CALL,
         summary="Send a message to `index`, or to another agent",
         body=BodyReader(OrchestrateBody),
         headers=RUN_HEADERS,

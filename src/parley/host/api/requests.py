@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from parley.host.access.scopes import Scope
 from parley.host.api.event_stream import stream_events
 from parley.host.api.query_parameters import LimitParameter, SinceSeqParameter, read_number
 from parley.host.api.route import Answer, ApiCall, ApiReply, ApiRoute
@@ -143,6 +144,7 @@ ROUTES = (
         method="POST",
         path="/v1/requests/{id}/cancel",
         handler=cancel_request,
+        scope=Scope.CALL,
         summary="Cancel a request",
         replies=[
             ApiReply(CancelReply),

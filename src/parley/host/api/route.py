@@ -116,6 +116,8 @@ class ApiRoute(Generic[B]):
     auth: Auth = Auth.TENANT
     scope: Scope | None = None
     """What a tenant's token must allow; None: to read for GET, to manage for all others."""
+    needs_scope: bool = True
+    """False: any token of a tenant will do."""
     description: str = ""
     body: BodyReader[B] | None = None
     query: Sequence[QueryParameter[object]] = ()

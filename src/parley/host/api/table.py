@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from parley.host.api import (
+    access,
     admin,
     agents,
     artifacts,
     conversations,
+    facts,
     health,
     memory,
     models,
@@ -33,7 +35,9 @@ ROUTES: tuple[ApiRoute[Any], ...] = (
     *artifacts.ROUTES,
     *memory.ROUTES,
     *models.ROUTES,
+    *access.ROUTES,
     *admin.ROUTES,
+    *facts.ROUTES,
     *health.ROUTES,
     ApiRoute(
         method="GET",

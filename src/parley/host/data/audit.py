@@ -20,16 +20,60 @@ from parley.stores.interface import PutRecord, RecordKey, Records
 
 DEFAULT_PAGE = 50
 MAX_PAGE = 200
+MOST_READ = 2_000
+"""Entries of all tenants that one request for those of one tenant reads."""
 
 ADMIN = "admin"
 """The actor of everything that is done with the admin token."""
 
 AuditAction: TypeAlias = Literal[
-    "create_tenant", "update_tenant", "rotate_tenant_token", "create_agent", "update_agent", "delete_agent"
+    "create_tenant",
+    "update_tenant",
+    "rotate_tenant_token",
+    "create_agent",
+    "update_agent",
+    "delete_agent",
+    "rollback_agent",
+    "pin_agent",
+    "unpin_agent",
+    "publish_agent",
+    "save_draft",
+    "delete_draft",
+    "stop_agent",
+    "resume_agent",
+    "stop_tenant",
+    "resume_tenant",
+    "create_token",
+    "rotate_token",
+    "revoke_token",
+    "set_role",
+    "delete_role",
+    "set_budgets",
+    "set_account",
+    "delete_account",
+    "create_schedule",
+    "update_schedule",
+    "pause_schedule",
+    "resume_schedule",
+    "delete_schedule",
+    "request_approval",
+    "approve",
+    "deny",
+    "expire_approval",
+    "withdraw_approval",
 ]
 """Every kind of change that the audit knows."""
 
-TargetKind: TypeAlias = Literal["tenant", "agent"]
+TargetKind: TypeAlias = Literal[
+    "tenant",
+    "agent",
+    "budgets",
+    "token",
+    "role",
+    "account",
+    "schedule",
+    "approval",
+]
 """What a change is about."""
 
 
@@ -44,9 +88,14 @@ class AuditEntry(Struct, frozen=True):
     action: AuditAction
     target_kind: TargetKind
     target_id: str
-    """The id of a tenant; for an agent, the ids of the tenant and of the agent: `1/writer`."""
+    """The id of a tenant; for something of a tenant, the id of the tenant and its own: `1/writer`."""
     before: JsonObject | None = None
     after: JsonObject | None = None
+
+    @property
+    def tenant(self) -> str:
+        """The tenant that the change belongs to."""
+        return self.target_id.partition("/")[0]
 
 
 class Audit:
@@ -84,6 +133,26 @@ class Audit:
         after = (before_id, "") if before_id else None
         found = await self._records.list(AUDIT, HOST, after=after, limit=min(max(limit, 1), MAX_PAGE))
         return [msgspec.convert(record.value, AuditEntry) for record in found]
+
+    async def list_of(
+        self, tenant: str, before_id: int | None = None, limit: int = DEFAULT_PAGE
+    ) -> tuple[Sequence[AuditEntry], int | None]:
+        """The entries of one tenant, newest first, and where to go on: the entries of others are read and left out.
+
+        A call reads at most `MOST_READ` entries. It may return few or none, and still say where to go on.
+        """
+        found: list[AuditEntry] = []
+        for _ in range(MOST_READ // MAX_PAGE):
+            page = await self.list(before_id, MAX_PAGE)
+            for entry in page:
+                before_id = entry.id
+                if entry.tenant == tenant:
+                    found.append(entry)
+                    if len(found) == limit:
+                        return found, before_id
+            if len(page) < MAX_PAGE:
+                return found, None
+        return found, before_id
 
 
 def changed_members(before: Struct, after: Struct) -> tuple[str, ...]:

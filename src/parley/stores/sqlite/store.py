@@ -48,6 +48,11 @@ class SqliteStore:
         self._process_leases = ProcessLeases(now or time.monotonic)
         self.leases: Leases = SqliteLeases(self._access, now or time.time) if shared else self._process_leases
 
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._access.path
+
     async def open(self) -> None:
         """Take the file, create it if need be, and bring its schema up to date.
 

@@ -1,0 +1,1 @@
+"""`parley admin`: the routes of a host's native API as commands."""

@@ -1,0 +1,1 @@
+"""`parley doctor`: what is wrong with a running host, and what to do about it."""

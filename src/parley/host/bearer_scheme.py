@@ -1,0 +1,60 @@
+"""Who calls a host: `Authorization: Bearer` with a tenant's token, an access token, or the JWT of a person.
+
+It is one scheme, so that whatever belongs to a tenant has one owner, whichever of its principals calls.
+"""
+
+from __future__ import annotations
+
+from parley.host.access.principal import PRINCIPAL
+from parley.host.access.scopes import ALL_SCOPES
+from parley.host.data.access_tokens import PREFIX, AccessTokens
+from parley.host.data.tenants import Tenants
+from parley.host.origin import EXTERNAL
+from parley.host.people import People
+from parley.protocol.cards import HttpAuthScheme, SecurityScheme
+from parley.protocol.jsonvalue import JsonObject
+from parley.server.security.credentials import PresentedCredentials
+from parley.server.security.schemes.authorization_header import read_authorization
+from parley.server.security.schemes.scheme import Challenge, Proof, Refused
+
+
+class HostBearerScheme:
+    """Accepts the principals of tenants that are not disabled."""
+
+    def __init__(self, tenants: Tenants, tokens: AccessTokens, people: People | None = None) -> None:
+        self._tenants = tenants
+        self._tokens = tokens
+        self._people = people
+        about = f"A token of the tenant, or a JWT of {', '.join(people.issuers)}." if people is not None else None
+        self.card: SecurityScheme = HttpAuthScheme("bearer", description=about)
+        self.challenge = Challenge("Bearer")
+
+    async def verify(self, credentials: PresentedCredentials) -> Proof | None:
+        """The principal of the token; see `Scheme.verify`."""
+        token = read_authorization(credentials, "bearer")
+        if token is None:
+            return None
+        proof = await self._prove(token, credentials)
+        if proof is None or self._tenants.active(proof.subject) is None:
+            raise Refused("The token is not valid")
+        await self._tenants.touch(proof.subject)
+        return proof
+
+    async def _prove(self, token: str, credentials: PresentedCredentials) -> Proof | None:
+        if token.startswith(PREFIX):
+            principal = await self._tokens.find(token)
+            if principal is None:
+                return None
+            claims: JsonObject = {EXTERNAL: True, PRINCIPAL: principal.name}
+            return Proof(principal.tenant, frozenset(principal.scopes), claims, principal.tenant)
+        tenant = self._tenants.find_by_token(token)
+        if tenant is not None:
+            return Proof(tenant.id, frozenset(ALL_SCOPES), {EXTERNAL: True}, tenant.id)
+        if self._people is not None and token.count(".") == 2:
+            return await self._people.verify(credentials)
+        return None
+
+    async def close(self) -> None:
+        """Close the connections to the issuers."""
+        if self._people is not None:
+            await self._people.close()

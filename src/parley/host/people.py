@@ -1,0 +1,149 @@
+"""People who log in with OpenID Connect: which issuers a host trusts, and what their users may do in which tenant.
+
+The operator writes it in a TOML file:
+
+    [[issuers]]
+    issuer = "https://login.example.com"
+    audience = "https://agents.example.com"
+    name_claim = "email"
+
+    [[issuers.grants]]
+    tenant = "1"
+    role = "developer"
+    group = "platform"
+
+A grant without a group is for all users of the issuer. A person who has grants in several tenants names the tenant in
+the header `Parley-Tenant`.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from parley.host.access.principal import PRINCIPAL
+from parley.host.access.scopes import Scope
+from parley.host.data.roles import Grant, TenantRoles
+from parley.host.origin import EXTERNAL
+from parley.protocol.errors import ParleyError
+from parley.protocol.jsonvalue import JsonObject, JsonValue
+from parley.server.security.credentials import PresentedCredentials
+from parley.server.security.schemes.openid import OpenIdConnect
+from parley.server.security.schemes.scheme import Proof, Refused
+
+TENANT_HEADER = "parley-tenant"
+MAX_NAME = 200
+
+
+class PeopleSettingError(ParleyError):
+    """The file with the issuers cannot be used."""
+
+
+class PersonGrant(Struct, frozen=True, forbid_unknown_fields=True):
+    """What some users of an issuer may do in one tenant."""
+
+    tenant: str
+    role: str
+    group: str | None = None
+
+
+class TrustedIssuer(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """An issuer whose users may log in."""
+
+    issuer: str
+    audience: str
+    name_claim: str = "sub"
+    groups_claim: str = "groups"
+    grants: tuple[PersonGrant, ...] = ()
+
+
+class PeopleSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """All issuers that a host trusts."""
+
+    issuers: tuple[TrustedIssuer, ...] = ()
+
+
+def read_people_settings(file: Path) -> PeopleSettings:
+    """The issuers in a TOML file. Raises PeopleSettingError."""
+    try:
+        settings = msgspec.convert(tomllib.loads(file.read_text("utf-8")), PeopleSettings)
+    except OSError as error:
+        raise PeopleSettingError(f"{file} cannot be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
+        raise PeopleSettingError(f"{file} is not valid: {error}") from error
+    for number, issuer in enumerate(settings.issuers):
+        if not issuer.grants:
+            raise PeopleSettingError(f"{file}: $.issuers[{number}] has no grants, so that its users may do nothing")
+    return settings
+
+
+class People:
+    """Identifies people by their tokens."""
+
+    def __init__(self, settings: PeopleSettings, roles: TenantRoles) -> None:
+        """Raises SettingError if an issuer is not an https URL."""
+        self._roles = roles
+        self._issuers = [(issuer, OpenIdConnect(issuer.issuer, issuer.audience)) for issuer in settings.issuers]
+
+    @property
+    def issuers(self) -> tuple[str, ...]:
+        """The URLs of the issuers."""
+        return tuple([issuer.issuer for issuer, _ in self._issuers])
+
+    async def verify(self, credentials: PresentedCredentials) -> Proof:
+        """What a JWT proves.
+
+        Raises:
+            Refused: no issuer has issued it for this host, or its owner has no grant.
+            UnavailableError: the issuer cannot be asked for its keys now.
+        """
+        refusal = Refused("The token is not valid")
+        for issuer, scheme in self._issuers:
+            try:
+                proof = await scheme.verify(credentials)
+            except Refused as error:
+                refusal = refusal if error.foreign else error
+                continue
+            if proof is not None:
+                return await self._admit(issuer, proof.claims, credentials.headers.get(TENANT_HEADER))
+        raise refusal
+
+    async def _admit(self, issuer: TrustedIssuer, claims: JsonObject, wanted: str | None) -> Proof:
+        groups = _groups(claims.get(issuer.groups_claim))
+        grants = [grant for grant in issuer.grants if grant.group is None or grant.group in groups]
+        tenants = list(dict.fromkeys([grant.tenant for grant in grants]))
+        if wanted is not None:
+            tenants = [tenant for tenant in tenants if tenant == wanted]
+        if not tenants:
+            raise Refused("The owner of this token has no access to this tenant")
+        if len(tenants) > 1:
+            raise Refused("The owner of this token has access to several tenants: name one in the header Parley-Tenant")
+        (tenant,) = tenants
+        scopes: frozenset[Scope] = frozenset()
+        for grant in grants:
+            if grant.tenant == tenant:
+                scopes |= await self._roles.scopes_of(tenant, Grant(role=grant.role))
+        name = f"person:{tenant}/{_name(issuer, claims)}"
+        return Proof(tenant, frozenset(scopes), {EXTERNAL: True, PRINCIPAL: name}, tenant)
+
+    async def close(self) -> None:
+        """Close the connections to the issuers."""
+        for _, scheme in self._issuers:
+            await scheme.close()
+
+
+def _groups(value: JsonValue) -> frozenset[str]:
+    values = [value] if isinstance(value, str) else value
+    return frozenset([group for group in values if isinstance(group, str)] if isinstance(values, list) else [])
+
+
+def _name(issuer: TrustedIssuer, claims: JsonObject) -> str:
+    """The name of a person: an address that the issuer has not verified is not one."""
+    name = claims.get(issuer.name_claim)
+    is_unverified = issuer.name_claim == "email" and claims.get("email_verified") is False
+    if not isinstance(name, str) or not name or is_unverified or not name.isprintable():
+        name = str(claims.get("sub"))
+    return name[:MAX_NAME]

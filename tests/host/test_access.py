@@ -1,0 +1,248 @@
+"""Tokens with scopes, service accounts, roles and people: the same rules in A2A and in the native API."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from parley.host.access.scopes import ROLES, Scope
+from parley.host.data.access_tokens import MAX_LIFETIME
+from parley.host.people import PeopleSettingError, PeopleSettings, PersonGrant, TrustedIssuer, read_people_settings
+from tests.host.a2a_calls import call, documented_message, message, path_of, request
+from tests.host.api_calls import constitution, echo_models
+from tests.host.running_host import RunningHost, running_host
+from tests.server.authorization_server import AUDIENCE, authorization_server
+
+pytestmark = pytest.mark.anyio
+
+
+async def token(running: RunningHost, **members: Any) -> dict[str, Any]:
+    """A new token of acme."""
+    reply = await running.acme.client.post("/v1/access/tokens", json={"name": "test", **members})
+    assert reply.status_code == 201, reply.text
+    return reply.json()
+
+
+async def client_of(running: RunningHost, **members: Any) -> httpx2.AsyncClient:
+    """A client with a new token of acme."""
+    return await running.client((await token(running, **members))["token"])
+
+
+async def test_each_scope_opens_its_own_routes_and_no_others() -> None:
+    async with running_host(models=echo_models()) as running:
+        await running.acme.client.post("/v1/agents", json=constitution())
+        attempts = {
+            Scope.CALL: ("POST", "/v1/conversations", {"title": "a"}),
+            Scope.READ: ("GET", "/v1/agents", None),
+            Scope.MANAGE: ("POST", "/v1/agents", constitution("another")),
+            Scope.AUDIT: ("GET", "/v1/audit", None),
+        }
+        for granted in Scope:
+            client = await client_of(running, scopes=[granted])
+            for needed, (method, path, body) in attempts.items():
+                reply = await client.request(method, path, json=body)
+                if needed == granted:
+                    assert reply.is_success, reply.text
+                else:
+                    assert reply.status_code == 403
+                    assert f"needs the scope '{needed}'" in reply.json()["error"]
+            me = (await client.get("/v1/access/me")).json()
+            assert (me["tenant_id"], me["scopes"]) == (int(running.acme.id), [granted])
+            assert me["principal"].startswith(f"token:{running.acme.id}/")
+
+
+async def test_scopes_hold_in_a2a_for_every_dialect_and_binding() -> None:
+    async with running_host(models=echo_models()) as running:
+        reader, caller = await client_of(running, role="viewer"), await client_of(running, scopes=["call"])
+        sent = (await call(caller, "SendMessage", message("hello")))["result"]["task"]
+        assert (await call(reader, "GetTask", {"id": sent["id"]}))["result"]["id"] == sent["id"]
+        assert (await call(reader, "tasks/get", {"id": sent["id"]}))["result"]["id"] == sent["id"]
+        for client, method, params in (
+            (reader, "SendMessage", message("no")),
+            (reader, "message/send", documented_message("no")),
+            (reader, "CancelTask", {"id": sent["id"]}),
+            (caller, "GetTask", {"id": sent["id"]}),
+            (caller, "ListTasks", {}),
+        ):
+            reply = await client.post(path_of("index"), json=request(method, params))
+            assert "scope" in reply.json()["error"]["message"], reply.text
+        rest = await caller.get(f"{path_of('index')}/rest/tasks/{sent['id']}", headers={"A2A-Version": "1.0"})
+        assert rest.status_code == 403, rest.text
+        streamed = await reader.post(path_of("index"), json=request("SendStreamingMessage", message("no")))
+        assert "scope" in streamed.text
+        assert len((await reader.get("/v1/requests")).json()["requests"]) == 1
+
+
+async def test_a_token_that_expires_is_revoked_or_rotated_is_refused() -> None:
+    async with running_host() as running:
+        first, manager = await token(running, role="viewer"), running.acme.client
+        client = await running.client(first["token"])
+        assert (await client.get("/v1/agents")).is_success
+        path = f"/v1/access/tokens/{first['id']}"
+        second = (await manager.post(f"{path}/rotate", json={"overlap_seconds": 3600})).json()
+        assert (await client.get("/v1/agents")).is_success
+        assert (await (await running.client(second["token"])).get("/v1/agents")).is_success
+        assert (await manager.delete(path)).json() == {"deleted": True}
+        assert (await client.get("/v1/agents")).status_code == 401
+        assert (await manager.delete(path)).status_code == 404
+        third = (await manager.post(f"/v1/access/tokens/{second['id']}/rotate")).json()
+        assert (await (await running.client(second["token"])).get("/v1/agents")).status_code == 401
+        shown = (await manager.get("/v1/access/tokens")).json()["tokens"]
+        assert {one["id"] for one in shown} == {second["id"], third["id"]}
+        assert not any("token" in one or "hash" in one for one in shown)
+
+
+async def test_an_account_bounds_its_tokens_and_disables_them_together() -> None:
+    async with running_host() as running:
+        manager = running.acme.client
+        account = {"role": "developer", "description": "Deploys agents."}
+        assert (await manager.put("/v1/access/accounts/ci", json=account)).is_success
+        whole = await client_of(running, account="ci")
+        narrow = await client_of(running, account="ci", scopes=["read", "audit"])
+        assert (await whole.get("/v1/access/me")).json()["principal"] == f"account:{running.acme.id}/ci"
+        assert (await narrow.get("/v1/access/me")).json()["scopes"] == ["read"]
+        assert (await whole.post("/v1/agents", json=constitution())).status_code == 201
+        assert (await manager.get("/v1/audit")).json()["entries"][0]["actor"] == f"account:{running.acme.id}/ci"
+        await manager.put("/v1/access/accounts/ci", json={**account, "disabled": True})
+        assert [(await client.get("/v1/agents")).status_code for client in (whole, narrow)] == [401, 401]
+        await manager.put("/v1/access/accounts/ci", json=account)
+        assert (await whole.get("/v1/agents")).is_success
+        assert (await manager.delete("/v1/access/accounts/ci")).is_success
+        assert (await whole.get("/v1/agents")).status_code == 401
+
+
+async def test_a_role_that_changes_changes_what_its_tokens_allow() -> None:
+    async with running_host() as running:
+        manager = running.acme.client
+        assert (await manager.put("/v1/access/roles/ops", json={"scopes": ["read", "manage"]})).is_success
+        client = await client_of(running, role="ops")
+        assert (await client.post("/v1/agents", json=constitution())).status_code == 201
+        await manager.put("/v1/access/roles/ops", json={"scopes": ["read"]})
+        assert (await client.post("/v1/agents", json=constitution("b"))).status_code == 403
+        await manager.delete("/v1/access/roles/ops")
+        assert (await client.get("/v1/agents")).status_code == 403
+        names = [role["name"] for role in (await manager.get("/v1/access/roles")).json()["roles"]]
+        assert names == list(ROLES)
+
+
+async def test_a_principal_cannot_give_away_what_it_does_not_have() -> None:
+    async with running_host() as running:
+        manager, developer = running.acme.client, await client_of(running, role="developer")
+        await manager.put("/v1/access/roles/decider", json={"scopes": ["approve"]})
+        await manager.put("/v1/access/accounts/boss", json={"role": "owner"})
+        strong = await token(running, role="owner")
+        for method, path, body in (
+            ("POST", "/v1/access/tokens", {"name": "x", "role": "owner"}),
+            ("POST", "/v1/access/tokens", {"name": "x", "scopes": ["approve"]}),
+            ("POST", "/v1/access/tokens", {"name": "x", "role": "decider"}),
+            ("POST", "/v1/access/tokens", {"name": "x", "account": "boss", "scopes": ["read"]}),
+            ("PUT", "/v1/access/roles/mine", {"scopes": ["audit"]}),
+            ("PUT", "/v1/access/roles/decider", {"scopes": ["read"]}),
+            ("PUT", "/v1/access/accounts/mine", {"role": "owner"}),
+            ("POST", f"/v1/access/tokens/{strong['id']}/rotate", {}),
+        ):
+            reply = await developer.request(method, path, json=body)
+            assert reply.status_code == 403, (path, body, reply.text)
+        assert len((await manager.get("/v1/access/tokens")).json()["tokens"]) == 2
+
+
+async def test_tokens_of_one_tenant_open_nothing_of_another() -> None:
+    async with running_host() as running:
+        created = await token(running, role="owner")
+        stolen = created["token"].replace(f"apt_{running.acme.id}_", f"apt_{running.globex.id}_")
+        assert (await (await running.client(stolen)).get("/v1/agents")).status_code == 401
+        assert (await running.globex.client.get("/v1/access/tokens")).json() == {"tokens": []}
+        assert (await running.globex.client.delete(f"/v1/access/tokens/{created['id']}")).status_code == 404
+        entries = (await running.globex.client.get("/v1/audit")).json()["entries"]
+        assert {entry["target_id"] for entry in entries} == {running.globex.id}
+        await running.admin.patch(f"/v1/admin/tenants/{running.acme.id}", json={"disabled": True})
+        assert (await (await running.client(created["token"])).get("/v1/agents")).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "problem"),
+    [
+        ({"name": " "}, 400, "$.name"),
+        ({"name": "x"}, 400, "either a role or scopes"),
+        ({"name": "x", "role": "viewer", "scopes": ["read"]}, 400, "either a role or scopes"),
+        ({"name": "x", "role": "king"}, 400, "no role 'king'"),
+        ({"name": "x", "scopes": ["fly"]}, 400, "$.scopes[0]"),
+        ({"name": "x", "role": "viewer", "expires_in_seconds": 0}, 400, "$.expires_in_seconds"),
+        ({"name": "x", "role": "viewer", "expires_in_seconds": MAX_LIFETIME + 1}, 400, "$.expires_in_seconds"),
+        ({"name": "x", "account": "nobody"}, 404, "no service account 'nobody'"),
+    ],
+)
+async def test_a_token_that_is_not_valid_is_not_created(body: dict[str, Any], status: int, problem: str) -> None:
+    async with running_host() as running:
+        reply = await running.acme.client.post("/v1/access/tokens", json=body)
+        assert (reply.status_code, problem in reply.json()["error"]) == (status, True), reply.text
+        assert (await running.acme.client.get("/v1/access/tokens")).json() == {"tokens": []}
+
+
+async def test_built_in_roles_and_odd_names_are_refused() -> None:
+    async with running_host() as running:
+        manager = running.acme.client
+        assert (await manager.put("/v1/access/roles/owner", json={"scopes": ["read"]})).status_code == 409
+        assert (await manager.put("/v1/access/roles/a%20b", json={"scopes": ["read"]})).status_code == 400
+        assert (await manager.put("/v1/access/roles/empty", json={"scopes": []})).status_code == 400
+        assert (await manager.put("/v1/access/accounts/a%2Fb", json={"role": "viewer"})).status_code == 400
+        assert (await manager.delete("/v1/access/roles/owner")).status_code == 404
+
+
+async def test_the_operator_acts_for_a_tenant_that_it_names() -> None:
+    async with running_host() as running:
+        named = {"Parley-Tenant": running.acme.id}
+        assert (await running.admin.post("/v1/agents", json=constitution(), headers=named)).status_code == 201
+        entry = (await running.acme.client.get("/v1/audit")).json()["entries"][0]
+        assert (entry["action"], entry["actor"]) == ("create_agent", "admin")
+        assert (await running.admin.get("/v1/agents", headers={"Parley-Tenant": "99"})).status_code == 404
+        assert (await running.admin.get("/v1/agents")).status_code == 401
+        other = {"Parley-Tenant": running.globex.id}
+        agents = (await running.acme.client.get("/v1/agents", headers=other)).json()["agents"]
+        assert "writer" in [agent["id"] for agent in agents]  # a tenant's token means its own tenant
+
+
+async def test_people_log_in_with_openid_connect_and_have_the_roles_of_their_groups() -> None:
+    async with authorization_server() as issuer:
+        grants = (
+            PersonGrant("1", "viewer"),
+            PersonGrant("1", "developer", "platform"),
+            PersonGrant("2", "viewer", "x"),
+        )
+        trusted = TrustedIssuer(issuer=issuer.url, audience=AUDIENCE, name_claim="email", grants=grants)
+        async with running_host(people=PeopleSettings((trusted,))) as running:
+            person = await running.client(issuer.sign({"email": "ada@example.com"}))
+            me = (await person.get("/v1/access/me")).json()
+            assert me == {"principal": "person:1/ada@example.com", "tenant_id": 1, "scopes": ["read"]}
+            developer = await running.client(issuer.sign({"groups": ["platform", "x"]}))
+            assert "several tenants" in (await developer.get("/v1/agents")).headers["www-authenticate"]
+            chosen = {"Parley-Tenant": "1"}
+            assert (await developer.post("/v1/agents", json=constitution(), headers=chosen)).status_code == 201
+            assert (await developer.get("/v1/agents", headers={"Parley-Tenant": "3"})).status_code == 401
+            unverified = {"email": "boss@example.com", "email_verified": False}
+            named = (await (await running.client(issuer.sign(unverified))).get("/v1/access/me")).json()
+            assert named["principal"] == "person:1/ada"
+            assert (await (await running.client(issuer.sign({"exp": 1}))).get("/v1/agents")).status_code == 401
+            found = (await running.anonymous.get("/.well-known/oauth-protected-resource")).json()
+            assert found["authorization_servers"] == [issuer.url]
+            card = (await person.get(f"{path_of('index')}/agent-card.json")).json()
+            assert issuer.url in card["securitySchemes"]["bearer"]["description"]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[[issuers]\n", "is not valid"),
+        ('[[issuers]]\nissuer = "https://a.example"\n', "audience"),
+        ('[[issuers]]\nissuer = "https://a.example"\naudience = "b"\n', "no grants"),
+        ('[[issuers]]\nissuer = "https://a.example"\naudience = "b"\nrole = "c"\n', "role"),
+    ],
+)
+def test_a_file_of_issuers_that_is_not_valid_is_refused(text: str, problem: str, tmp_path: Path) -> None:
+    file = tmp_path / "people.toml"
+    file.write_text(text)
+    with pytest.raises(PeopleSettingError, match=problem):
+        read_people_settings(file)
