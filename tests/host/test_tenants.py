@@ -111,6 +111,8 @@ async def test_every_change_is_in_the_audit_without_tokens_or_hashes() -> None:
         "concurrent_requests": None,
         "tokens_per_day": None,
         "storage_bytes": None,
+        "schedules": None,
+        "schedule_interval_seconds": None,
     }
     assert entries == [
         AuditEntry(3, NOON, "admin", "rotate_tenant_token", "tenant", "1", None, {"overlap_seconds": 60}),
@@ -185,14 +187,16 @@ async def test_changes_at_the_same_time_are_all_made() -> None:
     await asyncio.gather(
         here.update("1", disabled=True),
         there.update("1", name="Apex"),
-        here.update("1", quotas=Quotas(storage_bytes=1)),
-        there.update("1", settings=TenantSettings(file_parts=True)),
+        here.update("1", quotas={"storage_bytes": 1}),
+        there.update("1", quotas={"tokens_per_day": 2}),
+        here.update("1", settings={"input_required": True}),
+        there.update("1", settings={"file_parts": True}),
     )
     await asyncio.gather(here.load(), there.load())
     assert here.get("1") == there.get("1")
-    assert here.get("1") == Tenant(
-        "1", "Apex", True, NOON, quotas=Quotas(storage_bytes=1), settings=TenantSettings(file_parts=True)
-    )
+    quotas = Quotas(storage_bytes=1, tokens_per_day=2)
+    settings = TenantSettings(file_parts=True, input_required=True)
+    assert here.get("1") == Tenant("1", "Apex", True, NOON, quotas=quotas, settings=settings)
 
 
 async def test_loading_again_learns_what_another_process_has_changed() -> None:

@@ -24,7 +24,6 @@ from parley.host.api.admin_views import (
 from parley.host.api.query_parameters import DateParameter, LimitParameter, NumberParameter
 from parley.host.api.route import Answer, ApiCall, ApiReply, ApiRoute, Auth, BodyReader
 from parley.host.data.audit import DEFAULT_PAGE, MAX_PAGE
-from parley.host.data.tenant import change_quotas, change_settings
 from parley.host.errors import BadRequest
 
 LIMIT = LimitParameter(default=DEFAULT_PAGE, most=MAX_PAGE)
@@ -54,15 +53,11 @@ async def get_tenant(call: ApiCall[None]) -> Answer:
 async def change_tenant(call: ApiCall[TenantChanges]) -> Answer:
     """Change a tenant. Disabling it stops its work."""
     tenants, tenant_id, body = call.host.tenants, _tenant_id(call), call.body
-    before = tenants.get(tenant_id)
+    tenants.get(tenant_id)
     if (body.disabled, body.name, body.quotas, body.settings) == (None,) * 4:
         raise BadRequest("$: must have disabled, a name, quotas or settings")
     changed = await tenants.update(
-        tenant_id,
-        name=body.name,
-        disabled=body.disabled,
-        quotas=None if body.quotas is None else change_quotas(before.quotas, body.quotas),
-        settings=None if body.settings is None else change_settings(before.settings, body.settings),
+        tenant_id, name=body.name, disabled=body.disabled, quotas=body.quotas, settings=body.settings
     )
     return Answer(tenant_view(changed))
 

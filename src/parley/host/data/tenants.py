@@ -18,10 +18,19 @@ from parley.host.data.audit import ADMIN, Audit
 from parley.host.data.epoch import seconds
 from parley.host.data.keys import HOST, TENANTS, number_id
 from parley.host.data.paging import each_record
-from parley.host.data.tenant import Quotas, Tenant, TenantNotFoundError, TenantSettings, checked_name
+from parley.host.data.tenant import (
+    Quotas,
+    Tenant,
+    TenantNotFoundError,
+    TenantSettings,
+    change_quotas,
+    change_settings,
+    checked_name,
+)
 from parley.host.data.tenant_tokens import TenantToken, check_overlap, new_tenant_token, rotated
 from parley.host.data.tenant_use import TenantUse
 from parley.host.data.transactions import Decision, TenantTransactions
+from parley.protocol.jsonvalue import JsonObject
 from parley.server.security.schemes.stored_secrets import hash_secret
 from parley.stores.interface import PutRecord, Record, RecordKey, Records
 
@@ -109,22 +118,28 @@ class Tenants:
         *,
         name: str | None = None,
         disabled: bool | None = None,
-        quotas: Quotas | None = None,
-        settings: TenantSettings | None = None,
+        quotas: Quotas | JsonObject | None = None,
+        settings: TenantSettings | JsonObject | None = None,
         actor: str = ADMIN,
     ) -> Tenant:
-        """The tenant with what is given changed.
+        """The tenant with what is given changed. Quotas and settings replace all of them, or name what to change.
 
         Raises:
             TenantNotFoundError: there is no such tenant.
-            InvalidTenantError: the name is not valid.
+            InvalidTenantError: the name, a quota or a setting is not valid.
         """
         name = checked_name(name) if name is not None else None
-        members = {"name": name, "disabled": disabled, "quotas": quotas, "settings": settings}
-        given = {member: value for member, value in members.items() if value is not None}
 
         async def decide() -> Decision[_Revised]:
             before, revision = await self._read(tenant_id)
+            tenant = before.tenant
+            members = {
+                "name": name,
+                "disabled": disabled,
+                "quotas": change_quotas(tenant.quotas, quotas) if isinstance(quotas, dict) else quotas,
+                "settings": change_settings(tenant.settings, settings) if isinstance(settings, dict) else settings,
+            }
+            given = {member: value for member, value in members.items() if value is not None}
             after = structs.replace(before, tenant=structs.replace(before.tenant, **given))
             entry = await self._audit.entry(
                 "update_tenant",
