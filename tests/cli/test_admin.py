@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec import structs
 
-from parley.cli.admin.command import Target
+from parley.cli.admin.command import WHOLE_BODY, Target
 from parley.cli.admin.table import COMMANDS, GROUPS
 from parley.host.access.scopes import Scope
 from parley.host.api.route import ApiRoute, Auth
@@ -55,8 +56,19 @@ def test_a_command_fits_its_route(command: Any) -> None:
     members += [argument.member.split(".")[0] for argument in command.arguments if argument.member]
     if route.body is not None and all(hasattr(form, "__struct_fields__") for form in route.body.documented):
         known = {field.encode_name for form in route.body.documented for field in structs.fields(form)}
-        assert set(members) - {""} <= known
+        assert set(members) - {WHOLE_BODY} <= known
     assert command.example.startswith(" ".join(command.words))
+    if command.columns:
+        assert {column.split(".")[0] for column in command.columns} <= _members_of_rows(route, command.rows)
+
+
+def _members_of_rows(route: ApiRoute[Any], member: str) -> set[str]:
+    """The members of the objects in a list of a reply."""
+    body = route.replies[0].body
+    assert body is not None
+    (rows,) = [field for field in msgspec.inspect.type_info(body).fields if field.encode_name == member]
+    item = rows.type.item_type
+    return {field.encode_name for field in item.fields}
 
 
 async def test_tenants_and_tokens_are_managed_from_the_command_line() -> None:

@@ -16,16 +16,21 @@ async def test_a_host_that_is_well_has_no_problems(tmp_path: Path) -> None:
     async with running_host(store=f"sqlite:///{tmp_path}/host.db") as running:
         code, shown = await HostCommands(running).run("doctor")
         assert (code, "✗" in shown) == (0, False), shown
-        assert "nothing is wrong with them" in shown
+        assert "Nothing is wrong with them" in shown
 
 
 async def test_what_is_wrong_is_named_with_a_remedy() -> None:
     async with running_host() as running:
         await running.admin.patch(f"/v1/admin/tenants/{running.acme.id}", json={"disabled": True})
+        await running.globex.client.post("/v1/agents/index/stop", json={"reason": "an incident"})
+        await running.globex.client.put("/v1/budgets", json={"tenant": {"day": {"tokens": 0}}})
         code, shown = await HostCommands(running).run("doctor")
         assert code == 1
         assert "Everything is kept in memory" in shown
         assert f"parley admin tenants change {running.acme.id} --no-disabled" in shown
+        assert f"parley admin agents resume index --tenant {running.globex.id}" in shown
+        assert "an incident" in shown
+        assert "The budget of the tenant for this day is used up" in shown
         code, shown = await HostCommands(running, PARLEY_ADMIN_TOKEN="wrong").run("doctor")
         assert (code, "The admin token is not accepted" in shown) == (1, True)
 

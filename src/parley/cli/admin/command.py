@@ -14,6 +14,10 @@ from typing import TypeAlias
 OptionType: TypeAlias = type[str] | type[int] | type[float] | type[bool] | type[list[str]]
 
 
+WHOLE_BODY = "$"
+"""The member that stands for the body itself; other members are added to it."""
+
+
 class Target(Enum):
     """Where the value of an option goes."""
 

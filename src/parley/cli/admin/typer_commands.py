@@ -5,14 +5,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 from urllib.parse import quote
 
 import httpx2
 import msgspec
 import typer
 
-from parley.cli.admin.command import AdminArgument, AdminCommand, AdminOption, Target
+from parley.cli.admin.command import WHOLE_BODY, AdminArgument, AdminCommand, AdminOption, Target
 from parley.cli.admin.host_connection import HostConnection, WithHostConnection
 from parley.cli.admin.reply_text import show_members, show_table
 from parley.cli.options.groups import with_option_groups
@@ -75,17 +75,21 @@ def _argument(argument: AdminArgument) -> inspect.Parameter:
 
 
 def _option(option: AdminOption) -> inspect.Parameter:
-    name = option.name.replace("-", "_")
-    flags = [f"--{option.name}"]
     if option.type is bool:
         annotation: Any = Annotated[
             bool | None, typer.Option(f"--{option.name}/--no-{option.name}", help=option.help, show_default=False)
         ]
     else:
-        info = typer.Option(*flags, metavar=option.metavar, help=option.help, show_default=False)
+        info = typer.Option(f"--{option.name}", metavar=option.metavar, help=option.help, show_default=False)
         annotation = Annotated[option.type if option.is_required else option.type | None, info]
     default = inspect.Parameter.empty if option.is_required else None
+    name = _parameter_name(option)
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+
+
+def _parameter_name(option: AdminOption) -> str:
+    """The name of an option in Python, where `from` is a keyword."""
+    return f"option_{option.name.replace('-', '_')}"
 
 
 # --- a call -----------------------------------------------------------------------------------------------------------
@@ -102,7 +106,7 @@ async def _run(command: AdminCommand, given: Mapping[str, Any]) -> int:
         else:
             path = path.replace(f"{{{argument.name}}}", quote(value, safe=""))
     for option in command.options:
-        value = given[option.name.replace("-", "_")]
+        value = given[_parameter_name(option)]
         if value is None:
             continue
         if option.is_json:
@@ -114,9 +118,10 @@ async def _run(command: AdminCommand, given: Mapping[str, Any]) -> int:
                 query[option.path[0]] = str(value).lower() if isinstance(value, bool) else str(value)
             case Target.IF_MATCH:
                 headers["If-Match"] = f'"{value}"'
-    sent = body if command.method in ("POST", "PUT", "PATCH") else None
-    if sent is not None and set(sent) == {""}:  # the whole body is one value
-        sent = sent[""]
+    sent: Any = body if command.method in ("POST", "PUT", "PATCH") else None
+    if WHOLE_BODY in body:
+        whole = body.pop(WHOLE_BODY)
+        sent = {**cast("dict[str, Any]", whole), **body} if isinstance(whole, dict) else whole
     reply = await connection.call(command.method, path, body=sent, query=query, headers=headers)
     _show(command, reply, as_json=given["as_json"])
     return DONE

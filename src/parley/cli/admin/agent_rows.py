@@ -1,0 +1,225 @@
+"""Commands about the agents of a tenant: their versions, drafts, and the kill switch."""
+
+from __future__ import annotations
+
+from parley.cli.admin.command import WHOLE_BODY, AdminArgument, AdminCommand, AdminOption, Target
+
+AGENT = AdminArgument("id", "The agent's id.")
+TENANT = AdminArgument("id", "The tenant's id.")
+CONSTITUTION = AdminArgument("constitution", "JSON, or @ and a file with it.", WHOLE_BODY, is_json=True)
+NOTE = AdminOption("note", "Why; the list of versions shows it.")
+IF_VERSION = AdminOption(
+    "if-version", "Change nothing if the agent has another version.", int, "N", target=Target.IF_MATCH
+)
+REASON = AdminOption("reason", "Why; callers are told.", is_required=True)
+VERSION = AdminOption("version", "The number of the version.", int, "N", is_required=True)
+SHOWN_STOPS = ("target", "agent_id", "reason", "by", "at")
+
+COMMANDS = (
+    AdminCommand(
+        words=("agents", "list"),
+        help="List the agents of a tenant.",
+        example="agents list --tenant 1",
+        method="GET",
+        path="/v1/agents",
+        rows="agents",
+        columns=("id", "name", "role", "model", "version", "updated_at"),
+    ),
+    AdminCommand(
+        words=("agents", "show"),
+        help="Show an agent with its constitution.",
+        example="agents show scout --tenant 1",
+        method="GET",
+        path="/v1/agents/{id}",
+        arguments=(AGENT,),
+    ),
+    AdminCommand(
+        words=("agents", "create"),
+        help="Store a new agent.",
+        example="agents create @scout.json --tenant 1",
+        method="POST",
+        path="/v1/agents",
+        arguments=(CONSTITUTION,),
+        options=(NOTE,),
+    ),
+    AdminCommand(
+        words=("agents", "replace"),
+        help="Replace the constitution of an agent.",
+        example="agents replace scout @scout.json --if-version 3 --tenant 1",
+        method="PATCH",
+        path="/v1/agents/{id}",
+        arguments=(AGENT, CONSTITUTION),
+        options=(NOTE, IF_VERSION),
+    ),
+    AdminCommand(
+        words=("agents", "delete"),
+        help="Delete an agent. Its work stops.",
+        example="agents delete scout --tenant 1",
+        method="DELETE",
+        path="/v1/agents/{id}",
+        arguments=(AGENT,),
+        options=(IF_VERSION,),
+    ),
+    AdminCommand(
+        words=("agents", "versions"),
+        help="List the versions of an agent, newest first.",
+        example="agents versions scout --tenant 1",
+        method="GET",
+        path="/v1/agents/{id}/versions",
+        arguments=(AGENT,),
+        options=(
+            AdminOption("limit", "How many.", int, "N", target=Target.QUERY),
+            AdminOption("before", "Versions with smaller numbers.", int, "N", target=Target.QUERY),
+        ),
+        rows="versions",
+        columns=("version", "is_live", "at", "by", "note", "rollback_to"),
+    ),
+    AdminCommand(
+        words=("agents", "version"),
+        help="Show one version of an agent.",
+        example="agents version scout 3 --tenant 1",
+        method="GET",
+        path="/v1/agents/{id}/versions/{version}",
+        arguments=(AGENT, AdminArgument("version", "The number of the version.")),
+    ),
+    AdminCommand(
+        words=("agents", "diff"),
+        help="Compare two versions of an agent; by default the last two.",
+        example="agents diff scout --from 2 --to 5 --tenant 1",
+        method="GET",
+        path="/v1/agents/{id}/diff",
+        arguments=(AGENT,),
+        options=(
+            AdminOption("from", "The older version.", int, "N", target=Target.QUERY),
+            AdminOption("to", "The newer version.", int, "N", target=Target.QUERY),
+        ),
+    ),
+    AdminCommand(
+        words=("agents", "rollback"),
+        help="Make an old version the newest one again.",
+        example="agents rollback scout --version 2 --note 'worse answers' --tenant 1",
+        method="POST",
+        path="/v1/agents/{id}/rollback",
+        arguments=(AGENT,),
+        options=(VERSION, NOTE, IF_VERSION),
+    ),
+    AdminCommand(
+        words=("agents", "pin"),
+        help="Let calls go to one version, whatever is stored later.",
+        example="agents pin scout --version 2 --tenant 1",
+        method="POST",
+        path="/v1/agents/{id}/pin",
+        arguments=(AGENT,),
+        options=(VERSION, NOTE, IF_VERSION),
+    ),
+    AdminCommand(
+        words=("agents", "unpin"),
+        help="Let calls go to the newest version again.",
+        example="agents unpin scout --tenant 1",
+        method="DELETE",
+        path="/v1/agents/{id}/pin",
+        arguments=(AGENT,),
+        options=(IF_VERSION,),
+    ),
+    AdminCommand(
+        words=("agents", "draft"),
+        help="Store a draft of an agent, which only its author can call.",
+        example="agents draft scout @scout.json --tenant 1",
+        method="POST",
+        path="/v1/agents/{id}/draft",
+        arguments=(AGENT, CONSTITUTION),
+    ),
+    AdminCommand(
+        words=("agents", "show-draft"),
+        help="Show your draft of an agent.",
+        example="agents show-draft scout --tenant 1",
+        method="GET",
+        path="/v1/agents/{id}/draft",
+        arguments=(AGENT,),
+    ),
+    AdminCommand(
+        words=("agents", "publish"),
+        help="Make your draft the newest version.",
+        example="agents publish scout --note 'cites its sources' --tenant 1",
+        method="POST",
+        path="/v1/agents/{id}/draft/publish",
+        arguments=(AGENT,),
+        options=(NOTE,),
+    ),
+    AdminCommand(
+        words=("agents", "delete-draft"),
+        help="Delete your draft of an agent.",
+        example="agents delete-draft scout --tenant 1",
+        method="DELETE",
+        path="/v1/agents/{id}/draft",
+        arguments=(AGENT,),
+    ),
+    AdminCommand(
+        words=("agents", "stop"),
+        help="Stop an agent: its work ends within a second, and callers hear why.",
+        example="agents stop scout --reason 'it calls the wrong API' --tenant 1",
+        method="POST",
+        path="/v1/agents/{id}/stop",
+        arguments=(AGENT,),
+        options=(REASON,),
+    ),
+    AdminCommand(
+        words=("agents", "resume"),
+        help="Let a stopped agent work again.",
+        example="agents resume scout --tenant 1",
+        method="POST",
+        path="/v1/agents/{id}/resume",
+        arguments=(AGENT,),
+    ),
+    AdminCommand(
+        words=("agents", "stops"),
+        help="List what is stopped in a tenant.",
+        example="agents stops --tenant 1",
+        method="GET",
+        path="/v1/stops",
+        rows="stops",
+        columns=SHOWN_STOPS,
+    ),
+    AdminCommand(
+        words=("agents", "stop-all"),
+        help="Stop all agents of a tenant, as the tenant itself can.",
+        example="agents stop-all --reason 'an incident' --tenant 1",
+        method="POST",
+        path="/v1/stop",
+        options=(REASON,),
+    ),
+    AdminCommand(
+        words=("agents", "resume-all"),
+        help="Let the agents of a tenant work again.",
+        example="agents resume-all --tenant 1",
+        method="POST",
+        path="/v1/resume",
+    ),
+    AdminCommand(
+        words=("tenants", "stop"),
+        help="Stop all work of a tenant. Only the operator can resume it.",
+        example="tenants stop 1 --reason 'an incident'",
+        method="POST",
+        path="/v1/admin/tenants/{id}/stop",
+        arguments=(TENANT,),
+        options=(REASON,),
+    ),
+    AdminCommand(
+        words=("tenants", "resume"),
+        help="Let a tenant work again.",
+        example="tenants resume 1",
+        method="POST",
+        path="/v1/admin/tenants/{id}/resume",
+        arguments=(TENANT,),
+    ),
+    AdminCommand(
+        words=("tenants", "stops"),
+        help="List what is stopped in a tenant, and by whom.",
+        example="tenants stops 1",
+        method="GET",
+        path="/v1/admin/tenants/{id}/stops",
+        arguments=(TENANT,),
+        rows="stops",
+        columns=SHOWN_STOPS,
+    ),
+)
