@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -15,6 +16,7 @@ from parley.host.access.scopes import Scope
 from parley.host.api.route import ApiRoute, Auth
 from parley.host.api.table import ROUTES
 from tests.cli.host_commands import HostCommands
+from tests.host.api_calls import constitution
 from tests.host.running_host import running_host
 
 pytestmark = pytest.mark.anyio
@@ -22,8 +24,10 @@ pytestmark = pytest.mark.anyio
 OTHER_COMMANDS = {
     "GET /v1/admin/facts": "parley doctor",
     "GET /metrics": "for Prometheus",
+    "GET /v1/admin/tenants/{id}/export": "parley admin tenants export",
+    "POST /v1/admin/tenants/import": "parley admin tenants import",
 }
-"""Routes for operators that are no commands of `parley admin`, and what is for them."""
+"""Routes for operators that are no rows of the table, and what they are for."""
 
 
 def _name(method: str, path: str) -> str:
@@ -104,3 +108,22 @@ async def test_refusals_are_sentences_that_say_what_to_do() -> None:
         assert (code, "No host answers at http://127.0.0.1:9" in shown) == (3, True)
         code, shown = await commands.run("admin", "tenants", "list", "--host", "nonsense")
         assert (code, "It must start with http" in shown) == (2, True)
+
+
+async def test_a_tenant_is_written_to_a_file_and_made_anew_of_it(tmp_path: Path) -> None:
+    file = str(tmp_path / "acme.ndjson")
+    async with running_host() as running, running_host(tenants=()) as other:
+        await running.acme.client.post("/v1/agents", json=constitution())
+        code, shown = await HostCommands(running).run("admin", "tenants", "export", running.acme.id, file)
+        assert code == 0, shown
+        assert Path(file).stat().st_mode & 0o077 == 0
+        made = await HostCommands(other).json("admin", "tenants", "import", file, "--name", "apex")
+        client = await other.client(made["token"])
+        agents = (await client.get("/v1/agents")).json()["agents"]
+        assert [agent["id"] for agent in agents] == ["index", "writer"]
+        assert (await HostCommands(running).run("admin", "tenants", "export", running.acme.id, file))[0] == 2
+        code, shown = await HostCommands(running).run("admin", "tenants", "export", "99", f"{file}.2")
+        assert (code, "tenant not found" in shown, Path(f"{file}.2").exists()) == (1, True, False)
+        Path(file).write_bytes(Path(file).read_bytes()[:-50])
+        code, shown = await HostCommands(other).run("admin", "tenants", "import", file)
+        assert (code, len(other.host.tenants.list())) == (1, 1), shown

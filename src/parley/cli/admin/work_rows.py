@@ -18,7 +18,7 @@ GROUP_BY = AdminOption(
 REPORT = (*PERIOD, GROUP_BY, LIMIT, AdminOption("offset", "Skip so many rows.", int, "N", target=Target.QUERY))
 SUMS = ("day", "agent", "caller", "model", "calls", "input_tokens", "output_tokens", "cost")
 TENANT = AdminArgument("id", "The tenant's id.")
-SERVER = AdminArgument("name", "The server's name.")
+SERVER = AdminArgument("id", "The server's name.")
 APPROVAL = AdminArgument("id", "The approval's id, as approvals list shows it.")
 BUDGETS = AdminArgument("budgets", "JSON, or @ and a file with it.", WHOLE_BODY, is_json=True)
 
@@ -112,7 +112,7 @@ COMMANDS = (
         help="Show an MCP server with its tools.",
         example="mcp show time --tenant 1",
         method="GET",
-        path="/v1/mcp/servers/{name}",
+        path="/v1/mcp/servers/{id}",
         arguments=(SERVER,),
     ),
     AdminCommand(
@@ -120,7 +120,7 @@ COMMANDS = (
         help="Add an MCP server, or change it.",
         example="mcp set search --url https://mcp.example.com/mcp --tool search --tenant 1",
         method="PUT",
-        path="/v1/mcp/servers/{name}",
+        path="/v1/mcp/servers/{id}",
         arguments=(SERVER,),
         options=(
             AdminOption("url", "Its URL.", metavar="URL", is_required=True),
@@ -138,7 +138,7 @@ COMMANDS = (
         help="Delete an MCP server.",
         example="mcp delete search --tenant 1",
         method="DELETE",
-        path="/v1/mcp/servers/{name}",
+        path="/v1/mcp/servers/{id}",
         arguments=(SERVER,),
     ),
     AdminCommand(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from parley.cli.admin.table import COMMANDS, GROUPS
+from parley.cli.admin.transfer import add_transfer
 from parley.cli.admin.typer_commands import add_commands
 from parley.cli.output.help_text import ParleyGroup
 
@@ -22,4 +23,4 @@ Examples:
 """
 
 app = typer.Typer(cls=ParleyGroup, help=HELP, rich_markup_mode=None)
-groups = add_commands(app, COMMANDS, GROUPS)
+add_transfer(add_commands(app, COMMANDS, GROUPS)["tenants"])
