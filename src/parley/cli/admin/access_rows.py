@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from parley.cli.admin.command import AdminArgument, AdminCommand, AdminOption, Target
 
-NAME = AdminArgument("name", "The name.")
+NAME = AdminArgument("id", "The name.")
 TOKEN = AdminArgument("id", "The token's id, as tokens list shows it.")
 ROLE = AdminOption("role", "What it may do: a role, as roles list shows them.", metavar="ROLE")
 SCOPES = AdminOption(
@@ -73,7 +73,7 @@ COMMANDS = (
         help="Create a service account, or change it.",
         example="accounts set ci --role developer --tenant 1",
         method="PUT",
-        path="/v1/access/accounts/{name}",
+        path="/v1/access/accounts/{id}",
         arguments=(NAME,),
         options=(
             ROLE,
@@ -87,7 +87,7 @@ COMMANDS = (
         help="Delete a service account. Its tokens are refused.",
         example="accounts delete ci --tenant 1",
         method="DELETE",
-        path="/v1/access/accounts/{name}",
+        path="/v1/access/accounts/{id}",
         arguments=(NAME,),
     ),
     AdminCommand(
@@ -104,7 +104,7 @@ COMMANDS = (
         help="Define a role, or change it for all that have it.",
         example="roles set operator --scope read --scope manage --tenant 1",
         method="PUT",
-        path="/v1/access/roles/{name}",
+        path="/v1/access/roles/{id}",
         arguments=(NAME,),
         options=(SCOPES,),
     ),
@@ -113,7 +113,7 @@ COMMANDS = (
         help="Delete a role. What has it is allowed nothing any more.",
         example="roles delete operator --tenant 1",
         method="DELETE",
-        path="/v1/access/roles/{name}",
+        path="/v1/access/roles/{id}",
         arguments=(NAME,),
     ),
     AdminCommand(

@@ -15,7 +15,7 @@ from parley.host.api.query_parameters import LimitParameter, NumberParameter
 from parley.host.api.route import Answer, ApiCall, ApiReply, ApiRoute, Auth, BodyReader
 from parley.host.data.access_tokens import AccessToken
 from parley.host.data.audit import DEFAULT_PAGE, MAX_PAGE, AuditEntry
-from parley.host.data.roles import Grant, Role
+from parley.host.data.roles import AccessRole, Grant
 from parley.host.data.service_accounts import ServiceAccount
 from parley.host.errors import PathNotFound
 
@@ -25,7 +25,7 @@ AUDIT_BEFORE = NumberParameter("before_id", "Entries with smaller ids.")
 _Scopes = Annotated[tuple[Scope, ...], Meta(max_length=len(Scope))]
 
 
-class CallerView(Struct, frozen=True):
+class OwnAccessView(Struct, frozen=True):
     """The caller's own token."""
 
     principal: str
@@ -85,7 +85,7 @@ class RoleInput(Struct, frozen=True):
 class RoleList(Struct, frozen=True):
     """The built-in roles, then those of the tenant."""
 
-    roles: Sequence[Role]
+    roles: Sequence[AccessRole]
 
 
 class AccountInput(Struct, frozen=True, kw_only=True):
@@ -121,7 +121,7 @@ class TenantAuditPage(Struct, frozen=True):
 
 async def show_caller(call: ApiCall[None]) -> Answer:
     """What the caller's token allows."""
-    return Answer(CallerView(call.actor, int(call.tenant.id), sorted(call.principal.scopes)))
+    return Answer(OwnAccessView(call.actor, int(call.tenant.id), sorted(call.principal.scopes)))
 
 
 async def show_audit(call: ApiCall[None]) -> Answer:
@@ -167,7 +167,7 @@ async def create_token(call: ApiCall[NewAccessToken]) -> Answer:
     return Answer(_with_text(token, text), 201)
 
 
-async def rotate_token(call: ApiCall[AccessTokenRotation]) -> Answer:
+async def rotate_access_token(call: ApiCall[AccessTokenRotation]) -> Answer:
     """Replace a token."""
     token, text = await call.host.access_tokens.rotate(call.path["id"], call.body.overlap_seconds, by=call.principal)
     return Answer(_with_text(token, text), 201)
@@ -208,14 +208,14 @@ async def list_roles(call: ApiCall[None]) -> Answer:
 
 async def put_role(call: ApiCall[RoleInput]) -> Answer:
     """Define a role, or change it."""
-    role = await call.host.roles.put(call.path["name"], call.body.scopes, by=call.principal)
+    role = await call.host.roles.put(call.path["id"], call.body.scopes, by=call.principal)
     call.host.access_tokens.forget()
     return Answer(role)
 
 
 async def delete_role(call: ApiCall[None]) -> Answer:
     """Delete a role."""
-    await call.host.roles.delete(call.path["name"], by=call.principal)
+    await call.host.roles.delete(call.path["id"], by=call.principal)
     call.host.access_tokens.forget()
     return Answer(AccessDeleted())
 
@@ -229,7 +229,7 @@ async def put_account(call: ApiCall[AccountInput]) -> Answer:
     """Create a service account, or change it."""
     body = call.body
     account = await call.host.accounts.put(
-        call.path["name"],
+        call.path["id"],
         Grant(body.role, body.scopes),
         by=call.principal,
         description=body.description,
@@ -241,7 +241,7 @@ async def put_account(call: ApiCall[AccountInput]) -> Answer:
 
 async def delete_account(call: ApiCall[None]) -> Answer:
     """Delete a service account and refuse its tokens."""
-    await call.host.accounts.delete(call.path["name"], by=call.principal)
+    await call.host.accounts.delete(call.path["id"], by=call.principal)
     call.host.access_tokens.forget()
     return Answer(AccessDeleted())
 
@@ -253,7 +253,7 @@ ROUTES = (
         handler=show_caller,
         needs_scope=False,
         summary="Read what the caller's token allows",
-        replies=[ApiReply(CallerView)],
+        replies=[ApiReply(OwnAccessView)],
     ),
     ApiRoute(
         method="GET",
@@ -276,7 +276,7 @@ ROUTES = (
     ApiRoute(
         method="POST",
         path="/v1/access/tokens/{id}/rotate",
-        handler=rotate_token,
+        handler=rotate_access_token,
         summary="Replace a token",
         description="The new token allows the same. The one before stays valid for the overlap.",
         body=BodyReader(AccessTokenRotation, is_optional=True),
@@ -300,16 +300,16 @@ ROUTES = (
     ),
     ApiRoute(
         method="PUT",
-        path="/v1/access/roles/{name}",
+        path="/v1/access/roles/{id}",
         handler=put_role,
         summary="Define a role",
         body=BodyReader(RoleInput),
-        replies=[ApiReply(Role)],
+        replies=[ApiReply(AccessRole)],
         errors=[400, 403, 409],
     ),
     ApiRoute(
         method="DELETE",
-        path="/v1/access/roles/{name}",
+        path="/v1/access/roles/{id}",
         handler=delete_role,
         summary="Delete a role",
         replies=[ApiReply(AccessDeleted)],
@@ -325,7 +325,7 @@ ROUTES = (
     ),
     ApiRoute(
         method="PUT",
-        path="/v1/access/accounts/{name}",
+        path="/v1/access/accounts/{id}",
         handler=put_account,
         summary="Create or change a service account",
         body=BodyReader(AccountInput),
@@ -334,7 +334,7 @@ ROUTES = (
     ),
     ApiRoute(
         method="DELETE",
-        path="/v1/access/accounts/{name}",
+        path="/v1/access/accounts/{id}",
         handler=delete_account,
         summary="Delete a service account",
         replies=[ApiReply(AccessDeleted)],

@@ -28,7 +28,7 @@ MOST_ROLES = 100
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
-class Role(Struct, frozen=True):
+class AccessRole(Struct, frozen=True):
     """A named set of scopes."""
 
     name: str
@@ -60,11 +60,11 @@ class TenantRoles:
         self._audit = Audit(records, clock)
         self._transactions = TenantTransactions(records, clock)
 
-    async def list(self, tenant: str) -> Sequence[Role]:
+    async def list(self, tenant: str) -> Sequence[AccessRole]:
         """The built-in roles, then those that a tenant has defined, by name."""
-        built_in = [Role(name, tuple(sorted(scopes)), is_built_in=True) for name, scopes in ROLES.items()]
+        built_in = [AccessRole(name, tuple(sorted(scopes)), is_built_in=True) for name, scopes in ROLES.items()]
         records = await self._records.list(TENANT_ROLES, tenant, limit=MOST_ROLES)
-        own = [Role(record.key.id, msgspec.convert(record.value, _KeptRole).scopes) for record in records]
+        own = [AccessRole(record.key.id, msgspec.convert(record.value, _KeptRole).scopes) for record in records]
         return [*built_in, *sorted(own, key=lambda role: role.name)]
 
     async def scopes_of(self, tenant: str, grant: Grant) -> frozenset[Scope]:
@@ -89,7 +89,7 @@ class TenantRoles:
             raise InvalidValueError(f"There is no role '{grant.role}' with scopes", f"{path}.role")
         _check_has(granting, scopes)
 
-    async def put(self, name: str, scopes: Sequence[Scope], *, by: Principal) -> Role:
+    async def put(self, name: str, scopes: Sequence[Scope], *, by: Principal) -> AccessRole:
         """Define a role, or change it: what has the role is allowed something else from now on.
 
         Raises:
@@ -105,9 +105,9 @@ class TenantRoles:
         if not scopes:
             raise InvalidValueError("must name at least one scope", "$.scopes")
         _check_has(by, frozenset(scopes))
-        role = Role(name, tuple(sorted(set(scopes))))
+        role = AccessRole(name, tuple(sorted(set(scopes))))
 
-        async def decide() -> Decision[Role]:
+        async def decide() -> Decision[AccessRole]:
             key = _key(by.tenant, name)
             before = await self._records.get(key)
             if before is None and await self._records.count(TENANT_ROLES, by.tenant) >= MOST_ROLES:
