@@ -9,14 +9,15 @@ import pytest
 
 from parley.host.constitution import INDEX, Constitution, InvalidConstitutionError, read_constitution
 from parley.host.data.agents import (
+    AgentEdit,
     AgentExistsError,
     AgentNotFoundError,
+    StaleVersionError,
     StoredAgent,
     StoredAgents,
     TooManyAgentsError,
 )
 from parley.host.data.audit import Audit
-from parley.host.data.errors import StaleRevisionError
 from parley.stores.memory import MemoryStore
 from parley.testing.clock import FakeClock
 from tests.host.data_fixtures import ACME, OTHER, suspending_records
@@ -71,13 +72,14 @@ async def test_an_id_is_taken_for_its_tenant_only() -> None:
 async def test_a_caller_that_has_not_seen_the_last_version_changes_nothing() -> None:
     agents = StoredAgents(MemoryStore().records, FakeClock())
     first = await agents.create(ACME, agent("a"))
-    second = await agents.replace(ACME, agent("a", "second"), revision=first.revision)
-    with pytest.raises(StaleRevisionError):
-        await agents.replace(ACME, agent("a", "third"), revision=first.revision)
-    with pytest.raises(StaleRevisionError):
-        await agents.delete(ACME, "a", revision=first.revision)
+    seen_first = AgentEdit(actor="ada", expected_version=first.version)
+    second = await agents.replace(ACME, agent("a", "second"), seen_first)
+    with pytest.raises(StaleVersionError):
+        await agents.replace(ACME, agent("a", "third"), seen_first)
+    with pytest.raises(StaleVersionError):
+        await agents.delete(ACME, "a", seen_first)
     assert await agents.get(ACME, "a") == second
-    await agents.delete(ACME, "a", revision=second.revision)
+    await agents.delete(ACME, "a", AgentEdit(actor="ada", expected_version=second.version))
 
 
 async def test_agents_are_listed_in_pages_the_one_that_changed_last_first() -> None:
@@ -127,7 +129,14 @@ async def test_the_audit_says_who_changed_which_agent_but_not_what_it_says() -> 
     await agents.delete(ACME, "a")
     entries = await Audit(records, clock).list()
     assert [(one.actor, one.action, one.target_kind, one.target_id, one.before, one.after) for one in entries] == [
-        ("tenant:1", "delete_agent", "agent", "1/a", {"revision": 2}, None),
-        ("tenant:1", "update_agent", "agent", "1/a", {"revision": 1}, {"revision": 2, "changed": ["goal"]}),
-        ("host", "create_agent", "agent", "1/a", None, {"revision": 1}),
+        ("tenant:1", "delete_agent", "agent", "1/a", {"version": 2}, None),
+        (
+            "tenant:1",
+            "update_agent",
+            "agent",
+            "1/a",
+            {"version": 1},
+            {"version": 2, "changed": ["goal"], "expected_version": None},
+        ),
+        ("host", "create_agent", "agent", "1/a", None, {"version": 1}),
     ]

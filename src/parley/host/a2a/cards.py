@@ -25,12 +25,15 @@ REST_PATH = "/rest"
 
 
 class HostedCards(Cards):
-    """The cards of one agent of a tenant. `takes_webhooks` is a setting of the tenant."""
+    """The cards of one agent of a tenant. `takes_webhooks` is a setting of the tenant.
+
+    `agent_id` names the agent to the gRPC server; None: it cannot be called there.
+    """
 
     __slots__ = ("_takes_webhooks",)
 
     def __init__(
-        self, agent: Agent, shared: AppResources, *, since: datetime, agent_id: str, takes_webhooks: bool
+        self, agent: Agent, shared: AppResources, *, since: datetime, agent_id: str | None, takes_webhooks: bool
     ) -> None:
         super().__init__(agent, shared, since=since, grpc_tenant=agent_id)
         self._takes_webhooks = takes_webhooks
@@ -45,7 +48,7 @@ class HostedCards(Cards):
         for version in (Version.V1_0, Version.V0_3):
             interfaces.append(AgentInterface(base_url, Binding.JSONRPC, version))
             interfaces.append(AgentInterface(f"{base_url}{REST_PATH}", Binding.HTTP_JSON, version))
-            if grpc_target is not None and version is Version.V1_0:
+            if grpc_target is not None and version is Version.V1_0 and self._grpc_tenant is not None:
                 interfaces.append(AgentInterface(grpc_target, Binding.GRPC, version, self._grpc_tenant))
         return interfaces
 

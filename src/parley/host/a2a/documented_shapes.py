@@ -6,13 +6,18 @@ names the agent, and its streams are those of `documented_streams`.
 
 from __future__ import annotations
 
+from functools import partial
+
 from msgspec import structs
 
 from parley.engine.caller import Caller
 from parley.engine.operations import AgentOperations
 from parley.host.a2a.documented_streams import DocumentedStream, TaskReplay
+from parley.host.a2a.late_stream import LateStream
 from parley.host.access.principal import require_scope
 from parley.host.access.scopes import Scope
+from parley.host.approvals.decisions import stamped
+from parley.host.approvals.desk import ApprovalDesk
 from parley.host.orchestration.narration import PREFIX
 from parley.protocol import requests as r
 from parley.protocol.lifecycle import is_terminal
@@ -26,16 +31,17 @@ from parley.server.contracts import EventStream
 class HostedOperations:
     """The operations on the tasks of one agent of a tenant. All raise A2AError."""
 
-    __slots__ = ("_agent_id", "_operations")
+    __slots__ = ("_agent_id", "_approvals", "_operations")
 
-    def __init__(self, operations: AgentOperations, agent_id: str) -> None:
+    def __init__(self, operations: AgentOperations, agent_id: str, approvals: ApprovalDesk) -> None:
         self._operations = operations
         self._agent_id = agent_id
+        self._approvals = approvals
 
     async def send_message(self, request: r.SendMessageRequest, caller: Caller) -> Task | Message:
         """Process a message and return its result."""
-        _check_may_send(request, caller)
-        result = await self._operations.send_message(request, caller)
+        request, sender = await self._routed(_admitted(request, caller), caller)
+        result = await self._operations.send_message(request, sender)
         return self._shaped(result, caller, request.configuration.history_length)
 
     async def get_task(self, request: r.GetTaskRequest, caller: Caller) -> Task:
@@ -52,9 +58,27 @@ class HostedOperations:
         self, request: r.SendMessageRequest, caller: Caller, *, after: int | None
     ) -> EventStream:
         """Process a message and stream the events of its task."""
-        _check_may_send(request, caller)
-        stream = self._operations.send_streaming_message(request, caller, after=after)
+        request = _admitted(request, caller)
+        stream: EventStream
+        if request.message.task_id is None:
+            stream = self._operations.send_streaming_message(request, caller, after=after)
+        else:
+            stream = LateStream(partial(self._answer_streaming, request, caller, after))
         return stream if _is_real(caller) else DocumentedStream(stream)
+
+    async def _answer_streaming(
+        self, request: r.SendMessageRequest, caller: Caller, after: int | None
+    ) -> EventStream:
+        request, sender = await self._routed(request, caller)
+        return self._operations.send_streaming_message(request, sender, after=after)
+
+    async def _routed(self, request: r.SendMessageRequest, caller: Caller) -> tuple[r.SendMessageRequest, Caller]:
+        """A message and its sender; instead of a decision for another task, what continues the one it was sent to."""
+        continuing = await self._approvals.decide_for(request.message, caller)
+        if continuing is None:
+            return request, caller
+        sender = structs.replace(caller, claims={}, scopes=frozenset[str]())
+        return structs.replace(request, message=continuing), sender
 
     def subscribe_to_task(self, request: r.SubscribeToTaskRequest, caller: Caller, *, after: int | None) -> EventStream:
         """Stream the events of a task; for callers of old methods, from its beginning."""
@@ -110,10 +134,16 @@ class HostedOperations:
         return structs.replace(result, metadata=metadata, history=history)
 
 
-def _check_may_send(request: r.SendMessageRequest, caller: Caller) -> None:
-    """A token that may only approve can still send to a task, whose agent sees to it that this is a decision."""
+def _admitted(request: r.SendMessageRequest, caller: Caller) -> r.SendMessageRequest:
+    """A request that its caller may make, and that names the caller if it goes on with a task.
+
+    A token that may only approve can still send to a task, whose agent sees to it that this is a decision.
+    """
     if request.message.task_id is None or Scope.APPROVE not in caller.scopes:
         require_scope(caller, Scope.CALL)
+    if request.message.task_id is None:
+        return request
+    return structs.replace(request, message=stamped(request.message, caller))
 
 
 def _is_real(caller: Caller) -> bool:

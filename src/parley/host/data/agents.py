@@ -1,71 +1,48 @@
-"""The agents that tenants have stored, each with its constitution.
+"""The agents that tenants have stored, each with its constitution and the versions of it.
 
-Two tenants may use the same id. A change is written together with its entry in the audit. The master `index` is not
-stored here, and its id is reserved.
+Two tenants may use the same id. A change is written together with its version and its entry in the audit. A caller may
+say which version it has seen: if there is a newer one, nothing is changed. The master `index` is not stored here, and
+its id is reserved.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 
-import msgspec
-from msgspec import Struct, to_builtins
-
 from parley.engine.clock import Clock
 from parley.host.constitution import INDEX, Constitution, InvalidConstitutionError
-from parley.host.data.audit import Audit, changed_members
-from parley.host.data.epoch import milliseconds, seconds
-from parley.host.data.errors import AlreadyExistsError, LimitReachedError, NotFoundError, StaleRevisionError
+from parley.host.data.agent_changes import AgentChanges, AgentEdit, target_of
+from parley.host.data.agent_drafts import AgentDrafts
+from parley.host.data.agent_versions import AgentVersion
 from parley.host.data.keys import AGENTS
 from parley.host.data.paging import each_record_of_all
+from parley.host.data.stops import stop_key
+from parley.host.data.stored_agent import (
+    AgentExistsError,
+    AgentNotFoundError,
+    StaleVersionError,
+    StoredAgent,
+    TooManyAgentsError,
+    agent_key,
+    decode_agent,
+    written_agent,
+)
 from parley.host.data.transactions import Decision, TenantTransactions
-from parley.stores.interface import DeleteRecord, PutRecord, Record, RecordKey, Records
+from parley.stores.interface import DeleteRecord, Records
+
+__all__ = [
+    "AgentEdit",
+    "AgentExistsError",
+    "AgentNotFoundError",
+    "StaleVersionError",
+    "StoredAgent",
+    "StoredAgents",
+    "TooManyAgentsError",
+]
 
 MAX_PAGE = 200
 MAX_AGENTS = 1_000
 """Agents of one tenant: a roster of more does not fit into a prompt."""
-
-
-class AgentNotFoundError(NotFoundError):
-    """There is no such agent for this tenant."""
-
-
-class AgentExistsError(AlreadyExistsError):
-    """An agent with this id exists already. `existing` is that agent."""
-
-    def __init__(self, existing: StoredAgent) -> None:
-        super().__init__(f"agent '{existing.id}' already exists for this tenant")
-        self.existing = existing
-
-
-class TooManyAgentsError(LimitReachedError):
-    """The tenant has as many agents as it may have; delete one."""
-
-
-class StoredAgent(Struct, frozen=True):
-    """An agent of a tenant. Times are seconds since 1970."""
-
-    tenant: str
-    constitution: Constitution
-    created_at: int
-    updated_at: int
-    revision: int
-    """Counts the writes of the agent, from 1 on."""
-    sort: int
-    """The agent's place in a list."""
-
-    @property
-    def id(self) -> str:
-        """The id of the agent."""
-        return self.constitution.id
-
-
-class _KeptAgent(Struct, frozen=True):
-    """An agent, as it is stored."""
-
-    constitution: Constitution
-    created_at: int
-    updated_at: int
 
 
 class StoredAgents:
@@ -73,10 +50,12 @@ class StoredAgents:
 
     def __init__(self, records: Records, clock: Clock, *, max_agents: int = MAX_AGENTS) -> None:
         self._records = records
-        self._clock = clock
-        self._audit = Audit(records, clock)
         self._transactions = TenantTransactions(records, clock)
+        self._changes = AgentChanges(records, clock)
         self._max_agents = max_agents
+        self.drafts = AgentDrafts(records, self._changes, self._transactions)
+
+    # --- reading ------------------------------------------------------------------------------------------------------
 
     async def get(self, tenant: str, agent_id: str) -> StoredAgent:
         """One agent.
@@ -84,10 +63,7 @@ class StoredAgents:
         Raises:
             AgentNotFoundError: the tenant has none with this id.
         """
-        record = await self._records.get(_key(tenant, agent_id))
-        if record is None:
-            raise AgentNotFoundError(f"no agent '{agent_id}' for this tenant")
-        return _decode(record)
+        return await self._changes.get(tenant, agent_id)
 
     async def list(
         self, tenant: str, *, after: StoredAgent | None = None, limit: int = MAX_PAGE
@@ -95,14 +71,34 @@ class StoredAgents:
         """Agents of a tenant, those that were changed last first; `after` is the last of the page before."""
         last = (after.sort, after.id) if after else None
         found = await self._records.list(AGENTS, tenant, after=last, limit=min(max(limit, 1), MAX_PAGE))
-        return [_decode(record) for record in found]
+        return [decode_agent(record) for record in found]
 
     async def all(self) -> AsyncIterator[StoredAgent]:
         """The agents of all tenants."""
         async for record in each_record_of_all(self._records, AGENTS):
-            yield _decode(record)
+            yield decode_agent(record)
 
-    async def create(self, tenant: str, constitution: Constitution, *, actor: str | None = None) -> StoredAgent:
+    async def version(self, agent: StoredAgent, number: int) -> AgentVersion:
+        """One version of an agent.
+
+        Raises:
+            VersionNotFoundError: there is none with this number, or it is too old.
+        """
+        return await self._changes.version(agent, number)
+
+    async def versions(
+        self, agent: StoredAgent, *, before: int | None = None, limit: int = MAX_PAGE
+    ) -> Sequence[AgentVersion]:
+        """Versions of an agent with smaller numbers than `before`, newest first."""
+        if not agent.is_versioned:
+            return [agent.first_version] if before is None or before > agent.version else []
+        return await self._changes.versions.list(agent.tenant, agent.id, before=before, limit=limit)
+
+    # --- changes ------------------------------------------------------------------------------------------------------
+
+    async def create(
+        self, tenant: str, constitution: Constitution, *, actor: str | None = None, note: str = ""
+    ) -> StoredAgent:
         """A new agent. The actor is the tenant itself if none is given.
 
         Raises:
@@ -112,100 +108,117 @@ class StoredAgents:
         """
         if constitution.id == INDEX.id:
             raise InvalidConstitutionError(f"'{INDEX.id}' is reserved for the master agent", "$.id")
+        actor = actor or _actor(tenant)
 
         async def decide() -> Decision[StoredAgent]:
-            existing = await self._records.get(_key(tenant, constitution.id))
+            existing = await self._records.get(agent_key(tenant, constitution.id))
             if existing is not None:
-                raise AgentExistsError(_decode(existing))
+                raise AgentExistsError(decode_agent(existing))
             # Other processes may create agents at the same time: the bound is exact within one process.
             if await self._records.count(AGENTS, tenant) >= self._max_agents:
                 raise TooManyAgentsError(f"a tenant may have {self._max_agents} agents; delete one first")
-            now = seconds(self._clock.now())
-            put = self._put(tenant, _KeptAgent(constitution, now, now), revision=0)
-            entry = await self._audit.entry(
-                "create_agent", _target(put.key), actor=actor or _actor(tenant), after={"revision": 1}
+            now = self._changes.now()
+            number, changes = await self._changes.versions.first_number(tenant, constitution.id)
+            agent = StoredAgent(tenant, constitution, now, now, 0, 0, number, actor)
+            put = agent.put(self._changes.sort())
+            version = self._changes.versions.put(tenant, AgentVersion(number, actor, now, constitution, note))
+            entry = await self._changes.audit.entry(
+                "create_agent", target_of(agent), actor=actor, after={"version": number}
             )
-            return _written(put), [put, entry]
+            return written_agent(put), [put, version, entry, *changes]
 
         return await self._transactions.run(tenant, decide)
 
-    async def replace(
-        self, tenant: str, constitution: Constitution, *, revision: int | None = None, actor: str | None = None
-    ) -> StoredAgent:
-        """The agent with another constitution. `revision` is the one that the caller has seen; None: any.
+    async def replace(self, tenant: str, constitution: Constitution, edit: AgentEdit | None = None) -> StoredAgent:
+        """The agent with another constitution, which is its next version. Without a difference nothing is written.
 
         Raises:
             AgentNotFoundError: the tenant has no agent with this id.
-            StaleRevisionError: the agent has another revision.
+            StaleVersionError: the agent has another version than the caller has seen.
         """
+        edit = edit or AgentEdit(actor=_actor(tenant))
 
         async def decide() -> Decision[StoredAgent]:
             before = await self.get(tenant, constitution.id)
-            _check_revision(before, revision)
-            kept = _KeptAgent(constitution, before.created_at, seconds(self._clock.now()))
-            put = self._put(tenant, kept, revision=before.revision)
-            changed = changed_members(before.constitution, constitution)
-            entry = await self._audit.entry(
-                "update_agent",
-                _target(put.key),
-                actor=actor or _actor(tenant),
-                before={"revision": before.revision},
-                after={"revision": before.revision + 1, "changed": list(changed)},
-            )
-            return _written(put), [put, entry]
+            if before.constitution == constitution:  # perhaps a repeat of this very change
+                return before, ()
+            await self._changes.check(before, edit.expected_version)
+            return await self._changes.next_version(before, constitution, edit, "update_agent")
 
         return await self._transactions.run(tenant, decide)
 
-    async def delete(
-        self, tenant: str, agent_id: str, *, revision: int | None = None, actor: str | None = None
-    ) -> None:
-        """Delete an agent. `revision` is the one that the caller has seen; None: any.
+    async def roll_back(self, tenant: str, agent_id: str, number: int, edit: AgentEdit) -> StoredAgent:
+        """The agent with the constitution of an earlier version, which is its next version.
+
+        Raises:
+            AgentNotFoundError, VersionNotFoundError: there is no such agent, or no such version of it.
+            StaleVersionError: the agent has another version than the caller has seen.
+        """
+
+        async def decide() -> Decision[StoredAgent]:
+            before = await self.get(tenant, agent_id)
+            await self._changes.check(before, edit.expected_version)
+            constitution = (await self._changes.version(before, number)).constitution
+            return await self._changes.next_version(before, constitution, edit, "rollback_agent", rollback_to=number)
+
+        return await self._transactions.run(tenant, decide)
+
+    async def pin(self, tenant: str, agent_id: str, number: int | None, edit: AgentEdit) -> StoredAgent:
+        """The agent with the version that is called whatever is newer; None: the newest again.
+
+        Raises:
+            AgentNotFoundError, VersionNotFoundError: there is no such agent, or no such version of it.
+            StaleVersionError: the agent has another version than the caller has seen.
+        """
+
+        async def decide() -> Decision[StoredAgent]:
+            before = await self.get(tenant, agent_id)
+            await self._changes.check(before, edit.expected_version)
+            pinned = None if number is None else await self._changes.version(before, number)
+            if (pinned.number if pinned is not None else 0) == before.pinned:
+                return before, ()
+            put = before.put(
+                self._changes.sort(),
+                updated_at=self._changes.now(),
+                changed_by=before.changed_by,
+                pinned=pinned.number if pinned is not None else 0,
+                pinned_constitution=pinned.constitution if pinned is not None else None,
+            )
+            entry = await self._changes.audit.entry(
+                "unpin_agent" if pinned is None else "pin_agent",
+                target_of(before),
+                actor=edit.actor,
+                before={"pinned": before.pinned or None},
+                after={"pinned": number},
+            )
+            return written_agent(put), [put, entry, *self._changes.missing_version(before)]
+
+        return await self._transactions.run(tenant, decide)
+
+    async def delete(self, tenant: str, agent_id: str, edit: AgentEdit | None = None) -> None:
+        """Delete an agent with its versions and drafts. Only the number of its last version is kept.
 
         Raises:
             AgentNotFoundError: the tenant has no agent with this id.
-            StaleRevisionError: the agent has another revision.
+            StaleVersionError: the agent has another version than the caller has seen.
         """
+        edit = edit or AgentEdit(actor=_actor(tenant))
 
         async def decide() -> Decision[None]:
             before = await self.get(tenant, agent_id)
-            _check_revision(before, revision)
-            key = _key(tenant, agent_id)
-            entry = await self._audit.entry(
-                "delete_agent", _target(key), actor=actor or _actor(tenant), before={"revision": before.revision}
+            await self._changes.check(before, edit.expected_version)
+            entry = await self._changes.audit.entry(
+                "delete_agent", target_of(before), actor=edit.actor, before={"version": before.version}
             )
-            return None, [DeleteRecord(key, before.revision), entry]
+            changes = [
+                *await self._changes.versions.deleted(tenant, agent_id, last=before.version),
+                *await self.drafts.all_deleted(tenant, agent_id),
+                DeleteRecord(stop_key(tenant, agent_id)),
+            ]
+            return None, [DeleteRecord(agent_key(tenant, agent_id), before.revision), entry, *changes]
 
         await self._transactions.run(tenant, decide)
-
-    def _put(self, tenant: str, kept: _KeptAgent, *, revision: int) -> PutRecord:
-        key = _key(tenant, kept.constitution.id)
-        return PutRecord(key, to_builtins(kept), milliseconds(self._clock.now()), expected=revision)
-
-
-def _check_revision(agent: StoredAgent, revision: int | None) -> None:
-    if revision not in (None, agent.revision):
-        raise StaleRevisionError(f"agent '{agent.id}' has changed since revision {revision}; read it again")
-
-
-def _key(tenant: str, agent_id: str) -> RecordKey:
-    return RecordKey(AGENTS, tenant, agent_id)
 
 
 def _actor(tenant: str) -> str:
     return f"tenant:{tenant}"
-
-
-def _target(key: RecordKey) -> str:
-    return f"{key.tenant}/{key.id}"
-
-
-def _decode(record: Record) -> StoredAgent:
-    kept = msgspec.convert(record.value, _KeptAgent)
-    return StoredAgent(
-        record.key.tenant, kept.constitution, kept.created_at, kept.updated_at, record.revision, record.sort
-    )
-
-
-def _written(put: PutRecord) -> StoredAgent:
-    """The agent as a change leaves it."""
-    return _decode(Record(put.key, put.value, put.sort, (put.expected or 0) + 1))
