@@ -1,0 +1,1 @@
+"""Schedules: messages to agents at times that a tenant chose, each tick once."""
