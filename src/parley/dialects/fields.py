@@ -290,6 +290,8 @@ def _relax_struct(value: dict[str, JsonValue], schema: inspect.StructType, toler
         name = given if given in fields or tolerance.enums is None else camel_case(given)
         field = fields.get(name)
         if field is None or (name != given and name in value):
+            if schema.forbid_unknown_fields:  # msgspec reports it
+                relaxed[given] = child
             continue
         if child is None and not field.required and not isinstance(field.type, inspect.AnyType):
             continue

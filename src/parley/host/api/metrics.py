@@ -18,6 +18,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from parley.agents.delegation.delegation import depth_of
+from parley.host.budgets.exceeded import BUDGET_LIMIT
 from parley.host.origin import origin_of
 from parley.host.quotas import CONCURRENCY_LIMIT, RATE_LIMIT, TOKEN_LIMIT
 from parley.protocol.lifecycle import is_terminal
@@ -29,10 +30,10 @@ if TYPE_CHECKING:
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-RequestRoute: TypeAlias = Literal["orchestrate", "messages", "agent_chat"]
+RequestRoute: TypeAlias = Literal["orchestrate", "messages", "agent_chat", "requests"]
 """The routes that begin requests."""
 
-_REASONS = (RATE_LIMIT, CONCURRENCY_LIMIT, TOKEN_LIMIT)
+_REASONS = (RATE_LIMIT, CONCURRENCY_LIMIT, TOKEN_LIMIT, BUDGET_LIMIT)
 
 _PROVIDER_COUNTS = {
     "calls": "Calls of a provider's models, retries included.",
@@ -108,11 +109,29 @@ class HostMetrics(Collector):
         yield _gauge("in_flight", "Requests at work or waiting, A2A included.", ("tenant",), self._in_flight())
         runs = self._runs()
         yield _gauge("runs", "Runs at work or waiting, delegated ones included.", ("tenant", "surface"), runs)
+        queued, at_work = self._queues()
+        yield _gauge("queue_waiting", "Runs that wait for their turn.", ("tenant",), queued)
+        yield _gauge("queue_running", "Runs whose turn it is.", ("tenant",), at_work)
         yield from self._providers()
+        yield from self._used()
         yield _counter("rate_limited", "Requests that were refused for now.", ("tenant", "reason"), self._rate_limited)
         for name, count in (("replay", self._replayed), ("miss", self._missed)):
             about = "Requests that joined an earlier one." if name == "replay" else "New requests with a key."
             yield CounterMetricFamily(f"arbiter_idempotency_{name}", about, value=count)
+
+    def _used(self) -> Iterable[Metric]:
+        """Tokens and cost. Callers are left out: a tenant may have any number of them."""
+        tokens = CounterMetricFamily("arbiter_tokens", "Tokens of model calls.", labels=("tenant", "kind"))
+        currency = self._host.models.currency
+        about = f"The cost of model calls whose price is known, in {currency}."
+        cost = CounterMetricFamily("arbiter_cost", about, labels=("tenant", "currency"))
+        for tenant_id, sums in self._host.usage.counted.items():
+            tokens.add_metric((tenant_id, "input"), sums.input_tokens)
+            tokens.add_metric((tenant_id, "output"), sums.output_tokens)
+            cost.add_metric((tenant_id, currency), float(sums.cost))
+        about = "Model calls that a budget stopped."
+        stops = _counter("budget_stops", about, ("tenant", "scope"), self._host.budgets.stopped)
+        return tokens, cost, stops
 
     def _durations(self) -> SummaryMetricFamily:
         family = SummaryMetricFamily(
@@ -130,6 +149,12 @@ class HostMetrics(Collector):
     def _runs(self) -> Counter[tuple[str, ...]]:
         runs = self._host.engine.runs.all
         return Counter((run.key.owner.tenant, origin_of(run.message).surface) for run in runs)
+
+    def _queues(self) -> tuple[Counter[tuple[str, ...]], Counter[tuple[str, ...]]]:
+        turns = self._host.turns
+        tenants = turns.tenants()
+        waiting = Counter({(tenant,): len(turns.queue(tenant)) for tenant in tenants})
+        return waiting, Counter({(tenant,): len(turns.at_work(tenant)) for tenant in tenants})
 
     def _providers(self) -> Iterable[Metric]:
         families = {

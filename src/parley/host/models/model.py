@@ -13,6 +13,7 @@ from typing import Literal, Protocol, TypeAlias
 from msgspec import Struct
 
 from parley.protocol.errors import ParleyError
+from parley.protocol.jsonvalue import JsonObject
 
 
 class TokenUsage(Struct, frozen=True, omit_defaults=True):
@@ -59,6 +60,18 @@ class CommandResult(Struct, frozen=True):
     ok: bool
 
 
+class ModelTool(Struct, frozen=True):
+    """A function that a model may call in place of writing a command. Models that cannot call functions ignore it."""
+
+    name: str
+    """1 to 64 letters, digits, hyphens and underscores."""
+    description: str
+    parameters: JsonObject
+    """The JSON Schema of its arguments, which are an object."""
+    command: str
+    """The command that a call means, without the arguments, which follow it as JSON: `/mcp call time get_time`."""
+
+
 class ModelRequest(Struct, frozen=True):
     """What a model is asked to continue."""
 
@@ -75,6 +88,8 @@ class ModelRequest(Struct, frozen=True):
     """How many of them belong to the model's last reply."""
     max_tokens: int = 1024
     temperature: float = 0.3
+    tools: tuple[ModelTool, ...] = ()
+    """The functions that the model may call. A call becomes its command in the text."""
 
 
 class ModelFailure(StrEnum):

@@ -1,8 +1,9 @@
 """Models of providers, through pydantic-ai: the only module that imports it.
 
 Importing it takes a second or two, and the SDKs of Anthropic and Google as long again: `loading` imports this module in
-a thread when a model is first called, and those SDKs are imported with their first model. Only text goes in and out.
-Errors are translated here, once: their texts hold no key and no header. Retries are ours; those of the SDKs are off.
+a thread when a model is first called, and those SDKs are imported with their first model. Only text goes in and out;
+calls of functions become commands (`tool_calls`). Errors are translated here, once: their texts hold no key and no
+header. Retries are ours; those of the SDKs are off.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from pydantic_ai.exceptions import (
     UserError,
 )
 from pydantic_ai.models import Model as ChatModel
-from pydantic_ai.models import StreamedResponse
+from pydantic_ai.models import ModelRequestParameters, StreamedResponse
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.models.openrouter import OpenRouterModel
 from pydantic_ai.profiles.openai import OpenAIModelProfile
@@ -36,11 +37,13 @@ from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 from pydantic_ai.providers.openrouter import OpenRouterProvider
 from pydantic_ai.settings import ModelSettings
+from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.usage import RequestUsage
 
 from parley.host.models.endpoints import ModelEndpoint
 from parley.host.models.model import ModelError, ModelFailure, ModelMessage, ModelRequest, Piece, TokenUsage
 from parley.host.models.provider_calls import ProviderCallError
+from parley.host.models.tool_calls import command_lines
 from parley.safe_text import printable_line
 
 MAX_QUOTED = 300
@@ -129,13 +132,21 @@ class ProviderModel:
         """
         try:
             async with model_request_stream(
-                self._model, _chat_messages(request), model_settings=self._settings(request), instrument=False
+                self._model,
+                _chat_messages(request),
+                model_settings=self._settings(request),
+                model_request_parameters=_functions(request),
+                instrument=False,
             ) as response:
+                said: list[str] = []
                 async for event in response:
                     if text := _text_of(event):
+                        said.append(text)
                         yield text
                 if not _has_ended(response):
                     raise self._call_error("it ended the stream too early")
+                if commands := command_lines("".join(said), _calls_of(response), request.tools):
+                    yield commands
                 yield _tokens_of(response.usage)
         # `from None`: what an SDK raises holds the response, which may repeat the key.
         except AgentRunError as error:
@@ -184,6 +195,20 @@ def _chat_message(message: ModelMessage, system: str | None) -> chat.ModelMessag
     if message.role == "assistant":
         return chat.ModelResponse(parts=[chat.TextPart(message.text)])
     return chat.ModelRequest(parts=[chat.UserPromptPart(message.text)], instructions=system)
+
+
+def _functions(request: ModelRequest) -> ModelRequestParameters:
+    """The functions that the model may call."""
+    tools = [
+        ToolDefinition(name=tool.name, description=tool.description, parameters_json_schema=tool.parameters)
+        for tool in request.tools
+    ]
+    return ModelRequestParameters(function_tools=tools)
+
+
+def _calls_of(response: StreamedResponse) -> list[tuple[str, object]]:
+    """The functions that the model has called, with their arguments."""
+    return [(part.tool_name, part.args) for part in response.get().parts if isinstance(part, chat.ToolCallPart)]
 
 
 def _text_of(event: chat.ModelResponseStreamEvent) -> str:

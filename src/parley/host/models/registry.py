@@ -12,6 +12,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 
@@ -27,7 +28,7 @@ from parley.host.models.endpoints import (
 )
 from parley.host.models.loading import LoadedModel, ProviderLoader, check_installed
 from parley.host.models.model import Model, ModelError, ModelFailure, TokenUsage
-from parley.host.models.prices import TokenPrices, load_prices
+from parley.host.models.prices import PricedModel, load_prices
 from parley.host.models.provider_calls import ProviderCounts
 from parley.host.models.retrying import ModelRetrySettings, RetryingModel
 
@@ -58,7 +59,7 @@ class KnownModel(Struct, frozen=True, kw_only=True):
     id: str
     provider: str
     context_window: int | None = None
-    prices: TokenPrices | None = None
+    prices: PricedModel | None = None
     """None for built-in models, which cost nothing."""
     is_ready: bool
     """Whether it can be called: its provider's key is set, or it needs none."""
@@ -88,6 +89,7 @@ class ModelRegistry:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         draw: Callable[[], float] = random.random,
+        today: Callable[[], date] = lambda: datetime.now(UTC).date(),
     ) -> None:
         self._settings = settings = settings or ModelRegistrySettings()
         self._builtin = builtin
@@ -95,6 +97,7 @@ class ModelRegistry:
         self._clock = clock
         self._sleep = sleep
         self._draw = draw
+        self._today = today
         self._providers = providers_by_prefix(settings.openai_compatible)
         self._prices = load_prices(settings.prices_file)
         self._loader = ProviderLoader(
@@ -126,7 +129,7 @@ class ModelRegistry:
     def known(self) -> list[KnownModel]:
         """The built-in models, and the models of providers whose prices are known. Others can be named as well."""
         found = [KnownModel(id=name, provider=BUILTIN_PREFIX, is_ready=True) for name in self._builtin]
-        for name, priced in self._prices.models.items():
+        for name, priced in self._prices.models(self._today()).items():
             provider = self._providers.get(name.partition("/")[0])
             if provider is not None:
                 is_ready = not provider.key_variables or provider.api_key(self._environ) is not None
@@ -142,8 +145,18 @@ class ModelRegistry:
         return found
 
     def cost_of(self, model: str, usage: TokenUsage) -> Decimal | None:
-        """What a call costs in US dollars; None if the price is unknown."""
-        return self._prices.cost_of(model, usage)
+        """What a call costs today, in the host's currency; None if the price is unknown."""
+        return self._prices.cost_of(model, usage, day=self._today())
+
+    def cost_bound(self, model: str, *, input_tokens: int, output_tokens: int) -> Decimal | None:
+        """What a call with at most so many tokens costs at most today; None if the price is unknown."""
+        day = self._today()
+        return self._prices.cost_bound(model, input_tokens=input_tokens, output_tokens=output_tokens, day=day)
+
+    @property
+    def currency(self) -> str:
+        """The currency of all prices and costs, such as `USD`."""
+        return self._prices.currency
 
     def provider_counts(self) -> dict[str, ProviderCounts]:
         """How many calls there were of each provider that was called."""
