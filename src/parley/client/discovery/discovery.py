@@ -121,14 +121,14 @@ class Discovery:
         if self._cache is None or cached is None:
             return None
         if self._cache.is_fresh(cached):
-            return await self._read(cached.url, cached.body)
+            return await self.read(cached.url, cached.body)
         self._cache.forget(self._key(target))  # until it is found again
         try:
             reply = await self._get(cached.url, {"if-none-match": cached.etag} if cached.etag else {})
             if reply.status not in (200, 304):
                 return None
             body = cached.body if reply.status == 304 else reply.body
-            found = await self._read(cached.url, body)
+            found = await self.read(cached.url, body)
         except SignatureInvalidError:
             raise
         except (ForbiddenTargetError, PeerProtocolError):
@@ -158,7 +158,7 @@ class Discovery:
                 _note(failures, f"answers {reply.status}{' to the credentials' if is_private else ''}", url)
                 continue
             try:
-                found = await self._read(url, reply.body)
+                found = await self.read(url, reply.body)
             except SignatureInvalidError:
                 raise
             except PeerProtocolError as error:
@@ -177,8 +177,8 @@ class Discovery:
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
-    async def _read(self, url: str, body: bytes) -> DiscoveredCard:
-        """The card in a document. Raises PeerProtocolError or SignatureInvalidError."""
+    async def read(self, url: str, body: bytes) -> DiscoveredCard:
+        """The card in a document that comes from this URL. Raises PeerProtocolError or SignatureInvalidError."""
         if not self._signatures.applies_to(body):
             card, version = decode_any_card(body)
             return DiscoveredCard(card, url, version)

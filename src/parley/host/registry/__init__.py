@@ -1,0 +1,1 @@
+"""Agents and catalogues elsewhere that tenants have registered: checked, and watched from then on."""
