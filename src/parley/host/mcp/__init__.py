@@ -1,0 +1,1 @@
+"""MCP servers whose tools the host's agents may use."""
