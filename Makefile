@@ -7,10 +7,12 @@ FRAMEWORKS := langgraph pydantic-ai openai-agents crewai google-adk agent-framew
 BIN := .venv/bin
 CRASH_TESTS := tests/crashes tests/engine/test_kill.py tests/host/test_host_sigkill.py
 PEER_CHECKS := tests/check/test_peers.py tests/proxy/test_old_sdk.py
+CORE_TESTS := tests/protocol tests/dialects tests/wire tests/conformance tests/test_golden.py tests/test_signing_interop.py
+MCP_PEER_TESTS := tests/host/test_mcp_reference_servers.py
 # Long tests that have targets of their own.
-OTHER_TARGETS := tests/test_tutorial.py tests/test_installing.py $(CRASH_TESTS) $(PEER_CHECKS)
+OTHER_TARGETS := tests/test_tutorial.py tests/test_installing.py $(CRASH_TESTS) $(PEER_CHECKS) $(MCP_PEER_TESTS)
 
-.PHONY: help run run-trip test coverage tutorial installing crashes-short peer-checks check format bench soak soak-short chaos crashes mutations test-pythons interop interop-short lock proto docs clean
+.PHONY: help run run-trip test coverage core-coverage tutorial installing crashes-short peer-checks mcp-peers check format bench soak soak-short chaos crashes mutations test-pythons interop interop-short lock proto docs clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -38,11 +40,16 @@ run-trip: .venv/.installed ## Serve the example of a trip planner that streams a
 test: .venv/.installed peers ## Run the tests.
 	$(BIN)/pytest --numprocesses auto $(OTHER_TARGETS:%=--ignore=%)
 
-coverage: .venv/.installed peers ## The same, and the core must be covered to the last branch.
+coverage: .venv/.installed peers ## The same, and show which lines no test runs.
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest --numprocesses auto $(OTHER_TARGETS:%=--ignore=%)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --fail-under=95
+
+core-coverage: .venv/.installed ## The tests of the core alone must run it to the last branch.
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest -q --numprocesses auto $(CORE_TESTS)
+	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --fail-under=100 --include='*/protocol/*,*/dialects/*,*/wire/*'
 
 tutorial: .venv/.installed ## Type every command of the tutorial into real terminals.
@@ -90,6 +97,9 @@ crashes-short: .venv/.installed peers ## The same as `crashes`, at a few events 
 
 peer-checks: .venv/.installed peers ## Check the servers of other SDKs, and those that a proxy serves for them.
 	$(BIN)/pytest -q -n 2 $(PEER_CHECKS)
+
+mcp-peers: .venv/.installed .peers/mcp-servers/.installed .peers/mcp-js/.installed ## Let agents use the reference MCP servers of PyPI and npm.
+	$(BIN)/pytest -q $(MCP_PEER_TESTS)
 
 crashes: .venv/.installed peers ## Kill agents that stream and delegate at every event, and compare what all readers hold.
 	PARLEY_EVERY_CRASH=1 PARLEY_TEST_SECONDS=3600 $(BIN)/pytest -q -o faulthandler_timeout=3700 $(CRASH_TESTS)
@@ -153,6 +163,10 @@ $(INTEROP_PEERS:%=.peers/%/.installed): .peers/%/.installed: locks/%.lock | .ven
 
 .peers/mastra/.installed: tests_interop/mastra/package-lock.json | .venv/.installed
 	$(BIN)/python -m tests.interop.javascript tests_interop/mastra .peers/mastra
+	touch $@
+
+.peers/mcp-js/.installed: tests/peers/mcp_js/package-lock.json | .venv/.installed
+	$(BIN)/python -m tests.interop.javascript tests/peers/mcp_js .peers/mcp-js
 	touch $@
 
 .peers/a2a-js/.installed: tests/peers/js/package-lock.json | .venv/.installed

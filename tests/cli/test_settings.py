@@ -50,6 +50,7 @@ SETTINGS: dict[Any, dict[str, str]] = {
         "agents": "targets",
         "many": "many",
         "root": "root-agent",
+        "catalog": "catalog",
         "store": "store",
         "security": "auth",
         "limits": "max-body",

@@ -8,9 +8,16 @@ from typing import Any
 import httpx2
 import pytest
 
+from parley.host.access.principal import Principal
 from parley.host.access.scopes import ROLES, Scope
+from parley.host.data import access_tokens
 from parley.host.data.access_tokens import MAX_LIFETIME
+from parley.host.data.errors import LimitReachedError
+from parley.host.data.roles import Grant, TenantRoles
+from parley.host.data.service_accounts import ServiceAccounts
 from parley.host.people import PeopleSettingError, PeopleSettings, PersonGrant, TrustedIssuer, read_people_settings
+from parley.stores.memory import MemoryStore
+from parley.testing.clock import FakeClock
 from tests.host.a2a_calls import call, documented_message, message, path_of, request
 from tests.host.api_calls import constitution, echo_models
 from tests.host.running_host import RunningHost, running_host
@@ -91,7 +98,7 @@ async def test_a_token_that_expires_is_revoked_or_rotated_is_refused() -> None:
         third = (await manager.post(f"/v1/access/tokens/{second['id']}/rotate")).json()
         assert (await (await running.client(second["token"])).get("/v1/agents")).status_code == 401
         shown = (await manager.get("/v1/access/tokens")).json()["tokens"]
-        assert {one["id"] for one in shown} == {second["id"], third["id"]}
+        assert [one["id"] for one in shown] == [third["id"]]
         assert not any("token" in one or "hash" in one for one in shown)
 
 
@@ -112,6 +119,40 @@ async def test_an_account_bounds_its_tokens_and_disables_them_together() -> None
         assert (await whole.get("/v1/agents")).is_success
         assert (await manager.delete("/v1/access/accounts/ci")).is_success
         assert (await whole.get("/v1/agents")).status_code == 401
+
+
+async def test_a_deleted_account_takes_its_tokens_with_it_for_good() -> None:
+    async with running_host() as running:
+        owner = running.acme.client
+        await owner.put("/v1/access/accounts/ci", json={"role": "owner"})
+        old = await client_of(running, account="ci")
+        await owner.delete("/v1/access/accounts/ci")
+        await owner.put("/v1/access/accounts/ci", json={"role": "owner"})
+        assert (await old.get("/v1/access/me")).status_code == 401
+        assert (await owner.get("/v1/access/tokens")).json()["tokens"] == []
+
+
+async def test_an_account_that_may_do_more_is_not_changed_by_a_principal_that_may_do_less() -> None:
+    async with running_host() as running:
+        developer = await client_of(running, role="developer")
+        await running.acme.client.put("/v1/access/accounts/bot", json={"role": "approver"})
+        assert (await developer.put("/v1/access/accounts/bot", json={"role": "viewer"})).status_code == 403
+        assert (await developer.post("/v1/access/tokens", json={"name": "a", "account": "bot"})).status_code == 403
+
+
+async def test_rotation_does_not_exceed_the_limit_and_expired_tokens_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access_tokens, "MOST_TOKENS", 2)
+    records, clock, by = MemoryStore().records, FakeClock(), Principal("tenant:1", "1")
+    roles = TenantRoles(records, clock)
+    tokens = access_tokens.AccessTokens(records, clock, roles, ServiceAccounts(records, clock, roles))
+    first, _ = await tokens.create("a", Grant("viewer"), by=by)
+    await tokens.create("b", Grant("viewer"), by=by, lifetime_seconds=60)
+    with pytest.raises(LimitReachedError):
+        await tokens.rotate(first.id, 10, by=by)
+    second, _ = await tokens.rotate(first.id, 0, by=by)
+    await clock.advance(61)
+    third, _ = await tokens.rotate(second.id, 10, by=by)
+    assert {one.id for one in await tokens.list("1")} == {second.id, third.id}
 
 
 async def test_a_role_that_changes_changes_what_its_tokens_allow() -> None:

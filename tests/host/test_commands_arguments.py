@@ -27,6 +27,7 @@ from parley.host.commands.arguments import (
     parse_search,
     parse_write,
 )
+from parley.host.commands.mcp_arguments import CallMcpTool, ListMcpTools, parse_mcp
 from parley.host.commands.memory_arguments import parse_memory_command
 from parley.host.commands.memory_commands import (
     AddEntry,
@@ -48,6 +49,7 @@ PARSERS: dict[str, Callable[[Command], object]] = {
     "agent": parse_agent,
     "parallel": parse_parallel,
     "a2a": parse_a2a,
+    "mcp": parse_mcp,
     "search": parse_search,
     "fetch": parse_fetch,
     "write": parse_write,
@@ -73,6 +75,10 @@ def parsed(reply: str) -> Any:
         ("/a2a list", ListRemoteAgents()),
         ("/a2a card travel", ShowRemoteCard("travel")),
         ("/a2a call travel to Rome, please", CallRemoteAgent("travel", "to Rome, please")),
+        ("/mcp tools", ListMcpTools()),
+        ("/mcp tools git", ListMcpTools("git")),
+        ("/mcp call time now", CallMcpTool("time", "now", {})),
+        ('/mcp call  git git/log {"a": [1, " b "]}', CallMcpTool("git", "git/log", {"a": [1, " b "]})),
         ("/search a2a protocol", SearchQuery("a2a protocol", 10)),
         ("/search what does top=x mean top=20", SearchQuery("what does top=x mean", 20)),
         ("/fetch HTTPS://example.com/a?b=c", "HTTPS://example.com/a?b=c"),
@@ -122,6 +128,12 @@ def test_arguments_become_values(reply: str, value: object) -> None:
         ("/a2a card", "a2a card"),
         ("/a2a card a b", "a2a card"),
         ("/a2a call travel", "a2a call"),
+        ("/mcp tools a b", "mcp tools"),
+        ("/mcp call time", "mcp call"),
+        ("/mcp call time now [1]", "mcp call"),
+        ("/mcp call time now {'zone': 'UTC'}", "mcp call"),
+        ('/mcp call time now {"zone":', "mcp call"),
+        ("/mcp call time now " + "[" * 5_000, "mcp call"),
         ("/search", "search"),
         ("/search top=3", "search"),
         ("/search a top=0", "search"),

@@ -10,7 +10,7 @@ from parley.host.commands.help_text import command_inventory, help_text
 from parley.host.commands.syntax import COMMAND_NAMES
 from parley.host.commands.usage import FORMS
 
-WORKING = {"agent", "parallel", "a2a", "mem", "search", "fetch", "write", "read", "list", "advise", "help"}
+WORKING = {"agent", "parallel", "a2a", "mcp", "mem", "search", "fetch", "write", "read", "list", "advise", "help"}
 
 
 def allowed(*capabilities: str) -> set[str]:

@@ -120,8 +120,8 @@ async def test_a_caller_that_says_it_is_deep_in_a_chain_gets_no_gate_of_its_own(
         forged = {DELEGATION: {"depth": 10**9}}
         task = (await result(running.acme.client, "SendMessage", message("hi", metadata=forged)))["task"]
         assert task["status"]["state"] == "TASK_STATE_COMPLETED"
-        assert running.host.gate(10**9) is running.host.gate(10**6)
-        assert running.host.gate(1) is not running.host.gate(2)
+        assert running.host.turns.gate(10**9) is running.host.turns.gate(10**6)
+        assert running.host.turns.gate(1) is not running.host.turns.gate(2)
 
 
 # --- tokens -----------------------------------------------------------------------------------------------------------

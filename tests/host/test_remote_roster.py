@@ -129,16 +129,16 @@ async def test_a_failure_is_remembered_for_some_seconds() -> None:
 async def test_a_card_is_used_for_a_minute_and_then_fetched_only_if_it_has_changed() -> None:
     site, clock = Site({CARD: (200, {"etag": '"1"'}, document())}), Clock()
     async with serving(site) as http, roster_of({"one": str(http.base_url)}, clock=clock) as roster:
-        first = roster.client(ACME, "one")
+        first = await roster.client(ACME, "one")
         for seconds in (0.0, CARD_SECONDS / 2, CARD_SECONDS):
             clock.now += seconds
             assert [entry.name for entry in await roster.entries(ACME)] == ["Found"]
         assert [headers.get("if-none-match") for headers in site.headers] == [None, '"1"']
-        assert roster.client(ACME, "one") is first
+        assert await roster.client(ACME, "one") is first
         site.pages[CARD] = (200, {"etag": '"2"'}, document(name="Moved"))
         clock.now += CARD_SECONDS
         assert [entry.name for entry in await roster.entries(ACME)] == ["Moved"]
-        assert roster.client(ACME, "one") is not first
+        assert await roster.client(ACME, "one") is not first
 
 
 async def test_a_slow_agent_delays_no_turn_and_is_known_in_a_later_one() -> None:
@@ -162,15 +162,15 @@ async def test_a_slow_agent_delays_no_turn_and_is_known_in_a_later_one() -> None
 async def test_a_tenant_does_not_see_the_agents_of_another() -> None:
     mine = {"mine": RemoteAgentConfig("mine", CLOSED)}
     roster = RemoteRoster(RemoteAgents({"all": RemoteAgentConfig("all", CLOSED)}, {"acme": mine}))
-    assert roster.client(ACME, "mine").target == CLOSED
-    assert roster.client(ACME, "all") is roster.client(Tenant(8, "umbrella"), "all")
+    assert (await roster.client(ACME, "mine")).target == CLOSED
+    assert await roster.client(ACME, "all") is await roster.client(Tenant(8, "umbrella"), "all")
     unknown = r"^No remote agent is called 'mine'; there are: all$"
     with pytest.raises(UnknownRemoteAgentError, match=unknown):
-        roster.client(Tenant(8, "umbrella"), "mine")
+        await roster.client(Tenant(8, "umbrella"), "mine")
     with pytest.raises(UnknownRemoteAgentError, match=unknown):
         await roster.card(Tenant(8, "umbrella"), "mine")
     with pytest.raises(UnknownRemoteAgentError, match="there are none"):
-        RemoteRoster(RemoteAgents()).client(ACME, "mine")
+        await RemoteRoster(RemoteAgents()).client(ACME, "mine")
 
 
 # --- calls ------------------------------------------------------------------------------------------------------------
@@ -202,7 +202,7 @@ def calling(roster: RemoteRoster, name: str) -> Agent:
     async def call(turn: Turn) -> Any:
         context.attach(baggage.set_baggage("customer", "secret"))
         try:
-            client = roster.client(ACME, name)
+            client = await roster.client(ACME, name)
             return await turn.delegate(client, f"Do: {turn.text}", reveals_task=False, asks=False)
         except DelegateFailedError as error:
             return f"{error.state}: {error.reason}"

@@ -868,6 +868,8 @@ class StoreSuite:
         assert await store.records.next_number("todos", "acme") == 31
         assert await store.records.next_number("todos", "umbrella") == 1
         assert await store.records.next_number("lessons", "acme") == 1
+        assert [await store.records.next_number("lessons", "acme", after=after) for after in (7, 3)] == [8, 9]
+        assert await store.records.next_number("songs", "acme", after=4) == 5
         await store.close()
 
     # --- deletion -----------------------------------------------------------------------------------------------------

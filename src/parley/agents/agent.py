@@ -299,6 +299,17 @@ class Agent:
         """Refuse messages to a task from callers that lack the scopes of its skill. Raises as `admit`."""
         self._skills.admit_to_task(journal, caller)
 
+    def admit_answer(self, journal: Journal, caller: Caller) -> None:
+        """Accept any message: a handler reads the answer, and asks again if it must."""
+
+    def admit_while_running(self, message: Message, caller: Caller) -> None:
+        """Accept any message: a handler finds it in `turn.history`."""
+
+    @property
+    def waits_for_turn(self) -> bool:
+        """Never: its runs begin when the engine starts them."""
+        return False
+
     def check_room(self, message: Message, caller: Caller) -> None:
         """Accept any load: the engine limits the runs of an agent."""
 

@@ -400,5 +400,10 @@ def run_of(turn: Turn) -> Run:
     return turn._run  # pyright: ignore[reportPrivateUsage]
 
 
+def delegations_of(turn: Turn) -> Delegations:
+    """The delegations of a turn, for a program that gives some of them up while it goes on."""
+    return turn._delegations  # pyright: ignore[reportPrivateUsage]
+
+
 async def _result_of(work: Awaitable[T]) -> T:
     return await work

@@ -15,11 +15,13 @@ import typer
 from parley import __version__
 from parley.cli.commands import (
     admin,
+    agents,
     card,
     chat,
     check,
     doctor,
     login,
+    mcp,
     new,
     proxy,
     push,
@@ -53,7 +55,9 @@ app.command("card", cls=ParleyCommand, epilog=EXIT_CODES)(card.card)
 app.command("send", cls=ParleyCommand, epilog=EXIT_CODES)(send.send)
 app.command("chat", cls=ParleyCommand, epilog=EXIT_CODES)(chat.chat)
 app.command("check", cls=ParleyCommand)(check.check)
+app.command("mcp", cls=ParleyCommand, epilog=mcp.EXIT_CODES)(mcp.mcp)
 app.command("doctor", cls=ParleyCommand, epilog=doctor.EXIT_CODES)(doctor.doctor)
+app.add_typer(agents.app, name="agents")
 app.add_typer(tasks.app, name="tasks")
 app.add_typer(push.app, name="push")
 app.add_typer(store.app, name="store")

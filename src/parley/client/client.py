@@ -17,6 +17,7 @@ import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from copy import copy
+from dataclasses import replace
 from functools import partial
 from types import NoneType, TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack, cast
@@ -24,14 +25,17 @@ from uuid import uuid4
 
 from msgspec import structs
 
+from parley.ai_catalog.model import AiCatalogEntry
+from parley.ai_catalog.names import find_agent_entry, is_catalog_name, named_in_catalog, split_catalog_name
 from parley.client.answers import answer_parts
 from parley.client.calls import Authenticator, Calls, Interceptor
 from parley.client.credentials.credentials import ANY_ORIGIN, Credentials, Secret
 from parley.client.discovery.card_cache import CardCache
+from parley.client.discovery.catalog_reader import CatalogBounds, CatalogReader, catalog_url
 from parley.client.discovery.discovery import Discovery, SignaturePolicy
 from parley.client.discovery.selection import interfaces_in_order, newest_of, read_bindings, read_versions
 from parley.client.errors import TaskFailedError, TimedOutError
-from parley.client.guard import Guard, read_target
+from parley.client.guard import Guard, is_same_host, read_target
 from parley.client.options import Bounds, Retries, Timeouts
 from parley.client.reply import Reply, Update
 from parley.client.streams.added_text import AddedText
@@ -81,10 +85,15 @@ class ClientArguments(TypedDict, total=False):
     cards: CardCache | None
     tls: Tls | None
     app: ASGIApp | None
+    catalog: str | None
 
 
 class Client:
-    """Calls one agent. `target` is its URL, the URL of its card, or its card."""
+    """Calls one agent. `target` is its URL, the URL of its card, its card, or its name in a catalogue.
+
+    A name needs `catalog`, the URL of an AI Catalog: `Client("currency", catalog="https://agents.example")`. Both
+    together are the target `catalog+https://agents.example/.well-known/ai-catalog.json#currency`.
+    """
 
     def __init__(
         self,
@@ -103,17 +112,22 @@ class Client:
         cards: CardCache | None = None,
         tls: Tls | None = None,
         app: ASGIApp | None = None,
+        catalog: str | None = None,
     ) -> None:
         """Nothing is called yet. `bindings` and `versions` are those that are accepted, the preferred first.
 
         `credentials` may also be a bearer token, or secrets by kind as `Credentials` takes them. `app` is an ASGI
-        application that is called in process instead of the network, for tests.
+        application that is called in process instead of the network, for tests. With a `catalog`, a target that is
+        neither a URL nor a host is a name in it; credentials are then for the origin of the catalogue.
 
         Raises:
             TypeError: an argument has the wrong type.
             LocalProtocolError: a binding or version is unknown.
+            ForbiddenTargetError: `catalog` is not a URL.
         """
         _check_kind("target", target, str, AgentCard)
+        if catalog is not None and isinstance(target, str) and is_catalog_name(target):
+            target = named_in_catalog(catalog_url(catalog), target)
         _check_kind("timeouts", timeouts, Timeouts, NoneType)
         _check_kind("retries", retries, Retries, NoneType)
         _check_kind("bounds", bounds, Bounds, NoneType)
@@ -147,6 +161,8 @@ class Client:
         self._stack = AsyncExitStack()
         self._calls: Calls | None = None
         self._was_entered = False
+        self._named_url: str | None = None
+        """The URL that the caller named: of the agent, its card or the catalogue."""
 
     async def __aenter__(self) -> Self:
         """Find the card and choose an interface.
@@ -157,6 +173,7 @@ class Client:
             PeerProtocolError: the card is invalid, or has no interface that this client speaks.
             SignatureInvalidError: the card is not signed as the caller demands.
             UnreachableError: the agent cannot be reached.
+            CatalogNameError: the catalogue has no such agent, or several.
             LocalProtocolError: the client was entered before.
         """
         if self._was_entered:
@@ -175,16 +192,12 @@ class Client:
         """The calls to the agent's interfaces, from its card."""
         card = self._target
         if isinstance(card, str):
-            self._target = with_scheme(card)
-            discovery = Discovery(
-                self._connections,
-                signatures=self._signatures,
-                cache=self._cards,
-                retries=self._retries,
-                authenticate=self._authenticate if self._credentials is not None else None,
-                version=newest_of(self._versions),
-            )
-            card = await discovery.card(self._target)
+            named = split_catalog_name(card)
+            if named is not None:
+                card = await self._card_in_catalog(*named)
+            else:
+                self._target = self._named_url = url = with_scheme(card)
+                card = await self._discovery(url).card(url)
         in_order = interfaces_in_order(card, bindings=self._bindings, versions=self._versions)
         return Calls(
             card,
@@ -198,10 +211,46 @@ class Client:
             self._connections.bounds,
         )
 
-    async def _authenticate(self, options: CallOptions) -> CallOptions:
-        """A request for a card that requires authentication, with the caller's credentials for its URL."""
-        assert isinstance(self._target, str)
-        unknown = AgentInterface(self._target, Binding.HTTP_JSON, Version.V1_0)
+    async def _card_in_catalog(self, url: str, name: str) -> AgentCard:
+        """The card of the agent that a name means in a catalogue.
+
+        Another host than that of the catalogue is not trusted, as in a card, and gets no credentials.
+        """
+        self._named_url = url = catalog_url(url)
+        entry = await self._catalog_entry(url, name)
+        if entry.data is not None:
+            return (await self._discovery(url).read(url, entry.data)).card
+        assert entry.url is not None, "An entry has a URL or data"
+        guard = self._connections.guard
+        if not self._connections.is_in_process:
+            guard.check_interface(entry.url, card_url=url, named_by="The catalogue")
+            if not is_same_host(read_target(entry.url).host, read_target(url).host):
+                self._connections = self._connect(guard=replace(guard, trust_named=False))
+                self._stack.push_async_callback(self._connections.close)
+        return await self._discovery(entry.url).card(entry.url)
+
+    async def _catalog_entry(self, url: str, name: str) -> AiCatalogEntry:
+        reader = CatalogReader(
+            self._connections,
+            CatalogBounds(seconds=self._timeouts.card),
+            authenticate=self._authenticate if self._credentials is not None else None,
+        )
+        return find_agent_entry((await reader.read(url)).entries, name)
+
+    def _discovery(self, url: str) -> Discovery:
+        authenticate = partial(self._authenticate, url) if self._credentials is not None else None
+        return Discovery(
+            self._connections,
+            signatures=self._signatures,
+            cache=self._cards,
+            retries=self._retries,
+            authenticate=authenticate,
+            version=newest_of(self._versions),
+        )
+
+    async def _authenticate(self, url: str, options: CallOptions) -> CallOptions:
+        """A request for a card or a catalogue that requires authentication, with the caller's credentials for it."""
+        unknown = AgentInterface(url, Binding.HTTP_JSON, Version.V1_0)
         # Without the card it is unknown what the agent demands: credentials are sent as for a card without security.
         authenticator = self._authenticator(AgentCard("", "", "", (unknown,)))
         return await authenticator.apply(options, unknown) if authenticator is not None else options
@@ -216,7 +265,7 @@ class Client:
         credentials, connections = self._credentials, self._connections
         if not isinstance(credentials, Credentials):
             return credentials
-        given = self._target if isinstance(self._target, str) else None
+        given = self._named_url
         outside = connections
         if connections.is_in_process:  # where no authorization server can be reached
             outside = Connections(timeouts=self._timeouts, guard=connections.guard)

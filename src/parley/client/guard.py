@@ -49,8 +49,10 @@ class Guard:
             _check_encrypted(target, "The URL leads")
             _check_public(target, "The URL leads")
 
-    def check_interface(self, url: str, *, card_url: str | None) -> None:
+    def check_interface(self, url: str, *, card_url: str | None, named_by: str = "The card") -> None:
         """Check a URL that a card names. `card_url` is the URL that the caller named, or None if it gave a card.
+
+        `named_by` is what names it instead, for the message of the error.
 
         Raises:
             ForbiddenTargetError: the card must not name it; the message says why.
@@ -61,13 +63,15 @@ class Guard:
             return
         is_named = named is not None and is_same_host(named.host, target.host)
         if not is_named and not self.allow_other_origins:
-            raise ForbiddenTargetError(f"The card points to another host, {target.origin}{HINT}")
+            raise ForbiddenTargetError(f"{named_by} points to another host, {target.origin}{HINT}")
         is_trusted = is_named and self.trust_named
         if self.allow_private or (is_trusted and named is not None and not named.is_encrypted):
             return
-        _check_encrypted(target, "The card points")  # also if the caller named it with TLS: a card cannot turn that off
+        _check_encrypted(
+            target, f"{named_by} points"
+        )  # also if the caller named it with TLS: a card cannot turn that off
         if not is_trusted:
-            _check_public(target, "The card points")
+            _check_public(target, f"{named_by} points")
 
     def encrypts(self, url: str, *, card_url: str | None) -> bool:
         """Whether a checked URL is called over TLS. If it does not say, TLS is used as it was for the card."""

@@ -200,6 +200,7 @@ class Intake:
             feed=engine.feeds.use(key, program.id),
             journal=Journal.begun_by(message),
             status_at=now,
+            created_at=now,
             created_in=caller.version,
         )
         if is_undecided:
@@ -229,6 +230,7 @@ class Intake:
                     return Accepted(key, is_repeat=True) if record is not None else None
             self._check_messages(len(run.journal.messages) + 1)
             program.admit_to_task(run.journal, caller)
+            program.admit_while_running(message, caller)
             run.add_message(message, remembered, request.configuration.push_config, caller)
             engine.sends.announce(key.owner, *remembered)
             return Accepted(key, run)
@@ -261,6 +263,7 @@ class Intake:
         journal = Journal.read(await engine.views.events(head.key))
         self._check_messages(len(journal.messages) + 1)
         program.admit_to_task(journal, caller)
+        program.admit_while_running(message, caller)
         item = InboxItem(engine.new_id(), head.key, caller.version, message, remembered, webhook)
         return Accepted(head.key) if await forward_to_holder(engine, item, holder, program.id) else None
 
@@ -286,6 +289,7 @@ class Intake:
         journal = Journal.read([*events, *new_events])
         self._check_messages(len(journal.messages))
         program.admit_to_task(journal, caller)
+        program.admit_answer(journal, caller)
         run = self._run_of_stored(
             program, head, journal, caller, request.configuration, status_at=status_at, state=state
         )
@@ -317,6 +321,7 @@ class Intake:
             feed=self._engine.feeds.use(head.key, head.agent),
             journal=journal,
             status_at=status_at,
+            created_at=head.created_at,
             created_in=head.created_in,
             seq=head.last_seq,
             state=state,

@@ -66,6 +66,11 @@ class Program(Protocol):
         """Whether it answers with messages and keeps no tasks."""
         ...
 
+    @property
+    def waits_for_turn(self) -> bool:
+        """Whether its runs may wait before they begin to work; each then calls `Run.leave_queue` when it begins."""
+        ...
+
     def admit(self, message: Message, caller: Caller) -> None:
         """Look at a message before anything is made of it.
 
@@ -81,6 +86,23 @@ class Program(Protocol):
 
         Raises:
             A2AError: this caller may not use what works on the task.
+        """
+        ...
+
+    def admit_answer(self, journal: Journal, caller: Caller) -> None:
+        """Look at a message that continues a task which waits or sleeps; it is the newest one of the journal.
+
+        Raises:
+            A2AError: the task does not take this message, or not from this caller.
+        """
+        ...
+
+    def admit_while_running(self, message: Message, caller: Caller) -> None:
+        """Look at a message to a task that is at work, here or at another worker, before it is added to the task.
+
+        Raises:
+            TaskBusyError: the message is not to wait until the task reads it.
+            RateLimitedError: there are too many messages already.
         """
         ...
 

@@ -8,6 +8,7 @@ print. The schema may come from any agent: no reference in it is fetched, and on
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextvars import ContextVar
 from datetime import datetime
 from functools import cache
 from importlib import import_module
@@ -39,6 +40,14 @@ class UnusableSchemaError(ParleyError):
     """Nothing can be checked against this schema."""
 
 
+class TooManyStepsError(Exception):
+    """A check takes too many steps: references of a small schema can ask for more than a machine can do."""
+
+
+_steps_left: ContextVar[list[int]] = ContextVar("parley_schema_steps_left")
+"""The steps that the check in progress may still take, in a list of one."""
+
+
 class Problem(Struct, frozen=True):
     """What is wrong with one value; the path to it is empty if it is the whole answer."""
 
@@ -56,23 +65,25 @@ class Problem(Struct, frozen=True):
 
 
 class SchemaCheck:
-    """Checks values against one schema. Raises UnusableSchemaError."""
+    """Checks values against one schema, in at most `max_steps` steps if that is given. Raises UnusableSchemaError."""
 
-    def __init__(self, schema: Mapping[str, object]) -> None:
+    def __init__(self, schema: Mapping[str, object], *, max_steps: int | None = None) -> None:
         # Not at the top: this takes longer to import than most commands take to run. It has no types either.
         jsonschema: Any = import_module("jsonschema")
         referencing: Any = import_module("referencing")
         try:
             draft = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
             draft.check_schema(schema)
-            rules = _with_linear_rules(draft)
+            rules = _with_linear_rules(draft) if max_steps is None else _with_counted_rules(draft)
             # An empty registry: otherwise references would be fetched from wherever they point to.
             self._validator = rules(schema, registry=referencing.Registry(), format_checker=_format_checker())
         except Exception as error:  # jsonschema trips over some schemas in ways of its own
             raise UnusableSchemaError(f"{_UNUSABLE}: {bounded(str(getattr(error, 'message', error)))}") from error
+        self._max_steps = max_steps or 0
 
     def problems(self, value: JsonValue) -> list[Problem]:
         """What is wrong with a value, each problem once; of very many, the first. Raises UnusableSchemaError."""
+        steps = _steps_left.set([self._max_steps])
         try:
             errors = islice(self._validator.iter_errors(value), MAX_ERRORS)  # found one by one
             found = [problem for error in errors for problem in _problems(error)]
@@ -80,6 +91,8 @@ class SchemaCheck:
             return [Problem((), "The answer has a number that is too large, or is nested too deeply")]
         except Exception as error:  # a reference that leads nowhere, for example
             raise UnusableSchemaError(f"{_UNUSABLE}: {bounded(str(error))}") from error
+        finally:
+            _steps_left.reset(steps)
         return sorted(dict.fromkeys(found), key=lambda problem: problem.field)
 
 
@@ -158,6 +171,25 @@ def _with_linear_rules(draft: Any) -> Any:
                 yield jsonschema.ValidationError("has equal items")
 
     return jsonschema.validators.extend(draft, {"uniqueItems": check_unique})
+
+
+@cache
+def _with_counted_rules(draft: Any) -> Any:
+    """The same rules, each of which counts as a step."""
+    jsonschema: Any = import_module("jsonschema")
+
+    def counted(rule: Any) -> Any:
+        def check(*args: Any) -> Iterator[Any]:
+            left = _steps_left.get()
+            left[0] -= 1
+            if left[0] < 0:
+                raise TooManyStepsError("a value takes too many steps to check")
+            yield from rule(*args) or ()
+
+        return check
+
+    rules = _with_linear_rules(draft)
+    return jsonschema.validators.extend(rules, {name: counted(rule) for name, rule in rules.VALIDATORS.items()})
 
 
 @cache

@@ -15,8 +15,10 @@ from parley.agents.agent import Agent
 from parley.engine.engine import Engine
 from parley.host.a2a.cards import HostedCards
 from parley.host.a2a.documented_shapes import HostedOperations
+from parley.host.a2a.draft_operations import DraftOperations
 from parley.host.a2a.site import HostedSite
 from parley.host.constitution import INDEX, Constitution, is_agent_id
+from parley.host.data.agent_drafts import AgentDraft
 from parley.host.data.agents import StoredAgent
 from parley.host.data.tenant import Tenant, TenantSettings
 from parley.host.hosted_program import HostedProgram, TenantRules
@@ -36,6 +38,16 @@ class GivenAgent:
 
     agent: Agent
     tenant_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FoundAgent:
+    """An agent of a tenant, since when it is as it is, and what the tenant has stored, if it has stored it."""
+
+    agent: Agent
+    since: datetime
+    stored: StoredAgent | None = None
+    is_shared: bool = False
 
 
 @dataclass(slots=True)
@@ -68,6 +80,7 @@ class Catalogue:
         self._rosters: dict[str, tuple[RosterEntry, ...]] = {}
         self._sites: OrderedDict[tuple[str, str], HostedSite] = OrderedDict()
         self._given_to: dict[str, list[Agent]] = {}
+        self._listeners: list[Callable[[str], None]] = []
         for one in given:
             _check_given(one.agent)
             if one.tenant_id is None:
@@ -92,9 +105,18 @@ class Catalogue:
                 self.put(entry.stored)
 
     def put(self, stored: StoredAgent) -> None:
-        """Add an agent that a tenant has stored, or replace it. Runs keep the one that they began with."""
+        """Add an agent that a tenant has stored, or replace it. Runs keep the one that they began with.
+
+        What is older than the agent that is known is ignored: changes may be followed in another order than they were
+        made in.
+        """
+        known = self._of_tenant.get(stored.tenant, {}).get(stored.id)
+        if known is not None and known.stored is not None and known.stored.order > stored.order:
+            return
         since = datetime.fromtimestamp(stored.updated_at, UTC)
-        entry = self._put_constitution(stored.tenant, stored.constitution, version=str(stored.updated_at), since=since)
+        entry = self._put_constitution(
+            stored.tenant, stored.live, version=str(stored.updated_at), number=stored.live_version, since=since
+        )
         entry.stored = stored
 
     def remove(self, tenant_id: str, agent_id: str) -> None:
@@ -105,11 +127,24 @@ class Catalogue:
             self._forget(tenant_id)
 
     def _put_constitution(
-        self, tenant_id: str, constitution: Constitution, *, version: str, since: datetime | None = None
+        self,
+        tenant_id: str,
+        constitution: Constitution,
+        *,
+        version: str,
+        number: int = 0,
+        since: datetime | None = None,
     ) -> _CataloguedAgent:
-        takes_files = self._settings.get(tenant_id, TenantSettings()).file_parts
-        agent = ConstitutionAgent(constitution, self._services, version=version, takes_files=takes_files)
+        agent = self._make_agent(tenant_id, constitution, version=version, number=number)
         return self._put(tenant_id, agent, since)
+
+    def _make_agent(
+        self, tenant_id: str, constitution: Constitution, *, version: str, number: int
+    ) -> ConstitutionAgent:
+        takes_files = self._settings.get(tenant_id, TenantSettings()).file_parts
+        return ConstitutionAgent(
+            constitution, self._services, version=version, number=number, takes_files=takes_files
+        )
 
     def _put(self, tenant_id: str, agent: Agent, since: datetime | None = None) -> _CataloguedAgent:
         program = HostedProgram(f"{tenant_id}/{agent.id}", agent, self._rules)
@@ -126,8 +161,14 @@ class Catalogue:
 
     def _forget(self, tenant_id: str) -> None:
         self._rosters.pop(tenant_id, None)
+        for listener in self._listeners:
+            listener(tenant_id)
         for key in [key for key in self._sites if key[0] == tenant_id]:
             del self._sites[key]
+
+    def on_change(self, listener: Callable[[str], None]) -> None:
+        """Call a function with the id of every tenant whose agents are changed."""
+        self._listeners.append(listener)
 
     # --- lookups ------------------------------------------------------------------------------------------------------
 
@@ -141,6 +182,22 @@ class Catalogue:
         own = self._of_tenant.get(tenant_id, {})
         shared = [entry for name, entry in self._of_all.items() if name not in own]
         return [entry.program.agent for entry in (*own.values(), *shared)]
+
+    def all(self, tenant_id: str) -> Sequence[FoundAgent]:
+        """The same agents, with what is known of each."""
+        own = self._of_tenant.get(tenant_id, {})
+        shared = [_found(entry, is_shared=True) for name, entry in self._of_all.items() if name not in own]
+        return [*[_found(entry) for entry in own.values()], *shared]
+
+    def find(self, tenant_id: str, name: str) -> FoundAgent | None:
+        """The agent that a name means to a tenant."""
+        entry = self._of_tenant.get(tenant_id, {}).get(name)
+        return self.find_shared(name) if entry is None else _found(entry)
+
+    def find_shared(self, name: str) -> FoundAgent | None:
+        """The agent of this name that all tenants share."""
+        entry = self._of_all.get(name)
+        return None if entry is None else _found(entry, is_shared=True)
 
     def roster(self, tenant_id: str) -> tuple[RosterEntry, ...]:
         """The agents that others may call, without the master."""
@@ -165,6 +222,18 @@ class Catalogue:
             self._sites.move_to_end(key)
         return site
 
+    def draft_site(self, tenant: Tenant, draft: AgentDraft) -> HostedSite | None:
+        """The URL space of a draft, for its author; None if the agent is gone. Its card names no gRPC server."""
+        entry = self._find(tenant.id, draft.constitution.id)
+        if entry is None:
+            return None
+        number, since = draft.base_version, datetime.fromtimestamp(draft.updated_at, UTC)
+        agent = self._make_agent(tenant.id, draft.constitution, version=f"draft {draft.updated_at}", number=number)
+        shared, takes_webhooks = self._shared(), tenant.settings.push_notifications
+        cards = HostedCards(agent, shared, since=since, agent_id=None, takes_webhooks=takes_webhooks)
+        operations = DraftOperations(self._engine, entry.program.id, draft.author)
+        return HostedSite(Service(agent, HostedOperations(operations, agent.id, self._services.approvals), cards, shared))
+
     def _find(self, tenant_id: str, name: str) -> _CataloguedAgent | None:
         return self._of_tenant.get(tenant_id, {}).get(name) or self._of_all.get(name)
 
@@ -172,8 +241,12 @@ class Catalogue:
         shared, agent = self._shared(), entry.program.agent
         takes_webhooks = tenant.settings.push_notifications
         cards = HostedCards(agent, shared, since=entry.since, agent_id=name, takes_webhooks=takes_webhooks)
-        operations = HostedOperations(self._engine.agent(entry.program.id), name)
+        operations = HostedOperations(self._engine.agent(entry.program.id), name, self._services.approvals)
         return HostedSite(Service(agent, operations, cards, shared))
+
+
+def _found(entry: _CataloguedAgent, *, is_shared: bool = False) -> FoundAgent:
+    return FoundAgent(entry.program.agent, entry.since, entry.stored, is_shared)
 
 
 def _roster_entry(agent: Agent) -> RosterEntry:

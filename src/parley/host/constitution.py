@@ -14,14 +14,18 @@ import msgspec
 from msgspec import Meta, Struct, structs, to_builtins
 
 from parley.dialects.fields import Fault, Reader
+from parley.host.approval_rules import ApprovalRules
+from parley.host.budget_limits import BudgetLimit
 from parley.host.data.errors import InvalidValueError
-from parley.protocol.jsonvalue import JsonObject
+from parley.protocol.jsonvalue import JsonObject, JsonValue
 
 Brevity: TypeAlias = Literal["lite", "full", "ultra"]
 Mode: TypeAlias = Literal["", "standard", "conversational", "spoken", "writer", "planner"]
 Channel: TypeAlias = Literal["", "voice"]
 AdvisorMode: TypeAlias = Literal["off", "consult", "gate"]
 IntentMode: TypeAlias = Literal["off", "heuristic", "hybrid", "llm"]
+WhenBusyMode: TypeAlias = Literal["queue", "interrupt", "refuse"]
+PriorityName: TypeAlias = Literal["low", "normal", "high"]
 
 _AGENT_ID = r"^[A-Za-z0-9_-]{1,64}\Z"
 _AgentId: TypeAlias = Annotated[str, Meta(pattern=_AGENT_ID)]
@@ -30,6 +34,9 @@ _Name: TypeAlias = Annotated[str, Meta(max_length=200)]
 _Line: TypeAlias = Annotated[str, Meta(max_length=1_000)]
 _Text: TypeAlias = Annotated[str, Meta(max_length=20_000)]
 _Names: TypeAlias = Annotated[tuple[_Name, ...], Meta(max_length=64)]
+_McpTools: TypeAlias = Annotated[
+    tuple[Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{1,64}(/[!-~]{1,128})?\Z")], ...], Meta(max_length=64)
+]
 _Lines: TypeAlias = Annotated[tuple[_Line, ...], Meta(max_length=64)]
 _Rules: TypeAlias = Annotated[tuple[Annotated[str, Meta(max_length=4_000)], ...], Meta(max_length=100)]
 
@@ -93,9 +100,19 @@ class Constitution(Struct, frozen=True, kw_only=True):
     rules: _Rules = ()
     capabilities: _Names = ()
     """The commands that the agent may use; empty: all of them."""
+    mcp: _McpTools = ()
+    """The MCP servers (`time`) and tools (`git/git_log`) that the agent may use; empty: all that the tenant has."""
     event_types: _Names = ()
     examples: _Lines = ()
     """Requests that the agent is made for. Routing and the card's `chat` skill use them."""
+    when_busy: WhenBusyMode = "queue"
+    """What becomes of a message while its task, or another one of its conversation, is at work."""
+    priority: PriorityName = "normal"
+    """How urgent requests to this agent are among those of its tenant, if they do not say it themselves."""
+    approvals: ApprovalRules = ()
+    """Steps of the agent that wait until they are approved, beside those that its tenant's rules name."""
+    budget: BudgetLimit | None = None
+    """What one request to this agent may use, with everything that it delegates."""
 
 
 INDEX = Constitution(
@@ -124,6 +141,8 @@ _CHOICES = {
     "$.channel": get_args(Channel),
     "$.advisor.mode": get_args(AdvisorMode),
     "$.intent.mode": get_args(IntentMode),
+    "$.when_busy": get_args(WhenBusyMode),
+    "$.priority": get_args(PriorityName),
 }
 
 
@@ -176,6 +195,8 @@ def _settled(read: Constitution) -> Constitution:
 def _reason(fault: Fault) -> str:
     if fault.path == "$.id":
         return "must be 1 to 64 letters, digits, '_' or '-'"
+    if fault.path.startswith("$.mcp["):
+        return "must be an MCP server, or one of its tools: 'git' or 'git/git_log'"
     if fault.path in _CHOICES:
         return "must be one of: " + ", ".join(repr(choice) for choice in _CHOICES[fault.path])
     return fault.reason
@@ -196,7 +217,8 @@ def render(constitution: Constitution, created_at: int | None = None, updated_at
     for name in _SHOWN_IF_SET:
         member = getattr(constitution, name)
         if member != _DEFAULTS[name]:
-            rendered[name] = list(cast("tuple[str, ...]", member)) if isinstance(member, tuple) else to_builtins(member)
+            shown = to_builtins(member)
+            rendered[name] = list(cast("tuple[JsonValue, ...]", shown)) if isinstance(shown, tuple) else shown
     if created_at is not None:
         rendered["created_at"] = created_at
     if updated_at is not None:
@@ -212,9 +234,14 @@ _SHOWN_IF_SET = (
     "personality",
     "rules",
     "capabilities",
+    "mcp",
     "intent",
     "memory",
     "event_types",
     "examples",
+    "when_busy",
+    "priority",
+    "approvals",
+    "budget",
 )
 _DEFAULTS = {field.name: field.default for field in structs.fields(Constitution)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from parley.host.budgets.exceeded import BUDGET_LIMIT
 from parley.host.constitution import render
 from parley.host.data.agents import AgentExistsError
 from parley.host.data.errors import (
@@ -14,6 +15,7 @@ from parley.host.data.errors import (
     NotFoundError,
     StaleRevisionError,
 )
+from parley.host.data.stops import AgentStoppedError
 from parley.host.errors import (
     ApiError,
     BadRequest,
@@ -25,7 +27,9 @@ from parley.host.errors import (
     Unauthorized,
     Unavailable,
 )
-from parley.protocol.errors import A2AError, RateLimitedError, UnauthenticatedError
+from parley.host.orchestration.narration import STOPPED
+from parley.protocol.errors import A2AError, RateLimitedError, TaskBusyError, UnauthenticatedError
+from parley.protocol.jsonvalue import JsonObject
 from parley.server.bindings.failures import Header, as_wire_error, headers_of_error
 from parley.server.bindings.http import AsgiRequest
 from parley.server.security.throttle import retry_after_of
@@ -52,8 +56,16 @@ def _as_api_error(error: BaseException) -> ApiError | None:
             return error
         case UnauthenticatedError():
             return Unauthorized()
+        case AgentStoppedError(stop=stop):
+            more: JsonObject = {"error_code": STOPPED, "stopped_by": stop.by, "stopped_at": stop.at}
+            return Conflict(error.message, more=more)
+        case TaskBusyError():
+            about: JsonObject = {"error_code": "task_busy", "request_id": error.details.get("taskId", "")}
+            return Conflict(error.message, more=about)
         case RateLimitedError():
-            return TooManyRequests(error.details.get("reason", "rate_limit"), retry_after_of(error) or 1)
+            reason = error.details.get("reason", "rate_limit")
+            text = error.message if reason == BUDGET_LIMIT else None
+            return TooManyRequests(reason, retry_after_of(error) or 1, text)
         case HostDataError():
             return _of_data(error)
         case _:

@@ -50,6 +50,12 @@ class Conflict(ApiError):
     status = 409
 
 
+class PreconditionFailed(ApiError):
+    """the precondition of a header is not met"""
+
+    status = 412
+
+
 class TooLarge(ApiError):
     """the request body is too large"""
 
@@ -61,8 +67,8 @@ class TooManyRequests(ApiError):
 
     status = 429
 
-    def __init__(self, reason: str, retry_after_seconds: int) -> None:
-        super().__init__(more={"reason": reason, "retry_after_seconds": retry_after_seconds})
+    def __init__(self, reason: str, retry_after_seconds: int, message: str | None = None) -> None:
+        super().__init__(message, more={"reason": reason, "retry_after_seconds": retry_after_seconds})
         self.retry_after_seconds = retry_after_seconds
 
 

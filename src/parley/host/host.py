@@ -14,49 +14,83 @@ import logging
 import secrets
 import sys
 from collections.abc import Generator, Sequence
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 from urllib.parse import quote
 from weakref import WeakValueDictionary
 
-from parley.agents.delegation.delegation import MOST_DEPTH, depth_of
+from parley.agents.delegation.delegation import depth_of
+from parley.agents.delegation.peers import Peers
 from parley.engine.caller import Caller
 from parley.engine.clock import SystemClock
 from parley.engine.engine import Engine
 from parley.engine.limits import Limits
 from parley.engine.runs.run import Run
 from parley.host.a2a.cards import AGENTS_PATH
+from parley.host.a2a.extensions import HOST_EXTENSIONS
 from parley.host.abandoned_tasks import fail_tasks_without_agent
+from parley.host.access.principal import principal_of
+from parley.host.api.catalog_search import CatalogSearch
+from parley.host.api.public_catalog import PublicCatalog
+from parley.host.approvals.desk import ApprovalDesk
+from parley.host.approvals.expiry import ApprovalExpiry
+from parley.host.approvals.recovery import recover_approvals
+from parley.host.bearer_scheme import HostBearerScheme
+from parley.host.budgets.budgets import Budgets
+from parley.host.budgets.scopes import CallAccount
 from parley.host.catalogue import Catalogue, GivenAgent
 from parley.host.commands.web_fetch import WebFetcher
 from parley.host.commands.web_search import SearchProvider
-from parley.host.constitution import read_constitution
-from parley.host.data.agents import StoredAgents
+from parley.host.constitution import is_agent_id, read_constitution
+from parley.host.data.access_tokens import AccessTokens
+from parley.host.data.agents import AgentNotFoundError, StoredAgent, StoredAgents
+from parley.host.data.approval_timers import ApprovalTimers
+from parley.host.data.approvals import Approvals
 from parley.host.data.artifacts import Artifacts
 from parley.host.data.audit import Audit
+from parley.host.data.catalog_sources import CatalogSources
 from parley.host.data.conversations import Conversations
 from parley.host.data.idempotency import IdempotencyKeys
+from parley.host.data.mcp_servers import StoredMcpServers
 from parley.host.data.memory import Memory
+from parley.host.data.public_agents import PublicAgents
+from parley.host.data.registered_agents import RegisteredAgents
+from parley.host.data.registry_checks import RegistryChecks
+from parley.host.data.roles import TenantRoles
 from parley.host.data.scratchpads import Scratchpads
+from parley.host.data.service_accounts import ServiceAccounts
+from parley.host.data.stops import Stop, Stops
 from parley.host.data.tenant import Quotas, Tenant
 from parley.host.data.tenants import Tenants
 from parley.host.data.usage import Usage
-from parley.host.fair_gate import RUNS_AT_ONCE, FairGate
+from parley.host.data.usage_reports import UsageReports
+from parley.host.draft_names import drafted_agent
+from parley.host.fair_gate import RUNS_AT_ONCE
 from parley.host.http import HostHttp
+from parley.host.kill_switch import KillSwitch
+from parley.host.mcp.config import McpServers
+from parley.host.mcp.roster import McpRoster
 from parley.host.models.builtin.table import BUILTIN_MODELS
 from parley.host.models.model import ModelMessage, RosterEntry
 from parley.host.models.registry import ModelRegistry, ModelRegistrySettings
 from parley.host.orchestration.narration import UNAUTHORIZED, failure_metadata
 from parley.host.orchestration.services import ModelCall
 from parley.host.origin import EXTERNAL
+from parley.host.people import People, PeopleSettings
 from parley.host.quotas import QuotaBook
+from parley.host.registry.registry import Registry
+from parley.host.registry.timing import CheckTiming
+from parley.host.registry.watcher import RegistryWatcher
 from parley.host.remote.config import RemoteAgents
-from parley.host.remote.roster import RemoteRoster
+from parley.host.remote.roster import RemoteRoster, UnknownRemoteAgentError
+from parley.host.schedules.service import HostSchedules
 from parley.host.starters import STARTERS
 from parley.host.task_views import TaskViews
-from parley.host.tenant_scheme import TenantTokenScheme
+from parley.host.transfer.service import TenantTransfer
+from parley.host.turns import Turns
+from parley.protocol.errors import LocalProtocolError
 from parley.server.app import App
 from parley.server.security.authentication import Security
 from parley.server.security.throttle import too_many
@@ -65,8 +99,11 @@ from parley.stores.urls import open_store
 if TYPE_CHECKING:
     from datetime import timedelta
 
+    from parley.client.client import Client
     from parley.client.guard import Guard
     from parley.engine.webhooks.delivery_limits import DeliveryLimits
+    from parley.host.a2a.site import HostedSite
+    from parley.protocol.cards import AgentExtension
     from parley.server.bindings.http import AsgiRequest
     from parley.server.limits import ServerLimits
     from parley.server.pages.signer import Signer
@@ -92,12 +129,19 @@ class HostSettings:
     """The quotas of tenants that have none of their own."""
     models: ModelRegistrySettings = field(default_factory=ModelRegistrySettings)
     remote_agents: RemoteAgents = field(default_factory=RemoteAgents)
+    mcp_servers: McpServers = field(default_factory=McpServers)
     search: SearchProvider | None = None
     fetcher: WebFetcher = field(default_factory=WebFetcher)
     runs_at_once: int = RUNS_AT_ONCE
     given_agents: tuple[GivenAgent, ...] = ()
+    public_agents: tuple[str, ...] = ()
+    """The ids of given agents for all tenants that are in the public catalogue."""
+    check_timing: CheckTiming = field(default_factory=CheckTiming)
+    """When registered agents and catalogues are checked."""
     has_starters: bool = True
     """Whether new tenants get the starter agents."""
+    people: PeopleSettings = field(default_factory=PeopleSettings)
+    """Who may log in with OpenID Connect."""
     public_url: str | None = None
     has_metrics: bool = True
     """Whether `/v1/metrics` is there. It needs no token, so it is for hosts whose callers may know of one another."""
@@ -134,21 +178,43 @@ class Host:
         self.clock = clock = SystemClock()
         records = self.store.records
         self.tenants = Tenants(records, clock)
+        self.roles = TenantRoles(records, clock)
+        self.accounts = ServiceAccounts(records, clock, self.roles)
+        self.access_tokens = AccessTokens(records, clock, self.roles, self.accounts)
+        self.people = People(settings.people, self.roles) if settings.people.issuers else None
         self.agents = StoredAgents(records, clock)
+        self.stops = Stops(records, clock)
         self.conversations = Conversations(records, clock)
         self.artifacts = Artifacts(records, clock)
         self.memory = Memory(records, clock)
         self.scratchpads = Scratchpads(records, clock)
         self.usage = Usage(records, clock)
+        self.usage_reports = UsageReports(self.usage)
+        self.budgets = Budgets(records, clock, self.usage, lambda: self.models)
+        self.approvals = ApprovalDesk(lambda: self.engine, Approvals(records, clock))
+        self.approval_expiry = ApprovalExpiry(self.approvals, ApprovalTimers(records), clock)
         self.audit = Audit(records, clock)
         self.idempotency = IdempotencyKeys(records)
         self.models = ModelRegistry(settings.models, builtin=BUILTIN_MODELS)
-        self.remote = RemoteRoster(settings.remote_agents)
+        checks = RegistryChecks(records, clock)
+        self.registry = Registry(
+            RegisteredAgents(records, clock, checks),
+            CatalogSources(records, clock, checks),
+            checks,
+            allowed_hosts=settings.remote_agents.allow_private_hosts,
+            clock=clock,
+            timing=settings.check_timing,
+        )
+        self.public_agents = PublicAgents(records, clock)
+        self.catalog_search = CatalogSearch(self)
+        self.registry_watcher = RegistryWatcher(self.registry, is_active=lambda tenant: self.tenant(tenant) is not None)
+        self.remote = RemoteRoster(settings.remote_agents, self.registry)
+        self.mcp_servers = StoredMcpServers(records, clock)
+        self.mcp = McpRoster(settings.mcp_servers, self.mcp_servers)
         self.fetcher = settings.fetcher
         self.search = settings.search
         self.submissions: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         """The submissions in progress, by tenant and idempotency key."""
-        self._gates: dict[int, FairGate] = {}
         self._from_outside: set[TaskKey] = set()
         self._disabled: set[str] = set()
         self._cancelling: set[asyncio.Task[Any]] = set()
@@ -158,11 +224,14 @@ class Host:
         self.app = App(
             hosted=self,
             store=self.store,
-            security=Security({"bearer": TenantTokenScheme(self.tenants)}),
+            security=Security({"bearer": HostBearerScheme(self.tenants, self.access_tokens, self.people)}),
             public_url=settings.public_url,
             **options,
         )
         self.engine: Engine = self.app.local_engine
+        self.turns = Turns(self.engine, settings.runs_at_once)
+        self.kill_switch = KillSwitch(self.stops, self.engine)
+        self.engine.shared(Peers).find_remote = self.remote_named
         self.views = TaskViews(self.engine)
         self.quotas = QuotaBook(
             settings.quotas,
@@ -171,6 +240,18 @@ class Host:
             clock=clock.monotonic,
         )
         self.catalogue = Catalogue(self.engine, self, self, lambda: self.app.shared, settings.given_agents)
+        self.schedules = HostSchedules(
+            records,
+            clock,
+            self.engine,
+            self.conversations,
+            self.quotas,
+            tenant=self.tenant,
+            program_id=self.catalogue.program_id,
+            learn=self.learn,
+        )
+        self.transfer = TenantTransfer(self.engine, self.tenants, clock, learn_tenant=self.learn_tenant)
+        self.public_catalog = PublicCatalog(self)
         self._http = HostHttp(self)
         self._stack = AsyncExitStack()
         self.tenants.on_change(self._tenant_changed)
@@ -179,17 +260,36 @@ class Host:
 
     async def __aenter__(self) -> Host:
         """Load tenants, agents and usage; the store is open."""
+        await self.transfer.remove_cut_off()
         await self.tenants.load()
         await self.usage.load()
+        await self.budgets.load()
+        await self.stops.refresh()
         async for stored in self.agents.all():
             self.catalogue.put(stored)
         self._stack.push_async_callback(self.models.close)
+        self._stack.push_async_callback(self.kill_switch.close)
         self._stack.push_async_callback(self.remote.close)
+        self._stack.push_async_callback(self.registry_watcher.close)
+        self._stack.push_async_callback(self.mcp.close)
+        self._stack.push_async_callback(self._http.mcp.close)
         return self
 
     async def started(self) -> None:
-        """End tasks whose agents were deleted before the host stopped."""
+        """End tasks whose agents were deleted before the host stopped, and run what is due by schedule."""
         await fail_tasks_without_agent(self.engine)
+        self.registry_watcher.start()
+        await self.turns.open()
+        self.schedules.start()
+        self.engine.in_background(recover_approvals(self.engine, self.approvals))
+        self.engine.in_background(self.approval_expiry.run())
+        if self.store.is_shared:
+            self.engine.in_background(self.kill_switch.keep_refreshing())
+            self.engine.in_background(self.budgets.keep_refreshing())
+
+    def drain(self) -> None:
+        """End streams of MCP that wait for changes."""
+        self._http.mcp.drain()
 
     async def __aexit__(self, *error: object) -> None:
         """Close what is open beside the engine."""
@@ -204,6 +304,24 @@ class Host:
             for starter in STARTERS:
                 self.catalogue.put(await self.agents.create(tenant.id, read_constitution(starter), actor="host"))
         return tenant, token
+
+    async def learn(self, tenant_id: str, agent_id: str) -> None:
+        """Read a tenant and one of its agents again, which another process may have created."""
+        await self.tenants.load()
+        if self.catalogue.program_id(tenant_id, agent_id) is None:
+            with suppress(AgentNotFoundError):
+                self.catalogue.put(await self.agents.get(tenant_id, agent_id))
+
+    async def learn_tenant(self, tenant_id: str) -> None:
+        """Read everything of a tenant that is kept in memory: it was imported."""
+        await self.usage.load()
+        await self.budgets.load()
+        await self.stops.refresh()
+        last: StoredAgent | None = None
+        while page := await self.agents.list(tenant_id, after=last):
+            for stored in page:
+                self.catalogue.put(stored)
+            last = page[-1]
 
     def _tenant_changed(self, tenant: Tenant) -> None:
         """Follow a tenant that was loaded, created or changed. The work of a disabled one stops at once."""
@@ -225,8 +343,10 @@ class Host:
         """Follow the deletion of an agent: it takes no more messages, and its work stops."""
         program_id = self.catalogue.program_id(tenant_id, agent_id)
         self.catalogue.remove(tenant_id, agent_id)
+        self.stops.forget(tenant_id, agent_id)
         runs = [run for run in self.engine.runs.all if run.program.id == program_id]
         self._cancel(runs, "The agent was deleted.", "not_found")
+        self.approvals.agent_deleted(tenant_id)
 
     def _cancel(self, runs: Sequence[Run], reason: str, kind: str) -> None:
         for run in runs:
@@ -237,6 +357,11 @@ class Host:
 
     # --- for the app --------------------------------------------------------------------------------------------------
 
+    @property
+    def extensions(self) -> tuple[AgentExtension, ...]:
+        """The extensions that all agents have."""
+        return HOST_EXTENSIONS
+
     def new_id(self) -> str:
         """A task's id: 16 hexadecimal digits, as documented."""
         return secrets.token_hex(8)
@@ -245,11 +370,33 @@ class Host:
         """The engine's id of the agent that a caller means."""
         return self.catalogue.program_id(caller.tenant, name)
 
+    async def remote_named(self, name: str, caller: Caller) -> Client | None:
+        """A client of the remote or registered agent that a caller means; None if the caller's tenant is not active.
+
+        Raises:
+            LocalProtocolError: there is none; the message names those that there are.
+        """
+        tenant = self.tenant(caller.tenant)
+        try:
+            return None if tenant is None else await self.remote.client(tenant, name)
+        except UnknownRemoteAgentError as error:
+            local = ", ".join([entry.id for entry in self.roster(caller.tenant)][:50]) or "none"
+            raise LocalProtocolError(f"{error.message}. Agents of this host: {local}") from error
+
     def site_named(self, name: str, identity: Identity) -> Site | None:
         """The site of the agent that a caller means, for gRPC."""
         tenant = self.tenant(identity.tenant or "")
         site = None if tenant is None else self.catalogue.site(tenant, name)
         return None if site is None else site.site
+
+    async def site_for(self, tenant: Tenant, name: str, identity: Identity) -> HostedSite | None:
+        """The site of the agent that a caller of a tenant means, or of the caller's own draft of an agent."""
+        drafted = drafted_agent(name)
+        if drafted is None:
+            return self.catalogue.site(tenant, name)
+        author = principal_of(tenant.id, identity.scopes, identity.claims).name
+        draft = await self.agents.drafts.find(tenant.id, drafted, author) if is_agent_id(drafted) else None
+        return None if draft is None else self.catalogue.draft_site(tenant, draft)
 
     def url_of(self, agent_id: str, base_url: str) -> str:
         """The URL of an agent, by the engine's id or its own."""
@@ -261,23 +408,31 @@ class Host:
 
     # --- for programs and turns ---------------------------------------------------------------------------------------
 
-    def gate(self, depth: int) -> FairGate:
-        """The gate of runs that are so deep in a chain of delegations. Callers may say that they are deeper still."""
-        depth = min(depth, MOST_DEPTH)
-        gate = self._gates.get(depth)
-        if gate is None:
-            gate = self._gates[depth] = FairGate(self.settings.runs_at_once)
-        return gate
-
     def tenant(self, tenant_id: str) -> Tenant | None:
         """A tenant; None if it was disabled or never was."""
         return self.tenants.active(tenant_id)
 
+    def check_undecided(self, tenant_id: str, task_id: str) -> None:
+        """Refuse a decision for a task whose approval is decided. Raises NotWaitingError, which says by whom."""
+        self.approvals.check_undecided(tenant_id, task_id)
+
+    def task_waits(self, key: TaskKey) -> None:
+        """Look at a task that waits for input now: what it waits for may have come a moment before."""
+        self.approvals.task_waits(key)
+
+    def task_released(self, key: TaskKey) -> None:
+        """Withdraw what a task waited for that has ended without a run."""
+        self.approvals.task_released(key)
+
     def check_quotas(self, tenant: Tenant) -> None:
         """Count one more request of a tenant. Raises RateLimitedError."""
-        if sum(gate.waiting(tenant.id) for gate in self._gates.values()) >= MOST_WAITING:
+        if self.turns.waiting(tenant.id) >= MOST_WAITING:
             raise too_many("requests wait already", 1)
         self.quotas.check(tenant)
+
+    def check_message_quotas(self, tenant: Tenant) -> None:
+        """Count one more message of a tenant to a task that is at work. Raises RateLimitedError."""
+        self.quotas.check_message(tenant)
 
     def active_requests(self, tenant_id: str) -> int:
         """How many requests of a tenant are at work or wait, without what their agents delegated."""
@@ -296,6 +451,10 @@ class Host:
         finally:
             self._from_outside.discard(key)
 
+    def stop_of(self, tenant_id: str, agent_id: str) -> Stop | None:
+        """Why an agent of a tenant is stopped; None if it is not."""
+        return self.stops.find(tenant_id, agent_id)
+
     def roster(self, tenant_id: str) -> tuple[RosterEntry, ...]:
         """The agents of a tenant that others may call."""
         return self.catalogue.roster(tenant_id)
@@ -312,10 +471,25 @@ class Host:
         """How many bytes a tenant may keep; None for the limit of all tenants."""
         return self.quotas.storage_bytes(tenant)
 
-    async def record_usage(self, tenant_id: str, request_id: str, agent_id: str, call: ModelCall, number: int) -> None:
-        """Keep the tokens and the cost of a request's model call, which has this number among its calls."""
-        priced = (*call, self.models.cost_of(*call))
-        await self.usage.record(tenant_id, request_id, agent_id, [priced], first=number)
+    def check_budgets(self, tenant: Tenant, agent_id: str) -> None:
+        """Refuse a request if the budget of the tenant or the agent is used up. Raises RateLimitedError."""
+        self.budgets.check_admission(tenant.id, agent_id)
+
+    async def record_usage(self, account: CallAccount, call: ModelCall, *, is_reserved: bool = False) -> None:
+        """Keep the tokens and the cost of a model call. If a budget holds for it, the budget is settled with it."""
+        model, usage = call
+        cost = self.models.cost_of(model, usage)
+        is_budgeted = is_reserved or await self.budgets.holds_for(account)
+        await self.usage.record(
+            account.tenant,
+            account.task_id,
+            account.agent,
+            [(model, usage, cost)],
+            first=account.number,
+            caller=account.caller,
+            conversation=account.conversation,
+            settlement=(lambda: self.budgets.settlement(account, usage, cost)) if is_budgeted else None,
+        )
 
     def now_text(self) -> str:
         """The present date for prompts."""

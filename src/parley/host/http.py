@@ -1,4 +1,4 @@
-"""Which part of the host answers an HTTP request: the stub card, the A2A endpoints of agents, or the native API."""
+"""Which part of the host answers an HTTP request: the stub card, A2A endpoints of agents, MCP, or the native API."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from parley.host.a2a.cards import AGENTS_PATH, stub_card
 from parley.host.a2a.dispatch import DispatchEndpoint
 from parley.host.a2a.site import CARD_PATHS
 from parley.host.api.native_api import NativeApi
-from parley.host.constitution import is_agent_id
+from parley.host.draft_names import is_callable_name
 from parley.host.error_replies import reply_error
 from parley.host.errors import MethodNotAllowed, PathNotFound
+from parley.host.mcp_server.endpoint import MCP_PATH, McpEndpoint
 from parley.server.bindings.failures import ClientDisconnected
 from parley.server.bindings.http import JSON, AsgiRequest
 from parley.server.pages.cards import PUBLIC_SECONDS
@@ -30,12 +31,15 @@ class HostHttp:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._api = NativeApi(host)
+        self.mcp = McpEndpoint(host)
 
     async def receive(self, request: AsgiRequest) -> None:
         """Answer a request, whatever its path. Every error is JSON."""
         try:
             if request.path == STUB_PATH:
                 await self._show_stub(request)
+            elif request.path == MCP_PATH:
+                await self.mcp.receive(request)
             elif request.path.startswith(A2A_PATH):
                 await self._call_agent(request)
             else:
@@ -60,13 +64,13 @@ class HostHttp:
         segment, slash, rest = request.path.removeprefix(AGENTS_PATH).partition("/")
         agent_id, path = unquote(segment), slash + rest
         tenant = host.tenant(identity.tenant or "")
-        site = host.catalogue.site(tenant, agent_id) if tenant is not None and is_agent_id(agent_id) else None
+        site = None if tenant is None else await host.site_for(tenant, agent_id, identity)
         if site is not None:
             request.base_url = host.url_of(agent_id, request.base_url)
             await site(request, path, identity)
-        elif path == "" and request.verb == "POST" and is_agent_id(agent_id):
+        elif path == "" and request.verb == "POST" and is_callable_name(agent_id):
             await DispatchEndpoint(None, host.app.shared)(request, identity)
-        elif path in CARD_PATHS and is_agent_id(agent_id):
+        elif path in CARD_PATHS and is_callable_name(agent_id):
             raise PathNotFound(f"no agent '{agent_id}' for this tenant")
         else:
             raise PathNotFound

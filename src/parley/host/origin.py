@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from parley.engine.caller import Caller
+from parley.host.budget_limits import BudgetLimit
 from parley.protocol.jsonvalue import JsonObject
 from parley.protocol.messages import Message
 
@@ -21,7 +22,14 @@ ORIGIN = "urn:parley:host-origin:1"
 EXTERNAL = "urn:parley:host-external"
 """The claim of callers whose messages come from outside the host."""
 
-Surface: TypeAlias = Literal["a2a", "orchestrate", "chat", "messages"]
+Surface: TypeAlias = Literal["a2a", "orchestrate", "chat", "messages", "schedule"]
+
+
+class RequestBudget(Struct, frozen=True, array_like=True):
+    """The budget of a task and of everything that is delegated from it."""
+
+    task_id: str
+    limit: BudgetLimit
 
 
 class RunOrigin(Struct, frozen=True, omit_defaults=True):
@@ -37,6 +45,14 @@ class RunOrigin(Struct, frozen=True, omit_defaults=True):
     """The agent that delegated it."""
     agent_def: JsonObject | None = None
     """The constitution of an agent that exists for this run only."""
+    draft_of: str = ""
+    """The principal whose draft of the agent works; empty: the agent itself."""
+    principal: str = ""
+    """The name of the principal that began the request; empty if its message came over A2A."""
+    request_id: str = ""
+    """The task of the request that this was delegated for; empty for the request itself."""
+    budgets: tuple[RequestBudget, ...] = ()
+    """The budgets of the tasks that it was delegated from."""
 
     @property
     def is_persistent(self) -> bool:

@@ -54,6 +54,10 @@ class QuotaBook:
         most = self._limit(tenant, "concurrent_requests")
         if most is not None and self._active(tenant.id) >= most:
             raise _refused("requests at the same time", 1, CONCURRENCY_LIMIT)
+        self.check_message(tenant)
+
+    def check_message(self, tenant: Tenant) -> None:
+        """Count one more message, which begins no request. Raises as `check`."""
         left = self.tokens_left(tenant)
         if left is not None and left <= 0:
             raise _refused("tokens today", 3_600, TOKEN_LIMIT)
@@ -69,6 +73,14 @@ class QuotaBook:
     def storage_bytes(self, tenant: Tenant) -> int | None:
         """How many bytes a tenant may keep; None for the limit of all tenants."""
         return self._limit(tenant, "storage_bytes")
+
+    def schedules(self, tenant: Tenant) -> int | None:
+        """How many schedules a tenant may have; None for the limit of all tenants."""
+        return self._limit(tenant, "schedules")
+
+    def schedule_interval_seconds(self, tenant: Tenant) -> int:
+        """The shortest interval between two ticks of a tenant's schedules; 0 if none is set."""
+        return self._limit(tenant, "schedule_interval_seconds") or 0
 
     def _limit(self, tenant: Tenant, name: str) -> int | None:
         own: int | None = getattr(tenant.quotas, name)

@@ -7,25 +7,30 @@ are in order and stay the same.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType, structs
 
 from parley.agents.delegation.delegated_task import DelegateProgress
 from parley.agents.delegation.delegation import depth_of
+from parley.agents.elsewhere import asked_elsewhere
+from parley.engine.caller import Caller
 from parley.engine.engine import Engine
 from parley.engine.reading.views import fold_stored
 from parley.engine.runs.journal import Journal
+from parley.forms.fields import SCHEMA_TYPE
 from parley.host.data.conversations import context_id_of, conversation_of
 from parley.host.models.model import ModelMessage
+from parley.host.orchestration.constitution_agent import CONSTITUTION, VERSION
 from parley.host.orchestration.narration import PREFIX
-from parley.host.origin import origin_of, owner_name
+from parley.host.origin import Surface, origin_of, owner_name
+from parley.protocol.events import StepRecorded, TaskEvent
 from parley.protocol.extensions import DELEGATION
 from parley.protocol.jsonvalue import JsonObject, JsonValue
-from parley.protocol.lifecycle import is_terminal
-from parley.protocol.messages import TextPart, text_of
+from parley.protocol.lifecycle import is_interrupted, is_terminal
+from parley.protocol.messages import DataPart, Role, TextPart, text_of
 from parley.protocol.tasks import Task, TaskState
 from parley.stores.interface import Owner, TaskFilter, TaskHead, TaskKey
 
@@ -56,6 +61,17 @@ STATES = {
 }
 
 
+class WaitsFor(Struct, frozen=True, kw_only=True):
+    """What a request waits for: an answer of its caller, or an approval."""
+
+    question: str
+    form: JsonObject | UnsetType = UNSET
+    """The JSON Schema of the answer, if it has one."""
+    approval_id: str | UnsetType = UNSET
+    request_id: str | UnsetType = UNSET
+    """The request that the approval belongs to: this one, or one that was delegated from it."""
+
+
 class RequestView(Struct, frozen=True):
     """A task as the native API shows it. Times are seconds since 1970; 0: not yet."""
 
@@ -67,6 +83,13 @@ class RequestView(Struct, frozen=True):
     completed_at: int
     error_message: str
     last_seq: int
+    agent_version: int | UnsetType = UNSET
+    """The version of the agent that the task began with; of a draft, the one that it was made from."""
+    is_draft: bool | UnsetType = UNSET
+    surface: Surface = "a2a"
+    """Where it came from."""
+    waits_for: WaitsFor | UnsetType = UNSET
+    """What a request waits for that is `input_required`."""
 
 
 class ConversationMessage(Struct, frozen=True, omit_defaults=True):
@@ -103,7 +126,13 @@ class TaskViews:
         if head is None:
             return None
         (stored,) = await self._engine.store.tasks.read_many([head.key], artifacts=False)
-        return _request(head, fold_stored(stored)) if stored is not None else None
+        if stored is None:
+            return None
+        view = _request(head, fold_stored(stored))
+        if view.agent_version is UNSET:  # the metadata has it when the task has ended
+            version = version_in_log(await self._engine.views.events(head.key))
+            view = structs.replace(view, agent_version=UNSET if version is None else version)
+        return view
 
     async def requests(self, tenant_id: str, limit: int) -> list[RequestView]:
         """The newest requests of a tenant, without those that agents delegated to one another."""
@@ -128,6 +157,8 @@ class TaskViews:
         for child in await self._delegated_tasks(_key(tenant_id, request_id)):
             is_remote = "://" in child.agent  # its ids are its own, and may be the same as ours
             found = await self.tree(tenant_id, child.task) if child.task is not None and not is_remote else None
+            if found is None and self._engine.find_named(child.agent, Caller(owner_name(tenant_id), tenant_id)) is None:
+                is_remote = True  # it was called by its name in the registry
             children.append(found or {"request_id": child.task, "agent_id": child.agent, "is_remote": is_remote})
         tree: JsonObject = msgspec.to_builtins(view)
         tree["children"] = children
@@ -146,16 +177,19 @@ class TaskViews:
     async def history(self, tenant_id: str, conversation_id: int, *, before: str) -> list[ModelMessage]:
         """What a model is told of a conversation: the newest messages before a request, oldest first.
 
-        A request that failed has no answer, so it is left out.
+        A request that failed has no answer, so it is left out. Of one that a newer message interrupted, the model is
+        told what was said.
         """
         told: list[ModelMessage] = []
         for head, task in await self._turns(tenant_id, conversation_id):
             if head.key.task_id == before:
                 break
             if head.state is TaskState.COMPLETED:
-                user, *reply = await self._messages_of(head, task, conversation_id)
-                told.append(ModelMessage("user", user.content))
-                told += [ModelMessage("assistant", one.content) for one in reply]
+                told += [ModelMessage("user", _asked(task)), ModelMessage("assistant", await self.answer(head, task))]
+            elif f"{PREFIX}interrupted_by" in task.metadata:
+                said = text_in_artifacts(await self._engine.views.task(head.key, head.agent))
+                told.append(ModelMessage("user", _asked(task)))
+                told += [ModelMessage("assistant", f"{said} … [interrupted]")] if said else []
         return _newest(told[-HISTORY_MESSAGES:])
 
     async def _turns(self, tenant_id: str, conversation_id: int) -> list[tuple[TaskHead, Task]]:
@@ -229,6 +263,15 @@ def text_in_artifacts(task: Task) -> str:
     return text_of(parts)
 
 
+def version_in_log(events: Iterable[TaskEvent]) -> int | None:
+    """The version of the agent that a task began with, if its run has begun and the agent has versions."""
+    for event in events:
+        if isinstance(event, StepRecorded) and event.name == CONSTITUTION and isinstance(event.value, dict):
+            version = event.value.get(VERSION)
+            return version if isinstance(version, int) else None
+    return None
+
+
 def agent_of(head: TaskHead) -> str:
     """The agent's id as its tenant knows it."""
     return head.agent.rpartition("/")[2]
@@ -236,7 +279,7 @@ def agent_of(head: TaskHead) -> str:
 
 def _request(head: TaskHead, task: Task) -> RequestView:
     is_over = is_terminal(head.state)
-    agent = task.metadata.get(f"{PREFIX}agent_id")
+    agent, version = task.metadata.get(f"{PREFIX}agent_id"), task.metadata.get(f"{PREFIX}agent_version")
     defined = origin_of(task.history[0]).agent_def if task.history else None
     if defined is not None:
         agent = defined.get("id")
@@ -249,7 +292,24 @@ def _request(head: TaskHead, task: Task) -> RequestView:
         completed_at=_seconds(head.status_at) if is_over else 0,
         error_message=_error_of(task) if is_over and head.state is not TaskState.COMPLETED else "",
         last_seq=head.last_seq,
+        agent_version=version if isinstance(version, int) else UNSET,
+        is_draft=True if task.history and origin_of(task.history[0]).draft_of else UNSET,
+        surface=origin_of(task.history[0]).surface if task.history else "a2a",
+        waits_for=_waits_for(task) if is_interrupted(head.state) else UNSET,
     )
+
+
+def _waits_for(task: Task) -> WaitsFor:
+    parts = task.status.message.parts if task.status.message is not None else ()
+    forms = [part.data for part in parts if isinstance(part, DataPart) and part.media_type == SCHEMA_TYPE]
+    form = next((form for form in forms if isinstance(form, dict)), UNSET)
+    approval_id, request_id = asked_elsewhere(task.status) or (UNSET, UNSET)
+    return WaitsFor(question=text_of(parts), form=form, approval_id=approval_id, request_id=request_id)
+
+
+def _asked(task: Task) -> str:
+    """All that the user has said in a task."""
+    return "\n\n".join([message.text for message in task.history if message.role is Role.USER])
 
 
 def _error_of(task: Task) -> str:

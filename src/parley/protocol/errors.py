@@ -11,7 +11,8 @@
     │   ├── TaskNotCancelableError
     │   ├── PushNotificationNotSupportedError
     │   ├── UnsupportedOperationError
-    │   │   └── TaskFinishedError             a message to a task that has ended
+    │   │   ├── TaskFinishedError             a message to a task that has ended
+    │   │   └── TaskBusyError                 a message that is not to wait, while a task is at work
     │   ├── ContentTypeNotSupportedError
     │   ├── InvalidAgentResponseError
     │   ├── ExtendedCardNotConfiguredError
@@ -180,6 +181,17 @@ class TaskFinishedError(UnsupportedOperationError):
     def for_task(cls, task_id: str, state: TaskState) -> Self:
         """The error for a message to this task."""
         return cls(details={"taskId": task_id, "state": state.value})
+
+
+class TaskBusyError(UnsupportedOperationError):
+    """A task is at work, and the message is neither to wait for it nor to interrupt it."""
+
+    row = ErrorRow(-32004, 400, "FAILED_PRECONDITION", "UNSUPPORTED_OPERATION", 409, "FAILED_PRECONDITION")
+
+    @classmethod
+    def for_task(cls, task_id: str, message: str | None = None) -> Self:
+        """The error for a message that this task is in the way of."""
+        return cls(message or f"The task {task_id} is at work", details={"taskId": task_id, "reason": "task_busy"})
 
 
 class ContentTypeNotSupportedError(A2AError):

@@ -11,3 +11,15 @@ IDEMPOTENT_SEND = "urn:parley:idempotent-send:1"
 DELEGATION = "urn:parley:delegation:1"
 """The member of a message's metadata that an agent sets which delegates a task to another: the id of its own task in
 `taskId`, and how many agents have delegated to one another in `depth`."""
+
+ANSWERED_ELSEWHERE = "urn:parley:answered-elsewhere:1"
+"""The member of a question's metadata that says that not the caller answers it: what it is known by in `id`, and the
+task that it belongs to in `taskId`."""
+
+WHEN_BUSY = "urn:parley:when-busy:1"
+"""The member of a message's metadata that says what a host does with the message while the task, or another task of the
+same context, is at work: `queue`, `interrupt` or `refuse`."""
+
+PRIORITY = "urn:parley:priority:1"
+"""The member of a message's metadata that says how urgent the message is among those of its tenant: `low`, `normal`,
+`high`, or a number from 0 to 9."""

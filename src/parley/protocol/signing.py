@@ -202,6 +202,21 @@ def verify_card(
     raise SignatureInvalidError(f"No signature of the card could be verified: {'; '.join(reasons)}")
 
 
+def verify_detached(signature: str, payload: bytes, keys: Mapping[str, CardKey]) -> ProtectedHeader:
+    """The header of a detached JWS in compact form (`protected..signature`) that one of these keys has made.
+
+    Raises:
+        SignatureInvalidError: no key of its id is known, or it is not a signature of this payload by that key.
+    """
+    protected, _, rest = signature.partition(".")
+    middle, _, signed = rest.partition(".")
+    if middle:
+        raise SignatureInvalidError("the signature is not detached")
+    header = _read_header(protected)
+    _verified_payload({"protected": protected, "signature": signed}, header, keys.get(header.key_id), [payload])
+    return header
+
+
 def _payloads(card: JsonObject, forms: Iterable[CardForm]) -> dict[bytes, CardForm]:
     """What a signature may cover. Most cards have the same bytes in every form; a form may have none."""
     payloads: dict[bytes, CardForm] = {}

@@ -41,6 +41,8 @@ class AgentTable:
         self._make_site = make_site
         self._entries: dict[str, _Entry] = {}
         self._sorted: list[str] | None = None
+        self.version = 0
+        """Counts the changes of the table."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -53,16 +55,30 @@ class AgentTable:
         """All agents, in the order in which they were added."""
         return tuple([entry.agent for entry in self._entries.values()])
 
+    @property
+    def ids(self) -> Sequence[str]:
+        """The ids of all agents, sorted."""
+        if self._sorted is None:
+            self._sorted = sorted(self._entries)
+        return self._sorted
+
+    def agent(self, agent_id: str) -> tuple[Agent, datetime]:
+        """An agent that is there, and when it was added or replaced."""
+        entry = self._entries[agent_id]
+        return entry.agent, entry.since
+
     def put(self, agent: Agent) -> None:
         """Add or replace an agent."""
         if agent.id not in self._entries:
             self._sorted = None
+        self.version += 1
         self._entries[agent.id] = _Entry(agent, datetime.now(UTC).replace(microsecond=0))
 
     def remove(self, agent_id: str) -> None:
         """Remove an agent that is there."""
         del self._entries[agent_id]
         self._sorted = None
+        self.version += 1
 
     # --- URLs ---------------------------------------------------------------------------------------------------------
 
@@ -99,14 +115,13 @@ class AgentTable:
 
     def directory(self, base_url: str, query: Mapping[str, Sequence[str]]) -> bytes:
         """A page of the agents by id, with the URLs of their cards, as JSON. Raises InvalidParamsError."""
-        if self._sorted is None:
-            self._sorted = sorted(self._entries)
+        ids = self.ids
         size, after = _page_size(query.get("pageSize", ())), "".join(query.get("pageToken", ()))
-        begin = bisect_right(self._sorted, after) if after else 0
-        ids = self._sorted[begin : begin + size]
-        page: dict[str, object] = {"agents": [self._directory_entry(agent_id, base_url) for agent_id in ids]}
-        if begin + size < len(self._sorted):
-            page["nextPageToken"] = ids[-1]
+        begin = bisect_right(ids, after) if after else 0
+        shown = ids[begin : begin + size]
+        page: dict[str, object] = {"agents": [self._directory_entry(agent_id, base_url) for agent_id in shown]}
+        if begin + size < len(ids):
+            page["nextPageToken"] = shown[-1]
         return msgspec.json.encode(page)
 
     def _directory_entry(self, agent_id: str, base_url: str) -> dict[str, str]:

@@ -18,6 +18,8 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from parley.agents.agent import Agent
+from parley.agents.delegation.peers import Peers, names_in
+from parley.ai_catalog.model import WELL_KNOWN_PATH
 from parley.client.file_fetcher import FileFetcher
 from parley.client.guard import Guard
 from parley.engine.clock import random_id
@@ -48,6 +50,7 @@ from parley.server.contracts import (
 from parley.server.health import Health
 from parley.server.limits import ServerLimits
 from parley.server.pages.cards import Cards, host_of
+from parley.server.pages.catalog import show_catalog
 from parley.server.pages.signer import Signer
 from parley.server.security.credentials import Identity
 from parley.server.security.throttle import Throttle
@@ -74,7 +77,7 @@ class App:
     `public_url` is the URL that cards name; without it, cards name the host of the request. `webhooks` says which
     webhooks may be called; None turns push notifications off. `file_guard` says from which hosts handlers may read
     files that messages name by URL, by default from public ones over https. `hints` notifies other apps that share the
-    store.
+    store. `catalog` is the URL of an AI Catalog: `turn.delegate` finds names there that no agent of the app has.
     """
 
     def __init__(
@@ -101,6 +104,7 @@ class App:
         conversation_observer: ConversationObserver | None = None,
         extra_route: ExtraRoute | None = None,
         hosted: HostedAgents | None = None,
+        catalog: str | None = None,
     ) -> None:
         """Assemble the app; nothing is opened yet.
 
@@ -147,6 +151,8 @@ class App:
             new_id=random_id if hosted is None else hosted.new_id,
             find_agent=None if hosted is None else hosted.agent_named,
         )
+        if catalog is not None:
+            self.local_engine.shared(Peers).find_remote = names_in(catalog)
         self.health = Health(self.local_engine.store_health)
         self.engine: OperationsEngine = remote or self.local_engine
         if telemetry is not None:
@@ -155,6 +161,8 @@ class App:
                 telemetry.watch_deliveries(self._deliveries)
         seconds = self.local_engine.limits.idempotency_seconds
         added = (CURSOR, idempotent_send(seconds)) if seconds else (CURSOR,)
+        if hosted is not None:
+            added = (*added, *hosted.extensions)
         self.shared = AppResources(
             limits=self.limits,
             security=security,
@@ -182,7 +190,14 @@ class App:
                 allow_origins=cors_origins,
                 allow_methods=["GET", "POST", "PATCH", "DELETE"],
                 allow_headers=["*"],
-                expose_headers=["A2A-Extensions", "X-A2A-Extensions", "ETag", "Retry-After", "WWW-Authenticate"],
+                expose_headers=[
+                    "A2A-Extensions",
+                    "X-A2A-Extensions",
+                    "ETag",
+                    "Mcp-Session-Id",
+                    "Retry-After",
+                    "WWW-Authenticate",
+                ],
             )
 
     def _make_site(self, agent: Agent, since: datetime, grpc_tenant: str | None) -> Site:
@@ -277,6 +292,8 @@ class App:
     async def drain(self) -> None:
         """Accept no more work, give runs time to finish, and end streams with an error that tells readers to retry."""
         self.health.is_draining = True
+        if self._hosted is not None:
+            self._hosted.drain()
         await self.engine.drain()
 
     @property
@@ -338,6 +355,8 @@ class App:
             await self._show_metrics(request, metrics)
         elif self._extra_route is not None and path.startswith(self._extra_route.path):
             await self._extra_route.receive(request)
+        elif path == WELL_KNOWN_PATH:
+            await show_catalog(self.table, request, cache=self.shared.pages)
         elif (found := self.table.find(path)) is not None:
             site, rest = found
             request.base_url = self.table.url_of(site.service.agent_id, request.base_url)

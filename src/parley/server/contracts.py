@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from parley.engine.caller import Caller
 from parley.engine.reading.following import Batch
 from parley.protocol import requests as r
-from parley.protocol.cards import AgentCard, Binding, SecurityRequirement, SecurityScheme
+from parley.protocol.cards import AgentCard, AgentExtension, Binding, SecurityRequirement, SecurityScheme
 from parley.protocol.errors import A2AError, UnauthenticatedError
 from parley.protocol.events import StreamEvent
 from parley.protocol.messages import Message
@@ -152,6 +152,11 @@ class HostedAgents(Protocol):
     It is entered when the store is open, before the engine starts, and left after the engine has stopped.
     """
 
+    @property
+    def extensions(self) -> tuple[AgentExtension, ...]:
+        """The extensions that all of its agents have."""
+        ...
+
     def new_id(self) -> str:
         """An id for a new task or context."""
         ...
@@ -178,6 +183,10 @@ class HostedAgents(Protocol):
 
     async def started(self) -> None:
         """Do what needs a running engine, before the first request."""
+        ...
+
+    def drain(self) -> None:
+        """End what waits with callers for something to happen, before the engine drains."""
         ...
 
     async def __aexit__(self, *error: object) -> None:

@@ -102,9 +102,10 @@ class MemoryRecords:
         found = self._collections.get((collection, tenant))
         return len(found.rows) if found is not None else 0
 
-    async def next_number(self, name: str, tenant: str) -> int:
+    async def next_number(self, name: str, tenant: str, *, after: int = 0) -> int:
         """The next number of a series of a tenant, from 1 on."""
-        number = self._last_numbers[name, tenant] = self._last_numbers.get((name, tenant), 0) + 1
+        require_64_bits(after + 1)
+        number = self._last_numbers[name, tenant] = max(self._last_numbers.get((name, tenant), 0), after) + 1
         return number
 
     def _row(self, key: RecordKey) -> _Row | None:

@@ -114,9 +114,9 @@ class _CrashingRecords:
         name = changes[0].key.collection if changes else ""
         await self._store.change(name, lambda: self._records.write(*changes))
 
-    async def next_number(self, name: str, tenant: str) -> int:
+    async def next_number(self, name: str, tenant: str, *, after: int = 0) -> int:
         """Take a number, unless the crash came before."""
-        return await self._store.change(name, lambda: self._records.next_number(name, tenant))
+        return await self._store.change(name, lambda: self._records.next_number(name, tenant, after=after))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._records, name)

@@ -3,7 +3,7 @@
 The log keeps the other agent's task as soon as it is known. Every later run reads that task as it is now and goes on
 from there: its events, its question, or its end. A question of the other agent is asked of our caller, which ends the
 run; the run that has the answer sends it, unless the other agent has it already. If the author does not want questions,
-one is a failure.
+one is a failure. While an agent of this server waits for an answer from elsewhere, our task waits as well.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from msgspec import Struct, structs
 from parley.agents.delegation.mirror import Mirror
 from parley.agents.delegation.peers import OtherAgent, Peer, name_of
 from parley.agents.delegation.result import DelegateFailedError, DelegateResult
+from parley.agents.elsewhere import ask_elsewhere, asked_elsewhere
 from parley.client.errors import ClientError, UnreachableError
 from parley.client.questions import INTERRUPT, question_of
 from parley.client.streams.streamed_task import StreamedTask
@@ -104,6 +105,8 @@ class DelegatedTask:
             self._progress = DelegateProgress(name_of(request.agent))
         self._has_sent = False
         """Whether the newest events are those after a message of this run, and not those of an older task."""
+        self._is_local = False
+        """Whether the other agent is on this server, whose word on who answers is taken."""
         self._seen = StreamedTask()
         self._sizes: dict[str, int] = {}
 
@@ -133,6 +136,9 @@ class DelegatedTask:
                 continue
             if not is_interrupted(self._seen.state):
                 return await self._finish()
+            if await self._has_waited_with_it():
+                answer, failing_since, pause = None, None, 0.1
+                continue
             if not self._request.asks:
                 raise self._unanswered()
             answer, failing_since, pause = await self._ask(), None, 0.1
@@ -140,7 +146,7 @@ class DelegatedTask:
     async def _exchange(self, answer: Message | None) -> None:
         """Send the next message, or read the task that is known; return when it has ended or waits."""
         peer, progress = await self._find_peer(), self._progress
-        self._has_sent = answer is not None
+        self._has_sent, self._is_local = answer is not None, peer.is_local
         if answer is not None:
             await self._read(peer.send(answer))
         elif progress.task is not None:
@@ -204,6 +210,20 @@ class DelegatedTask:
         origin: JsonObject = {**task, "depth": self._delegations.depth + 1}
         metadata: JsonObject = {**self._request.metadata, DELEGATION: origin}
         return Message(message_id, Role.USER, parts, progress.context, progress.task, metadata)
+
+    async def _has_waited_with_it(self) -> bool:
+        """Wait with the other agent for an answer that our caller does not give; False if it asks our caller.
+
+        Raises:
+            Stopped: our task waits. Another run continues it when the answer is there.
+        """
+        task = self._seen.task()
+        asked = asked_elsewhere(task.status) if self._is_local else None
+        if asked is None:
+            return False
+        id, task_id = asked
+        await ask_elsewhere(self._run, id, _question_of(task), task_id=task_id)
+        return True
 
     async def _ask(self) -> Message:
         """The next message to the other agent: the answer of our caller to its question."""

@@ -246,6 +246,11 @@ class Delegations:
         if task is not None and task.task_id is not None:
             self._cancel(task)
 
+    def cancel_named(self, prefix: str) -> None:
+        """Cancel the other agents' tasks of delegations whose names begin so, in the background."""
+        for key in [key for key in self._open if key[0].startswith(prefix)]:
+            self._cancel(self._open.pop(key))
+
     def _cancel(self, task: OpenTask) -> None:
         self.run.engine.in_background(_cancel(self.run.engine, task, self.run.caller))
 

@@ -7,7 +7,7 @@ network and one inside the engine. Clients by URL are opened once for each engin
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias
@@ -15,6 +15,7 @@ from weakref import WeakValueDictionary
 
 from msgspec import Struct, structs
 
+from parley.ai_catalog.names import is_catalog_name, named_in_catalog
 from parley.engine.caller import Caller
 from parley.protocol.errors import LocalProtocolError, ParleyError, UnavailableError, UnsupportedOperationError
 from parley.protocol.events import StreamEvent
@@ -40,6 +41,20 @@ MOST_GIVEN = 10_000
 
 OtherAgent: TypeAlias = "str | Client"
 """Another agent as authors name it: its URL, its id or name on the same server, or a client."""
+
+FindRemote: TypeAlias = "Callable[[str, Caller], Awaitable[OtherAgent | None]]"
+"""Finds the agent elsewhere that a name means to a caller: by its URL or a client. None: there is none."""
+
+
+def names_in(catalog: str) -> FindRemote:
+    """Finds names in an AI Catalog, which is read when a name is called for the first time."""
+
+    async def find(name: str, caller: Caller) -> OtherAgent:
+        from parley.client.discovery.catalog_reader import catalog_url  # not above: see `_open`
+
+        return named_in_catalog(catalog_url(catalog), name)
+
+    return find
 
 
 def name_of(agent: OtherAgent) -> str:
@@ -159,6 +174,8 @@ class Peers:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self.find_remote: FindRemote | None = None
+        """Asked for names that no agent of this server has; None: they mean no agent."""
         self._opened: dict[OtherAgent, _OpenedClient] = {}
         self._given: WeakValueDictionary[tuple[Owner, str], Client] = WeakValueDictionary()
         """The clients that handlers gave, by the owner of their task and the URL. They may have the owner's secrets."""
@@ -167,13 +184,15 @@ class Peers:
         """The agent that a handler names, for a task of this caller.
 
         Raises:
-            LocalProtocolError: no agent on this server has the name, and it is not a URL.
+            LocalProtocolError: no agent on this server or in its catalogue has the name, and it is not a URL.
             ClientError, PeerProtocolError: it cannot be found at its URL.
         """
         if isinstance(agent, str):
-            local = self._local_id(agent, caller)
+            local = self._engine.find_named(agent, caller)
             if local is not None:
                 return LocalPeer(self._engine, self._engine.agent(local), caller)
+            if is_catalog_name(agent):
+                agent = await self._elsewhere(agent, caller)
         else:
             if len(self._given) >= MOST_GIVEN:
                 self._given.clear()
@@ -186,10 +205,10 @@ class Peers:
         """The agent that the log of an owner's task names: the client by which it was called, if that is still here."""
         return self._given.get((owner, name), name)
 
-    def _local_id(self, name: str, caller: Caller) -> str | None:
-        """The id of the agent of this engine that a name means to a caller; None for a URL."""
-        found = self._engine.find_named(name, caller)
-        if found is not None or any(sign in name for sign in ":/."):
+    async def _elsewhere(self, name: str, caller: Caller) -> OtherAgent:
+        """The agent elsewhere that a name means. Raises LocalProtocolError if there is none."""
+        found = None if self.find_remote is None else await self.find_remote(name, caller)
+        if found is not None:
             return found
         known = "; there are: " + ", ".join(ids) if (ids := self._engine.public_ids) else ""
         raise LocalProtocolError(f"No agent on this server is called {name!r}{known}. Or give a URL.")

@@ -70,7 +70,7 @@ async def card(
 
 async def _card(options: ClientOptions) -> AgentCard:
     """The card, even if this client could not call the agent."""
-    if options.has_credentials:
+    if options.has_credentials or options.named_url != options.url:
         # Otherwise a host's own card would be shown, which is for everyone, instead of its agent's, which is not.
         with suppress(PeerProtocolError, ForbiddenTargetError):
             async with options.client() as client:
@@ -190,13 +190,13 @@ def _guard_refusal(face: AgentInterface, options: ClientOptions) -> str:
     from parley.client.guard import Guard
 
     try:
-        options.guard().check_interface(face.url, card_url=options.url)
+        options.guard().check_interface(face.url, card_url=options.named_url)
     except ForbiddenTargetError as error:
         reason = error.message.partition(";")[0]
     else:
         return ""
     try:
-        Guard(allow_private=True).check_interface(face.url, card_url=options.url)
+        Guard(allow_private=True).check_interface(face.url, card_url=options.named_url)
     except ForbiddenTargetError:
         return f"{reason}."
     return f"{reason}. --allow-private allows it."

@@ -63,6 +63,10 @@ def serve(
     root_agent: Annotated[
         str | None, _network(metavar="ID", help="Serve this one of several agents at /, and the others at /agents/ID.")
     ] = None,
+    catalog: Annotated[
+        str | None,
+        _network(metavar="URL", help="An AI Catalog: agents delegate to its names, if no agent here has them."),
+    ] = None,
     card_version: Annotated[
         Version | None,
         _cards(
@@ -113,6 +117,7 @@ def serve(
         runtime=runtime,
         many=many,
         root_agent=root_agent,
+        catalog=catalog,
         card_version=card_version,
         is_restart=again,
     )
@@ -133,6 +138,7 @@ class ServeOptions:
     runtime: RuntimeOptions
     many: bool
     root_agent: str | None
+    catalog: str | None
     card_version: Version | None
     is_restart: bool
 
@@ -227,6 +233,7 @@ def _app(options: ServeOptions, agents: Sequence[Agent], security: Security | No
         delivery_limits=runtime.delivery_limits,
         public_url=server.public_url,
         signer=server.signer(),
+        catalog=options.catalog,
         card_version=options.card_version,
         cors_origins=server.cors_origins,
         telemetry=telemetry,

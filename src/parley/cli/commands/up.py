@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from parley.cli.serving.host_tokens import AdminToken
     from parley.host.catalogue import GivenAgent
     from parley.host.host import Host
+    from parley.host.mcp.config import McpServers
     from parley.host.remote.config import RemoteAgents
     from parley.server.telemetry.telemetry import Telemetry
 
@@ -147,6 +148,16 @@ def _remote_agents(file: Path | None) -> RemoteAgents:
         return RemoteAgents()
 
 
+def _mcp_servers(file: Path | None) -> McpServers:
+    """The MCP servers that the file lists. Raises UsageError: a secret that is missing is found out now."""
+    from parley.host.mcp.config import DEFAULT_FILE, McpConfigError, load_mcp_servers
+
+    try:
+        return load_mcp_servers(file)
+    except McpConfigError as error:
+        raise UsageError(f"The MCP servers in {file or DEFAULT_FILE} cannot be used: {error}") from None
+
+
 def _host(options: UpOptions, agents: tuple[GivenAgent, ...], admin: AdminToken, telemetry: Telemetry) -> Host:
     from parley.host.commands.web_fetch import WebFetcher
     from parley.host.host import Host, HostSettings
@@ -157,12 +168,18 @@ def _host(options: UpOptions, agents: tuple[GivenAgent, ...], admin: AdminToken,
     settings = HostSettings(
         admin_token=admin.token,
         quotas=chosen.quotas,
-        models=ModelRegistrySettings(default_model=chosen.model, openai_compatible=chosen.openai_compatible),
+        models=ModelRegistrySettings(
+            default_model=chosen.model,
+            openai_compatible=chosen.openai_compatible,
+            prices_file=None if chosen.prices is None else chosen.prices.expanduser(),
+        ),
         remote_agents=_remote_agents(chosen.remote_agents),
+        mcp_servers=_mcp_servers(chosen.mcp_servers),
         search=chosen.search,
         fetcher=WebFetcher(chosen.fetch_hosts),
         runs_at_once=chosen.runs_at_once,
         given_agents=agents,
+        public_agents=chosen.public_agents,
         has_starters=chosen.has_starters,
         people=read_people_settings(chosen.people.expanduser()) if chosen.people else PeopleSettings(),
         public_url=server.public_url,

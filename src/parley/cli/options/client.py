@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from parley.ai_catalog.names import is_catalog_name, named_in_catalog, split_catalog_name
 from parley.cli.options.groups import OptionGroup
 from parley.client.errors import CredentialsError
 from parley.network.urls import InvalidUrlError, parse_url, with_scheme
@@ -48,6 +49,14 @@ def non_empty_id(text: str | None) -> str | None:
 
 
 Url = Annotated[str, typer.Argument(metavar="URL", help="The agent's URL, or the URL of its card.")]
+UrlOrName = Annotated[
+    str,
+    typer.Argument(metavar="URL", help="The agent's URL, the URL of its card, or with --catalog the agent's name."),
+]
+CatalogChoice = Annotated[
+    str | None,
+    _variable_option("--catalog", metavar="URL", help="The AI Catalog that has the agent's name: of a server, or any."),
+]
 TaskId = Annotated[str, typer.Argument(metavar="TASK", callback=non_empty_id, help="The task's id.")]
 Token = Annotated[
     str | None,
@@ -111,6 +120,7 @@ class ClientOptions:
     """Which agent to call, and how."""
 
     url: str
+    """The agent's, or `catalog+URL#NAME` for a name in a catalogue."""
     token: str | None = None
     headers: Sequence[tuple[str, str]] = ()
     trusted: Sequence[str] = ()
@@ -120,6 +130,12 @@ class ClientOptions:
     dialect: Version | None = None
     allow_private: bool = False
     timeout: float | None = None
+
+    @property
+    def named_url(self) -> str:
+        """The URL that the caller named: the agent's, or that of the catalogue with its name."""
+        named = split_catalog_name(self.url)
+        return self.url if named is None else named[0]
 
     @property
     def bindings(self) -> tuple[Binding, ...]:
@@ -179,7 +195,7 @@ class ClientOptions:
         from parley.client.credentials.origins import origin_of
 
         try:
-            return any(login.origin == origin_of(self.url) for login in login_store().all())
+            return any(login.origin == origin_of(self.named_url) for login in login_store().all())
         except CredentialsError:  # a damaged file, perhaps of another agent
             return False
 
@@ -202,7 +218,7 @@ def login_store() -> FileLogins:
 
 
 def client_options(
-    url: Url,
+    url: UrlOrName,
     token: Token = None,
     header: Headers = None,
     trust: TrustedOrigins = None,
@@ -213,6 +229,7 @@ def client_options(
     dialect: DialectChoice = None,
     allow_private: AllowPrivate = False,
     timeout: TimeoutSeconds = None,
+    catalog: CatalogChoice = None,
 ) -> ClientOptions:
     """Build the value from the options.
 
@@ -222,7 +239,7 @@ def client_options(
     if binding is Binding.GRPC and not _has_grpc():
         raise typer.BadParameter(f"gRPC is not installed. {INSTALL_GRPC}", param_hint="--binding")
     return ClientOptions(
-        url=agent_url(url),
+        url=target_of(url, catalog),
         token=token,
         headers=tuple(map(parse_header, header or ())),
         trusted=tuple(map(parse_origin, trust or ())),
@@ -278,6 +295,24 @@ def agent_url(text: str) -> str:
         hint = " Give credentials with --token or --header." if "@" in text else ""
         raise typer.BadParameter(f"{error.message}{hint}", param_hint="URL") from None
     return url
+
+
+def target_of(text: str, catalog: str | None) -> str:
+    """The URL of an agent, or the name of one in a catalogue, as a client takes it.
+
+    Raises:
+        BadParameter: it is invalid.
+    """
+    named = (catalog, text) if catalog is not None and is_catalog_name(text) else split_catalog_name(text)
+    if named is None:
+        return agent_url(text)
+    from parley.client.discovery.catalog_reader import catalog_url
+    from parley.client.errors import ForbiddenTargetError
+
+    try:
+        return named_in_catalog(catalog_url(named[0]), named[1])
+    except ForbiddenTargetError as error:
+        raise typer.BadParameter(error.message, param_hint="--catalog") from None
 
 
 def parse_origin(text: str) -> str:

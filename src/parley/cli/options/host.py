@@ -39,11 +39,15 @@ class HostOptions:
     """What a host has besides a server."""
 
     agents: tuple[AgentTarget, ...]
+    public_agents: tuple[str, ...]
     remote_agents: Path | None
+    """None for the usual file."""
+    mcp_servers: Path | None
     """None for the usual file."""
     has_starters: bool
     model: str | None
     openai_compatible: tuple[OpenAiCompatible, ...]
+    prices: Path | None
     search: SearchProvider | None
     fetch_hosts: tuple[str, ...]
     admin_token_file: Path | None
@@ -69,12 +73,24 @@ def host_options(
         list[str] | None,
         _agents(metavar="TENANT=TARGET", help="Host an agent for one tenant, which is named by its id; repeatable."),
     ] = None,
+    public_agent: Annotated[
+        list[str] | None,
+        _agents(metavar="ID", help="List this one of --agents in the public catalogue; repeatable."),
+    ] = None,
     remote_agents: Annotated[
         Path | None,
         _agents(
             metavar="FILE",
             help="The remote agents that may be called.",
             show_default="~/.parley/a2a_agents.json, if it exists",
+        ),
+    ] = None,
+    mcp_servers: Annotated[
+        Path | None,
+        _agents(
+            metavar="FILE",
+            help="The MCP servers whose tools agents may use.",
+            show_default="~/.parley/mcp_servers.json, if it exists",
         ),
     ] = None,
     starters: Annotated[bool, _agents(help="Give new tenants the starter agents.", show_default="on")] = True,
@@ -92,6 +108,10 @@ def host_options(
             metavar="PREFIX=URL[,VARIABLE]",
             help="Call models PREFIX/… at this URL, with the key in the variable; repeatable.",
         ),
+    ] = None,
+    prices: Annotated[
+        Path | None,
+        _models(metavar="FILE", help="Prices of models in TOML, which replace and add to those that Parley knows."),
     ] = None,
     search: Annotated[
         str | None,
@@ -132,10 +152,13 @@ def host_options(
     """
     return HostOptions(
         agents=(*map(AgentTarget, agents or ()), *map(_tenant_agent, tenant_agents or ())),
+        public_agents=tuple(public_agent or ()),
         remote_agents=_existing_file(remote_agents, "--remote-agents"),
+        mcp_servers=_existing_file(mcp_servers, "--mcp-servers"),
         has_starters=starters,
         model=model,
         openai_compatible=tuple(map(_openai_compatible, openai_compatible or ())),
+        prices=_existing_file(prices, "--prices"),
         search=None if search is None else _search(search),
         fetch_hosts=tuple(fetch_host or ()),
         admin_token_file=admin_token_file,

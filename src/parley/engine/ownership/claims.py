@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
@@ -46,6 +47,8 @@ class Claims:
         self._full: set[str] = set()
         """Agents for which there were tasks, but no room."""
         self._unstored: dict[TaskKey, None] = {}
+        self.may_wake: Callable[[TaskHead], bool] = lambda head: True
+        """Whether a task whose sleep is over may go on now. One that may not stays asleep."""
 
     async def keep_claiming(self) -> None:
         """Claim tasks now and from time to time, and, every fifth time, their webhooks."""
@@ -77,6 +80,9 @@ class Claims:
         for head in heads:
             program = engine.find_program(head.agent)
             if program is None or engine.runs.find(head.key) is not None:
+                continue
+            if head.wake_at is not None and not self.may_wake(head):
+                has_claimed = True  # as far as the next page is concerned
                 continue
             if engine.runs.room(head.agent):
                 await self.claim(head, program)

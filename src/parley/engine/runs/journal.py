@@ -62,6 +62,8 @@ class Journal(Struct, eq=False):
     """The message that began the conversation: the one a handler is given, however often it runs."""
     opening_number: int = 1
     """Which of the task's messages that is."""
+    later_messages: list[Message] = []
+    """The messages that came while the task was at work or slept: neither the opening one nor answers."""
     is_replayed: bool = False
     """Whether there may have been a run before."""
     artifact_ids: dict[str, int] = {}
@@ -109,6 +111,8 @@ class Journal(Struct, eq=False):
                 self.messages.append(event.message)
                 if self.opening is None:
                     self.opening, self.opening_number = event.message, len(self.messages)
+                elif self._question is None:
+                    self.later_messages.append(event.message)
                 if self._question is not None:
                     self._answers[self._question] = event.message
                     self._question = None
@@ -173,6 +177,7 @@ class Journal(Struct, eq=False):
     def _reopen(self) -> None:
         """Begin a new conversation, which keeps the old artifact indexes."""
         self.opening = None
+        self.later_messages.clear()
         self._restated.clear()
         self._statuses.clear()
         self._notes.clear()
@@ -258,6 +263,10 @@ class Journal(Struct, eq=False):
                 return True
         return False
 
+    def noted(self, name: str) -> JsonObject | None:
+        """What the newest note of this name says that earlier runs made and this run has not; None if there is none."""
+        return next((value for noted, value in reversed(self._notes) if noted == name), None)
+
     @property
     def has_statuses(self) -> bool:
         """Whether the log has status messages that this run has not emitted yet."""
@@ -279,6 +288,21 @@ class Journal(Struct, eq=False):
     def has_answer(self, name: str) -> bool:
         """Whether there is an answer to a question of this name that this run has not taken yet."""
         return any(other == name for other, _ in self._answers)
+
+    def answers_to(self, name: str) -> list[Message]:
+        """The answers to questions of this name that this run has not taken yet."""
+        return [answer for (other, _), answer in self._answers.items() if other == name]
+
+    @property
+    def question_just_answered(self) -> str | None:
+        """The name of the question that the newest message answers, empty for one without; None if it answers none."""
+        newest = self.messages[-1] if self.messages else None
+        return next((name for (name, _), answer in self._answers.items() if answer is newest), None)
+
+    @property
+    def last_question(self) -> str | None:
+        """The name of the newest question, answered or not, empty for one without; None if there is none."""
+        return next(reversed(self._questions), (None,))[0]
 
     # --- steps --------------------------------------------------------------------------------------------------------
 
@@ -318,6 +342,16 @@ class Journal(Struct, eq=False):
         """The value of the first step of this name, or None; it does not count as taken."""
         entry = self._steps.get((name, 0))
         return entry.recorded[0] if entry is not None and entry.recorded is not None else None
+
+    def has_begun(self, name: str) -> bool:
+        """Whether the log holds anything of a step of this name, or of one of its parts, such as `name.1`."""
+        return any(other == name or other.startswith(f"{name}.") for other, _ in self._steps)
+
+    def has_recorded(self, prefix: str) -> bool:
+        """Whether the log of earlier runs has the outcome of a step whose name begins so."""
+        return any(
+            name.startswith(prefix) and entry.recorded is not None for (name, _), entry in self._steps.items()
+        )
 
     def note_step(self, name: str, value: JsonValue) -> None:
         """Remember the value of the first step of this name while the run goes on."""

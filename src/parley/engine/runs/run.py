@@ -96,6 +96,8 @@ class Run(Struct, kw_only=True, eq=False):
     journal: Journal
     created_in: Version
     status_at: datetime
+    created_at: datetime
+    """When its task was created."""
     state: TaskState = TaskState.SUBMITTED
     seq: int = 0
     holder: str = ""
@@ -113,7 +115,9 @@ class Run(Struct, kw_only=True, eq=False):
     is_cut_off: bool = False
     is_overdue: bool = False
     is_queued: bool = False
-    """Whether its program has not begun because too many others are at work."""
+    """Whether its program has not begun because others are at work; a crash meanwhile does not count as an attempt."""
+    on_message: Callable[[Message], None] | None = None
+    """Called with each message that comes while the run is at work, before the message is durable."""
     is_closed: bool = False
     is_over: bool = False
     """Whether its supervisor has removed it."""
@@ -129,6 +133,8 @@ class Run(Struct, kw_only=True, eq=False):
     """When its task is to be continued, if the run ended in a sleep."""
     may_ask: bool = True
     """Whether its program may wait for its caller; if not, a question fails the task."""
+    cancel_text: str = ""
+    """What the last message of the task says if the run is canceled; empty: there is none."""
     final_metadata: JsonObject = {}
     """What is added to the metadata of the task when it ends."""
     failure: ParleyError | None = None
@@ -215,12 +221,14 @@ class Run(Struct, kw_only=True, eq=False):
         *,
         name: str = "",
         message: Message | None = None,
+        is_demanded: bool = False,
     ) -> Message:
         """The caller's answer to a question, if it was given already; otherwise ask it and end the run.
 
         A question of code that runs side by side gets its own answer; one that differs from all that were answered gets
         the next answer. Steps that are in progress are waited for. `message` has the parts of the question, if it is
-        asked with a message that the program has made.
+        asked with a message that the program has made. One that is demanded, by rules and not by the program, is asked
+        also where the program may ask nothing.
 
         Raises:
             Stopped: the question was asked, and the task waits.
@@ -232,7 +240,7 @@ class Run(Struct, kw_only=True, eq=False):
             self.emissions.report_question()
         if answer is not None:
             return answer
-        if not self.may_ask:
+        if not (self.may_ask or is_demanded):
             self.refuse(QuestionForbiddenError())
         await self.steps.wait_until_idle()
         if name and not self.is_closed:
@@ -358,6 +366,8 @@ class Run(Struct, kw_only=True, eq=False):
                 self.emissions.drop_left_overs()
             if state is TaskState.COMPLETED:
                 self._close_artifacts()
+            if self.cancel_text and state is TaskState.CANCELED and message is None:
+                message = self.agent_message((TextPart(self.cancel_text),))
             if self.final_metadata and state in TERMINAL:
                 metadata = {**self.final_metadata, **(metadata or {})}
             self._append_status(state, message, metadata)
@@ -416,14 +426,19 @@ class Run(Struct, kw_only=True, eq=False):
 
         This is written after everything else.
         """
-        if self._last_written_status is None or self._has_progressed or self.wake_at is not None:
+        if not (self._has_progressed or self.wake_at is not None):
+            await self._write_attempts(self.attempt - 1)
+
+    async def _write_attempts(self, attempts: int) -> None:
+        """Keep how many attempts there were, without an event. If the store refuses, the former number stays."""
+        if self._last_written_status is None:
             return
         state, status_at = self._last_written_status
-        attempts, holder = self.attempt - 1, self.holder
+        holder = self.holder
         write = Write(
             self.key, self.seq, (), state, status_at, attempts=attempts, expected_holder=holder, holder=holder
         )
-        with suppress(StoreError):  # it counts then, as after a crash
+        with suppress(StoreError):
             await self.engine.store.tasks.write(write)
 
     def abort(self, error: ParleyError) -> None:
@@ -511,7 +526,10 @@ class Run(Struct, kw_only=True, eq=False):
         if item is not None:
             self._handled_inbox_items.append(item)
         self.journal.messages.append(message)
+        self.journal.later_messages.append(message)
         self._append(MessageAdded(self.key.task_id, self.context_id, message))
+        if self.on_message is not None:
+            self.on_message(message)
 
     def _add_to_next_write(self, send: tuple[SendKey, SendRecord], webhook: PushConfig | None, caller: Caller) -> None:
         """Write what came with a message in the same transaction as the message."""
@@ -523,6 +541,18 @@ class Run(Struct, kw_only=True, eq=False):
         """Set the task to working."""
         if self.state is TaskState.SUBMITTED:
             self._append_status(TaskState.WORKING)
+
+    async def leave_queue(self) -> None:
+        """Set the task to working after it has waited. From now on, a crash counts as an attempt."""
+        if self.is_queued:
+            self.is_queued = False
+            self.engine.runs.left_queue(self)
+        was_working = self.state is TaskState.WORKING
+        self.start_working()
+        if self.is_recovered:  # counted before the program begins: it may be what crashes the process
+            await self.settle()
+            if was_working:
+                await self._write_attempts(self.attempt)
 
     async def fail(self, text: str) -> None:
         """End the task as failed, with a text that its caller may read."""
@@ -714,7 +744,7 @@ class Run(Struct, kw_only=True, eq=False):
     def notify_end(self) -> None:
         """Wake everything that waits for the end of the run."""
         self.is_over = True
-        self._emissions = self._steps = self._sleeps = None  # they refer to this run
+        self._emissions = self._steps = self._sleeps = self.on_message = None  # they refer to this run
         self._decide()
         for waiter in self._waiting_for_end:
             if not waiter.done():

@@ -131,17 +131,26 @@ class Supervisor:
         return runs
 
     def _begin(self, run: Run, of_agent: _AgentRuns) -> None:
-        run.is_queued = False
+        run.is_queued = run.program.waits_for_turn and not run.starts_at_once
         of_agent.working += 1
         self._working[run] = run.loop.create_task(self._work(run), name=f"{RUN_NAME}{run.key.task_id}")
+        self._set_deadline(run)
+
+    def _set_deadline(self, run: Run) -> None:
         if self._limits.run_seconds is not None:
             run.deadline = self._clock.monotonic() + self._limits.run_seconds
             if self._timekeeper is None:
                 self._timekeeper = run.loop.create_task(self._keep_time())
 
+    def left_queue(self, run: Run) -> None:
+        """Count the time of a run from now on, because it has waited until now."""
+        if run in self._working:
+            self._working[run] = self._working.pop(run)  # so that deadlines stay in order
+            self._set_deadline(run)
+
     async def _keep_time(self) -> None:
-        """Cancel runs that take too long. One timer is enough, because their deadlines are in order."""
-        while run := next((run for run in self._working if not run.is_overdue), None):
+        """Cancel runs that take too long. One timer is enough, because the deadlines of those at work are in order."""
+        while run := next((run for run in self._working if not (run.is_overdue or run.is_queued)), None):
             left = run.deadline - self._clock.monotonic()
             if left > 0:
                 del run  # it may end, and be freed, long before
@@ -162,10 +171,10 @@ class Supervisor:
     def _overdue(self) -> str:
         return f"The agent took longer than {self._limits.run_seconds:g} seconds."
 
-    async def _cancel_work(self, run: Run, work: asyncio.Task[None]) -> bool:
+    async def _cancel_work(self, run: Run, work: asyncio.Task[None], seconds: float | None = None) -> bool:
         """Cancel a run's program. Return True if it ended its task within the time for cleaning up."""
         work.cancel()
-        await asyncio.wait({work}, timeout=self._limits.cancel_seconds)
+        await asyncio.wait({work}, timeout=self._limits.cancel_seconds if seconds is None else seconds)
         if not work.done():
             logger.warning(
                 "Task %s: the agent ignores its cancellation; its task ends without it",
@@ -181,7 +190,8 @@ class Supervisor:
         try:
             if not run.starts_at_once:
                 await run.wait_until_stored()
-            run.start_working()
+            if not run.program.waits_for_turn:
+                run.start_working()
             if self._observer is None:
                 await run.program.run(run)
             else:
@@ -264,10 +274,11 @@ class Supervisor:
 
     # --- ending runs from outside -------------------------------------------------------------------------------------
 
-    async def cancel(self, run: Run) -> None:
+    async def cancel(self, run: Run, *, seconds: float | None = None) -> None:
         """Cancel a run, wherever it is, and return when its task is canceled.
 
-        If the handler does not end within `cancel_seconds`, the task ends without it, and what it emits is ignored.
+        If the handler does not end within `seconds`, by default `cancel_seconds` of the limits, the task ends without
+        it, and what it emits is ignored.
 
         Raises:
             UnavailableError: the store refused; the task is failed when it takes writes again.
@@ -275,14 +286,14 @@ class Supervisor:
         if not (run.is_cancelled or run.is_overdue):
             run.is_cancelled = True
             self._runs_of(run.program.id).queue.pop(run, None)  # now: its turn may come while the end is being written
-            self._in_background(self._cancel(run))
+            self._in_background(self._cancel(run, seconds))
         await run.wait_for_end()
         if run.failure is not None:
             raise run.failure
 
-    async def _cancel(self, run: Run) -> None:
+    async def _cancel(self, run: Run, seconds: float | None) -> None:
         work = self._working.get(run)
-        if work is None or not await self._cancel_work(run, work):
+        if work is None or not await self._cancel_work(run, work, seconds):
             await self._finish(run.end(TaskState.CANCELED))
             self._close(run)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType, structs
 
 from parley.host.access.scopes import Scope
 from parley.host.api.agents import Deleted
@@ -126,7 +126,7 @@ async def send_message(call: ApiCall[MessageBody]) -> None:
     if body.agent_def is None:
         named = conversation.agent_id
         if conversation.agent_def is not None:
-            body = MessageBody(body.message, conversation.agent_def, body.original_query, body.channel)
+            body = structs.replace(body, agent_def=conversation.agent_def)
     request_id = await begin_run(
         call, body, named=named, route="messages", surface="messages", conversation=conversation.id
     )
@@ -206,7 +206,7 @@ ROUTES = (
         body=BodyReader(MessageBody),
         headers=RUN_HEADERS,
         replies=[STREAMED_EVENTS],
-        errors=[404, 429],
+        errors=[404, 409, 429],
         streams=True,
     ),
 )

@@ -22,6 +22,44 @@ class RequestReceivedEvent(Struct, frozen=True):
     channel: str | UnsetType = UNSET
 
 
+class QueuedEvent(Struct, frozen=True):
+    """The request waits for another one of its conversation, at this position."""
+
+    waits_for: str
+    position: int
+
+
+class PriorityChangedEvent(Struct, frozen=True):
+    """The priority of the request was changed while it waited."""
+
+    priority: int
+    by: str
+
+
+class MessageReceivedEvent(Struct, frozen=True):
+    """A message came while the request was at work, or answers its question."""
+
+    message_id: str
+    message: str
+
+
+class AnswerStartEvent(Struct, frozen=True):
+    """The agent begins to answer messages that came meanwhile. The first answer of a request has no such event."""
+
+    agent: str
+    stream_id: int
+    answer: int
+    message_ids: list[str]
+
+
+class InterruptedEvent(Struct, frozen=True):
+    """A message interrupted the agent in a model call, or in the commands after it."""
+
+    agent: str
+    stream_id: int
+    call: int
+
+
 class IntentEvent(Struct, frozen=True):
     """Which agent the request looks like. The agent that was called decides itself."""
 
@@ -99,6 +137,14 @@ class TokenUsageEvent(Struct, frozen=True):
     cache_create_tokens: int | UnsetType = UNSET
 
 
+class BudgetEvent(Struct, frozen=True):
+    """A budget had too little left for a whole answer of a model, so the answer could have `max_tokens` only."""
+
+    agent: str
+    stream_id: int
+    max_tokens: int
+
+
 class AdvisorEvent(Struct, frozen=True):
     """What the advisor said: `consult`, or a decision of the gate."""
 
@@ -127,12 +173,43 @@ class StatusEvent(Struct, frozen=True):
 
 
 class InputRequiredEvent(Struct, frozen=True):
-    """The agent asks a question, and the stream ends. Answer it with A2A."""
+    """The request waits, and the stream ends: for an answer to a question of the agent, or for an approval.
+
+    Answer with `POST /v1/requests/{id}/answer`, or with A2A. An approval is decided with `POST /v1/approvals/{id}`.
+    """
 
     agent: str
     stream_id: int
     state: str
     question: str
+    approval_id: str | UnsetType = UNSET
+    request_id: str | UnsetType = UNSET
+    """The request that the approval belongs to: this one, or one that was delegated from it."""
+
+
+class ApprovalRequestedEvent(Struct, frozen=True):
+    """A step needs approval. `expires_at` is 0 if it waits until it is decided."""
+
+    agent: str
+    stream_id: int
+    approval_id: str
+    on: str
+    action: str
+    requested_by: str
+    expires_at: int
+    default: str
+
+
+class ApprovalDecidedEvent(Struct, frozen=True):
+    """A step was approved or denied, or its time was over and the default counts."""
+
+    agent: str
+    stream_id: int
+    approval_id: str
+    decision: str
+    state: str
+    decided_by: str
+    comment: str
 
 
 class StreamEndEvent(Struct, frozen=True):
@@ -170,6 +247,11 @@ class DoneEvent(Struct, frozen=True):
 
 EVENTS: dict[str, type[Struct]] = {
     "request_received": RequestReceivedEvent,
+    "queued": QueuedEvent,
+    "priority_changed": PriorityChangedEvent,
+    "message_received": MessageReceivedEvent,
+    "answer_start": AnswerStartEvent,
+    "interrupted": InterruptedEvent,
     "intent": IntentEvent,
     "stream_start": AgentStartEvent,
     "agent_start": AgentStartEvent,
@@ -178,9 +260,12 @@ EVENTS: dict[str, type[Struct]] = {
     "file": FileEvent,
     "sub_agent_response": SubAgentResponseEvent,
     "token_usage": TokenUsageEvent,
+    "budget": BudgetEvent,
     "advisor": AdvisorEvent,
     "escalation": EscalationEvent,
     "status": StatusEvent,
+    "approval_requested": ApprovalRequestedEvent,
+    "approval_decided": ApprovalDecidedEvent,
     "input_required": InputRequiredEvent,
     "stream_end": StreamEndEvent,
     "error": ErrorEvent,

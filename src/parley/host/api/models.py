@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import date
 from decimal import Decimal
 
 from msgspec import Struct
 
 from parley.host.api.route import Answer, ApiCall, ApiReply, ApiRoute
+from parley.host.models.prices import LongPromptPrices, PricedModel
 from parley.host.models.registry import KnownModel
 
 
 class ModelPricesView(Struct, frozen=True):
-    """US dollars for a million tokens of each kind, as decimal texts."""
+    """What a million tokens of each kind cost today, as decimal texts."""
 
     input: Decimal
     output: Decimal
     cache_read: Decimal | None
     cache_write: Decimal | None
+    long_prompt: LongPromptPrices | None = None
+    """The prices of calls with more than `over` input tokens."""
+    effective: date | None = None
+    """The day in UTC from which they apply; null: they always have."""
 
 
 class ModelView(Struct, frozen=True, kw_only=True):
@@ -37,12 +43,14 @@ class ModelList(Struct, frozen=True):
 
     count: int
     models: Sequence[ModelView]
+    currency: str
+    """Of all prices."""
 
 
 async def list_models(call: ApiCall[None]) -> Answer:
     """All known models."""
     known = [_view(model) for model in call.host.models.known()]
-    return Answer(ModelList(len(known), known))
+    return Answer(ModelList(len(known), known, call.host.models.currency))
 
 
 def _view(model: KnownModel) -> ModelView:
@@ -52,7 +60,18 @@ def _view(model: KnownModel) -> ModelView:
         provider=model.provider,
         context_window=model.context_window,
         is_ready=model.is_ready,
-        prices=prices and ModelPricesView(prices.input, prices.output, prices.cache_read, prices.cache_write),
+        prices=prices and _prices_view(prices),
+    )
+
+
+def _prices_view(prices: PricedModel) -> ModelPricesView:
+    return ModelPricesView(
+        prices.input,
+        prices.output,
+        prices.cache_read,
+        prices.cache_write,
+        prices.long_prompt,
+        prices.effective,
     )
 
 

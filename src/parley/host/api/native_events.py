@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from parley.agents.elsewhere import asked_elsewhere
 from parley.host.orchestration.narration import PREFIX, RESPONSE
 from parley.protocol.events import ArtifactRewound, ArtifactUpdate, MessageAdded, NoteAdded, StatusUpdate, TaskEvent
 from parley.protocol.jsonvalue import JsonObject, JsonValue
@@ -73,7 +74,8 @@ class NativeEvents:
     def _received(self, event: MessageAdded) -> list[NativeEvent]:
         facts = self._facts
         if event.message.message_id != facts.opening_id:
-            return []
+            about: JsonObject = {"message_id": event.message.message_id, "message": _preview(event.message.text)}
+            return [("message_received", about)]
         payload: JsonObject = {
             "request_id": facts.request_id,
             "agent": facts.agent_id,
@@ -129,7 +131,9 @@ class NativeEvents:
             return self._ended(status, event.metadata, said, text)
         about: JsonObject = {"agent": self._facts.agent_id, "stream_id": 0}
         if is_interrupted(status.state):
-            return [("input_required", {**about, "state": status.state.value, "question": said})]
+            approval_id, request_id = asked_elsewhere(status) or ("", "")
+            waits: JsonObject = {"approval_id": approval_id, "request_id": request_id} if approval_id else {}
+            return [("input_required", {**about, "state": status.state.value, "question": said, **waits})]
         return [("status", {**about, "message": said})] if said else []
 
     def _ended(self, status: TaskStatus, metadata: JsonObject, said: str, text: str | None) -> list[NativeEvent]:

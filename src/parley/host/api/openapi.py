@@ -31,10 +31,15 @@ _TAGS = {
     "agents": "The agents of a tenant.",
     "orchestrate": "Sending messages to agents.",
     "requests": "What agents work on, and have worked on.",
+    "queue": "What waits, and in which order.",
     "conversations": "Conversations with agents, and their messages.",
     "artifacts": "The files of conversations.",
     "memory": "What the agents of a tenant remember.",
     "models": "The models that agents can use.",
+    "mcp": "The MCP servers whose tools agents can use.",
+    "budgets": "What a tenant may spend, and has left.",
+    "usage": "What a tenant has used.",
+    "schedules": "Messages that go to agents at chosen times.",
     "admin": "The operator's routes.",
     "health": "For machines that watch the host.",
     "metrics": "For machines that watch the host.",
@@ -166,10 +171,21 @@ def _request_body(body: BodyReader[Any]) -> JsonObject:
 
 
 def _responses(route: ApiRoute[Any]) -> JsonObject:
-    responses: JsonObject = {str(reply.status): _response(reply) for reply in route.replies}
+    responses: JsonObject = {}
+    for reply in route.replies:
+        responses[str(reply.status)] = _merged(responses.get(str(reply.status)), _response(reply))
     for status in sorted(_error_statuses(route)):
         responses.setdefault(str(status), _error_response(status))
     return responses
+
+
+def _merged(earlier: JsonValue, reply: JsonObject) -> JsonObject:
+    """A reply with the content types of an earlier one of its status, whose description stays."""
+    match earlier, reply:
+        case {"description": about, "content": dict(one)}, {"content": dict(other)}:
+            return {"description": about, "content": {**one, **other}}
+        case _:
+            return reply
 
 
 def _error_statuses(route: ApiRoute[Any]) -> set[int]:

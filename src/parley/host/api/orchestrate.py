@@ -31,7 +31,7 @@ ROUTES = (
         body=BodyReader(OrchestrateBody),
         headers=RUN_HEADERS,
         replies=[STREAMED_EVENTS],
-        errors=[404, 429],
+        errors=[404, 409, 429],
         streams=True,
     ),
 )

@@ -9,7 +9,8 @@ from msgspec import UNSET, Struct, UnsetType
 
 from parley.host.access.scopes import Scope
 from parley.host.api.event_stream import stream_events
-from parley.host.api.query_parameters import LimitParameter, SinceSeqParameter, read_number
+from parley.host.api.long_poll import MOST_WAIT, wait_for_end
+from parley.host.api.query_parameters import LimitParameter, NumberParameter, SinceSeqParameter, read_number
 from parley.host.api.route import Answer, ApiCall, ApiReply, ApiRoute
 from parley.host.api.run_requests import STREAMED_EVENTS
 from parley.host.errors import PathNotFound
@@ -20,6 +21,9 @@ from parley.protocol.requests import CancelTaskRequest
 
 LIMIT = LimitParameter(default=100, most=200)
 SINCE_SEQ = SinceSeqParameter()
+WAIT = NumberParameter(
+    "wait", f"Wait up to so many seconds until the request ends or asks a question; at most {MOST_WAIT}.", MOST_WAIT
+)
 
 NOT_FOUND = "request not found"
 
@@ -48,6 +52,9 @@ class RequestTree(Struct, frozen=True, kw_only=True):
     completed_at: int | UnsetType = UNSET
     error_message: str | UnsetType = UNSET
     last_seq: int | UnsetType = UNSET
+    agent_version: int | UnsetType = UNSET
+    is_draft: bool | UnsetType = UNSET
+    surface: str | UnsetType = UNSET
     children: Sequence[RequestTree] | UnsetType = UNSET
 
 
@@ -65,7 +72,8 @@ async def list_requests(call: ApiCall[None]) -> Answer:
 
 
 async def get_request(call: ApiCall[None]) -> Answer:
-    """One request."""
+    """One request; with `wait`, when it has ended, asks a question, or the time is over."""
+    await wait_for_end(call.host, call.tenant.id, call.path["id"], call.query(WAIT) or 0)
     view = await call.host.views.request(call.tenant.id, call.path["id"])
     if view is None:
         raise PathNotFound(NOT_FOUND)
@@ -117,6 +125,7 @@ ROUTES = (
         path="/v1/requests/{id}",
         handler=get_request,
         summary="Read a request",
+        query=[WAIT],
         replies=[ApiReply(RequestReply)],
         errors=[404],
     ),

@@ -14,7 +14,8 @@ from msgspec import Struct
 from parley.host.api.message_parts import MessageInput, parts_of
 from parley.host.api.metrics import RequestRoute
 from parley.host.api.route import ApiCall, ApiReply
-from parley.host.api.submission import submit
+from parley.host.api.submission import RequestOptions, submit
+from parley.host.budget_limits import BudgetLimit
 from parley.host.constitution import (
     INDEX,
     Constitution,
@@ -26,7 +27,10 @@ from parley.host.constitution import (
 from parley.host.data.agents import AgentNotFoundError
 from parley.host.errors import BadRequest
 from parley.host.origin import RunOrigin, Surface, owner_name
+from parley.host.priorities import PriorityInput, level_of
+from parley.host.when_busy import WhenBusy
 from parley.protocol.jsonvalue import JsonObject
+from parley.protocol.push import PushConfig
 from parley.stores.interface import Owner, TaskKey
 
 MAX_KEY = 256
@@ -55,6 +59,12 @@ class MessageBody(Struct, frozen=True):
     original_query: str = ""
     """What the user asked, if the message is something else that was made of it."""
     channel: ChannelInput = ""
+    budget: BudgetLimit | None = None
+    """What the request may use, with everything that its agents delegate."""
+    when_busy: WhenBusy | None = None
+    """What becomes of it while another request of its conversation is at work; null: what the agent does by default."""
+    priority: PriorityInput | None = None
+    """How urgent it is among the requests of the tenant; null: what the agent's constitution says."""
 
 
 async def begin_run(
@@ -65,17 +75,19 @@ async def begin_run(
     route: RequestRoute,
     surface: Surface,
     conversation: int = 0,
+    draft_of: str = "",
+    webhook: PushConfig | None = None,
 ) -> str:
     """Begin a request, or find the one that has its key. Returns its id.
 
-    `named` is the agent that the path or the body names.
+    `named` is the agent that the path or the body names, and `draft_of` the author whose draft of it is to work.
 
     Raises:
         BadRequest, AgentNotFoundError, InvalidConstitutionError: the request is not valid.
-        RateLimitedError, UnavailableError: it is not taken now.
+        RateLimitedError, UnavailableError, TaskBusyError: it is not taken now.
     """
     host, tenant = call.host, call.tenant
-    key, parts = _idempotency_key(call), parts_of(body.message)
+    key, parts = idempotency_key(call), parts_of(body.message)
     defined = None if body.agent_def is None else inline_constitution(body.agent_def, named=named)
     agent_id = INDEX.id if defined is not None or named is None else named
     if not is_agent_id(agent_id):
@@ -86,9 +98,20 @@ async def begin_run(
         channel=body.channel if body.channel != "text" else "",
         original_query=body.original_query,
         agent_def=None if defined is None else render(defined),
+        draft_of=draft_of,
+        principal=call.principal.name,
     )
     began = monotonic()
-    request_id, is_new = await submit(host, tenant, parts, agent_id=agent_id, origin=origin, idempotency_key=key)
+    level = None if body.priority is None else level_of(body.priority, path="$.priority")
+    request_id, is_new = await submit(
+        host,
+        tenant,
+        parts,
+        agent_id=agent_id,
+        origin=origin,
+        idempotency_key=key,
+        options=RequestOptions(budget=body.budget, when_busy=body.when_busy, priority=level, webhook=webhook),
+    )
     if key is not None:
         call.metrics.key_used(is_new=is_new)
     if is_new:
@@ -120,7 +143,8 @@ def constitution_in(value: JsonObject, *, id: str | None = None, path: str = "$"
         raise InvalidConstitutionError(error.reason, path + error.path[1:]) from None
 
 
-def _idempotency_key(call: ApiCall[Any]) -> str | None:
+def idempotency_key(call: ApiCall[Any]) -> str | None:
+    """The key of a request that may be sent again. Raises BadRequest."""
     key = call.request.headers.get("idempotency-key")
     if key is not None and not (0 < len(key) <= MAX_KEY and key.isprintable()):
         raise BadRequest(f"Idempotency-Key: must be 1 to {MAX_KEY} printable characters")

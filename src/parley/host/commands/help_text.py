@@ -23,6 +23,7 @@ _SUMMARIES = {
     "agent": "Ask another agent",
     "parallel": "Ask several agents at the same time",
     "a2a": "List and ask remote agents",
+    "mcp": "List and call tools of MCP servers",
     "search": "Search the web",
     "fetch": "Get the text of a web page",
     "write": "Write a file for the user",
@@ -37,6 +38,7 @@ _NOTES = {
     "agent": "An agent that was called by a called agent cannot call further agents. Agents cannot call themselves.",
     "parallel": "Results arrive in the order of the lines. Lines in the block that are not /agent are ignored.",
     "a2a": "A remote agent sees only the message: no files, memory or earlier messages.",
+    "mcp": f"At most {PER_TURN['mcp']} commands per turn. Images and other files in a result go to the user.",
     "search": f"At most {PER_TURN['search']} searches per turn.",
     "fetch": f"At most {PER_TURN['fetch']} pages per turn. Only public http and https addresses.",
     "write": f"All files of one reply together may hold {MAX_WRITTEN_BYTES // 2**20} MiB. A block without /endwrite is "

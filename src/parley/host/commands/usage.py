@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-PER_TURN = {"fetch": 3, "search": 4, "advise": 2}
+PER_TURN = {"fetch": 3, "search": 4, "advise": 2, "mcp": 16}
 """How often an agent may use a command in one turn. Further uses are skipped."""
 
 MOST_COMMANDS = 64
@@ -58,6 +58,14 @@ FORMS: dict[str, CommandForm] = {
         "/a2a call <name> <message>",
         "Ask a remote agent; it sees nothing but this one-line message",
         "/a2a call travel Trains from Berlin to Prague on Friday",
+    ),
+    "mcp tools": CommandForm(
+        "/mcp tools [<server>]", "List the tools of all MCP servers, or of one, with what they take", "/mcp tools time"
+    ),
+    "mcp call": CommandForm(
+        "/mcp call <server> <tool> [<arguments>]",
+        "Call a tool of an MCP server; its arguments are one JSON object on the same line",
+        '/mcp call time get_current_time {"timezone": "Europe/Berlin"}',
     ),
     "search": CommandForm(
         "/search <query> [top=N]",

@@ -23,13 +23,14 @@ from parley.host.data.audit import Audit
 from parley.host.data.epoch import seconds
 from parley.host.data.errors import InvalidValueError, LimitReachedError, NotFoundError
 from parley.host.data.keys import ACCESS_TOKENS
+from parley.host.data.paging import each_record
 from parley.host.data.roles import Grant, TenantRoles
 from parley.host.data.service_accounts import ServiceAccounts
 from parley.host.data.tenant_tokens import check_overlap
 from parley.host.data.transactions import Decision, TenantTransactions
 from parley.protocol.jsonvalue import JsonObject
 from parley.server.security.schemes.stored_secrets import hash_secret
-from parley.stores.interface import DeleteRecord, PutRecord, Record, RecordKey, Records
+from parley.stores.interface import DeleteRecord, PutRecord, Record, RecordChange, RecordKey, Records
 
 PREFIX = "apt_"
 MOST_TOKENS = 1_000
@@ -169,12 +170,11 @@ class AccessTokens:
         )
 
         async def decide() -> Decision[None]:
-            if await self._records.count(ACCESS_TOKENS, by.tenant) >= MOST_TOKENS:
-                raise LimitReachedError(f"a tenant may have {MOST_TOKENS} tokens; revoke one first")
+            room = await self._room(by.tenant)
             entry = await self._audit.entry(
                 "create_token", f"{by.tenant}/{token.id}", actor=by.name, kind="token", after=_audited(token)
             )
-            return None, [_put(by.tenant, token, 0), entry]
+            return None, [_put(by.tenant, token, 0), *room, entry]
 
         await self._transactions.run(by.tenant, decide)
         return token, text
@@ -197,11 +197,12 @@ class AccessTokens:
         self.forget()
 
     async def rotate(self, token_id: str, overlap_seconds: int, *, by: Principal) -> tuple[AccessToken, str]:
-        """A new token in the place of another one, which stays valid for the overlap.
+        """A new token in the place of another one, which stays valid for the overlap; without one, it is revoked.
 
         Raises:
             NotFoundError: there is no such token.
             InvalidValueError: the overlap is negative, or longer than 30 days.
+            LimitReachedError: the tenant has too many tokens for one more during the overlap.
             PermissionDeniedError: the caller lacks a scope of the token.
         """
         check_overlap(overlap_seconds)
@@ -231,12 +232,26 @@ class AccessTokens:
                 kind="token",
                 after={"new": token.id, "overlap_seconds": overlap_seconds},
             )
-            last = structs.replace(old, expires_at=ends_at)
-            return None, [_put(by.tenant, token, 0), _put(by.tenant, last, record.revision), entry]
+            changes: list[RecordChange] = [_put(by.tenant, token, 0), entry]
+            if not overlap_seconds:
+                return None, [*changes, DeleteRecord(record.key, record.revision)]
+            last = _put(by.tenant, structs.replace(old, expires_at=ends_at), record.revision)
+            return None, [*changes, last, *await self._room(by.tenant, kept=token_id)]
 
         await self._transactions.run(by.tenant, decide)
         self.forget()
         return token, text
+
+    async def _room(self, tenant: str, *, kept: str = "") -> Sequence[RecordChange]:
+        """The changes that make room for one more token: expired ones are forgotten. Raises LimitReachedError."""
+        if await self._records.count(ACCESS_TOKENS, tenant) < MOST_TOKENS:
+            return []
+        now = self._clock.now()
+        records = [record async for record in each_record(self._records, ACCESS_TOKENS, tenant)]
+        expired = [one for one in records if one.key.id != kept and _decode(one).is_expired(now)]
+        if not expired:
+            raise LimitReachedError(f"a tenant may have {MOST_TOKENS} tokens; revoke one first")
+        return [DeleteRecord(record.key, record.revision) for record in expired]
 
     async def _read(self, tenant: str, token_id: str) -> Record:
         record = await self._records.get(_key(tenant, token_id)) if _ID.fullmatch(token_id) else None

@@ -30,6 +30,8 @@ AuditAction: TypeAlias = Literal[
     "create_tenant",
     "update_tenant",
     "rotate_tenant_token",
+    "export_tenant",
+    "import_tenant",
     "create_agent",
     "update_agent",
     "delete_agent",
@@ -43,6 +45,12 @@ AuditAction: TypeAlias = Literal[
     "resume_agent",
     "stop_tenant",
     "resume_tenant",
+    "set_agent_public",
+    "register_agent",
+    "accept_card",
+    "unregister_agent",
+    "add_catalog",
+    "remove_catalog",
     "create_token",
     "rotate_token",
     "revoke_token",
@@ -61,18 +69,25 @@ AuditAction: TypeAlias = Literal[
     "deny",
     "expire_approval",
     "withdraw_approval",
+    "put_mcp_server",
+    "delete_mcp_server",
+    "prioritize_request",
 ]
 """Every kind of change that the audit knows."""
 
 TargetKind: TypeAlias = Literal[
     "tenant",
     "agent",
+    "registered_agent",
+    "catalog",
     "budgets",
     "token",
     "role",
     "account",
     "schedule",
     "approval",
+    "mcp_server",
+    "request",
 ]
 """What a change is about."""
 

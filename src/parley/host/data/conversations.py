@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 
 import msgspec
 from msgspec import Struct, structs, to_builtins
@@ -17,7 +18,7 @@ from parley.host.data.errors import InvalidValueError, NotFoundError
 from parley.host.data.keys import CONVERSATIONS, number_id
 from parley.host.data.transactions import Decision, TenantTransactions
 from parley.protocol.jsonvalue import JsonObject
-from parley.stores.interface import DeleteRecord, PutRecord, RecordKey, Records
+from parley.stores.interface import DeleteRecord, PutRecord, RecordConflictError, RecordKey, Records
 
 CONTEXT_PREFIX = "urn:parley:conversation:"
 DEFAULT_PAGE = 50
@@ -99,6 +100,19 @@ class Conversations:
         )
         await self._records.write(self._put(tenant, conversation, revision=0))
         return conversation
+
+    async def take_number(self, tenant: str) -> int:
+        """A number for a conversation that is created later with `create_numbered`."""
+        return await self._records.next_number(CONVERSATIONS, tenant)
+
+    async def create_numbered(self, tenant: str, number: int, *, title: str, agent_id: str, origin: str) -> None:
+        """Create the conversation with a number that was taken for it, unless it is there already."""
+        now = seconds(self._clock.now())
+        conversation = StoredConversation(
+            id=number, title=title, agent_id=agent_id, origin=origin, created_at=now, updated_at=now
+        )
+        with suppress(RecordConflictError):
+            await self._records.write(self._put(tenant, conversation, revision=0))
 
     async def get(self, tenant: str, conversation_id: int) -> StoredConversation:
         """One conversation.

@@ -89,6 +89,10 @@ class TenantRoles:
             raise InvalidValueError(f"There is no role '{grant.role}' with scopes", f"{path}.role")
         _check_has(granting, scopes)
 
+    async def check_change(self, grant: Grant, by: Principal) -> None:
+        """Refuse a principal that changes what has a grant which it could not give. Raises PermissionDeniedError."""
+        _check_has(by, await self.scopes_of(by.tenant, grant))
+
     async def put(self, name: str, scopes: Sequence[Scope], *, by: Principal) -> AccessRole:
         """Define a role, or change it: what has the role is allowed something else from now on.
 

@@ -16,7 +16,8 @@ from parley.host.access.principal import Principal
 from parley.host.data.audit import Audit
 from parley.host.data.epoch import seconds
 from parley.host.data.errors import InvalidValueError, LimitReachedError, NotFoundError
-from parley.host.data.keys import SERVICE_ACCOUNTS
+from parley.host.data.keys import ACCESS_TOKENS, SERVICE_ACCOUNTS
+from parley.host.data.paging import each_record
 from parley.host.data.roles import Grant, TenantRoles
 from parley.host.data.transactions import Decision, TenantTransactions
 from parley.protocol.jsonvalue import JsonObject
@@ -76,6 +77,8 @@ class ServiceAccounts:
         async def decide() -> Decision[ServiceAccount]:
             record = await self._records.get(_key(by.tenant, name))
             before = None if record is None else _decode(record)
+            if before is not None:
+                await self._roles.check_change(before.grant, by)
             if before is None and await self._records.count(SERVICE_ACCOUNTS, by.tenant) >= MOST_ACCOUNTS:
                 raise LimitReachedError(f"a tenant may have {MOST_ACCOUNTS} service accounts; delete one first")
             account = ServiceAccount(name, grant, description, disabled, seconds(self._clock.now()), by.name)
@@ -95,18 +98,23 @@ class ServiceAccounts:
         return await self._transactions.run(by.tenant, decide)
 
     async def delete(self, name: str, *, by: Principal) -> None:
-        """Delete an account; its tokens are refused from now on. Raises NotFoundError."""
+        """Delete an account with its tokens: a later account of this name has others. Raises NotFoundError."""
 
         async def decide() -> Decision[None]:
             record = await self._read(by.tenant, name)
+            tokens = [
+                token
+                async for token in each_record(self._records, ACCESS_TOKENS, by.tenant)
+                if token.value["account"] == name
+            ]
             entry = await self._audit.entry(
                 "delete_account",
                 f"{by.tenant}/{name}",
                 actor=by.name,
                 kind="account",
-                before=_audited(_decode(record)),
+                before={**_audited(_decode(record)), "tokens": [token.key.id for token in tokens]},
             )
-            return None, [DeleteRecord(record.key, record.revision), entry]
+            return None, [*[DeleteRecord(one.key, one.revision) for one in (record, *tokens)], entry]
 
         await self._transactions.run(by.tenant, decide)
 

@@ -10,6 +10,7 @@ from typing import Annotated, TypeAlias, TypeVar
 from msgspec import Meta, Struct, structs, to_builtins
 
 from parley.dialects.fields import Fault, Reader
+from parley.host.approval_rules import ApprovalRules
 from parley.host.data.errors import InvalidValueError, NotFoundError
 from parley.protocol.jsonvalue import JsonObject
 
@@ -34,6 +35,9 @@ class Quotas(Struct, frozen=True):
     concurrent_requests: _Bound = None
     tokens_per_day: _Bound = None
     storage_bytes: _Bound = None
+    schedules: _Bound = None
+    schedule_interval_seconds: _Bound = None
+    """The shortest interval between two ticks of a schedule."""
 
 
 class TenantSettings(Struct, frozen=True):
@@ -42,6 +46,8 @@ class TenantSettings(Struct, frozen=True):
     file_parts: bool = False
     push_notifications: bool = False
     input_required: bool = False
+    approvals: ApprovalRules = ()
+    """Steps that wait until they are approved, for all agents of the tenant."""
 
 
 class Tenant(Struct, frozen=True):

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct, structs, to_builtins
 
 from parley.engine.clock import Clock
-from parley.host.data.audit import ADMIN, Audit
+from parley.host.data.audit import ADMIN, Audit, AuditAction
 from parley.host.data.epoch import seconds
 from parley.host.data.keys import HOST, TENANTS, number_id
 from parley.host.data.paging import each_record
@@ -32,7 +32,7 @@ from parley.host.data.tenant_use import TenantUse
 from parley.host.data.transactions import Decision, TenantTransactions
 from parley.protocol.jsonvalue import JsonObject
 from parley.server.security.schemes.stored_secrets import hash_secret
-from parley.stores.interface import PutRecord, Record, RecordKey, Records
+from parley.stores.interface import PutRecord, Record, RecordChange, RecordKey, Records
 
 T = TypeVar("T")
 
@@ -112,6 +112,21 @@ class Tenants:
         """
         return await self._finish(self._create(checked_name(name), actor))
 
+    async def take_number(self) -> str:
+        """The id of a tenant that is created later with `create_numbered`."""
+        return str(await self._records.next_number(TENANTS, HOST))
+
+    async def create_numbered(
+        self, tenant: Tenant, *, actor: str = ADMIN, changes: Sequence[RecordChange] = ()
+    ) -> tuple[Tenant, str]:
+        """A tenant whose id was taken before, and its token. `changes` are made together with it.
+
+        Raises:
+            InvalidTenantError: the name is not valid.
+        """
+        checked = structs.replace(tenant, name=checked_name(tenant.name), created_at=seconds(self._clock.now()))
+        return await self._finish(self._create_numbered(checked, "import_tenant", actor, changes))
+
     async def update(
         self,
         tenant_id: str,
@@ -176,11 +191,17 @@ class Tenants:
         return token
 
     async def _create(self, name: str, actor: str) -> tuple[Tenant, str]:
-        number, token = await self._records.next_number(TENANTS, HOST), new_tenant_token()
-        tenant = Tenant(str(number), name, created_at=seconds(self._clock.now()))
+        tenant = Tenant(await self.take_number(), name, created_at=seconds(self._clock.now()))
+        return await self._create_numbered(tenant, "create_tenant", actor)
+
+    async def _create_numbered(
+        self, tenant: Tenant, action: AuditAction, actor: str, changes: Sequence[RecordChange] = ()
+    ) -> tuple[Tenant, str]:
+        token = new_tenant_token()
         kept = _KeptTenant(tenant, (TenantToken(hash_secret(token)),))
-        entry = await self._audit.entry("create_tenant", tenant.id, actor=actor, after={"id": number, "name": name})
-        await self._records.write(_put(kept, 0), entry)
+        after: JsonObject = {"id": int(tenant.id), "name": tenant.name}
+        entry = await self._audit.entry(action, tenant.id, actor=actor, kind="tenant", after=after)
+        await self._records.write(_put(kept, 0), entry, *changes)
         self._learn((kept, 1))
         return tenant, token
 

@@ -13,7 +13,9 @@ from msgspec import Struct
 
 from parley.host.models.closing import closing_stream
 from parley.host.models.model import ModelMessage, ModelRequest, TokenUsage
-from parley.host.orchestration.turn_context import ToolResult, TurnContext
+from parley.host.orchestration.approval import approve_spend
+from parley.host.orchestration.call_guard import ModelCallGuard
+from parley.host.orchestration.turn_context import ToolResult, TurnContext, TurnFailedError
 
 Verdict: TypeAlias = Literal["continue", "redirect", "halt"]
 
@@ -51,12 +53,14 @@ async def consult(context: TurnContext, question: str, step: str) -> ToolResult:
 
 
 async def check_answer(context: TurnContext, answer: str, step: str) -> GateDecision:
-    """What the gate says of an answer. Without a gate, every answer passes."""
+    """What the gate says of an answer. Without a gate, every answer passes. Raises TurnFailedError."""
     advisor = context.constitution.advisor
     if advisor is None or advisor.mode != "gate" or not advisor.model:
         return GateDecision("continue")
     question = f"REQUEST:\n{context.query}\n\nANSWER:\n{answer}"
     result = await _ask(context, advisor.model, advisor.prompt or GATE_PROMPT, question, step)
+    if result.error:  # the tenant may not call the gate, so it cannot pass
+        raise TurnFailedError(result.body, result.error)
     return _read(result, halts=advisor.malformed_halts)
 
 
@@ -84,10 +88,13 @@ async def _ask(context: TurnContext, model: str, system: str, question: str, ste
     )
 
     async def ask() -> ToolResult:
-        context.check_may_call()
         text, usage = list[str](), TokenUsage()
-        async with closing_stream(context.services.models.model(model), request) as pieces:
+        async with (
+            ModelCallGuard(context, model, request, may_shorten=False) as call,
+            closing_stream(context.services.models.model(model), call.request) as pieces,
+        ):
             async for piece in pieces:
+                call.has_answered = True
                 if isinstance(piece, str):
                     text.append(piece)
                 else:
@@ -96,6 +103,10 @@ async def _ask(context: TurnContext, model: str, system: str, question: str, ste
             return ToolResult("The advisor gave no answer", ok=False, usage=usage)
         return ToolResult("".join(text).strip(), usage=usage)
 
+    try:
+        await approve_spend(context, model, request, step)
+    except TurnFailedError as error:
+        return ToolResult(error.message, ok=False, error=error.kind)
     result = await context.step(step, ask)
     if result.usage is not None:
         context.narration.count(result.usage)

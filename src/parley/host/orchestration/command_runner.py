@@ -29,7 +29,9 @@ from parley.host.commands.syntax import Command
 from parley.host.commands.usage import MOST_COMMANDS, PER_TURN
 from parley.host.commands.web_search import hits_text
 from parley.host.orchestration.advisor import consult
+from parley.host.orchestration.approval import refusal_of_command
 from parley.host.orchestration.file_tools import list_files, read_file, write_file
+from parley.host.orchestration.mcp_tools import run_mcp_command
 from parley.host.orchestration.memory_tools import run_memory_command
 from parley.host.orchestration.sub_agents import call_agent, call_agents, call_remote
 from parley.host.orchestration.turn_context import ToolResult, TurnContext
@@ -68,6 +70,9 @@ async def _run(context: TurnContext, command: Command, step: str) -> ResultBlock
         if context.used[command.name] > most:
             text = f"/{command.name} may be used {most} times in a turn."
             return ResultBlock(command, text, ResultStatus.SKIPPED)
+    refusal = await refusal_of_command(context, command, step)
+    if refusal is not None:
+        return ResultBlock(command, refusal, ResultStatus.ERROR)
     try:
         return await handle(context, command, step)
     except CommandSyntaxError as error:
@@ -79,6 +84,8 @@ def _label(command: Command) -> str:
     words = command.args.split()
     if command.name in ("mem", "a2a"):
         return f"{command.name}:{words[0]}" if words else command.name
+    if command.name == "mcp":  # the arguments of a tool are left out
+        return f"mcp:{' '.join(words[:3])[:100]}"
     about = words[-1] if command.name == "write" and words else command.args
     return f"{command.name}:{about[:100]}" if about else command.name
 
@@ -133,6 +140,10 @@ async def _a2a(context: TurnContext, command: Command, step: str) -> ResultBlock
             return as_block(command, await context.step(step, list_all))
 
 
+async def _mcp(context: TurnContext, command: Command, step: str) -> ResultBlock:
+    return as_block(command, await run_mcp_command(context, command, step))
+
+
 async def _fetch(context: TurnContext, command: Command, step: str) -> ResultBlock:
     url = parse_fetch(command)
 
@@ -183,6 +194,7 @@ HANDLERS: Mapping[str, Handle] = {
     "agent": _agent,
     "parallel": _parallel,
     "a2a": _a2a,
+    "mcp": _mcp,
     "fetch": _fetch,
     "search": _search,
     "advise": _advise,

@@ -11,10 +11,13 @@ from __future__ import annotations
 
 from collections import Counter
 
+from msgspec import Struct
+
 from parley.engine.runs.run import Run
+from parley.host.data.stops import Stop
 from parley.host.models.model import TokenUsage
 from parley.protocol.jsonvalue import JsonObject, JsonValue
-from parley.protocol.messages import DataPart, Part, RawPart, TextPart
+from parley.protocol.messages import DataPart, Part, RawPart, TextPart, text_of
 from parley.protocol.tasks import Artifact
 
 PREFIX = "x-arbiter."
@@ -25,6 +28,9 @@ RESPONSE = "response"
 UNAUTHORIZED = "unauthorized"
 """The error code of work that was stopped because its tenant may not do it any more."""
 
+STOPPED = "stopped"
+"""The error code of work that the kill switch has ended."""
+
 TENANT_DISABLED = "The tenant is disabled."
 """Why work does not begin, or goes no further."""
 
@@ -32,6 +38,20 @@ TENANT_DISABLED = "The tenant is disabled."
 def failure_metadata(text: str, kind: str) -> JsonObject:
     """Why a task did not complete, in its metadata. `kind` is an error code of the native API."""
     return {f"{PREFIX}error": text, f"{PREFIX}error_type": kind}
+
+
+class NarrationPosition(Struct, frozen=True):
+    """How far a narration has come: how many artifacts of each series there are, and what they and the calls took."""
+
+    numbers: dict[str, int]
+    streams: int
+    files_bytes: int
+    usage: TokenUsage
+
+
+def stop_metadata(stop: Stop) -> JsonObject:
+    """Why a task of a stopped agent ended, in its metadata."""
+    return {**failure_metadata(stop.text, STOPPED), f"{PREFIX}stopped_by": stop.by}
 
 
 class RunNarration:
@@ -103,6 +123,25 @@ class RunNarration:
         self._numbers[series] += 1
         artifact = Artifact(artifact_id, (part,), name, description, marked)
         await self._run.emissions.emit_chunk(artifact, append=False, last=True, metadata=marked)
+
+    # --- work that was interrupted ------------------------------------------------------------------------------------
+
+    def position(self) -> NarrationPosition:
+        """How far it has come."""
+        return NarrationPosition(dict(self._numbers), self._streams, self.files_bytes, self.usage)
+
+    def skip_to(self, position: NarrationPosition) -> None:
+        """Go on after what an earlier run has told up to a position, and this run does not repeat."""
+        for series, number in position.numbers.items():
+            for skipped in range(self._numbers[series], number):
+                self._run.journal.skip(f"{self._task_id}-{series}-{skipped}", 1)
+        self._numbers = Counter(position.numbers)
+        self._streams, self.files_bytes, self.usage = position.streams, position.files_bytes, position.usage
+        self._annotate()
+
+    def text_left_over(self) -> list[str]:
+        """What an earlier run has said and this run has not, in pieces."""
+        return [text_of(chunk.parts) for chunk, _ in self._run.journal.left_over(f"{self._task_id}-text-0")]
 
     # --- notes --------------------------------------------------------------------------------------------------------
 

@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from parley.host.approvals.desk import ApprovalDesk
+from parley.host.budgets.budgets import Budgets
+from parley.host.budgets.scopes import CallAccount
 from parley.host.commands.web_fetch import WebFetcher
 from parley.host.commands.web_search import SearchProvider
+from parley.host.data.agents import StoredAgents
 from parley.host.data.artifacts import Artifacts
 from parley.host.data.memory import Memory
+from parley.host.data.roles import TenantRoles
 from parley.host.data.scratchpads import Scratchpads
 from parley.host.data.tenant import Tenant
+from parley.host.mcp.roster import McpRoster
 from parley.host.models.model import ModelMessage, RosterEntry, TokenUsage
 from parley.host.models.registry import ModelRegistry
 from parley.host.remote.roster import RemoteRoster
@@ -22,11 +28,16 @@ ModelCall = tuple[str, TokenUsage]
 class HostServices(Protocol):
     """The host, as the turns of its agents see it."""
 
+    agents: StoredAgents
     models: ModelRegistry
+    budgets: Budgets
+    approvals: ApprovalDesk
+    roles: TenantRoles
     memory: Memory
     scratchpads: Scratchpads
     artifacts: Artifacts
     remote: RemoteRoster
+    mcp: McpRoster
     fetcher: WebFetcher
     search: SearchProvider | None
     """None: `/search` is off."""
@@ -53,6 +64,6 @@ class HostServices(Protocol):
         """How many bytes a tenant may keep; None for the limit of all tenants."""
         ...
 
-    async def record_usage(self, tenant_id: str, request_id: str, agent_id: str, call: ModelCall, number: int) -> None:
-        """Keep the tokens and the cost of a request's model call. The same number of a request counts once."""
+    async def record_usage(self, account: CallAccount, call: ModelCall, *, is_reserved: bool = False) -> None:
+        """Keep the tokens and the cost of a model call. The same call counts once. `is_reserved`: settle a budget."""
         ...

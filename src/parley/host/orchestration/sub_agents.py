@@ -25,6 +25,7 @@ from parley.host.orchestration.narration import PREFIX
 from parley.host.orchestration.prompt import message_text
 from parley.host.orchestration.turn_context import MOST_DEPTH, TurnContext
 from parley.host.origin import RunOrigin, metadata_of
+from parley.host.priorities import inherited_priority
 from parley.protocol.jsonvalue import JsonObject
 from parley.protocol.messages import DataPart, RawPart, UrlPart, text_of
 from parley.protocol.tasks import Artifact, TaskState
@@ -55,7 +56,7 @@ async def call_agents(context: TurnContext, calls: Sequence[SubAgentCall], step:
 
 async def call_remote(context: TurnContext, name: str, message: str, step: str) -> SubAgentAnswer:
     """Have a remote agent do something. Raises UnknownRemoteAgentError."""
-    client = context.services.remote.client(context.tenant, name)
+    client = await context.services.remote.client(context.tenant, name)
     if refusal := _depth_refusal(context):
         return SubAgentAnswer(name, refusal, ResultStatus.ERROR)
     stream_id = context.narration.delegated(name)
@@ -83,8 +84,11 @@ async def _call_all(
             channel=origin.channel,
             original_query=origin.original_query or context.query[:1_000],
             delegated_by=context.agent_id,
+            principal=context.lineage.principal,
+            request_id=context.lineage.request_id,
+            budgets=context.lineage.budgets,
         )
-    )
+    ) | inherited_priority(context.turn.message)
     results = await asyncio.gather(
         *[
             _delegate(context, call.agent_id, call.message, f"{step}.{number}", reveals_task=True, metadata=metadata)

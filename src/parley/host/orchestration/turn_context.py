@@ -12,8 +12,10 @@ import msgspec
 from msgspec import Struct
 
 from parley.agents.turn import Turn, run_of
+from parley.host.budgets.scopes import CallAccount
 from parley.host.constitution import Constitution
 from parley.host.data.tenant import Tenant
+from parley.host.lineage import Lineage
 from parley.host.models.model import ModelFailure, TokenUsage
 from parley.host.orchestration.narration import TENANT_DISABLED, UNAUTHORIZED, RunNarration
 from parley.host.orchestration.services import HostServices
@@ -41,6 +43,8 @@ class ToolResult(Struct, frozen=True, array_like=True):
     ok: bool = True
     usage: TokenUsage | None = None
     """The tokens that it took, if it has called a model."""
+    error: str = ""
+    """The error code of the native API, if the turn cannot go on without this result."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -56,12 +60,16 @@ class TurnContext:
     services: HostServices
     query: str
     """What the user wants, as the agent was told."""
+    lineage: Lineage
+    """Whose request the turn is part of."""
     commands: int = 0
     """How many commands were used, agents of `/parallel` included."""
     used: Counter[str] = field(default_factory=Counter[str])
     """How often each limited command was used."""
     calls_counted: int = 0
     """How many model calls of the turn were counted."""
+    has_reserved: bool = False
+    """Whether something is reserved for the model call that is at work or was not counted yet."""
 
     @property
     def agent_id(self) -> str:
@@ -82,9 +90,24 @@ class TurnContext:
 
         A run that begins again counts its calls in the same order, and each counts once.
         """
-        number, self.calls_counted = self.calls_counted, self.calls_counted + 1
-        recording = self.services.record_usage(self.tenant.id, self.turn.task_id, self.agent_id, (model, usage), number)
+        account = self.account()
+        self.calls_counted += 1
+        recording = self.services.record_usage(account, (model, usage), is_reserved=self.has_reserved)
+        self.has_reserved = False
         await asyncio.shield(run_of(self.turn).engine.in_background(recording))  # also if the turn is canceled now
+
+    def account(self) -> CallAccount:
+        """Whom the next model call is counted for."""
+        return CallAccount(
+            tenant=self.tenant.id,
+            agent=self.agent_id,
+            task_id=self.turn.task_id,
+            number=self.calls_counted,
+            request_id=self.lineage.request_id,
+            caller=self.lineage.principal,
+            conversation=self.origin.conversation,
+            budgets=self.lineage.budgets,
+        )
 
     async def step(self, name: str, work: Callable[[], Awaitable[str | ToolResult]]) -> ToolResult:
         """Do something once, whatever crashes: its text, or the reason why there is none."""
@@ -92,6 +115,8 @@ class TurnContext:
         async def do():  # without annotations, which would be evaluated for every step
             try:
                 result = await work()
+            except TurnFailedError as error:
+                result = ToolResult(error.message, ok=False, error=error.kind)
             except ParleyError as error:
                 result = ToolResult(error.message, ok=False)
             except Exception:  # here a command ends

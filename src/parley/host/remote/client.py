@@ -12,6 +12,7 @@ from dataclasses import replace
 from parley.client.calls import Attempt
 from parley.client.client import Client
 from parley.client.discovery.card_cache import CardCache
+from parley.client.discovery.signatures import SignaturePolicy, read_key_set
 from parley.client.guard import Guard
 from parley.client.options import Retries, Timeouts
 from parley.host.remote.config import RemoteAgentConfig
@@ -20,17 +21,24 @@ RETRIES = Retries(attempts=2)
 """Once more, for a connection that breaks. A model decides sooner than a client whether to try again."""
 
 
-def remote_client(agent: RemoteAgentConfig, *, allowed_hosts: tuple[str, ...], cards: CardCache) -> Client:
+def remote_client(agent: RemoteAgentConfig, *, allowed_hosts: tuple[str, ...], cards: CardCache | None) -> Client:
     """A client of a remote agent, which is not open. `allowed_hosts` may have private addresses."""
     return Client(
         agent.url,
-        credentials=agent.token,
+        credentials=None if agent.token is None else {"bearer": agent.token, "api-key": agent.token},
+        signatures=signature_policy(agent),
         guard=Guard(trust_named=False, allowed_hosts=allowed_hosts),
         timeouts=_timeouts(agent.timeout_seconds),
         retries=RETRIES,
         cards=cards,
         interceptors=(without_baggage,),
     )
+
+
+def signature_policy(agent: RemoteAgentConfig) -> SignaturePolicy:
+    """Which cards of a remote agent are accepted."""
+    keys = read_key_set(agent.trusted_keys.encode()) if agent.trusted_keys else {}
+    return SignaturePolicy(agent.signature_mode, keys)
 
 
 def _timeouts(seconds: float | None) -> Timeouts:

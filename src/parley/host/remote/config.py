@@ -21,6 +21,8 @@ from typing import Annotated, Literal, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
+from parley.client.discovery.signatures import Mode
+from parley.host.models.model import RosterEntry
 from parley.network.addresses import AmbiguousHostError, check_host
 from parley.network.urls import InvalidUrlError, parse_url
 from parley.protocol.errors import ParleyError
@@ -56,6 +58,12 @@ class RemoteAgentConfig:
     description: str | None = None
     """What the operator says it does; None for the description in its card."""
     enabled: bool = True
+    signature_mode: Mode = "if signed"
+    """Which cards of it are accepted: see `SignaturePolicy`."""
+    trusted_keys: str = ""
+    """The keys that verify its cards, as a JSON Web Key Set."""
+    roster_entry: RosterEntry | None = None
+    """What models are told of it; None: what its card says now."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from contextlib import suppress
 from parley.client.client import Client
 from parley.client.guard import HINT
 from parley.protocol.cards import AgentCard
-from parley.protocol.errors import ParleyError
+from parley.protocol.errors import ParleyError, SignatureInvalidError
 
 logger = logging.getLogger(__name__)
 
@@ -69,6 +69,8 @@ class KnownCard:
                 found = opened.card
         except ParleyError as error:
             self.card, self._failure = None, error.message.replace(HINT, ADVICE)
+            if isinstance(error, SignatureInvalidError):
+                self.client = self.client.copy()  # which is refused, although one that is open would still be accepted
             self._expires = self._clock() + FAILURE_SECONDS
             logger.info("The card of the remote agent at %s is unavailable: %s", self.client.target, self._failure)
         else:
@@ -78,6 +80,11 @@ class KnownCard:
             self._expires = self._clock() + CARD_SECONDS
         finally:
             self._lookup = None
+
+    def forget(self) -> None:
+        """Stop a lookup in progress, without waiting for its end."""
+        if self._lookup is not None:
+            self._lookup.cancel()
 
     async def close(self) -> None:
         """Stop a lookup in progress."""

@@ -30,6 +30,9 @@ MOST_SKILLS = 5
 MOST_CHARACTERS = 300
 """Of a description, a skill or an example: cards may hold far more, and each turn of a model pays for it."""
 
+MOST_KNOWN = 2_000
+"""Cards that are remembered; tenants register and remove agents."""
+
 CARD_UNAVAILABLE = "(card unavailable)"
 
 
@@ -51,13 +54,28 @@ class TenantIdentity(Protocol):
         ...
 
 
+class RegisteredRemotes(Protocol):
+    """The remote agents that tenants have registered themselves."""
+
+    async def configs(self, tenant_id: str) -> Mapping[str, RemoteAgentConfig]:
+        """Those of a tenant, by their names."""
+        ...
+
+
 class RemoteRoster:
     """The remote agents of all tenants. Tenants to which the same agent is listed share its card and its client."""
 
     def __init__(
-        self, agents: RemoteAgents, *, clock: Callable[[], float] = time.monotonic, wait_seconds: float = WAIT_SECONDS
+        self,
+        agents: RemoteAgents,
+        registered: RegisteredRemotes | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        wait_seconds: float = WAIT_SECONDS,
     ) -> None:
+        """`agents` are those that the operator lists; one of the same name that a tenant registered is hidden."""
         self._agents = agents
+        self._registered = registered
         self._clock = clock
         self._wait_seconds = wait_seconds
         self._cards = CardCache(clock=clock)
@@ -65,11 +83,11 @@ class RemoteRoster:
 
     async def entries(self, tenant: TenantIdentity) -> tuple[RosterEntry, ...]:
         """The agents that a tenant may call, as models are told of them, in the order of the file."""
-        agents = self._of(tenant)
-        known = {name: self._known_card(agent) for name, agent in agents.items()}
+        agents = await self._of(tenant)
+        known = {name: self._known_card(agent) for name, agent in agents.items() if agent.roster_entry is None}
         if lookups := [lookup for card in known.values() if (lookup := card.refresh()) is not None]:
             await asyncio.wait(lookups, timeout=self._wait_seconds)
-        return tuple([_entry(agent, known[name].card) for name, agent in agents.items()])
+        return tuple([agent.roster_entry or roster_entry(agent, known[name].card) for name, agent in agents.items()])
 
     async def card(self, tenant: TenantIdentity, name: str) -> AgentCard:
         """The card of an agent.
@@ -78,22 +96,40 @@ class RemoteRoster:
             UnknownRemoteAgentError: the tenant has no such agent.
             CardUnavailableError: it has no card, cannot be reached or must not be called.
         """
-        return await self._find(tenant, name).read()
+        return await (await self._find(tenant, name)).read()
 
-    def client(self, tenant: TenantIdentity, name: str) -> Client:
-        """A client of an agent, for `turn.delegate`. It is not open. Raises UnknownRemoteAgentError."""
-        return self._find(tenant, name).client
+    async def client(self, tenant: TenantIdentity, name: str) -> Client:
+        """A client of an agent, for `turn.delegate`. It is not open. Raises UnknownRemoteAgentError.
+
+        If the card has changed in the meantime, it is a client that has not seen the old one.
+        """
+        known = await self._find(tenant, name)
+        if (lookup := known.refresh()) is not None:
+            await asyncio.wait([lookup], timeout=self._wait_seconds)
+        return known.client
+
+    def listed(self, tenant: TenantIdentity) -> Mapping[str, tuple[RemoteAgentConfig, AgentCard | None]]:
+        """The agents that the operator lists for a tenant, with the cards that are known of them."""
+        agents = self._listed_for(tenant)
+        return {name: (agent, self._known_card(agent).card) for name, agent in agents.items()}
 
     async def close(self) -> None:
         """Stop the lookups in progress."""
         for known in tuple(self._known.values()):
             await known.close()
 
-    def _of(self, tenant: TenantIdentity) -> Mapping[str, RemoteAgentConfig]:
+    async def _of(self, tenant: TenantIdentity) -> Mapping[str, RemoteAgentConfig]:
+        listed = self._listed_for(tenant)
+        if self._registered is None:
+            return listed
+        registered = await self._registered.configs(str(tenant.id))
+        return {**listed, **{name: agent for name, agent in registered.items() if name not in listed}}
+
+    def _listed_for(self, tenant: TenantIdentity) -> Mapping[str, RemoteAgentConfig]:
         return self._agents.of(str(tenant.id), tenant.name)
 
-    def _find(self, tenant: TenantIdentity, name: str) -> KnownCard:
-        agents = self._of(tenant)
+    async def _find(self, tenant: TenantIdentity, name: str) -> KnownCard:
+        agents = await self._of(tenant)
         if name not in agents:
             listed = f"there are: {', '.join(agents)}" if agents else "there are none"
             raise UnknownRemoteAgentError(f"No remote agent is called {printable_line(name[:100])!r}; {listed}")
@@ -104,10 +140,13 @@ class RemoteRoster:
             hosts = self._agents.allow_private_hosts
             client = remote_client(agent, allowed_hosts=hosts, cards=self._cards)
             self._known[agent] = KnownCard(client, clock=self._clock)
+            if len(self._known) > MOST_KNOWN:
+                self._known.pop(next(iter(self._known))).forget()
         return self._known[agent]
 
 
-def _entry(agent: RemoteAgentConfig, card: AgentCard | None) -> RosterEntry:
+def roster_entry(agent: RemoteAgentConfig, card: AgentCard | None) -> RosterEntry:
+    """What models are told of an agent; its card may be unknown."""
     if card is None:
         described = f"{agent.description} {CARD_UNAVAILABLE}" if agent.description else CARD_UNAVAILABLE
         return RosterEntry(agent.name, agent.name, described, is_remote=True)

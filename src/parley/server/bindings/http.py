@@ -7,12 +7,12 @@ keep their HTTP status in every binding.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Iterable, Mapping, MutableMapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any
 from urllib.parse import quote
 
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from parley.dialects.json_errors import encode_rest_error
 from parley.protocol.cards import Binding
@@ -169,6 +169,31 @@ class AsgiRequest:
             size += len(message.get("body", b""))
             if not message.get("more_body"):
                 return
+
+    async def body_chunks(self) -> AsyncGenerator[bytes]:
+        """The body as it arrives, for one that may be too long to be held.
+
+        Raises:
+            ClientDisconnected: the client has disconnected.
+        """
+        while True:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise ClientDisconnected
+            yield message.get("body", b"")
+            if not message.get("more_body"):
+                return
+
+    async def forward_to(self, app: ASGIApp, body: bytes, scope: Mapping[str, object]) -> None:
+        """Let another ASGI app answer. It gets the body that was read here, and members of the scope beside its own."""
+        unread = [body]
+
+        async def receive() -> MutableMapping[str, Any]:
+            if unread:
+                return {"type": "http.request", "body": unread.pop(), "more_body": False}
+            return await self._receive()
+
+        await app({**self._scope, **scope}, receive, self._send)
 
     async def wait_for_disconnect(self) -> None:
         """Return when the client has closed the connection."""

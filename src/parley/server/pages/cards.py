@@ -75,13 +75,13 @@ class Cards:
     def card(self, base_url: str, *, everything: bool = False) -> AgentCard:
         """The card for callers who reach the agent at this URL; `everything` returns the extended card."""
         target = self._shared.grpc_target(base_url)
-        key = (self._agent, base_url, target, everything)
+        key = (self._agent, base_url, target, self.has_push, everything)
         return self._shared.cards.get(key, lambda: self._make(base_url, target, everything))
 
     def document(self, base_url: str, version: Version | None = None) -> CardDocument:
         """The public card in one version, or in the form that clients of 0.3 and 1.0 both accept."""
         version = version or self._shared.card_version
-        key = (self._agent, base_url, self._shared.grpc_target(base_url), "document", version)
+        key = (self._agent, base_url, self._shared.grpc_target(base_url), self.has_push, "document", version)
         return self._shared.cards.get(key, lambda: self._write(base_url, version))
 
     def _write(self, base_url: str, version: Version | None) -> CardDocument:

@@ -90,6 +90,9 @@ class Records(Protocol):
         """How many records a tenant has in a collection."""
         ...
 
-    async def next_number(self, name: str, tenant: str) -> int:
-        """The next number of a series of a tenant, from 1 on. No number is given twice, also after a crash."""
+    async def next_number(self, name: str, tenant: str, *, after: int = 0) -> int:
+        """The next number of a series of a tenant, from 1 on, and greater than `after`.
+
+        No number is given twice, also after a crash.
+        """
         ...

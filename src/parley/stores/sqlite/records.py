@@ -68,9 +68,10 @@ class SqliteRecords:
         )
         return number
 
-    async def next_number(self, name: str, tenant: str) -> int:
+    async def next_number(self, name: str, tenant: str, *, after: int = 0) -> int:
         """The next number of a series of a tenant, from 1 on. The writer's transaction keeps other processes out."""
-        return await self._access.submit(lambda writer: _next_number(writer, name, tenant), name, tenant)
+        require_64_bits(after + 1)
+        return await self._access.submit(lambda writer: _next_number(writer, name, tenant, after), name, tenant)
 
 
 _RECORD = "collection, tenant, id, sort, revision, value"
@@ -113,13 +114,13 @@ def _write(writer: sqlite3.Connection, changes: Sequence[EncodedChange]) -> None
             writer.execute(f"INSERT OR REPLACE INTO records ({_RECORD}) VALUES (?, ?, ?, ?, ?, ?)", row)
 
 
-def _next_number(writer: sqlite3.Connection, name: str, tenant: str) -> int:
+def _next_number(writer: sqlite3.Connection, name: str, tenant: str, after: int) -> int:
     writer.execute(
         """
-        INSERT INTO number_series (name, tenant, last_number) VALUES (?, ?, 1)
-        ON CONFLICT (name, tenant) DO UPDATE SET last_number = last_number + 1
+        INSERT INTO number_series (name, tenant, last_number) VALUES (?, ?, ?)
+        ON CONFLICT (name, tenant) DO UPDATE SET last_number = max(last_number + 1, excluded.last_number)
         """,
-        (name, tenant),
+        (name, tenant, after + 1),
     )
     statement = "SELECT last_number FROM number_series WHERE name = ? AND tenant = ?"
     (number,) = writer.execute(statement, (name, tenant)).fetchone()
