@@ -142,9 +142,7 @@ class Catalogue:
         self, tenant_id: str, constitution: Constitution, *, version: str, number: int
     ) -> ConstitutionAgent:
         takes_files = self._settings.get(tenant_id, TenantSettings()).file_parts
-        return ConstitutionAgent(
-            constitution, self._services, version=version, number=number, takes_files=takes_files
-        )
+        return ConstitutionAgent(constitution, self._services, version=version, number=number, takes_files=takes_files)
 
     def _put(self, tenant_id: str, agent: Agent, since: datetime | None = None) -> _CataloguedAgent:
         program = HostedProgram(f"{tenant_id}/{agent.id}", agent, self._rules)
@@ -232,7 +230,9 @@ class Catalogue:
         shared, takes_webhooks = self._shared(), tenant.settings.push_notifications
         cards = HostedCards(agent, shared, since=since, agent_id=None, takes_webhooks=takes_webhooks)
         operations = DraftOperations(self._engine, entry.program.id, draft.author)
-        return HostedSite(Service(agent, HostedOperations(operations, agent.id, self._services.approvals), cards, shared))
+        return HostedSite(
+            Service(agent, HostedOperations(operations, agent.id, self._services.approvals), cards, shared)
+        )
 
     def _find(self, tenant_id: str, name: str) -> _CataloguedAgent | None:
         return self._of_tenant.get(tenant_id, {}).get(name) or self._of_all.get(name)

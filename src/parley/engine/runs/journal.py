@@ -349,9 +349,7 @@ class Journal(Struct, eq=False):
 
     def has_recorded(self, prefix: str) -> bool:
         """Whether the log of earlier runs has the outcome of a step whose name begins so."""
-        return any(
-            name.startswith(prefix) and entry.recorded is not None for (name, _), entry in self._steps.items()
-        )
+        return any(name.startswith(prefix) and entry.recorded is not None for (name, _), entry in self._steps.items())
 
     def note_step(self, name: str, value: JsonValue) -> None:
         """Remember the value of the first step of this name while the run goes on."""

@@ -66,9 +66,7 @@ class HostedOperations:
             stream = LateStream(partial(self._answer_streaming, request, caller, after))
         return stream if _is_real(caller) else DocumentedStream(stream)
 
-    async def _answer_streaming(
-        self, request: r.SendMessageRequest, caller: Caller, after: int | None
-    ) -> EventStream:
+    async def _answer_streaming(self, request: r.SendMessageRequest, caller: Caller, after: int | None) -> EventStream:
         request, sender = await self._routed(request, caller)
         return self._operations.send_streaming_message(request, sender, after=after)
 
