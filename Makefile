@@ -5,14 +5,15 @@ INTEROP_PEERS := google-adk strands-agents agent-framework litellm crewai beeai-
 FEW_INTEROP_PEERS := google-adk strands-agents agent-framework
 FRAMEWORKS := langgraph pydantic-ai openai-agents crewai google-adk agent-framework a2a-sdk-1 a2a-sdk-0.3
 BIN := .venv/bin
-CRASH_TESTS := tests/crashes tests/engine/test_kill.py tests/host/test_host_sigkill.py
+CRASH_TESTS := tests/crashes tests/engine/test_kill.py \
+	$(wildcard tests/host/test_*_sigkill.py tests/host/test_*_crashes.py)
 PEER_CHECKS := tests/check/test_peers.py tests/proxy/test_old_sdk.py
 CORE_TESTS := tests/protocol tests/dialects tests/wire tests/conformance tests/test_golden.py tests/test_signing_interop.py
-MCP_PEER_TESTS := tests/host/test_mcp_reference_servers.py
+MCP_TESTS := tests/host/test_mcp_reference_servers.py tests/mcp/test_mcp_command.py
 # Long tests that have targets of their own.
-OTHER_TARGETS := tests/test_tutorial.py tests/test_installing.py $(CRASH_TESTS) $(PEER_CHECKS) $(MCP_PEER_TESTS)
+OTHER_TARGETS := tests/test_tutorial.py tests/test_installing.py $(CRASH_TESTS) $(PEER_CHECKS) $(MCP_TESTS)
 
-.PHONY: help run run-trip test coverage core-coverage tutorial installing crashes-short peer-checks mcp-peers check format bench soak soak-short chaos crashes mutations test-pythons interop interop-short lock proto docs clean
+.PHONY: help run run-trip test coverage core-coverage tutorial installing crashes-short peer-checks mcp check format bench soak soak-short chaos crashes mutations test-pythons interop interop-short lock proto docs clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -46,7 +47,7 @@ coverage: .venv/.installed peers ## The same, and show which lines no test runs.
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --fail-under=95
 
-core-coverage: .venv/.installed ## The tests of the core alone must run it to the last branch.
+core-coverage: .venv/.installed peers ## The tests of the core alone must run it to the last branch.
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest -q --numprocesses auto $(CORE_TESTS)
 	$(BIN)/coverage combine --quiet
@@ -98,8 +99,8 @@ crashes-short: .venv/.installed peers ## The same as `crashes`, at a few events 
 peer-checks: .venv/.installed peers ## Check the servers of other SDKs, and those that a proxy serves for them.
 	$(BIN)/pytest -q -n 2 $(PEER_CHECKS)
 
-mcp-peers: .venv/.installed .peers/mcp-servers/.installed .peers/mcp-js/.installed ## Let agents use the reference MCP servers of PyPI and npm.
-	$(BIN)/pytest -q $(MCP_PEER_TESTS)
+mcp: .venv/.installed peers .peers/mcp-servers/.installed .peers/mcp-js/.installed ## MCP in real processes: parley mcp, and agents that use the reference servers of PyPI and npm.
+	$(BIN)/pytest -q -n 2 $(MCP_TESTS)
 
 crashes: .venv/.installed peers ## Kill agents that stream and delegate at every event, and compare what all readers hold.
 	PARLEY_EVERY_CRASH=1 PARLEY_TEST_SECONDS=3600 $(BIN)/pytest -q -o faulthandler_timeout=3700 $(CRASH_TESTS)

@@ -39,6 +39,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("POST", "/v1/agents/{id}/pin"): {"version": 1},
     ("POST", "/v1/agents/{id}/draft"): {"name": "Draft", "role": "worker", "goal": "Works."},
     ("POST", "/v1/agents/{id}/stop"): {"reason": "mine"},
+    ("POST", "/v1/access/tokens/{id}/rotate"): {"overlap_seconds": 60},
     ("PATCH", "/v1/conversations/{id}"): {"title": "mine"},
     ("POST", "/v1/conversations/{id}/messages"): HELLO,
     ("POST", "/v1/requests/{id}/messages"): HELLO,

@@ -1,4 +1,4 @@
-"""Agents of a host use the reference MCP servers that PyPI and npm offer, each as a real process. `make mcp-peers`."""
+"""Agents of a host use the reference MCP servers that PyPI and npm offer, each as a real process. `make mcp`."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from parley.host.data import keys
+from parley.host.origin import ORIGIN
 from parley.host.transfer import format as transfer_format
 from parley.host.transfer.collections import RULES
 from parley.host.transfer.rebasing import Rebasing
@@ -33,6 +34,10 @@ def test_there_is_a_decision_about_every_collection() -> None:
     }
     assert {rule.name for rule in RULES} == names
     assert all(rule.reason for rule in RULES if rule.decision == "left out")
+
+
+def test_every_record_is_read_before_it_is_imported() -> None:
+    assert [rule.name for rule in RULES if rule.decision == "copied" and rule.check is None] == [keys.APPROVAL_TIMERS]
 
 
 async def fill(acme: HostTenant) -> str:
@@ -177,6 +182,17 @@ def with_member(name: str, **members: Any) -> Any:
     return lambda line: {name: {**line[name], **members}}
 
 
+def file_with_origin(file: bytes, line: int, origin: Any) -> bytes:
+    """A file in which the first message of a task has another origin."""
+
+    def change(events: Any) -> Any:
+        added = next(event for event in events["events"]["events"] if event["type"] == "message-added")
+        added["message"]["metadata"] = {ORIGIN: origin}
+        return events
+
+    return edited(file, line, change)
+
+
 def replaced_by(line: Any) -> Any:
     return lambda _: line
 
@@ -224,6 +240,10 @@ async def test_a_file_that_is_not_whole_or_not_ours_is_refused_and_leaves_nothin
             (edited(file, task, with_member("task", events=99)), "line "),
             (edited(file, ticks, replaced_by({"record": own})), f"line {ticks + 1}: the id does not belong"),
             (edited(file, agent + 1, lambda _: json.loads(lines[agent])), "line "),
+            (
+                file_with_origin(file, first(file, "events"), {"conversation": "x"}),
+                f"line {first(file, 'events') + 1}: what the host says of a message cannot be read: ",
+            ),
             (edited(file, 1, replaced_by({"error": "disk"})), "line 2: the export failed here: disk"),
         ]
         store, tenants = running.host.store, (await running.admin.get("/v1/admin/tenants")).json()
@@ -241,6 +261,17 @@ async def test_a_file_that_is_not_whole_or_not_ours_is_refused_and_leaves_nothin
             assert (await client.post("/v1/admin/tenants/import", content=file)).status_code == 401
             assert (await client.get(f"/v1/admin/tenants/{running.acme.id}/export")).status_code == 401
         assert (await running.admin.get("/v1/admin/tenants/99/export")).status_code == 404
+
+
+async def test_a_forged_stop_concerns_no_other_tenant() -> None:
+    async with running_host() as running:
+        await running.acme.client.post("/v1/stop", json={"reason": "Costs."})
+        file = await exported(running, running.acme.id)
+        stop = first(file, "record", "stops")
+        value = {"tenant": running.globex.id, "target": "@operator", "reason": "Forged.", "by": "admin", "at": 1}
+        forged = edited(file, stop, with_member("record", value=value))
+        assert (await running.admin.post("/v1/admin/tenants/import", content=forged)).status_code == 201
+        assert (await running.globex.client.get("/v1/stops")).json() == {"stopped": False, "stops": []}
 
 
 async def assert_nothing(store: Any, tenant: str) -> None:

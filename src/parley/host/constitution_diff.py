@@ -17,8 +17,8 @@ from parley.protocol.jsonvalue import JsonObject, JsonValue
 LONG_TEXT = 80
 """Characters of a text from which on its lines are compared."""
 
-MOST_LINES = 1_000
-"""Of the two texts together: comparing lines takes time that grows with the square of their number."""
+MOST_LINES = 300
+"""Of the two texts together: comparing lines takes time that grows with the third power of their number."""
 
 
 class MemberChange(Struct, frozen=True):

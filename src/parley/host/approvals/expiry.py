@@ -74,6 +74,8 @@ class ApprovalExpiry:
             is_done = True
         except ParleyError as error:
             logger.warning("The approval %s is tried again later: %s", timer.approval_id, error)
+        except Exception:  # the other timers must go on
+            logger.exception("The approval %s is tried again later", timer.approval_id)
         if is_done:
             await self.timers.remove(timer)
         else:

@@ -40,7 +40,7 @@ class AgentVersion(Struct, frozen=True, omit_defaults=True):
     """The version whose constitution it repeats, if it was made by a rollback."""
 
 
-class _LastVersion(Struct, frozen=True):
+class LastVersion(Struct, frozen=True):
     """What is kept of the versions of a deleted agent."""
 
     number: int
@@ -89,7 +89,7 @@ class AgentVersions:
     async def deleted(self, tenant: str, agent_id: str, *, last: int) -> list[RecordChange]:
         """The changes that forget all versions of an agent, but not the number of its last one."""
         key = RecordKey(AGENT_LAST_VERSIONS, tenant, agent_id)
-        changes: list[RecordChange] = [PutRecord(key, to_builtins(_LastVersion(last)))]
+        changes: list[RecordChange] = [PutRecord(key, to_builtins(LastVersion(last)))]
         async for record in each_record(self._records, collection_of(AGENT_VERSIONS, agent_id), tenant):
             changes.append(DeleteRecord(record.key, record.revision))
         return changes
@@ -99,7 +99,7 @@ class AgentVersions:
         record = await self._records.get(RecordKey(AGENT_LAST_VERSIONS, tenant, agent_id))
         if record is None:
             return 1, []
-        last = msgspec.convert(record.value, _LastVersion)
+        last = msgspec.convert(record.value, LastVersion)
         return last.number + 1, [DeleteRecord(record.key, record.revision)]
 
 

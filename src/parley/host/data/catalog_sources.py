@@ -42,7 +42,9 @@ class CatalogSource(Struct, frozen=True):
     is_complete: bool = True
 
 
-class _KeptEntries(Struct, frozen=True):
+class KeptCatalogEntries(Struct, frozen=True):
+    """The entries of a catalogue, as they are stored."""
+
     entries: tuple[AiCatalogEntry, ...]
 
 
@@ -72,7 +74,7 @@ class CatalogSources:
     async def entries(self, tenant: str, name: str) -> Sequence[AiCatalogEntry]:
         """The entries that were found in a catalogue last."""
         record = await self._records.get(RecordKey(CATALOG_SOURCE_ENTRIES, tenant, name))
-        return () if record is None else msgspec.convert(record.value, _KeptEntries).entries
+        return () if record is None else msgspec.convert(record.value, KeptCatalogEntries).entries
 
     async def token(self, tenant: str, name: str) -> str | None:
         """The token that a catalogue's server gets."""
@@ -151,7 +153,7 @@ class CatalogSources:
 
 
 def _entries_change(tenant: str, name: str, entries: Sequence[AiCatalogEntry]) -> PutRecord:
-    return PutRecord(RecordKey(CATALOG_SOURCE_ENTRIES, tenant, name), to_builtins(_KeptEntries(tuple(entries))))
+    return PutRecord(RecordKey(CATALOG_SOURCE_ENTRIES, tenant, name), to_builtins(KeptCatalogEntries(tuple(entries))))
 
 
 def _secret_id(name: str) -> str:

@@ -59,7 +59,7 @@ class StoredMcpServer(Struct, frozen=True):
     """Counts the writes of the server, from 1 on."""
 
 
-class _KeptServer(Struct, frozen=True):
+class KeptMcpServer(Struct, frozen=True):
     """A server, as it is stored."""
 
     definition: McpServerDefinition
@@ -109,7 +109,7 @@ class StoredMcpServers:
                 raise TooManyMcpServersError(f"a tenant may have {self._max_servers} MCP servers; delete one first")
             now = seconds(self._clock.now())
             complete = _with_kept_headers(definition, before)
-            kept = _KeptServer(complete, before.created_at if before else now, now)
+            kept = KeptMcpServer(complete, before.created_at if before else now, now)
             number = before.revision if before else 0
             put = PutRecord(_key(tenant, name), to_builtins(kept), milliseconds(self._clock.now()), expected=number)
             entry = await self._audit.entry(
@@ -172,7 +172,7 @@ def _key(tenant: str, name: str) -> RecordKey:
 
 
 def _decode(record: Record) -> StoredMcpServer:
-    kept = msgspec.convert(record.value, _KeptServer)
+    kept = msgspec.convert(record.value, KeptMcpServer)
     return StoredMcpServer(
         record.key.tenant, record.key.id, kept.definition, kept.created_at, kept.updated_at, record.revision
     )

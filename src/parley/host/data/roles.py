@@ -48,7 +48,9 @@ class Grant(Struct, frozen=True):
             raise InvalidValueError("must have either a role or scopes", path)
 
 
-class _KeptRole(Struct, frozen=True):
+class KeptRole(Struct, frozen=True):
+    """A role, as it is stored."""
+
     scopes: tuple[Scope, ...]
 
 
@@ -64,7 +66,7 @@ class TenantRoles:
         """The built-in roles, then those that a tenant has defined, by name."""
         built_in = [AccessRole(name, tuple(sorted(scopes)), is_built_in=True) for name, scopes in ROLES.items()]
         records = await self._records.list(TENANT_ROLES, tenant, limit=MOST_ROLES)
-        own = [AccessRole(record.key.id, msgspec.convert(record.value, _KeptRole).scopes) for record in records]
+        own = [AccessRole(record.key.id, msgspec.convert(record.value, KeptRole).scopes) for record in records]
         return [*built_in, *sorted(own, key=lambda role: role.name)]
 
     async def scopes_of(self, tenant: str, grant: Grant) -> frozenset[Scope]:
@@ -74,7 +76,7 @@ class TenantRoles:
         if grant.role in ROLES:
             return ROLES[grant.role]
         record = await self._records.get(_key(tenant, grant.role)) if _NAME.fullmatch(grant.role) else None
-        return frozenset(msgspec.convert(record.value, _KeptRole).scopes) if record is not None else frozenset()
+        return frozenset(msgspec.convert(record.value, KeptRole).scopes) if record is not None else frozenset()
 
     async def check_grant(self, grant: Grant, granting: Principal, path: str = "$") -> None:
         """Refuse a grant that is not valid, or that gives more than its giver has.
@@ -116,7 +118,7 @@ class TenantRoles:
             before = await self._records.get(key)
             if before is None and await self._records.count(TENANT_ROLES, by.tenant) >= MOST_ROLES:
                 raise LimitReachedError(f"a tenant may define {MOST_ROLES} roles; delete one first")
-            old = None if before is None else msgspec.convert(before.value, _KeptRole)
+            old = None if before is None else msgspec.convert(before.value, KeptRole)
             if old is not None:
                 _check_has(by, frozenset(old.scopes))
             entry = await self._audit.entry(
@@ -127,7 +129,7 @@ class TenantRoles:
                 before=None if old is None else {"scopes": list(old.scopes)},
                 after={"scopes": list(role.scopes)},
             )
-            kept = to_builtins(_KeptRole(role.scopes))
+            kept = to_builtins(KeptRole(role.scopes))
             return role, [PutRecord(key, kept, expected=before.revision if before else 0), entry]
 
         return await self._transactions.run(by.tenant, decide)

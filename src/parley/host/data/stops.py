@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 import msgspec
-from msgspec import Struct, to_builtins
+from msgspec import Struct, structs, to_builtins
 
 from parley.engine.clock import Clock
 from parley.host.data.audit import Audit, AuditAction
@@ -185,4 +185,5 @@ def stop_key(tenant: str, target: str) -> RecordKey:
 
 
 def _decode(record: Record) -> Stop:
-    return msgspec.convert(record.value, Stop)
+    """The stop of a record, whose key says what is stopped."""
+    return structs.replace(msgspec.convert(record.value, Stop), tenant=record.key.tenant, target=record.key.id)

@@ -17,18 +17,21 @@ from msgspec import Struct
 from parley.host.budgets.scopes import ScopeSums
 from parley.host.constitution import INDEX, is_agent_id
 from parley.host.data import keys
-from parley.host.data.agent_versions import AgentVersion
+from parley.host.data.agent_versions import AgentVersion, LastVersion
 from parley.host.data.approvals import Approval
 from parley.host.data.artifacts import StoredArtifact
 from parley.host.data.budget_policy import BudgetPolicy
-from parley.host.data.catalog_sources import CatalogSource
+from parley.host.data.catalog_sources import CatalogSource, KeptCatalogEntries
 from parley.host.data.conversations import StoredConversation
+from parley.host.data.mcp_servers import KeptMcpServer
 from parley.host.data.memory_entry import MemoryEntry, MemoryLink
 from parley.host.data.registered_agents import RegisteredAgent
 from parley.host.data.registry_checks import RegistryCheck
+from parley.host.data.roles import KeptRole
 from parley.host.data.schedule import Schedule, ScheduleRun, TickState
 from parley.host.data.service_accounts import ServiceAccount
 from parley.host.data.stops import Stop
+from parley.host.data.storage import StorageSum
 from parley.host.data.stored_agent import decode_agent
 from parley.host.data.usage import KeptCall
 from parley.host.data.usage_days import UsageDay
@@ -95,10 +98,18 @@ def _left_out(name: str, reason: str, set_again: str = "", host_ids: Sequence[st
     return TransferRule(name=name, decision="left out", reason=reason, set_again=set_again, host_ids=host_ids)
 
 
-def _content(name: str, kind: type[Struct] | None = None, *, is_numbered: bool = False) -> TransferRule:
+def _content(name: str, kind: type[Struct], *, is_numbered: bool = False) -> TransferRule:
     """What users and agents have said and written: it is copied to the letter."""
-    check = None if kind is None else _is_a(kind)
-    return TransferRule(name=name, is_numbered=is_numbered, names_principals=False, check=check)
+    return TransferRule(name=name, is_numbered=is_numbered, names_principals=False, check=_is_a(kind))
+
+
+def _text(name: str, member: str) -> TransferRule:
+    """The same where each record is one text."""
+    return TransferRule(
+        name=name,
+        names_principals=False,
+        check=lambda record: msgspec.convert(record.value.get(member), str),
+    )
 
 
 def _content_of(name: str, parent: str, owner_of: OwnerOf, kind: type[Struct], *, is_numbered: bool) -> TransferRule:
@@ -126,25 +137,25 @@ RULES: Sequence[TransferRule] = (
     _left_out(keys.BUDGET_RESERVATIONS, "it is about model calls at work"),
     _left_out(keys.AGENT_DRAFTS, "its author is a token of the other host"),
     # --- access
-    TransferRule(name=keys.TENANT_ROLES),
+    TransferRule(name=keys.TENANT_ROLES, check=_is_a(KeptRole)),
     TransferRule(name=keys.SERVICE_ACCOUNTS, check=_is_a(ServiceAccount)),
     # --- agents
     TransferRule(name=keys.AGENTS, check=_is_agent),
-    TransferRule(name=keys.AGENT_LAST_VERSIONS),
+    TransferRule(name=keys.AGENT_LAST_VERSIONS, check=_is_a(LastVersion)),
     TransferRule(name=keys.AGENT_VERSIONS, parent=keys.AGENTS, owner_of=_id, check=_is_a(AgentVersion)),
     TransferRule(name=keys.STOPS, check=_is_a(Stop)),
-    TransferRule(name=keys.MCP_SERVERS, redact=without_headers),
+    TransferRule(name=keys.MCP_SERVERS, redact=without_headers, check=_is_a(KeptMcpServer)),
     TransferRule(name=keys.REGISTERED_AGENTS, redact=without_token, check=_is_a(RegisteredAgent)),
     TransferRule(name=keys.REGISTRY_CHECKS, host_ids=("@/",), check=_is_a(RegistryCheck)),
     TransferRule(name=keys.CATALOG_SOURCES, redact=without_token, check=_is_a(CatalogSource)),
-    TransferRule(name=keys.CATALOG_SOURCE_ENTRIES),
+    TransferRule(name=keys.CATALOG_SOURCE_ENTRIES, check=_is_a(KeptCatalogEntries)),
     # --- contents
     _content(keys.CONVERSATIONS, StoredConversation, is_numbered=True),
     _content(keys.ARTIFACTS, StoredArtifact, is_numbered=True),
     _content_of(keys.ARTIFACTS, keys.ARTIFACTS, _conversation, StoredArtifact, is_numbered=False),
-    _content(keys.ARTIFACT_CONTENTS),
-    _content(keys.STORAGE),
-    _content(keys.SCRATCHPADS),
+    _text(keys.ARTIFACT_CONTENTS, "content"),
+    _content(keys.STORAGE, StorageSum),
+    _text(keys.SCRATCHPADS, "text"),
     _content(keys.MEMORY_ENTRIES, MemoryEntry, is_numbered=True),
     _content_of(keys.MEMORY_LINKS, keys.MEMORY_ENTRIES, _number, MemoryLink, is_numbered=True),
     # --- money: records of usage are named after their callers, so these keep the names that they had

@@ -6,13 +6,18 @@ A task is written with its last state from the first line on: no worker may take
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+
+import msgspec
 
 from parley.engine.clock import Clock
-from parley.host.origin import owner_name
+from parley.host.approvals.decisions import approval_told_by
+from parley.host.origin import origin_of, owner_name
 from parley.host.transfer.format import ExportedContextValue, ExportedEvents, ExportedTask, InvalidExportError
 from parley.host.transfer.rebasing import Rebasing
 from parley.host.transfer.tenant_records import TENANT
 from parley.protocol.errors import LocalProtocolError
+from parley.protocol.events import MessageAdded, TaskEvent
 from parley.protocol.lifecycle import ends_stream, fold
 from parley.protocol.tasks import Task
 from parley.stores.interface import ConflictError, ContextKey, NewTask, Owner, Store, TaskKey, Write
@@ -49,15 +54,19 @@ class TaskLogWriter:
         task = self._task
         if task is None or task.id != lines.task_id or any(event.task_id != task.id for event in lines.events):
             raise InvalidExportError("the events do not belong to the task before them", line)
+        events = tuple([self._rebasing.event(event) for event in lines.events])
         try:
             self._folded = fold(self._folded, lines.events)
+            _check_messages(events)
         except LocalProtocolError as error:
             raise InvalidExportError(f"these events cannot follow one another: {error}"[:500], line) from None
+        except msgspec.ValidationError as error:
+            raise InvalidExportError(f"what the host says of a message cannot be read: {error}"[:500], line) from None
         is_first = self._written == 0
         write = Write(
             TaskKey(self._owner, task.id),
             self._written,
-            tuple([self._rebasing.event(event) for event in lines.events]),
+            events,
             task.state,
             task.status_at,
             new=NewTask(self._agent(task.agent, line), task.context_id, task.created_in, task.created_at)
@@ -100,3 +109,11 @@ class TaskLogWriter:
         if slash and tenant != TENANT:
             raise InvalidExportError("the agent does not belong to the tenant", line)
         return f"{self._tenant}/{name}" if slash else agent
+
+
+def _check_messages(events: Sequence[TaskEvent]) -> None:
+    """Read what the host itself says of messages, as it does later. Raises msgspec.ValidationError."""
+    for event in events:
+        if isinstance(event, MessageAdded):
+            origin_of(event.message)
+            approval_told_by(event.message)
