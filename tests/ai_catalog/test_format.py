@@ -120,6 +120,8 @@ def test_a_document_that_is_no_catalogue_is_an_error(document: bytes) -> None:
         (entry("b", tags="many"), "$.entries[1].tags"),
         (entry("b", trustManifest={"identity": URN}), "$.entries[1].trustManifest.identity: It is not the entry's id"),
         (entry("b", trustManifest={}), "$.entries[1].trustManifest.identity"),
+        (entry("b", metadata={"x": [[]] * 50_000}), "$.entries[1].metadata: It has more than 65536 bytes"),
+        (entry("b", metadata=[]), "$.entries[1].metadata: Expected"),
         (entry(), "$.entries[1].identifier: An entry before this one has the same identifier and version"),
         (7, "$.entries[1]: Expected `object`, got `int`"),
         ({"data": [[]] * 3}, "$.entries[1]"),

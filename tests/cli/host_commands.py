@@ -20,7 +20,7 @@ class HostCommands:
 
     def __init__(self, running: RunningHost, **environment: str) -> None:
         self._environment: Mapping[str, str] = {
-            "PARLEY_HOST": running.url,
+            "PARLEY_HOST_URL": running.url,
             "PARLEY_ADMIN_TOKEN": running.admin_token,
             "COLUMNS": "160",
             **environment,

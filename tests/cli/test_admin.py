@@ -8,13 +8,19 @@ from typing import Any
 
 import msgspec
 import pytest
+from httpx2 import Response
 from msgspec import structs
 
 from parley.cli.admin.command import WHOLE_BODY, Target
+from parley.cli.admin.host_connection import NotAHostError
+from parley.cli.admin.reply_text import show_members, show_table
 from parley.cli.admin.table import COMMANDS, GROUPS
+from parley.cli.admin.typer_commands import show_reply
+from parley.host.access.principal import Principal
 from parley.host.access.scopes import Scope
 from parley.host.api.route import ApiRoute, Auth
 from parley.host.api.table import ROUTES
+from parley.host.data.roles import Grant
 from tests.cli.host_commands import HostCommands
 from tests.host.api_calls import constitution
 from tests.host.running_host import running_host
@@ -101,13 +107,78 @@ async def test_refusals_are_sentences_that_say_what_to_do() -> None:
     async with running_host() as running:
         commands = HostCommands(running)
         code, shown = await commands.run("admin", "tokens", "list")
-        assert (code, "PARLEY_ADMIN_TOKEN" in shown, "--tenant" in shown) == (1, True, True)
+        assert (code, "name the tenant as well: --tenant" in shown) == (1, True)
+        code, shown = await HostCommands(running, PARLEY_ADMIN_TOKEN="").run("admin", "tokens", "list")
+        assert (code, "Give a token with --token-file, or in PARLEY_ADMIN_TOKEN" in shown) == (1, True)
+        code, shown = await HostCommands(running, PARLEY_ADMIN_TOKEN="wrong").run("admin", "tenants", "list")
+        assert (code, "This needs the admin token" in shown) == (1, True)
         code, shown = await commands.run("admin", "tokens", "create", "x", "--role", "king", "--tenant", "1")
         assert (code, "There is no role 'king'" in shown) == (1, True)
         code, shown = await commands.run("admin", "tenants", "list", "--host", "http://127.0.0.1:9")
         assert (code, "No host answers at http://127.0.0.1:9" in shown) == (3, True)
         code, shown = await commands.run("admin", "tenants", "list", "--host", "nonsense")
         assert (code, "It must start with http" in shown) == (2, True)
+
+
+async def test_an_argument_cannot_lead_to_another_route_or_be_another_header(tmp_path: Path) -> None:
+    async with running_host() as running:
+        commands = HostCommands(running, PARLEY_TENANT=running.acme.id)
+        for words in (
+            ("agents", "stop", "..", "--reason", "x"),
+            ("agents", "show", ""),
+            ("tenants", "export", "..", str(tmp_path / "a")),
+            ("tokens", "list", "--tenant", "1\r\nA: b"),
+            ("tokens", "list", "--tenant", "é"),
+        ):
+            code, shown = await commands.run("admin", *words)
+            assert (code, "Invalid id" in shown) == (2, True), shown
+        code, shown = await commands.run("admin", "tenants", "export", f"{running.acme.id}/usage?", str(tmp_path / "a"))
+        assert (code, "the id of a tenant is a number" in shown) == (1, True)
+        assert (await running.acme.client.get("/v1/stops")).json()["stopped"] is False
+
+
+def test_what_another_server_answers_is_shown_safely_or_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    (tokens,) = [command for command in COMMANDS if command.words == ("tokens", "list")]
+    row = {"id": "\x1b[2J", "expires_at": 10**30}
+    odd = msgspec.json.encode({"tokens": [row], "next_cursor": "\x1b]0;title\x07"})
+    show_reply(tokens, Response(200, content=odd), as_json=False)
+    shown = capsys.readouterr()
+    assert "\x1b" not in shown.out + shown.err
+    assert "␛]0;title" in shown.err
+    for content in (b"<html>", b"[]", b"{}", b"\xff"):
+        with pytest.raises(NotAHostError):
+            show_reply(tokens, Response(200, content=content), as_json=False)
+
+
+def test_replies_are_shown_without_empty_columns_raw_times_and_raw_objects(capsys: pytest.CaptureFixture[str]) -> None:
+    show_table([{"name": "a" * 79, "at": 0, "by": "x" * 79}, {"name": "b", "at": 60}], ("name", "at", "by", "note"))
+    lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    assert [line.split() for line in lines] == [
+        ["name", "at", "by"],
+        ["a" * 79, "–", "x" * 79],
+        ["b", "1970-01-01", "00:01:00Z", "–"],
+    ]
+    show_members({"used_at": 0, "changes": [{"member": "goal", "diff": "-a\n+b"}], "rules": []})
+    assert capsys.readouterr().out.splitlines() == [
+        "used at: –",
+        "changes:",
+        "  - member: goal",
+        "    diff:",
+        "      -a",
+        "      +b",
+        "rules: –",
+    ]
+
+
+async def test_an_export_whose_last_line_is_long_is_whole(tmp_path: Path) -> None:
+    async with running_host() as running:
+        for _ in range(400):
+            by = Principal(f"tenant:{running.acme.id}", running.acme.id)
+            await running.host.access_tokens.create("n" * 200, Grant("viewer"), by=by)
+        code, shown = await HostCommands(running).run(
+            "admin", "tenants", "export", running.acme.id, str(tmp_path / "acme.ndjson")
+        )
+        assert (code, [file.name for file in tmp_path.iterdir()]) == (0, ["acme.ndjson"]), shown
 
 
 async def test_a_tenant_is_written_to_a_file_and_made_anew_of_it(tmp_path: Path) -> None:

@@ -12,9 +12,10 @@ import pytest
 from parley.host.remote.config import RemoteAgents
 from parley.server.app import App
 from tests.cli.host_commands import HostCommands
+from tests.client.test_discovery import Site
 from tests.host.api_calls import constitution, echo_models
 from tests.host.running_host import RunningHost, running_host
-from tests.server.serving import echo_agent, running
+from tests.server.serving import echo_agent, running, serving
 
 pytestmark = pytest.mark.anyio
 
@@ -88,3 +89,13 @@ async def test_a_host_that_does_not_answer_or_refuses_is_reported() -> None:
         assert (code, "which is not public" in shown) == (1, True)
         operator = HostCommands(found, PARLEY_TENANT="1")
         assert [hit["name"] for hit in lines((await operator.run("agents", "find", "poems", "--json"))[1])] == ["poet"]
+
+
+async def test_the_operators_token_is_not_for_a_catalogue_elsewhere() -> None:
+    site = Site({"/.well-known/ai-catalog.json": (401, {}, b"")})
+    async with serving(site) as http, host() as (found, _):
+        operator = HostCommands(found)
+        for words in (["find"], ["show", "two"]):
+            code, shown = await operator.run("agents", *words, "--catalog", str(http.base_url))
+            assert (code, "answers 401" in shown) == (3, True), shown
+        assert [headers for headers in site.headers if "authorization" in headers] == []

@@ -32,7 +32,9 @@ async def test_what_is_wrong_is_named_with_a_remedy() -> None:
         assert "an incident" in shown
         assert "The budget of the tenant for this day is used up" in shown
         code, shown = await HostCommands(running, PARLEY_ADMIN_TOKEN="wrong").run("doctor")
-        assert (code, "The admin token is not accepted" in shown) == (1, True)
+        assert (code, "The token is not accepted as the admin's" in shown) == (1, True)
+        code, shown = await HostCommands(running).run("doctor", "--tenant", "99")
+        assert (code, "There is no tenant 99" in shown) == (1, True)
 
 
 async def test_a_host_that_does_not_answer_is_told_from_one_that_is_something_else() -> None:

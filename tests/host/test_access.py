@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +17,15 @@ from parley.host.data.access_tokens import MAX_LIFETIME
 from parley.host.data.errors import LimitReachedError
 from parley.host.data.roles import Grant, TenantRoles
 from parley.host.data.service_accounts import ServiceAccounts
+from parley.host.models.model import ModelRequest
 from parley.host.people import PeopleSettingError, PeopleSettings, PersonGrant, TrustedIssuer, read_people_settings
+from parley.server.webhooks.guard import WebhookPolicy
 from parley.stores.memory import MemoryStore
 from parley.testing.clock import FakeClock
-from tests.host.a2a_calls import call, documented_message, message, path_of, request
+from tests.host.a2a_calls import call, documented_message, message, path_of, request, result
 from tests.host.api_calls import constitution, echo_models
+from tests.host.frame_reader import open_stream
+from tests.host.function_model import FunctionModel
 from tests.host.running_host import RunningHost, running_host
 from tests.server.authorization_server import AUDIENCE, authorization_server
 
@@ -100,6 +106,73 @@ async def test_a_token_that_expires_is_revoked_or_rotated_is_refused() -> None:
         shown = (await manager.get("/v1/access/tokens")).json()["tokens"]
         assert [one["id"] for one in shown] == [third["id"]]
         assert not any("token" in one or "hash" in one for one in shown)
+
+
+async def test_webhooks_are_no_way_around_a_scope() -> None:
+    async with running_host(models=echo_models(), options={"webhooks": WebhookPolicy()}) as running:
+        owner, settings = running.acme.client, {"settings": {"push_notifications": True}}
+        await running.admin.patch(f"/v1/admin/tenants/{running.acme.id}", json=settings)
+        task = (await result(owner, "SendMessage", message("hello")))["task"]
+        new = {"taskId": task["id"], "url": "https://example.com/hook", "token": "secret of the webhook"}
+        caller, reader = await client_of(running, scopes=["call"]), await client_of(running, scopes=["read"])
+        refused = await call(caller, "CreateTaskPushNotificationConfig", new)
+        assert "needs the scope 'read'" in refused["error"]["message"]
+        await result(await client_of(running, role="caller"), "CreateTaskPushNotificationConfig", new)
+        refused = await call(reader, "ListTaskPushNotificationConfigs", {"taskId": task["id"]})
+        assert "needs the scope 'call'" in refused["error"]["message"]
+
+
+async def test_open_streams_end_when_the_token_of_their_reader_does() -> None:
+    words: asyncio.Queue[str] = asyncio.Queue()
+
+    async def says(request: ModelRequest) -> AsyncIterator[str]:
+        while True:
+            yield await words.get()
+
+    async with running_host(models={"parley/router": FunctionModel(says)}) as running:
+        owner, made = running.acme.client, await token(running, role="caller")
+        client = await running.client(made["token"])
+        sent = await result(owner, "SendMessage", {**message("a"), "configuration": {"returnImmediately": True}})
+        task_id = sent["task"]["id"]
+        async with (
+            open_stream(client, "SubscribeToTask", {"id": task_id}) as new,
+            open_stream(client, "tasks/resubscribe", {"id": task_id}) as old,
+            client.stream("GET", f"/v1/requests/{task_id}/events") as native,
+        ):
+            words.put_nowait("first ")
+            await new.take(1)
+            assert (await owner.delete(f"/v1/access/tokens/{made['id']}")).is_success
+            words.put_nowait("second ")
+            for reader in (new, old):
+                frames = await reader.rest()
+                assert frames[-1].envelope["error"]["code"] == -32031
+                assert "second" not in str(frames)
+            assert "second" not in (shown := (await native.aread()).decode())
+            assert '"error_code":"unauthorized"' in shown
+
+
+async def test_a_lookup_that_a_revocation_overtakes_is_not_remembered() -> None:
+    records, clock, by = MemoryStore().records, FakeClock(), Principal("tenant:1", "1")
+    reached, go_on = asyncio.Event(), asyncio.Event()
+
+    class SlowRoles(TenantRoles):
+        async def scopes_of(self, tenant: str, grant: Grant) -> frozenset[Scope]:
+            reached.set()
+            await go_on.wait()
+            return await super().scopes_of(tenant, grant)
+
+    go_on.set()
+    roles = SlowRoles(records, clock)
+    tokens = access_tokens.AccessTokens(records, clock, roles, ServiceAccounts(records, clock, roles))
+    made, text = await tokens.create("a", Grant("viewer"), by=by)
+    reached.clear()
+    go_on.clear()
+    looking = asyncio.create_task(tokens.find(text))
+    await reached.wait()
+    await tokens.revoke(made.id, by=by)
+    go_on.set()
+    await looking
+    assert await tokens.find(text) is None
 
 
 async def test_an_account_bounds_its_tokens_and_disables_them_together() -> None:
@@ -241,6 +314,9 @@ async def test_the_operator_acts_for_a_tenant_that_it_names() -> None:
         assert (entry["action"], entry["actor"]) == ("create_agent", "admin")
         assert (await running.admin.get("/v1/agents", headers={"Parley-Tenant": "99"})).status_code == 404
         assert (await running.admin.get("/v1/agents")).status_code == 401
+        for malformed in ("Bearer", "Bearer a, Bearer b", f"Bearer {'x' * 20_000}"):
+            headers = {**named, "Authorization": malformed}
+            assert (await running.anonymous.get("/v1/agents", headers=headers)).status_code == 401
         other = {"Parley-Tenant": running.globex.id}
         agents = (await running.acme.client.get("/v1/agents", headers=other)).json()["agents"]
         assert "writer" in [agent["id"] for agent in agents]  # a tenant's token means its own tenant

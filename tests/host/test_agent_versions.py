@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import httpx2
 import pytest
-from msgspec import structs, to_builtins
+from msgspec import UNSET, structs, to_builtins
 
 from parley import Agent
 from parley.agents.turn import Turn
@@ -209,6 +209,14 @@ def test_a_difference_names_each_member_and_shows_the_lines_of_long_texts() -> N
     assert str(found["personality"].lines).splitlines()[-2:] == ["-Be kind.", "+Be strict."]
     assert "-two" in str(found["rules"].lines).splitlines()
     assert diff_constitutions(read_constitution(before), read_constitution(before)) == []
+
+
+def test_texts_of_many_lines_are_not_compared_line_by_line() -> None:
+    """It would take seconds, in which the host answers no other request."""
+    short, long = ("\n".join(["a"] * number) for number in (1, 301))
+    before, after = (read_constitution(constitution(personality=text)) for text in (short, long))
+    (change,) = diff_constitutions(before, after)
+    assert (change.before, change.after, change.lines) == (short, long, UNSET)
 
 
 def test_the_view_of_an_agent_has_every_member_of_a_constitution() -> None:

@@ -12,13 +12,15 @@ from parley.agents.agent import Agent
 from parley.agents.turn import Turn
 from parley.host.approvals.outcomes import telling
 from parley.host.catalogue import GivenAgent
+from parley.host.data.approval_timers import ApprovalTimer
 from parley.host.data.approvals import ApprovalOutcome
+from parley.host.data.keys import APPROVALS_PENDING
 from parley.host.models.model import ModelRequest
 from parley.host.origin import host_caller
-from parley.stores.interface import TaskKey
+from parley.stores.interface import PutRecord, RecordKey, TaskKey
 from parley.stores.memory import MemoryStore
 from tests.host.a2a_calls import call, documented_message, message, result, streamed
-from tests.host.approving_host import NOTE, RULE, approving_host, definition, models
+from tests.host.approving_host import NOTE, RULE, approving_host, definition, models, write_note
 from tests.host.running_host import read_events, running_host
 
 pytestmark = pytest.mark.anyio
@@ -204,6 +206,31 @@ async def test_four_eyes_means_that_the_requester_does_not_decide() -> None:
         assert await result(other, "SendMessage", decision(task), agent="writer")
 
 
+@pytest.mark.parametrize("agent", ["writer", "boss"])
+async def test_four_eyes_hold_for_principals_that_send_more_messages_to_a_request(agent: str) -> None:
+    begun, has_message = asyncio.Event(), asyncio.Event()
+
+    async def waits(request: ModelRequest) -> AsyncIterator[str]:
+        if request.agent_id == agent and not begun.is_set():
+            begun.set()
+            await has_message.wait()
+        async for piece in write_note(request):
+            yield piece
+
+    async with approving_host({**RULE, "four_eyes": True}, reply=waits, agents=("boss",)) as host:
+        author, other = await host.client_with("call", "approve"), await host.client_with("approve")
+        sent = await host.client.post("/v1/requests", json={"message": "a", "agent": agent})
+        await begun.wait()
+        path, more = f"/v1/requests/{sent.json()['request_id']}/messages", {"message": "b", "when_busy": "queue"}
+        assert (await author.post(path, json=more)).status_code == 202
+        has_message.set()
+        while not (found := await host.listed()):
+            await asyncio.sleep(0)
+        for client, status in ((author, 403), (other, 200)):
+            reply = await client.post(f"/v1/approvals/{found[0]['id']}", json={"decision": "approve"})
+            assert reply.status_code == status, reply.text
+
+
 async def test_another_tenant_sees_no_approval() -> None:
     async with approving_host(RULE) as host:
         await host.begin()
@@ -268,6 +295,29 @@ async def test_a_decision_for_a_task_that_goes_on_already_says_who_has_decided()
         await host.answer(task["id"])
 
 
+@pytest.mark.parametrize("late", ["deny", '{"decision": "deny"}'])
+async def test_a_second_decision_is_not_taken_for_a_message_to_the_agent(late: str) -> None:
+    at_work, release = asyncio.Event(), asyncio.Event()
+
+    async def slow(request: ModelRequest) -> AsyncIterator[str]:
+        if request.query == "wait":
+            at_work.set()
+            await release.wait()
+        yield "Done." if request.results or request.query == "wait" else f"/mem write {NOTE}\n"
+
+    async with approving_host(RULE, reply=slow) as host:
+        task = await host.begin_a2a()
+        other = message("wait", contextId=task["contextId"]) | {"configuration": {"returnImmediately": True}}
+        await result(host.client, "SendMessage", other, agent="writer")
+        await at_work.wait()  # so the first task waits for its turn when it is approved
+        sent = decision(task) | {"configuration": {"returnImmediately": True}}
+        await result(host.client, "SendMessage", sent, agent="writer")
+        second = await call(host.client, "SendMessage", message(late, taskId=task["id"]), agent="writer")
+        assert second["error"]["code"] == -32004
+        release.set()
+        assert await host.answer(task["id"]) == "Done."
+
+
 async def test_the_outcome_of_another_approval_does_not_count() -> None:
     async with approving_host(RULE) as host:
         request_id = await host.begin()
@@ -309,6 +359,19 @@ async def test_an_approval_that_expired_while_the_host_was_down_is_decided_when_
         events = await read_events(client, "GET", f"/v1/requests/{request_id}/events", until="done")
         assert events[-1].payload["content"].startswith("Not done: /mem was not approved in time")
         assert (await client.get(f"/v1/approvals/{approval['id']}")).json()["state"] == "expired"
+
+
+async def test_a_timer_that_cannot_be_acted_on_holds_up_no_other() -> None:
+    async with approving_host({**RULE, "timeout": "10 minutes"}) as host:
+        await host.begin()
+        request_id = await host.begin()
+        other, broken = await host.listed()
+        running, tenant = host.running.host, host.acme.id
+        await running.store.records.write(PutRecord(RecordKey(APPROVALS_PENDING, tenant, broken["id"]), {}))
+        for due, approval in enumerate((broken, other)):
+            await running.approval_expiry.timers.set(ApprovalTimer("expire", tenant, approval["id"]), due)
+        running.approvals.on_timer()
+        assert (await host.answer(request_id)).startswith("Not done: /mem was not approved in time")
 
 
 async def test_a_canceled_request_withdraws_its_approval() -> None:

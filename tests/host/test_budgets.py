@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from decimal import Decimal
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from tests.host.a2a_calls import call, documented_message, path_of, request, res
 from tests.host.api_calls import constitution, event_named
 from tests.host.function_model import USAGE, FunctionModel
 from tests.host.running_host import HostTenant, ReadEvent, RunningHost, read_events, running_host
+from tests.suspending import suspending
 
 pytestmark = pytest.mark.anyio
 
@@ -268,6 +270,21 @@ async def test_a_call_that_failed_is_charged_only_if_the_provider_had_begun_to_a
 
 
 # --- requests ---------------------------------------------------------------------------------------------------------
+
+
+async def test_a_request_that_is_canceled_at_any_moment_leaves_nothing_reserved() -> None:
+    store = suspending(MemoryStore(), Random(7))
+    async with running_host(models={PAID: FunctionModel(hello)}, store=store, tenants=("acme",)) as running:
+        acme = running.acme
+        await add_agent(acme)
+        await set_budgets(running, tenant={"total": {"tokens": 10**9}})
+        for turns in range(0, 120, 2):
+            begun = await acme.client.post("/v1/requests", json={"message": "go", "agent": "writer"})
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await acme.client.post(f"/v1/requests/{begun.json()['request_id']}/cancel")
+        while (await spent(acme))[0][3] or running.host.engine.runs.all:
+            await asyncio.sleep(0)
 
 
 async def test_the_budget_of_a_request_holds_for_the_whole_tree_and_a_stopped_sub_agent_is_an_error_result() -> None:

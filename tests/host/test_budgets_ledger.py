@@ -240,6 +240,19 @@ async def test_a_used_up_budget_refuses_requests_until_it_renews() -> None:
     here.budgets.check_admission(ACME, "writer")
 
 
+async def test_a_budget_that_is_spent_when_it_is_set_refuses_requests_once_it_was_looked_at() -> None:
+    shown, called = Process(), Process()
+    for here in (shown, called):
+        await here.count(account("t1"))
+        await here.set(tenant=per_day(10))
+    await shown.sums()
+    with pytest.raises(BudgetExceededError):
+        await called.reserve(account("t2"))
+    for here in (shown, called):
+        with pytest.raises(RateLimitedError, match="used up: 15 of 10 tokens"):
+            here.budgets.check_admission(ACME, "writer")
+
+
 async def test_a_new_budget_begins_with_what_was_used_before_it() -> None:
     here = Process()
     await here.count(account("t1"))

@@ -82,6 +82,19 @@ async def test_an_agent_that_takes_the_name_of_a_deleted_public_one_is_not_publi
         assert (await running.acme.client.get("/v1/agents/writer/public")).json() == {"public": False}
 
 
+async def test_a_new_agent_is_private_also_if_it_takes_the_name_within_the_same_second(monkeypatch: Any) -> None:
+    async with running_host(models=echo_models()) as running:
+        now = running.host.clock.now()
+        monkeypatch.setattr(type(running.host.clock), "now", lambda clock: now)
+        await running.acme.client.post("/v1/agents", json=constitution())
+        state = await publish(running)
+        assert len(await entries_of(running.anonymous, PUBLIC)) == 1
+        await running.acme.client.delete("/v1/agents/writer")
+        await running.acme.client.post("/v1/agents", json=constitution())
+        assert await entries_of(running.anonymous, PUBLIC) == {}
+        assert (await running.anonymous.get(state["card_url"])).status_code == 404
+
+
 async def test_the_public_agents_of_a_disabled_tenant_are_gone() -> None:
     async with running_host(models=echo_models()) as running:
         await running.acme.client.post("/v1/agents", json=constitution())

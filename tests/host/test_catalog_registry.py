@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
@@ -270,6 +271,24 @@ async def test_the_watcher_makes_due_checks_in_the_background() -> None:
             pass
 
 
+async def test_an_agent_that_hangs_does_not_hold_up_the_checks_of_others() -> None:
+    site = Site({CARD: document()})
+    together: list[asyncio.Barrier] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        for barrier in together:
+            await barrier.wait()
+        await site(scope, receive, send)
+
+    async with serving(app) as http, local_host(check_timing=CheckTiming(agent_seconds=0, poll_seconds=3_600)) as host:
+        for number in range(8):
+            await register(host.acme, str(http.base_url), name=f"far{number}")
+        together.append(asyncio.Barrier(8))  # no card is there before all are asked for
+        assert await host.host.registry_watcher.run_due() == 8
+        healths = [one["health"]["state"] for one in (await host.acme.client.get(AGENTS)).json()["agents"]]
+        assert healths == ["healthy"] * 8
+
+
 async def test_agents_of_a_disabled_tenant_are_not_called() -> None:
     site = Site({CARD: document()})
     async with serving(site) as http, local_host(check_timing=CheckTiming(agent_seconds=0, poll_seconds=3_600)) as host:
@@ -292,13 +311,15 @@ async def test_the_entries_of_an_added_catalogue_are_found_and_refreshed() -> No
     del inline["url"]
     tool = {**entry, "identifier": "urn:x:tool", "displayName": "Tool", "mediaType": "application/mcp-server-card+json"}
     broken = {**entry, "identifier": "urn:x:broken", "trustManifest": {"identity": "urn:x:other"}}
-    page = json.dumps({"specVersion": "1.0", "entries": [entry, inline, tool, broken]}).encode()
+    large = {**inline, "identifier": "urn:x:large", "data": {**inline["data"], "description": "x" * 300_000}}
+    page = json.dumps({"specVersion": "1.0", "entries": [entry, inline, tool, broken, large]}).encode()
     site = Site({CATALOG: page})
     async with serving(site) as http, local_host() as host:
         reply = await host.acme.client.post(SOURCES, json={"url": str(http.base_url), "name": "partners"})
         assert reply.status_code == 201, reply.text
         assert (reply.json()["entry_count"], reply.json()["is_complete"]) == (3, True)
         assert "trustManifest.identity" in reply.json()["problems"][0]
+        assert reply.json()["problems"][1] == "urn:x:large: Its data has more than 262144 bytes"
         catalog = (await host.acme.client.get("/v1/catalog")).json()["entries"]
         assert [one["displayName"] for one in catalog if one["mediaType"].endswith("ai-catalog+json")] == ["partners"]
 

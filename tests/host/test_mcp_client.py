@@ -19,6 +19,7 @@ from parley.host.mcp.connection import ConnectionSettings, ConnectionState, McpC
 from parley.host.mcp.errors import McpCallError, McpToolError, McpUnavailableError
 from parley.host.mcp.results import ToolOutput
 from parley.host.mcp.server_config import McpProcess, McpServerConfig, McpUrl
+from parley.host.mcp.value_count import ValueCount, has_many_message_values
 from tests.host.mcp_fixtures.http_server import http_server
 
 pytestmark = pytest.mark.anyio
@@ -188,6 +189,16 @@ async def test_a_server_that_hangs_in_tools_list_is_an_error(transport: str) -> 
             assert "did not list its tools within 0.5 seconds" in await refused(connection, "echo", text="x")
 
 
+async def test_a_connection_that_is_closed_fails_those_who_wait_for_its_tools_and_does_not_cancel_them() -> None:
+    async with http_server("hang_list") as server, connected(at(server.url)) as connection:
+        waiting = asyncio.create_task(connection.tools())
+        while "tools/list" not in [request.method for request in server.requests]:
+            await asyncio.sleep(0)
+        await connection.close()
+        with pytest.raises(McpUnavailableError, match="is not used any more"):
+            await waiting
+
+
 async def test_a_call_without_an_answer_is_cancelled_at_the_server_and_after_three_it_is_started_again(
     tmp_path: Path,
 ) -> None:
@@ -247,12 +258,26 @@ async def test_some_lines_that_are_not_mcp_are_ignored_and_many_end_the_connecti
 
 
 @pytest.mark.parametrize("transport", ["stdio", "http"])
-async def test_a_million_wrong_items_are_not_looked_at_one_by_one(transport: str) -> None:
+async def test_thousands_of_wrong_items_are_not_looked_at_one_by_one(transport: str) -> None:
     async with http_server() as server, connected(process() if transport == "stdio" else at(server.url)) as connection:
         await connection.tools()
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         assert "The answer has more than 5000 members and items" in await refused(connection, "wrong")
-        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000  # the SDK would take two gibibytes
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # the SDK would take 200 mebibytes
+        assert "has more than the 100000 values that are allowed" in await refused(connection, "many")
+        assert await call(connection, "echo", text="after") == ToolOutput("after")
+
+
+def test_values_are_counted_before_they_are_parsed_and_text_is_not() -> None:
+    count = ValueCount()
+    for piece in (b'{"a,[', b'{": "x\\', b'",,,", "b": [1, [', b'"\\\\"], {}]}'):
+        count.add(piece)
+    assert count.values == 7
+    comment = ValueCount()
+    comment.add(b': a quotation mark "\rdata: {"a": [[], [], []]}\n')
+    assert comment.values == 9
+    assert not has_many_message_values(b'"%s"' % (b"," * 200_000))
+    assert has_many_message_values(b'"%s", [%s' % (b"," * 200_000, b"[]," * 60_000))
 
 
 async def test_an_answer_that_is_not_json_is_an_error_of_its_call() -> None:
@@ -313,6 +338,15 @@ async def test_a_schema_that_takes_for_ever_to_check_holds_nothing_up() -> None:
 
 
 # --- over HTTP --------------------------------------------------------------------------------------------------------
+
+
+async def test_a_server_that_forgets_every_session_at_once_is_left_alone_for_a_while() -> None:
+    async with http_server("forgets") as server, connected(at(server.url), first_pause=25.0) as connection:
+        with pytest.raises(McpToolError):
+            await connection.tools()
+        while not connection.retry_seconds:
+            await asyncio.sleep(0)
+        assert [request.method for request in server.requests].count("initialize") == 2
 
 
 async def test_a_session_that_the_server_has_forgotten_is_replaced_and_the_call_made_again() -> None:

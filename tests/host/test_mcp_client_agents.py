@@ -12,15 +12,22 @@ from typing import Any
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
 
+from parley.host.commands.argument_checks import CommandSyntaxError
+from parley.host.commands.mcp_arguments import parse_mcp
+from parley.host.commands.syntax import parse_commands
 from parley.host.mcp.config import McpServers
 from parley.host.mcp.server_config import McpProcess, McpServerConfig, McpUrl
+from parley.host.mcp.tools import read_tools
 from parley.host.models.endpoints import OpenAiCompatible
-from parley.host.models.model import ModelRequest
+from parley.host.models.model import ModelRequest, ModelTool
 from parley.host.models.registry import ModelRegistrySettings
+from parley.host.models.tool_calls import command_lines
+from parley.host.orchestration.mcp_tools import as_functions
 from parley.server.telemetry.telemetry import Telemetry
 from parley.server.telemetry.tracing import Tracing
 from tests.host.a2a_calls import message, result
 from tests.host.function_model import FunctionModel
+from tests.host.mcp_fixtures.behaviour import tool
 from tests.host.mcp_fixtures.configured import SERVER, operators
 from tests.host.mcp_fixtures.http_server import http_server
 from tests.host.openai_server import OpenAiServer, RawReply, ReceivedRequest, Reply
@@ -89,6 +96,34 @@ async def test_the_member_mcp_of_a_constitution_is_checked_and_shown() -> None:
     expected = "$.mcp[1]: must be an MCP server, or one of its tools: 'git' or 'git/git_log'"
     assert (bad.status_code, bad.json()["error"]) == (400, expected)
     assert good.json()["mcp"] == ["git", "time/now"]
+
+
+async def test_servers_are_asked_for_their_tools_at_the_same_time() -> None:
+    model = scripted("/mcp tools", "Done.")
+    servers = McpServers(allow_private_hosts_of_tenants=("127.0.0.1",))
+    async with (
+        http_server() as server,
+        running_host(models={"parley/scripted": model}, mcp_servers=servers) as running,
+    ):
+        server.together = asyncio.Barrier(2)
+        for name in ("one", "two"):
+            await running.acme.client.put(f"/v1/mcp/servers/{name}", json={"url": server.url})
+        told = await ask(running, model)
+        assert "one echo" in told
+        assert "two echo" in told
+
+
+def test_arguments_that_are_not_text_become_a_command_that_fails() -> None:
+    half = command_lines("", [("f", {"text": "\ud800"})], [ModelTool("f", "", {}, "/mcp call s f")])
+    (command,) = parse_commands(half)
+    with pytest.raises(CommandSyntaxError, match="The arguments are not JSON"):
+        parse_mcp(command)
+
+
+def test_a_tool_with_a_large_schema_does_not_hide_those_after_it() -> None:
+    large = tool("large", {"type": "object", "description": "x" * 50_000})
+    found = read_tools(McpServerConfig("s", McpUrl("https://s.example")), [large, tool("small")])
+    assert [function.name for function in as_functions(list(found.tools.values()))] == ["s__small"]
 
 
 async def test_a_turn_may_use_a_number_of_calls() -> None:

@@ -94,6 +94,19 @@ async def test_a_secret_that_is_not_set_is_named_and_the_server_not_called() -> 
     assert not server.requests
 
 
+async def test_to_look_at_servers_takes_no_connection_from_those_who_use_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("parley.host.mcp.roster.MAX_CONNECTIONS", 1)
+    async with http_server() as server, running_host(mcp_servers=operators()) as running:
+        for tenant in (running.acme, running.globex):
+            assert (await tenant.client.put("/v1/mcp/servers/crm", json={"url": server.url})).status_code == 201
+        assert (await running.acme.client.get("/v1/mcp/servers/crm")).json()["status"]["state"] == "connected"
+        listed = (await running.globex.client.get("/v1/mcp/servers")).json()["servers"]
+        assert {one["status"]["state"] for one in listed} == {"idle"}
+        assert (await running.acme.client.get("/v1/mcp/servers")).json()["servers"][-1]["status"][
+            "state"
+        ] == "connected"
+
+
 async def test_a_tenant_may_have_twenty_servers() -> None:
     async with running_host() as running:
         replies = [

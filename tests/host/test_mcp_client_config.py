@@ -15,12 +15,26 @@ from parley.host.mcp.config import McpConfigError, McpServers, load_mcp_servers,
 from parley.host.mcp.http_transport import McpHttpTransport
 from parley.host.mcp.link import McpLink
 from parley.host.mcp.server_config import McpProcess, McpServerConfig, McpUrl
+from parley.host.mcp.tools import read_tools
+from tests.host.mcp_fixtures.behaviour import tool
 
 ENVIRONMENT = {"TOKEN": "t0ken-of-the-operator", "EMPTY": ""}
 
 
 def read(document: Any) -> McpServers:
     return read_mcp_servers(json.dumps(document).encode(), ENVIRONMENT)
+
+
+def test_a_credential_is_removed_from_texts_with_its_scheme_and_without() -> None:
+    server = {"url": "https://search.example/mcp", "headers": {"authorization": "Bearer s3cret-key"}}
+    read = read_mcp_servers(json.dumps({"servers": {"search": server}}).encode(), {})
+    assert read.servers["search"].redact("Bearer s3cret-key, or s3cret-key") == "…, or …"
+
+
+def test_a_secret_that_looks_like_json_costs_one_tool_and_not_the_list() -> None:
+    config = McpServerConfig("s", McpUrl("https://s.example"), secrets=('"title":',))
+    found = read_tools(config, [tool("bad", {"type": "object", "title": "x"}), tool("good")])
+    assert ([*found.tools], [one.name for one in found.rejected]) == (["good"], ["bad"])
 
 
 def test_servers_are_read_with_their_secrets() -> None:

@@ -353,6 +353,46 @@ async def test_a_newer_message_interrupts_its_conversation_and_those_that_wait_s
         assert task["metadata"]["x-arbiter.interrupted_by"] == third["id"]
 
 
+async def test_a_request_that_goes_on_after_an_approval_does_not_interrupt_a_newer_one() -> None:
+    talk = Talk()
+    async with running_host(models=talk.models, tenants=("acme",)) as running:
+        acme, rule = running.acme, {"on": "delegate"}
+        await add_agent(acme, when_busy="interrupt", approvals=[rule])
+        await add_agent(acme, "helper")
+        first = (await result(acme.client, "SendMessage", message("ask", contextId="c"), agent="worker"))["task"]
+        second = await begin(acme, "slow two", contextId="c")
+        await talk.waits.wait()
+        (waiting,) = (await acme.client.get("/v1/approvals")).json()["approvals"]
+        assert (await acme.client.post(f"/v1/approvals/{waiting['id']}", json={"decision": "deny"})).is_success
+        talk.may_go_on.set()
+        assert await content_of(acme, second["id"]) == "slow two: done"
+        assert await content_of(acme, first["id"]) == "ask: done"
+
+
+async def test_a_request_that_wakes_up_does_not_interrupt_a_newer_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("parley.engine.runs.sleeps.SHORT_SECONDS", 0)
+    agent, at_work, may_go_on = Agent("Sleeper", id="sleeper", description="Sleeps."), asyncio.Event(), asyncio.Event()
+
+    @agent.on_message
+    async def sleep(turn: Turn) -> str:
+        if turn.text == "sleep":
+            await turn.sleep(0.2)
+        else:
+            at_work.set()
+            await may_go_on.wait()
+        return turn.text
+
+    async with running_host(given_agents=(GivenAgent(agent),), tenants=("acme",)) as running:
+        acme = running.acme
+        first = await begin(acme, "sleep", agent="sleeper", contextId="c", when_busy="interrupt")
+        second = await begin(acme, "two", agent="sleeper", contextId="c")
+        await at_work.wait()
+        while not running.host.turns.queue(acme.id):
+            await asyncio.sleep(0)
+        may_go_on.set()
+        assert [await content_of(acme, task["id"]) for task in (second, first)] == ["two", "sleep"]
+
+
 async def test_a_request_that_is_canceled_while_it_waits_leaves_its_turn_to_the_next_one() -> None:
     talk = Talk()
     async with running_host(models=talk.models, tenants=("acme",)) as running:

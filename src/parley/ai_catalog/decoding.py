@@ -8,7 +8,7 @@ caller bounds the bytes.
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
@@ -21,6 +21,9 @@ from parley.safe_text import printable_line
 
 MAX_ENTRIES = 10_000
 """Entries of one document: more than any directory of agents lists; the rest is reported."""
+
+MAX_METADATA_BYTES = 64 * 1024
+"""Of the metadata or the trust manifest of one entry. What is larger is not parsed: it would take memory and time."""
 
 MAX_PROBLEMS = 100
 """Problems that are listed; the last one says how many more there are."""
@@ -69,15 +72,15 @@ class _WireEntry(Struct, rename="camel"):
     version: Annotated[str, Meta(max_length=200)] | None = None
     updated_at: Annotated[str, Meta(max_length=100)] | None = None
     publisher: _WirePublisher | None = None
-    metadata: JsonObject | None = None
-    trust_manifest: JsonObject | None = None
+    metadata: Raw | UnsetType = UNSET
+    trust_manifest: Raw | UnsetType = UNSET
 
 
 class _WireCatalog(Struct, rename="camel"):
     spec_version: str
     entries: list[Raw]
     host: _WireHost | None = None
-    metadata: JsonObject | None = None
+    metadata: Raw | UnsetType = UNSET
 
 
 class _Invalid(Exception):
@@ -110,8 +113,13 @@ def decode_catalog(body: bytes, *, max_entries: int = MAX_ENTRIES) -> ReadCatalo
             problems.append(f"$.entries[{number}]{invalid.path}: {invalid.reason}")
     if len(wire.entries) > max_entries:
         problems.insert(0, f"$.entries: Only the first {max_entries} of {len(wire.entries)} entries are read")
+    metadata: JsonObject | None = None
+    try:
+        metadata = _object(wire.metadata, ".metadata")
+    except _Invalid as invalid:
+        problems.insert(0, f"${invalid.path}: {invalid.reason}")
     host = wire.host and AiCatalogHost(*[getattr(wire.host, name) for name in AiCatalogHost.__struct_fields__])
-    catalog = AiCatalog(tuple(entries.values()), host, wire.spec_version, wire.metadata or {})
+    catalog = AiCatalog(tuple(entries.values()), host, wire.spec_version, metadata or {})
     return ReadCatalog(catalog, bounded_problems(problems))
 
 
@@ -142,7 +150,8 @@ def _entry(raw: Raw) -> AiCatalogEntry:
         raise _Invalid("It cannot be read") from None
     if not _URI.fullmatch(wire.identifier):
         raise _Invalid("It must be a URN or another URI", ".identifier")
-    _check_identity(wire)
+    manifest = _object(wire.trust_manifest, ".trustManifest")
+    _check_identity(wire.identifier, manifest)
     publisher = wire.publisher
     return AiCatalogEntry(
         identifier=wire.identifier,
@@ -155,8 +164,8 @@ def _entry(raw: Raw) -> AiCatalogEntry:
         version=wire.version,
         updated_at=wire.updated_at,
         publisher=publisher and AiCatalogPublisher(publisher.identifier, publisher.display_name),
-        metadata=wire.metadata or {},
-        trust_manifest=wire.trust_manifest,
+        metadata=_object(wire.metadata, ".metadata") or {},
+        trust_manifest=manifest,
     )
 
 
@@ -180,7 +189,21 @@ def _url(wire: _WireEntry) -> str | None:
     return wire.url
 
 
-def _check_identity(wire: _WireEntry) -> None:
+def _object(raw: Raw | UnsetType, path: str) -> JsonObject | None:
+    """A member that is a free-form object. Raises _Invalid."""
+    if not isinstance(raw, Raw):
+        return None
+    if len(memoryview(raw)) > MAX_METADATA_BYTES:
+        raise _Invalid(f"It has more than {MAX_METADATA_BYTES} bytes", path)
+    try:
+        return msgspec.json.decode(raw, type=dict[str, Any] | None)
+    except msgspec.ValidationError as error:
+        raise _Invalid(str(error), path) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise _Invalid("It cannot be read", path) from None
+
+
+def _check_identity(identifier: str, manifest: JsonObject | None) -> None:
     """A trust manifest speaks for one identifier: one that was copied from another entry is a forgery."""
-    if wire.trust_manifest is not None and wire.trust_manifest.get("identity") != wire.identifier:
+    if manifest is not None and manifest.get("identity") != identifier:
         raise _Invalid("It is not the entry's identifier", ".trustManifest.identity")

@@ -5,7 +5,7 @@ It is one scheme, so that whatever belongs to a tenant has one owner, whichever 
 
 from __future__ import annotations
 
-from parley.host.access.principal import PRINCIPAL
+from parley.host.access.principal import PRINCIPAL, TOKEN
 from parley.host.access.scopes import ALL_SCOPES
 from parley.host.data.access_tokens import PREFIX, AccessTokens
 from parley.host.data.tenants import Tenants
@@ -45,7 +45,7 @@ class HostBearerScheme:
             principal = await self._tokens.find(token)
             if principal is None:
                 return None
-            claims: JsonObject = {EXTERNAL: True, PRINCIPAL: principal.name}
+            claims: JsonObject = {EXTERNAL: True, PRINCIPAL: principal.name, TOKEN: principal.token}
             return Proof(principal.tenant, frozenset(principal.scopes), claims, principal.tenant)
         tenant = self._tenants.find_by_token(token)
         if tenant is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from parley.agents.agent import Agent
 from parley.agents.delegation.delegation import depth_of
+from parley.agents.elsewhere import id_in_name
 from parley.engine.caller import Caller
 from parley.engine.runs.run import Run
 from parley.host.conversation_turns import ConversationTurns, conversation_key
@@ -63,7 +64,9 @@ def check_conversation_takes(
 
 
 def interrupts(agent: Agent, run: Run) -> bool:
-    """Whether a run cancels other work of its conversation."""
+    """Whether a run cancels other work of its conversation. One that an approver lets go on does not."""
+    if id_in_name(run.journal.question_just_answered) is not None:
+        return False
     newest = run.journal.messages[-1]
     return when_busy_of(newest, _when_busy(agent, run.message)) is WhenBusy.INTERRUPT
 

@@ -13,11 +13,13 @@ from datetime import UTC, datetime
 
 from parley.agents.agent import Agent
 from parley.engine.engine import Engine
+from parley.engine.operations import AgentOperations
 from parley.host.a2a.cards import HostedCards
 from parley.host.a2a.documented_shapes import HostedOperations
 from parley.host.a2a.draft_operations import DraftOperations
 from parley.host.a2a.site import HostedSite
 from parley.host.constitution import INDEX, Constitution, is_agent_id
+from parley.host.data.access_tokens import AccessTokens
 from parley.host.data.agent_drafts import AgentDraft
 from parley.host.data.agents import StoredAgent
 from parley.host.data.tenant import Tenant, TenantSettings
@@ -67,12 +69,15 @@ class Catalogue:
         rules: TenantRules,
         shared: Callable[[], AppResources],
         given: Iterable[GivenAgent] = (),
+        *,
+        tokens: AccessTokens,
     ) -> None:
         """Raises ValueError if two given agents have one id, or an id that URLs and commands cannot hold."""
         self._engine = engine
         self._services = services
         self._rules = rules
         self._shared = shared
+        self._tokens = tokens
         self._of_tenant: dict[str, dict[str, _CataloguedAgent]] = {}
         self._of_all: dict[str, _CataloguedAgent] = {}
         self._settings: dict[str, TenantSettings] = {}
@@ -230,9 +235,7 @@ class Catalogue:
         shared, takes_webhooks = self._shared(), tenant.settings.push_notifications
         cards = HostedCards(agent, shared, since=since, agent_id=None, takes_webhooks=takes_webhooks)
         operations = DraftOperations(self._engine, entry.program.id, draft.author)
-        return HostedSite(
-            Service(agent, HostedOperations(operations, agent.id, self._services.approvals), cards, shared)
-        )
+        return HostedSite(Service(agent, self._hosted(operations, agent.id), cards, shared))
 
     def _find(self, tenant_id: str, name: str) -> _CataloguedAgent | None:
         return self._of_tenant.get(tenant_id, {}).get(name) or self._of_all.get(name)
@@ -241,8 +244,10 @@ class Catalogue:
         shared, agent = self._shared(), entry.program.agent
         takes_webhooks = tenant.settings.push_notifications
         cards = HostedCards(agent, shared, since=entry.since, agent_id=name, takes_webhooks=takes_webhooks)
-        operations = HostedOperations(self._engine.agent(entry.program.id), name, self._services.approvals)
-        return HostedSite(Service(agent, operations, cards, shared))
+        return HostedSite(Service(agent, self._hosted(self._engine.agent(entry.program.id), name), cards, shared))
+
+    def _hosted(self, operations: AgentOperations, name: str) -> HostedOperations:
+        return HostedOperations(operations, name, self._services.approvals, self._tokens)
 
 
 def _found(entry: _CataloguedAgent, *, is_shared: bool = False) -> FoundAgent:

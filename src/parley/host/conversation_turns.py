@@ -164,8 +164,10 @@ class ConversationTurns:
             for other in conversation.waiting
             if _came_earlier(other.run, run) and (not other.does_not_interrupt or other.run.state is TaskState.WORKING)
         ]
-        if conversation.at_work is not None:
-            others.append(conversation.at_work)
+        at_work = conversation.at_work
+        # A request that slept goes on without a new message, so it does not cancel what came after it.
+        if at_work is not None and (not run.is_recovered or _came_earlier(at_work, run)):
+            others.append(at_work)
         for other in others:
             about = {f"{PREFIX}interrupted_by": run.key.task_id}
             other.final_metadata = {

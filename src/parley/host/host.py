@@ -239,7 +239,9 @@ class Host:
             tokens_today=self.usage.tokens_today,
             clock=clock.monotonic,
         )
-        self.catalogue = Catalogue(self.engine, self, self, lambda: self.app.shared, settings.given_agents)
+        self.catalogue = Catalogue(
+            self.engine, self, self, lambda: self.app.shared, settings.given_agents, tokens=self.access_tokens
+        )
         self.schedules = HostSchedules(
             records,
             clock,

@@ -1,19 +1,8 @@
 """People who log in with OpenID Connect: which issuers a host trusts, and what their users may do in which tenant.
 
-The operator writes it in a TOML file:
-
-    [[issuers]]
-    issuer = "https://login.example.com"
-    audience = "https://agents.example.com"
-    name_claim = "email"
-
-    [[issuers.grants]]
-    tenant = "1"
-    role = "developer"
-    group = "platform"
-
-A grant without a group is for all users of the issuer. A person who has grants in several tenants names the tenant in
-the header `Parley-Tenant`.
+The operator writes it in a TOML file, which docs/access.md shows: tables `[[issuers]]` with the URL of the issuer, the
+audience and the claims to read; in each, tables `[[issuers.grants]]` with a tenant, a role and a group. A grant without
+a group is for all users of the issuer. A person with grants in several tenants names one in the header `Parley-Tenant`.
 """
 
 from __future__ import annotations

@@ -36,6 +36,7 @@ TOOLS = [
     tool("huge"),
     tool("garbage"),
     tool("wrong"),
+    tool("many"),
     tool("broken"),
     tool("rich"),
     tool("fails"),
@@ -115,7 +116,9 @@ def _call(name: str, arguments: dict[str, Any], meta: dict[str, Any], headers: d
         case "huge":
             return text("x" * 100_000_000)
         case "wrong":
-            return {"content": [0] * 1_000_000}
+            return {"content": [0] * 90_000}
+        case "many":
+            return {"content": [], "structuredContent": {"lists": [[]] * 500_000}}
         case "fails":
             return {**text("It failed: the secret is hunter2-hunter2"), "isError": True}
         case "lie":

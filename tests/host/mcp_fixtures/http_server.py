@@ -35,7 +35,7 @@ class McpRequest:
 
 @dataclass
 class HttpMcpServer:
-    """A server; `mode` as in `behaviour`, or `redirect`, `unauthorized`, `gzip`, `sse`."""
+    """A server; `mode` as in `behaviour`, or `redirect`, `unauthorized`, `gzip`, `sse`, `forgets`."""
 
     mode: str = ""
     url: str = ""
@@ -46,6 +46,8 @@ class HttpMcpServer:
     called: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when a tool is called."""
     resumptions: int = 0
+    together: asyncio.Barrier | None = None
+    """Tools are listed when so many servers are asked for them."""
     redirect_to: str = "http://169.254.169.254/latest/meta-data"
 
     async def receive(self, request: Request) -> Response:
@@ -64,6 +66,8 @@ class HttpMcpServer:
                 return RedirectResponse(self.redirect_to, status_code=307)
             case "unauthorized":
                 return Response("<html>Log in: hunter2-hunter2</html>", status_code=401, media_type="text/html")
+            case "forgets" if "mcp-session-id" in headers:
+                return Response(status_code=404)
             case "gzip" if method == "tools/list":
                 return Response(b"\x1f\x8b", headers={"content-encoding": "gzip"}, media_type="application/json")
             case _:
@@ -76,6 +80,8 @@ class HttpMcpServer:
         session = headers.get("mcp-session-id")
         if method not in ("initialize", "server/discover") and session not in self.sessions:
             return JSONResponse({"jsonrpc": "2.0", "id": id, "error": {"code": -32600, "message": "no session"}}, 404)
+        if method == "tools/list" and self.together is not None:
+            await self.together.wait()
         if method == "tools/call":
             self.called.set()
             if self.mode == "ends_streams":

@@ -99,6 +99,6 @@ COMMANDS = (
         method="PUT",
         path="/v1/agents/{id}/public",
         arguments=(AGENT,),
-        options=(AdminOption("public", "Whether it is public.", bool),),
+        options=(AdminOption("public", "Whether it is public.", bool, is_required=True),),
     ),
 )

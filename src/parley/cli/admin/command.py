@@ -31,7 +31,8 @@ class AdminOption:
     """An option such as `--expires-in-seconds 3600`.
 
     `member` is the member of the body or the query parameter, with dots for members of members; by default it is the
-    name of the option. `is_json` says that the value is JSON, or `@` and a file with JSON.
+    name of the option. `is_json` says that the value is JSON, or `@` and a file with JSON; `is_word_or_number`, that
+    digits are sent as a number.
     """
 
     name: str
@@ -42,6 +43,7 @@ class AdminOption:
     target: Target = Target.BODY
     is_required: bool = False
     is_json: bool = False
+    is_word_or_number: bool = False
 
     @property
     def path(self) -> Sequence[str]:

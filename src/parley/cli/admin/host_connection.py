@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import httpx2
 import msgspec
@@ -24,6 +24,10 @@ MAX_ERROR = 2_000
 
 class HostRefusedError(ParleyError):
     """The host refused the request."""
+
+
+class NotAHostError(HostRefusedError):
+    """The reply is not that of a Parley host; something else answers at this URL."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +73,14 @@ class HostConnection:
         return reply
 
 
+def value_of(reply: httpx2.Response) -> dict[str, Any]:
+    """The JSON object in a reply. Raises NotAHostError."""
+    try:
+        return msgspec.json.decode(reply.content, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise NotAHostError from None
+
+
 def refusal_text(reply: httpx2.Response) -> str:
     """Why a host refused something, on one line, and what to do about it."""
     try:
@@ -77,16 +89,32 @@ def refusal_text(reply: httpx2.Response) -> str:
         more = {name: member for name, member in value.items() if name not in ("error", "hint")}
     except (msgspec.DecodeError, KeyError, TypeError):
         text, more = reply.text or reply.reason_phrase, {}
-    hint = ""
-    if reply.status_code == 401:
-        hint = " Give a token with --token-file, or in PARLEY_ADMIN_TOKEN; an operator also names a --tenant."
-    facts = f" {msgspec.json.encode(more).decode()}" if more else ""
-    return printable_line(f"{text} (HTTP {reply.status_code}){facts[:MAX_ERROR]}.{hint}")
+    hint = f" {_token_hint(reply.request)}" if reply.status_code == 401 else ""
+    facts = f" Details: {msgspec.json.encode(more).decode()}"[:MAX_ERROR] if more else ""
+    return printable_line(f"{text.removesuffix('.')} (HTTP {reply.status_code}).{hint}{facts}")
+
+
+def _token_hint(request: httpx2.Request) -> str:
+    if "Authorization" not in request.headers:
+        return "Give a token with --token-file, or in PARLEY_ADMIN_TOKEN."
+    if request.url.path.startswith("/v1/admin/"):
+        return "This needs the admin token: it is in the file that parley up names as admin."
+    if "Parley-Tenant" not in request.headers:
+        return "With the admin token, name the tenant as well: --tenant ID, or PARLEY_TENANT."
+    return "A tenant can be named with the admin token only, or with a login that has grants in it."
 
 
 def host_connection(
     host: Annotated[
-        str, typer.Option("--host", metavar="URL", envvar="PARLEY_HOST", help="The host.", show_envvar=False)
+        str,
+        typer.Option(
+            "--host",
+            metavar="URL",
+            envvar="PARLEY_HOST_URL",  # PARLEY_HOST is the address that `parley up` listens on
+            help="The host.",
+            show_envvar=False,
+            show_default=f"PARLEY_HOST_URL, or {DEFAULT_URL}",
+        ),
     ] = DEFAULT_URL,
     token_file: Annotated[
         Path | None,
@@ -99,7 +127,14 @@ def host_connection(
     ] = None,
     tenant: Annotated[
         str | None,
-        typer.Option("--tenant", metavar="ID", envvar="PARLEY_TENANT", help="Act for this tenant.", show_envvar=False),
+        typer.Option(
+            "--tenant",
+            metavar="ID",
+            envvar="PARLEY_TENANT",
+            help="The tenant, if the token is the admin's.",
+            show_envvar=False,
+            show_default="PARLEY_TENANT",
+        ),
     ] = None,
     timeout: Annotated[
         float,
@@ -111,7 +146,16 @@ def host_connection(
     """Build the value from the options. Raises BadParameter if there is no token, or the URL is not valid."""
     if not host.startswith(("http://", "https://")):
         raise typer.BadParameter(f"Invalid URL: {host!r}. It must start with http:// or https://.", param_hint="--host")
-    return HostConnection(url=host.rstrip("/"), token=_token(token_file), tenant=tenant, timeout=timeout)
+    token = _token(token_file)
+    if not _is_header_value(token):
+        raise typer.BadParameter("The token is not one: it holds odd characters.", param_hint="--token-file")
+    if not _is_header_value(tenant or ""):
+        raise typer.BadParameter(f"Invalid id: {tenant!r}.", param_hint="--tenant")
+    return HostConnection(url=host.rstrip("/"), token=token, tenant=tenant, timeout=timeout)
+
+
+def _is_header_value(text: str) -> bool:
+    return text.isascii() and text.isprintable()
 
 
 def _token(file: Path | None) -> str:

@@ -13,37 +13,69 @@ from parley.cli.output.transcript import console
 from parley.safe_text import printable, printable_line
 
 MAX_CELL = 80
+PIPED_WIDTH = 2_000
+"""The width of tables that are not for a terminal: lines are whole, so that programs can search them."""
+
+NOTHING = "–"
+
+LAST_MOMENT = 253_402_300_800
+"""The end of the year 9999, in seconds since 1970: what is larger is not shown as a time."""
 
 
 def show_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
-    """Print rows as a table, or that there are none."""
+    """Print rows as a table, without columns in which there is nothing; or print that there are no rows."""
+    out = console()
     if not rows:
-        console().print("None.")
+        out.print("None.")
         return
+    if not out.is_terminal:
+        out.width = PIPED_WIDTH
     table = Table(box=None, pad_edge=False, show_header=True, header_style="bold")
-    for column in columns:
+    cells = {column: [_cell(member_at(row, column), column) for row in rows] for column in columns}
+    used = [column for column in columns if any(cell != NOTHING for cell in cells[column])]
+    for column in used:
         table.add_column(column.rpartition(".")[2].replace("_", " "), overflow="fold")
-    for row in rows:
-        table.add_row(*[_cell(member_at(row, column), column) for column in columns])
-    console().print(table)
+    for number in range(len(rows)):
+        table.add_row(*[cells[column][number] for column in used])
+    out.print(table)
 
 
-def show_members(value: Any, *, indent: str = "") -> None:
+def show_members(value: Any) -> None:
     """Print an object member by member."""
     out = console()
     if not isinstance(value, Mapping):
         out.print(printable(msgspec.json.format(msgspec.json.encode(value)).decode()))
         return
-    for name, member in cast("Mapping[str, Any]", value).items():
-        label = f"{indent}{printable_line(name).replace('_', ' ')}:"
+    for line in _lines(cast("Mapping[str, Any]", value)):
+        out.print(line)
+
+
+def _lines(value: Mapping[str, Any]) -> list[str]:
+    lines: list[str] = []
+    for name, member in value.items():
+        label = f"{printable_line(name).replace('_', ' ')}:"
         if isinstance(member, Mapping) and member:
-            out.print(label)
-            show_members(member, indent=f"{indent}  ")
+            lines += [label, *_indented(_lines(cast("Mapping[str, Any]", member)))]
+        elif _is_list_of_objects(member):
+            lines.append(label)
+            for item in member:
+                first, *rest = _lines(item) or [NOTHING]
+                lines += [f"  - {first}", *_indented(_indented(rest))]
         elif isinstance(member, str) and "\n" in member:
-            out.print(label)
-            out.print("\n".join([f"{indent}  {line}" for line in printable(member).splitlines()]))
+            lines += [label, *_indented(printable(member).splitlines())]
         else:
-            out.print(f"{label} {_text(member, name)}")
+            lines.append(f"{label} {_text(member, name)}")
+    return lines
+
+
+def _is_list_of_objects(value: Any) -> bool:
+    return (
+        isinstance(value, list) and bool(value) and all(isinstance(item, Mapping) for item in cast("list[Any]", value))
+    )
+
+
+def _indented(lines: Sequence[str]) -> list[str]:
+    return [f"  {line}" for line in lines]
 
 
 def member_at(row: Mapping[str, Any], path: str) -> Any:
@@ -62,10 +94,12 @@ def _cell(value: Any, name: str) -> str:
 def _text(value: Any, name: str) -> str:
     match value:
         case None | "" | [] | {}:
-            return "–"
+            return NOTHING
         case bool():
             return "yes" if value else "no"
-        case int() if name.endswith(("_at", "ts")) and value > 0:
+        case 0 if _is_moment(name):
+            return NOTHING
+        case int() if _is_moment(name) and 0 < value < LAST_MOMENT:
             return datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
         case str():
             return printable_line(value)
@@ -73,3 +107,7 @@ def _text(value: Any, name: str) -> str:
             return printable_line(", ".join(map(str, value)))  # pyright: ignore[reportUnknownArgumentType]
         case _:
             return printable_line(msgspec.json.encode(value).decode())
+
+
+def _is_moment(name: str) -> bool:
+    return name in ("at", "ts") or name.endswith("_at")

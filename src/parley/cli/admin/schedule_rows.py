@@ -15,7 +15,13 @@ BEHAVIOUR = (
     AdminOption("data", "Data beside the text: JSON, or @ and a file.", metavar="JSON", is_json=True),
     AdminOption("missed", "What to do about missed ticks: skip, run_once or run_all.", metavar="POLICY"),
     AdminOption("overlap", "What to do while the run before is at work: skip or allow.", metavar="POLICY"),
-    AdminOption("ends-at", "The last moment.", metavar="TIME"),
+    AdminOption(
+        "conversation",
+        "The id of a conversation, new for one per run, or none.",
+        metavar="ID",
+        is_word_or_number=True,
+    ),
+    AdminOption("ends-at", "No run begins after this: 2027-12-31T00:00:00+01:00.", metavar="TIME"),
     AdminOption("max-runs", "How many runs there are at most.", int, "N"),
     AdminOption("retries", "How often a tick is tried again if a quota refuses it.", int, "N"),
     AdminOption("enabled", "Whether it is active.", bool),
@@ -49,8 +55,8 @@ COMMANDS = (
     ),
     AdminCommand(
         words=("schedules", "create"),
-        help="Send a message to an agent again and again.",
-        example="schedules create nightly 'Sum up the day' --agent-id scout --cron '0 22 * * *' --tenant 1",
+        help="Send a message to an agent by cron expression, at an interval, or once: give --cron, --every or --at.",
+        example="schedules create 'Daily summary' 'Sum up the day' --id nightly --cron '0 22 * * *' --tenant 1",
         method="POST",
         path="/v1/schedules",
         arguments=(

@@ -42,10 +42,20 @@ COMMANDS = (
         options=(
             AdminOption("name", "Another name.", metavar="NAME"),
             AdminOption("disabled", "Refuse the tenant's requests, or take them again.", type=bool),
-            AdminOption("requests-per-minute", "Quota.", int, "N", "quotas.requests_per_minute"),
-            AdminOption("concurrent-requests", "Quota.", int, "N", "quotas.concurrent_requests"),
-            AdminOption("tokens-per-day", "Quota.", int, "N", "quotas.tokens_per_day"),
-            AdminOption("storage-bytes", "Quota.", int, "N", "quotas.storage_bytes"),
+            AdminOption("requests-per-minute", "Quota: requests per minute.", int, "N", "quotas.requests_per_minute"),
+            AdminOption(
+                "concurrent-requests", "Quota: requests at the same time.", int, "N", "quotas.concurrent_requests"
+            ),
+            AdminOption("tokens-per-day", "Quota: tokens of models per day.", int, "N", "quotas.tokens_per_day"),
+            AdminOption("storage-bytes", "Quota: bytes in files and memories.", int, "N", "quotas.storage_bytes"),
+            AdminOption("schedules", "Quota: how many schedules.", int, "N", "quotas.schedules"),
+            AdminOption(
+                "schedule-interval-seconds",
+                "Quota: the shortest time between two ticks of a schedule.",
+                int,
+                "N",
+                "quotas.schedule_interval_seconds",
+            ),
             AdminOption("file-parts", "Take files and data over A2A.", bool, member="settings.file_parts"),
             AdminOption("push-notifications", "Take webhooks.", bool, member="settings.push_notifications"),
             AdminOption("input-required", "Let agents ask questions.", bool, member="settings.input_required"),

@@ -5,15 +5,22 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
+from tempfile import mkstemp
 from typing import Annotated, Any
 
 import httpx2
 import msgspec
 import typer
 
-from parley.cli.admin.host_connection import HostConnection, HostRefusedError, WithHostConnection, refusal_text
+from parley.cli.admin.host_connection import (
+    HostConnection,
+    HostRefusedError,
+    WithHostConnection,
+    refusal_text,
+    value_of,
+)
 from parley.cli.admin.reply_text import show_members
-from parley.cli.admin.typer_commands import EXIT_CODES, AsJson
+from parley.cli.admin.typer_commands import EXIT_CODES, AsJson, path_segment
 from parley.cli.options.groups import with_option_groups
 from parley.cli.output.exit_codes import DONE
 from parley.cli.output.help_text import ParleyCommand
@@ -21,6 +28,9 @@ from parley.cli.output.transcript import console, print_json, size_of
 from parley.client.errors import UnreachableError
 
 CHUNK = 1 << 20
+LAST_BYTES = 65_536
+"""Bytes at the end of a file in which its last line is looked for first."""
+
 TRANSFER_SECONDS = 3_600.0
 """How long a host may be silent: it reads a whole tenant before it answers an import."""
 
@@ -45,11 +55,12 @@ async def export_tenant(
     Example:
       parley admin tenants export 1 acme.ndjson
     """
-    partial = file.with_name(f"{file.name}.part")
-    size = 0
     _refuse_existing(file)
+    size = 0
+    descriptor, name = mkstemp(prefix=f"{file.name}.", suffix=".part", dir=file.parent)  # which only its owner reads
+    partial = Path(name)
     try:
-        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as writing:
+        with os.fdopen(descriptor, "wb") as writing:
             async for chunk in _export(options, id):
                 writing.write(chunk)
                 size += len(chunk)
@@ -95,8 +106,11 @@ def _refuse_existing(file: Path) -> None:
 
 def _last_line(file: Path) -> dict[str, Any]:
     with file.open("rb") as reading:
-        reading.seek(max(0, file.stat().st_size - 65_536))
-        lines = reading.read().splitlines()
+        size, length = file.stat().st_size, LAST_BYTES
+        lines: list[bytes] = []
+        while len(lines) < 2 and length < 2 * size + LAST_BYTES:  # a long last line is read whole
+            reading.seek(max(0, size - length))
+            lines, length = reading.read().splitlines(), 2 * length
     try:
         return msgspec.json.decode(lines[-1], type=dict[str, Any]) if lines else {}
     except msgspec.DecodeError:
@@ -104,9 +118,10 @@ def _last_line(file: Path) -> dict[str, Any]:
 
 
 async def _export(connection: HostConnection, tenant_id: str) -> AsyncIterator[bytes]:
+    path = f"/v1/admin/tenants/{path_segment(tenant_id, 'ID')}/export"
     async with connection.client() as client:
         try:
-            async with client.stream("GET", f"/v1/admin/tenants/{tenant_id}/export", timeout=TRANSFER_SECONDS) as reply:
+            async with client.stream("GET", path, timeout=TRANSFER_SECONDS) as reply:
                 if not reply.is_success:
                     await reply.aread()
                     raise HostRefusedError(refusal_text(reply))
@@ -132,4 +147,4 @@ async def _import(connection: HostConnection, file: Path, name: str | None) -> A
             raise UnreachableError(f"The connection to {connection.url} was lost: {error}") from error
     if not reply.is_success:
         raise HostRefusedError(refusal_text(reply))
-    return msgspec.json.decode(reply.content)
+    return value_of(reply)

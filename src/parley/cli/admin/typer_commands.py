@@ -13,13 +13,13 @@ import msgspec
 import typer
 
 from parley.cli.admin.command import WHOLE_BODY, AdminArgument, AdminCommand, AdminOption, Target
-from parley.cli.admin.host_connection import HostConnection, WithHostConnection
+from parley.cli.admin.host_connection import HostConnection, NotAHostError, WithHostConnection, value_of
 from parley.cli.admin.reply_text import show_members, show_table
 from parley.cli.options.groups import with_option_groups
 from parley.cli.output.exit_codes import DONE
 from parley.cli.output.help_text import ParleyCommand, ParleyGroup
 from parley.cli.output.transcript import print_json
-from parley.safe_text import printable
+from parley.safe_text import printable, printable_line
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the host's reply as it is, in JSON.")]
 
@@ -76,12 +76,10 @@ def _argument(argument: AdminArgument) -> inspect.Parameter:
 
 def _option(option: AdminOption) -> inspect.Parameter:
     if option.type is bool:
-        annotation: Any = Annotated[
-            bool | None, typer.Option(f"--{option.name}/--no-{option.name}", help=option.help, show_default=False)
-        ]
+        info = typer.Option(f"--{option.name}/--no-{option.name}", help=option.help, show_default=False)
     else:
         info = typer.Option(f"--{option.name}", metavar=option.metavar, help=option.help, show_default=False)
-        annotation = Annotated[option.type if option.is_required else option.type | None, info]
+    annotation: Any = Annotated[option.type if option.is_required else option.type | None, info]
     default = inspect.Parameter.empty if option.is_required else None
     name = _parameter_name(option)
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
@@ -104,13 +102,15 @@ async def _run(command: AdminCommand, given: Mapping[str, Any]) -> int:
         if argument.member:
             _put(body, argument.member.split("."), _json(value, argument.name.upper()) if argument.is_json else value)
         else:
-            path = path.replace(f"{{{argument.name}}}", quote(value, safe=""))
+            path = path.replace(f"{{{argument.name}}}", path_segment(value, argument.name.upper()))
     for option in command.options:
         value = given[_parameter_name(option)]
         if value is None:
             continue
         if option.is_json:
             value = _json(value, f"--{option.name}")
+        elif option.is_word_or_number and value.isdecimal():
+            value = int(value)
         match option.target:
             case Target.BODY:
                 _put(body, option.path, value)
@@ -123,7 +123,7 @@ async def _run(command: AdminCommand, given: Mapping[str, Any]) -> int:
         whole = body.pop(WHOLE_BODY)
         sent = {**cast("dict[str, Any]", whole), **body} if isinstance(whole, dict) else whole
     reply = await connection.call(command.method, path, body=sent, query=query, headers=headers)
-    _show(command, reply, as_json=given["as_json"])
+    show_reply(command, reply, as_json=given["as_json"])
     return DONE
 
 
@@ -132,6 +132,13 @@ def _put(body: dict[str, Any], path: Sequence[str], value: Any) -> None:
     for parent in parents:
         body = body.setdefault(parent, {})
     body[name] = value
+
+
+def path_segment(value: str, name: str) -> str:
+    """An argument as one segment of a path. Raises BadParameter for what would lead to another path."""
+    if value in ("", ".", ".."):
+        raise typer.BadParameter(f"Invalid id: {value!r}.", param_hint=name)
+    return quote(value, safe="")
 
 
 def _json(text: str, name: str) -> Any:
@@ -145,18 +152,22 @@ def _json(text: str, name: str) -> Any:
         raise typer.BadParameter(f"Invalid JSON: {error}. Write JSON, or @ and a file.", param_hint=name) from error
 
 
-def _show(command: AdminCommand, reply: httpx2.Response, *, as_json: bool) -> None:
+def show_reply(command: AdminCommand, reply: httpx2.Response, *, as_json: bool) -> None:
+    """Print a reply. Raises NotAHostError if it is not what the command expects."""
     if command.is_text:
         typer.echo(printable(reply.text), nl=False)
         return
     if as_json or not reply.content:
         print_json(reply.content or b"{}")
         return
-    value = msgspec.json.decode(reply.content)
+    value = value_of(reply)
     if command.columns:
-        show_table(value[command.rows], command.columns)
+        rows = value.get(command.rows)
+        if not isinstance(rows, list):
+            raise NotAHostError
+        show_table(cast("list[Any]", rows), command.columns)
         for name in ("next_cursor", "next_before_id"):
             if value.get(name) is not None:
-                typer.echo(f"There are more: {name} is {value[name]}.", err=True)
+                typer.echo(f"There are more: {name} is {printable_line(str(value[name]))}.", err=True)
     else:
         show_members(value)

@@ -11,7 +11,7 @@ PERIOD = (
 )
 GROUP_BY = AdminOption(
     "group-by",
-    "What a row stands for: day, agent, caller, model, conversation, with commas.",
+    "What a row stands for, with commas: day, agent, caller, model, conversation; of all tenants also tenant.",
     metavar="NAMES",
     target=Target.QUERY,
 )
@@ -40,7 +40,15 @@ COMMANDS = (
         method="PATCH",
         path="/v1/queue/{id}",
         arguments=(AdminArgument("id", "The request's id."),),
-        options=(AdminOption("priority", "low, normal or high.", metavar="PRIORITY", is_required=True),),
+        options=(
+            AdminOption(
+                "priority",
+                "low, normal, high, or a number from 0 to 9.",
+                metavar="PRIORITY",
+                is_required=True,
+                is_word_or_number=True,
+            ),
+        ),
     ),
     AdminCommand(
         words=("queue", "all"),

@@ -12,8 +12,8 @@ from parley.cli.output.help_text import ParleyGroup
 HELP = """Manage a host: tenants, tokens, agents, and everything that they use.
 
 \b
-The host is at --host or PARLEY_HOST, the token in PARLEY_ADMIN_TOKEN or --token-file. With the admin token, name the
-tenant that a command is about: --tenant 1, or PARLEY_TENANT. A tenant's own token needs no tenant.
+The host is at --host or PARLEY_HOST_URL, the token in PARLEY_ADMIN_TOKEN or --token-file. With the admin token, name
+the tenant that a command is about: --tenant 1, or PARLEY_TENANT. A tenant's own token needs no tenant.
 
 \b
 Examples:

@@ -97,10 +97,14 @@ WithTenantConnection = Annotated[HostConnection, OptionGroup(tenant_connection)]
 
 
 def catalog_place(
-    connection: WithTenantConnection, catalog: CatalogChoice = None, allow_private: AllowPrivate = False
+    connection: WithHostConnection,
+    token: Token = None,
+    catalog: CatalogChoice = None,
+    allow_private: AllowPrivate = False,
 ) -> CatalogPlace:
-    """Build the value from the options."""
-    return CatalogPlace(connection=connection, catalog=catalog, allow_private=allow_private)
+    """Build the value from the options. The operator's token is for the host, and never for another catalogue."""
+    found = tenant_connection(connection, token) if catalog is None else replace(connection, token=token or "")
+    return CatalogPlace(connection=found, catalog=catalog, allow_private=allow_private)
 
 
 WithCatalogPlace = Annotated[CatalogPlace, OptionGroup(catalog_place)]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import msgspec
+import typer
 
 from parley.cli.admin.host_connection import WithHostConnection
-from parley.cli.admin.typer_commands import AsJson
 from parley.cli.doctor.examined_host import ExaminedHost
 from parley.cli.doctor.finding import HostFinding, Severity
 from parley.cli.doctor.host_checks import check_answers, check_facts, check_token
@@ -25,6 +26,8 @@ Exit codes:
   3    the host does not answer
   130  interrupted by Ctrl+C
 """
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print each finding as a line of JSON.")]
 
 MARKS = {Severity.FINE: ("✓", "green"), Severity.WARNING: ("!", "yellow"), Severity.PROBLEM: ("✗", "red")}
 

@@ -56,7 +56,8 @@ async def check_token(host: ExaminedHost) -> tuple[list[HostFinding], dict[str, 
             return [warning("token", "The host is of an older version, which tells no facts.", advice)], None
         case _:
             advice = "Put the admin token into PARLEY_ADMIN_TOKEN, or name its file with --token-file."
-            return [problem("token", f"The admin token is not accepted (HTTP {status}).", advice)], None
+            what = "The token is not accepted as the admin's" if host.connection.token else "There is no token"
+            return [problem("token", f"{what} (HTTP {status}).", advice)], None
 
 
 def check_facts(facts: dict[str, Any], url: str) -> list[HostFinding]:

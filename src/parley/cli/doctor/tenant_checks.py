@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from parley.cli.doctor.examined_host import ExaminedHost
-from parley.cli.doctor.finding import HostFinding, fine, warning
+from parley.cli.doctor.finding import HostFinding, fine, problem, warning
 
 MOST_TENANTS = 100
 """Tenants that are looked at, the newest first."""
@@ -24,6 +24,8 @@ async def check_tenants(host: ExaminedHost) -> list[HostFinding]:
         return [warning("tenants", "There are no tenants.", "Create one: parley admin tenants create NAME.")]
     wanted = host.connection.tenant
     looked_at = [tenant for tenant in tenants if wanted in (None, str(tenant["id"]))]
+    if not looked_at:
+        return [problem("tenants", f"There is no tenant {wanted}.", "List them: parley admin tenants list.")]
     looked_at = sorted(looked_at, key=lambda tenant: -tenant["id"])[:MOST_TENANTS]
     found = [finding for tenant in looked_at for finding in await _check_tenant(host, tenant)]
     if wanted is None and len(tenants) > MOST_TENANTS:

@@ -190,7 +190,9 @@ def parley_command() -> str:
     if started.stem != "parley":  # python -m parley.cli.main
         return shlex.join([sys.executable, "-m", "parley.cli.main"])
     found = shutil.which("parley")
-    return "parley" if found is not None and os.path.samefile(found, started) else shlex.quote(str(started))
+    if found is not None and (not started.exists() or os.path.samefile(found, started)):
+        return "parley"
+    return shlex.quote(str(started))
 
 
 def _name(tenant: Tenant) -> str:

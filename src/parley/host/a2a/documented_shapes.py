@@ -14,11 +14,13 @@ from parley.engine.caller import Caller
 from parley.engine.operations import AgentOperations
 from parley.host.a2a.documented_streams import DocumentedStream, TaskReplay
 from parley.host.a2a.late_stream import LateStream
-from parley.host.access.principal import require_scope
+from parley.host.access.principal import principal_of, require_scope
 from parley.host.access.scopes import Scope
 from parley.host.approvals.decisions import stamped
 from parley.host.approvals.desk import ApprovalDesk
+from parley.host.data.access_tokens import AccessTokens
 from parley.host.orchestration.narration import PREFIX
+from parley.host.watched_stream import WatchedStream
 from parley.protocol import requests as r
 from parley.protocol.lifecycle import is_terminal
 from parley.protocol.messages import Message
@@ -31,12 +33,15 @@ from parley.server.contracts import EventStream
 class HostedOperations:
     """The operations on the tasks of one agent of a tenant. All raise A2AError."""
 
-    __slots__ = ("_agent_id", "_approvals", "_operations")
+    __slots__ = ("_agent_id", "_approvals", "_operations", "_tokens")
 
-    def __init__(self, operations: AgentOperations, agent_id: str, approvals: ApprovalDesk) -> None:
+    def __init__(
+        self, operations: AgentOperations, agent_id: str, approvals: ApprovalDesk, tokens: AccessTokens
+    ) -> None:
         self._operations = operations
         self._agent_id = agent_id
         self._approvals = approvals
+        self._tokens = tokens
 
     async def send_message(self, request: r.SendMessageRequest, caller: Caller) -> Task | Message:
         """Process a message and return its result."""
@@ -64,7 +69,8 @@ class HostedOperations:
             stream = self._operations.send_streaming_message(request, caller, after=after)
         else:
             stream = LateStream(partial(self._answer_streaming, request, caller, after))
-        return stream if _is_real(caller) else DocumentedStream(stream)
+        allowed = Scope.CALL if Scope.CALL in caller.scopes else Scope.APPROVE
+        return self._watched(stream if _is_real(caller) else DocumentedStream(stream), caller, allowed)
 
     async def _answer_streaming(self, request: r.SendMessageRequest, caller: Caller, after: int | None) -> EventStream:
         request, sender = await self._routed(request, caller)
@@ -82,8 +88,13 @@ class HostedOperations:
         """Stream the events of a task; for callers of old methods, from its beginning."""
         require_scope(caller, Scope.READ)
         if _is_real(caller):
-            return self._operations.subscribe_to_task(request, caller, after=after)
-        return TaskReplay(self._operations, request, caller, after)
+            return self._watched(self._operations.subscribe_to_task(request, caller, after=after), caller, Scope.READ)
+        return self._watched(TaskReplay(self._operations, request, caller, after), caller, Scope.READ)
+
+    def _watched(self, stream: EventStream, caller: Caller, scope: Scope) -> EventStream:
+        """A stream that ends when the token of its reader does."""
+        principal = principal_of(caller.tenant, caller.scopes, caller.claims)
+        return WatchedStream(stream, self._tokens, principal, scope)
 
     # --- as everywhere ------------------------------------------------------------------------------------------------
 
@@ -98,17 +109,17 @@ class HostedOperations:
 
     async def create_push_config(self, request: r.CreatePushConfigRequest, caller: Caller) -> PushConfig:
         """Register a webhook."""
-        require_scope(caller, Scope.CALL)
+        _check_webhooks(caller)
         return await self._operations.create_push_config(request, caller)
 
     async def get_push_config(self, request: r.GetPushConfigRequest, caller: Caller) -> PushConfig:
         """Read one webhook."""
-        require_scope(caller, Scope.READ)
+        _check_webhooks(caller)
         return await self._operations.get_push_config(request, caller)
 
     async def list_push_configs(self, request: r.ListPushConfigsRequest, caller: Caller) -> r.PushConfigPage:
         """List all webhooks of a task."""
-        require_scope(caller, Scope.READ)
+        _check_webhooks(caller)
         return await self._operations.list_push_configs(request, caller)
 
     async def delete_push_config(self, request: r.DeletePushConfigRequest, caller: Caller) -> None:
@@ -142,6 +153,12 @@ def _admitted(request: r.SendMessageRequest, caller: Caller) -> r.SendMessageReq
     if request.message.task_id is None:
         return request
     return structs.replace(request, message=stamped(request.message, caller))
+
+
+def _check_webhooks(caller: Caller) -> None:
+    """Refuse callers that may not read what a webhook is told, or that may only read: a webhook has credentials."""
+    require_scope(caller, Scope.READ)
+    require_scope(caller, Scope.CALL)
 
 
 def _is_real(caller: Caller) -> bool:

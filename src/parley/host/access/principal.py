@@ -16,6 +16,9 @@ from parley.protocol.jsonvalue import JsonObject
 PRINCIPAL = "urn:parley:host-principal"
 """The claim that holds the name of the principal."""
 
+TOKEN = "urn:parley:host-token"
+"""The claim that holds the id of an access token, by which it is looked up again."""
+
 
 @dataclass(frozen=True, slots=True)
 class Principal:
@@ -28,6 +31,8 @@ class Principal:
     name: str
     tenant: str
     scopes: frozenset[Scope] = ALL_SCOPES
+    token: str = ""
+    """The id of its access token; empty if it has another kind of token."""
 
     def may(self, scope: Scope) -> bool:
         """Whether it has a scope."""
@@ -52,4 +57,7 @@ def principal_of(tenant: str, scopes: frozenset[str], claims: JsonObject) -> Pri
     """The principal of an authenticated caller of a tenant."""
     name = claims.get(PRINCIPAL)
     known = frozenset([scope for scope in Scope if scope in scopes])
-    return Principal(name if isinstance(name, str) else f"tenant:{tenant}", tenant, known)
+    token = claims.get(TOKEN)
+    return Principal(
+        name if isinstance(name, str) else f"tenant:{tenant}", tenant, known, token if isinstance(token, str) else ""
+    )

@@ -148,7 +148,7 @@ async def chat(call: ApiCall[ChatBody]) -> None:
     if author and await call.host.agents.drafts.find(call.tenant.id, agent_id, author) is None:
         raise AgentNotFoundError(f"no agent '{agent_id}{DRAFT_SUFFIX}' for this tenant")
     request_id = await begin_run(call, call.body, named=agent_id, route="agent_chat", surface="chat", draft_of=author)
-    await stream_events(call.host, call.request, call.tenant, request_id)
+    await stream_events(call, request_id, scope=Scope.CALL)
 
 
 def shown_agent(call: ApiCall[Any], stored: StoredAgent, *, status: int = 200) -> Answer:

@@ -18,6 +18,7 @@ from parley.host.api.message_parts import MessageInput, parts_of
 from parley.host.api.orchestrate import OrchestrateBody
 from parley.host.api.route import Answer, ApiCall, ApiReply, ApiRoute, BodyReader
 from parley.host.api.run_requests import RUN_HEADERS, begin_run, idempotency_key
+from parley.host.approvals.decisions import stamped
 from parley.host.errors import BadRequest, Conflict, PathNotFound
 from parley.host.origin import EXTERNAL, owner_name
 from parley.host.when_busy import WhenBusy, when_busy_metadata
@@ -97,10 +98,10 @@ async def send_to_request(call: ApiCall[FollowUpBody]) -> Answer:
         task_id=request_id,
         metadata=when_busy_metadata(call.body.when_busy),
     )
-    request = SendMessageRequest(message, SendConfiguration(return_immediately=True))
     # Just as a message over A2A, so that the same rules hold for it.
     claims: JsonObject = {EXTERNAL: True, PRINCIPAL: call.principal.name}
     caller = Caller(owner_name(tenant_id), tenant_id, frozenset(call.principal.scopes), claims)
+    request = SendMessageRequest(stamped(message, caller), SendConfiguration(return_immediately=True))
     try:
         await host.engine.agent(head.agent).send_message(request, caller)
     except TaskFinishedError as error:

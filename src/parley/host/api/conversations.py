@@ -132,7 +132,7 @@ async def send_message(call: ApiCall[MessageBody]) -> None:
     )
     with suppress(ConversationNotFoundError):  # it was deleted meanwhile
         await call.host.conversations.update(tenant_id, conversation.id)  # now it is the first in the list
-    await stream_events(call.host, call.request, call.tenant, request_id)
+    await stream_events(call, request_id, scope=Scope.CALL)
 
 
 async def _shown(call: ApiCall[Any], conversation: StoredConversation) -> Answer:

@@ -11,21 +11,23 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from parley.engine.reading.following import LogFollower
 from parley.engine.reading.large import is_large, run_beside_loop
 from parley.engine.reading.views import fold_stored
+from parley.host.access.scopes import Scope
 from parley.host.api.native_events import NativeEvents, RequestFacts
+from parley.host.api.route import ApiCall
 from parley.host.data.conversations import conversation_of
 from parley.host.data.tenant import Tenant
 from parley.host.errors import PathNotFound
+from parley.host.orchestration.narration import UNAUTHORIZED
 from parley.host.origin import host_caller, origin_of
 from parley.host.task_views import agent_of, text_in_artifacts
-from parley.protocol.errors import UnavailableError
+from parley.host.watched_stream import WatchedStream
+from parley.protocol.errors import PermissionDeniedError, UnauthenticatedError, UnavailableError
 from parley.protocol.events import StatusUpdate, TaskEvent
 from parley.protocol.lifecycle import is_terminal
 from parley.protocol.tasks import TaskState, TaskStatus
 from parley.server.bindings.failures import as_wire_error
-from parley.server.bindings.http import AsgiRequest
 from parley.server.bindings.streams import SseStream
 from parley.stores.interface import TaskHead
 from parley.wire.sse import encode_frame
@@ -36,20 +38,23 @@ if TYPE_CHECKING:
 _encoder = msgspec.json.Encoder()
 
 
-async def stream_events(host: Host, request: AsgiRequest, tenant: Tenant, request_id: str, *, after: int = 0) -> None:
-    """Stream the events of a request after a number.
+async def stream_events(call: ApiCall[Any], request_id: str, *, scope: Scope, after: int = 0) -> None:
+    """Stream the events of a request after a number, for as long as the caller's token has a scope.
 
     Raises:
         PathNotFound: the tenant has no such request.
         InvalidParamsError: it has no such event yet.
     """
+    host, tenant = call.host, call.tenant
     head = await host.views.head(tenant.id, request_id)
     if head is None:
         raise PathNotFound("request not found")
     shared = host.app.shared
-    events = _NativeStream(host, head, NativeEvents(await _facts(host, tenant, head)), after)
+    log = host.engine.agent(head.agent).follow_log(request_id, host_caller(tenant.id), after=after)
+    watched = WatchedStream(log, host.access_tokens, call.principal, scope)
+    events = _NativeStream(host, head, NativeEvents(await _facts(host, tenant, head)), watched)
     # The stream only passes the frames through: they are encoded here, because a task's end is looked up.
-    sse = SseStream(request, cast("Any", events), _frame, _failure, lambda: (), shared.bodies)
+    sse = SseStream(call.request, cast("Any", events), _frame, _failure, lambda: (), shared.bodies)
     await sse.run(shared.monitor)
 
 
@@ -76,19 +81,18 @@ async def _facts(host: Host, tenant: Tenant, head: TaskHead) -> RequestFacts:
 class _NativeStream:
     """The frames of one request for an `SseStream`, each with its number."""
 
-    def __init__(self, host: Host, head: TaskHead, native: NativeEvents, after: int) -> None:
+    def __init__(self, host: Host, head: TaskHead, native: NativeEvents, events: WatchedStream) -> None:
         self._host = host
         self._head = head
         self._native = native
-        agent = host.engine.agent(head.agent)
-        self._events: LogFollower = agent.follow_log(head.key.task_id, host_caller(head.key.owner.tenant), after=after)
+        self._events = events
 
     def __aiter__(self) -> _NativeStream:
         return self
 
     async def __anext__(self) -> deque[tuple[int, bytes, bool]]:
         while True:
-            batch = await anext(self._events)
+            batch = await self._events.__anext__()
             frames: deque[tuple[int, bytes, bool]] = deque()
             for seq, event in batch:
                 if frame := await self._frames(seq, cast("TaskEvent", event)):
@@ -129,6 +133,12 @@ def _frame(seq: int, frame: Any, ends: bool) -> bytes:
 def _failure(error: BaseException, last_seq: int) -> bytes:
     """The frames of a stream that was cut off: not the end of the request, so the reader comes back."""
     failure = as_wire_error(error)
-    code = "unavailable" if isinstance(failure, UnavailableError) else "internal_error"
+    match failure:
+        case UnavailableError():
+            code = "unavailable"
+        case UnauthenticatedError() | PermissionDeniedError():
+            code = UNAUTHORIZED
+        case _:
+            code = "internal_error"
     payload = {"message": failure.message, "error_code": code, "last_event_id": str(last_seq)}
     return encode_frame(_encoder.encode(payload), event="error")

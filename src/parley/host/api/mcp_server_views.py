@@ -107,8 +107,10 @@ def view_of_tenants(stored: StoredMcpServer, status: McpServerStatus) -> McpServ
     )
 
 
-def status_of(connection: McpConnection) -> McpServerStatus:
-    """How the server of a connection is doing."""
+def status_of(connection: McpConnection | None) -> McpServerStatus:
+    """How the server of a connection is doing; None: it was not used yet."""
+    if connection is None:
+        return McpServerStatus(state=ConnectionState.IDLE)
     return McpServerStatus(
         state=connection.state,
         last_error=connection.last_error,

@@ -134,7 +134,7 @@ async def _view(call: ApiCall[Any], name: str, stored: StoredMcpServer | None, *
     """A server as it is known now, without asking it anything. `error` is why it was not."""
     operators = call.host.mcp.operators_servers(call.tenant)
     try:
-        status = status_of(await call.host.mcp.connection(call.tenant, name))
+        status = status_of(await call.host.mcp.known_connection(call.tenant, name))
         status = McpServerStatus(
             state=status.state,
             last_error=status.last_error or error,

@@ -26,6 +26,7 @@ from parley.protocol.errors import RateLimitedError
 from parley.server.bindings.http import AsgiRequest
 from parley.server.security.authentication import Security
 from parley.server.security.schemes.authorization_header import read_authorization
+from parley.server.security.schemes.scheme import Refused
 
 if TYPE_CHECKING:
     from parley.host.host import Host
@@ -131,7 +132,10 @@ class NativeApi:
 
     def _is_operator(self, request: AsgiRequest) -> bool:
         """Whether a caller presents the admin token, with which every tenant's routes can be called."""
-        token = read_authorization(request.credentials(), "bearer")
+        try:
+            token = read_authorization(request.credentials(), "bearer")
+        except Refused:  # as it is for a tenant, which is looked at next
+            return False
         return token is not None and is_admin_token(self._host.settings.admin_token, token)
 
     async def _admit_operator(self, request: AsgiRequest) -> None:

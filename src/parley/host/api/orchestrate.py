@@ -18,7 +18,7 @@ class OrchestrateBody(MessageBody, frozen=True):
 async def orchestrate(call: ApiCall[OrchestrateBody]) -> None:
     """Send a message, and stream what happens."""
     request_id = await begin_run(call, call.body, named=call.body.agent, route="orchestrate", surface="orchestrate")
-    await stream_events(call.host, call.request, call.tenant, request_id)
+    await stream_events(call, request_id, scope=Scope.CALL)
 
 
 ROUTES = (

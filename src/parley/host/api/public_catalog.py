@@ -31,8 +31,8 @@ class PublicCatalog:
         self._host = host
         self._made_of: Sequence[PublicAgent] | None = None
         self._forget()
-        host.catalogue.on_change(lambda tenant_id: self._forget())
-        host.tenants.on_change(lambda tenant: self._forget())
+        host.catalogue.on_change(lambda tenant_id: self._changed())
+        host.tenants.on_change(lambda tenant: self._changed())
 
     async def document(self, base_url: str, page: int) -> CatalogDocument | None:
         """A page for callers who reach the host at this URL, or with 0 the first document; None if there is none."""
@@ -44,6 +44,10 @@ class PublicCatalog:
         url = f"{base_url}{WELL_KNOWN_PATH}"
         make = partial(catalog_document, entries, host=host_info(base_url), url=url, page=page)
         return self._documents.get((base_url, page), make)
+
+    def _changed(self) -> None:
+        self._host.public_agents.read_again()
+        self._forget()
 
     def _forget(self) -> None:
         self._entries = Cache(CACHED_LISTS)

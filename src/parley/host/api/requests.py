@@ -93,7 +93,7 @@ async def follow_request(call: ApiCall[None]) -> None:
     after = call.query(SINCE_SEQ)
     if after is None:
         after = read_number(call.request.headers.get("last-event-id", "")) or 0
-    await stream_events(call.host, call.request, call.tenant, call.path["id"], after=after)
+    await stream_events(call, call.path["id"], scope=Scope.READ, after=after)
 
 
 async def cancel_request(call: ApiCall[None]) -> Answer:

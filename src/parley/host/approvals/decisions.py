@@ -47,7 +47,7 @@ def stamped(message: Message, caller: Caller) -> Message:
 def check_may_decide(request: ApprovalRequest, principal: Principal) -> None:
     """Refuse principals that may not decide about a request. Raises PermissionDeniedError."""
     principal.require(Scope.APPROVE)
-    if request.four_eyes and principal.name == request.requested_by:
+    if request.four_eyes and principal.name in (request.requested_by, *request.senders):
         raise PermissionDeniedError("This needs the decision of another principal than the one that asked for it.")
     if not all(_is_approver(required, principal) for required in request.approvers):
         raise PermissionDeniedError("The rule for this step names other approvers.")
@@ -61,12 +61,12 @@ def _is_approver(required: RequiredApprover, principal: Principal) -> bool:
 
 
 def looks_like_decision(message: Message) -> bool:
-    """Whether a message is a filled-in form of a decision, and nothing else."""
+    """Whether a message is a filled-in form of a decision, or its word, and nothing else."""
     match message.parts:
         case (DataPart(data=dict(data)),):
             return "decision" in data
         case (TextPart(text=text),):
-            return text.lstrip().startswith("{") and '"decision"' in text
+            return (text.lstrip().startswith("{") and '"decision"' in text) or _word_in(text) is not None
         case _:
             return False
 
@@ -77,15 +77,25 @@ def read_decision(message: Message) -> tuple[Verdict, str]:
     Raises:
         InvalidParamsError: the message is not a decision; the text says what is wrong.
     """
-    word = message.text.strip().casefold()
-    if word in ("approve", "deny") and all(isinstance(part, TextPart) for part in message.parts):
-        return ("approve" if word == "approve" else "deny"), ""
+    word = _word_in(message.text)
+    if word is not None and all(isinstance(part, TextPart) for part in message.parts):
+        return word, ""
     try:
         fields = decision_form().read(message)
     except InvalidAnswerError as error:
         raise InvalidParamsError(str(error), path="$.message.parts") from None
     comment = fields.get("comment", "")
     return ("approve" if fields["decision"] == "approve" else "deny"), printable(str(comment))
+
+
+def _word_in(text: str) -> Verdict | None:
+    match text.strip().casefold():
+        case "approve":
+            return "approve"
+        case "deny":
+            return "deny"
+        case _:
+            return None
 
 
 def outcome_by(verdict: Verdict, by: str, comment: str = "") -> ApprovalOutcome:

@@ -11,6 +11,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 
+from parley.agents.elsewhere import id_in_name
 from parley.engine.caller import Caller
 from parley.engine.engine import Engine
 from parley.host.access.principal import Principal, principal_of
@@ -64,10 +65,13 @@ class ApprovalDesk:
         return approval
 
     def check_undecided(self, tenant: str, task_id: str) -> None:
-        """Refuse a decision for a task whose last approval was decided a short time ago. Raises NotWaitingError."""
-        approval = self._decided.get(key_of(tenant, task_id))
+        """Refuse a decision for a task at work whose last approval is decided. Raises NotWaitingError."""
+        key = key_of(tenant, task_id)
+        approval, run = self._decided.get(key), self.tasks.engine.runs.find(key)
         if approval is not None:
             raise NotWaitingError(decided_text(approval))
+        if run is not None and id_in_name(run.journal.last_question) is not None:  # decided, and not settled yet
+            raise NotWaitingError("The approval is decided already, and the task goes on")
 
     # --- decisions ----------------------------------------------------------------------------------------------------
 

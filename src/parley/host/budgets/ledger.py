@@ -82,6 +82,7 @@ class BudgetLedger:
         page = _LedgerPage(tenant)
         for scope in scopes:
             await self._load(page, scope)
+        self._remember(page)
         return [(scope, page.sums[scope.id]) for scope in scopes]
 
     # --- before and after a call --------------------------------------------------------------------------------------
@@ -105,6 +106,7 @@ class BudgetLedger:
                 await self._settle(page, before, before.bound)
             for scope in scopes:
                 await self._load(page, scope)
+            self._remember(page)
             bound = choose([(scope, page.sums[scope.id]) for scope in scopes])
             reserved = [reserved_in(scope, page.sums[scope.id]) for scope in scopes]
             for scope in scopes:
@@ -198,10 +200,13 @@ class BudgetLedger:
 
     def _written(self, page: _LedgerPage) -> list[RecordChange]:
         """The changes of a page, which is taken for seen: it is once they are written."""
+        self._remember(page)
+        return page.changes(milliseconds(self._clock.now()))
+
+    def _remember(self, page: _LedgerPage) -> None:
         for scope_id, sums in page.sums.items():
             if sums_key(page.tenant, scope_id).collection == BUDGET_SUMS:
                 self._seen[page.tenant, scope_id] = sums
-        return page.changes(milliseconds(self._clock.now()))
 
     async def _prune(self, tenant: str, scopes: Sequence[SpendingScope]) -> None:
         now = self._clock.now()

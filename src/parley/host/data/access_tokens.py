@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from hmac import compare_digest
 
@@ -19,6 +19,7 @@ from msgspec import Struct, structs, to_builtins
 
 from parley.engine.clock import Clock
 from parley.host.access.principal import Principal
+from parley.host.access.scopes import Scope
 from parley.host.data.audit import Audit
 from parley.host.data.epoch import seconds
 from parley.host.data.errors import InvalidValueError, LimitReachedError, NotFoundError
@@ -28,6 +29,7 @@ from parley.host.data.roles import Grant, TenantRoles
 from parley.host.data.service_accounts import ServiceAccounts
 from parley.host.data.tenant_tokens import check_overlap
 from parley.host.data.transactions import Decision, TenantTransactions
+from parley.protocol.errors import UnauthenticatedError
 from parley.protocol.jsonvalue import JsonObject
 from parley.server.security.schemes.stored_secrets import hash_secret
 from parley.stores.interface import DeleteRecord, PutRecord, Record, RecordChange, RecordKey, Records
@@ -76,31 +78,51 @@ class AccessTokens:
         self._audit = Audit(records, clock)
         self._transactions = TenantTransactions(records, clock)
         self._known: OrderedDict[str, tuple[float, Principal, int | None]] = OrderedDict()
-        """By the hash of a token: when it was looked up, what was found, and when that expires."""
+        """By the hash of a token, or its id: when it was looked up, what was found, and when that expires."""
+        self._changes = 0
 
     # --- use ----------------------------------------------------------------------------------------------------------
 
     async def find(self, text: str) -> Principal | None:
         """The principal that a token stands for; None if it is unknown, expired or revoked."""
         hashed = hash_secret(text)
-        known = self._known.get(hashed)
-        now = self._clock.monotonic()
+        return await self._known_or_read(hashed, lambda: self._read_token(text, hashed))
+
+    async def check_again(self, principal: Principal, scope: Scope) -> None:
+        """Refuse a principal whose access token does not allow something any more.
+
+        Raises:
+            UnauthenticatedError: the token was revoked, or has expired.
+            PermissionDeniedError: it does not have the scope any more.
+        """
+        tenant, token_id = principal.tenant, principal.token
+        if token_id:
+            found = await self._known_or_read(f"{tenant}/{token_id}", lambda: self._read_by_id(tenant, token_id))
+            if found is None:
+                raise UnauthenticatedError("The token is not valid any more")
+            found.require(scope)
+
+    async def _known_or_read(
+        self, name: str, read: Callable[[], Awaitable[tuple[str, AccessToken] | None]]
+    ) -> Principal | None:
+        known, now, changes = self._known.get(name), self._clock.monotonic(), self._changes
         if known is not None and now - known[0] < KNOWN_SECONDS:
             principal, expires_at = known[1:]
             return None if expires_at is not None and expires_at <= self._clock.now().timestamp() else principal
-        self._known.pop(hashed, None)
-        token = await self._read_token(text, hashed)
+        self._known.pop(name, None)
+        token = await read()
         if token is None or token[1].is_expired(self._clock.now()):
             return None
         principal = await self._principal(*token)
-        if principal is not None:
-            self._known[hashed] = (now, principal, token[1].expires_at)
+        if principal is not None and changes == self._changes:  # otherwise it may be what was before the change
+            self._known[name] = (now, principal, token[1].expires_at)
             if len(self._known) > MOST_KNOWN:
                 self._known.popitem(last=False)
         return principal
 
     def forget(self) -> None:
         """Look up every token again: a role or an account was changed."""
+        self._changes += 1
         self._known.clear()
 
     async def _read_token(self, text: str, hashed: str) -> tuple[str, AccessToken] | None:
@@ -111,10 +133,14 @@ class AccessTokens:
         token = _decode(record)
         return (match[1], token) if compare_digest(token.hash, hashed) else None
 
+    async def _read_by_id(self, tenant: str, token_id: str) -> tuple[str, AccessToken] | None:
+        record = await self._records.get(_key(tenant, token_id))
+        return None if record is None else (tenant, _decode(record))
+
     async def _principal(self, tenant: str, token: AccessToken) -> Principal | None:
         own = None if token.grant is None else await self._roles.scopes_of(tenant, token.grant)
         if not token.account:
-            return Principal(f"token:{tenant}/{token.id}", tenant, own or frozenset())
+            return Principal(f"token:{tenant}/{token.id}", tenant, own or frozenset(), token.id)
         try:
             account = await self._accounts.get(tenant, token.account)
         except NotFoundError:
@@ -122,7 +148,8 @@ class AccessTokens:
         if account.disabled:
             return None
         granted = await self._roles.scopes_of(tenant, account.grant)
-        return Principal(f"account:{tenant}/{account.name}", tenant, granted if own is None else granted & own)
+        scopes = granted if own is None else granted & own
+        return Principal(f"account:{tenant}/{account.name}", tenant, scopes, token.id)
 
     # --- management ---------------------------------------------------------------------------------------------------
 

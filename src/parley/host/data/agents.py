@@ -16,6 +16,7 @@ from parley.host.data.agent_drafts import AgentDrafts
 from parley.host.data.agent_versions import AgentVersion
 from parley.host.data.keys import AGENTS
 from parley.host.data.paging import each_record_of_all
+from parley.host.data.public_agents import public_key
 from parley.host.data.stops import stop_key
 from parley.host.data.stored_agent import (
     AgentExistsError,
@@ -214,6 +215,7 @@ class StoredAgents:
                 *await self._changes.versions.deleted(tenant, agent_id, last=before.version),
                 *await self.drafts.all_deleted(tenant, agent_id),
                 DeleteRecord(stop_key(tenant, agent_id)),
+                DeleteRecord(public_key(tenant, agent_id)),
             ]
             return None, [DeleteRecord(agent_key(tenant, agent_id), before.revision), entry, *changes]
 

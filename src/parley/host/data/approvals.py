@@ -87,6 +87,8 @@ class ApprovalRequest(Struct, frozen=True, omit_defaults=True, kw_only=True):
     approvers: tuple[RequiredApprover, ...] = ()
     """A principal must be one of each."""
     four_eyes: bool = False
+    senders: tuple[str, ...] = ()
+    """The principals that have sent more messages to the request. With four eyes, they do not decide either."""
     messages: tuple[str, ...] = ()
     chain: tuple[ChainLink, ...] = ()
     """The tasks that wait for this one, from the user's request on."""

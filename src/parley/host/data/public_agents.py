@@ -53,7 +53,7 @@ class PublicAgents:
 
     async def get(self, tenant: str, agent_id: str) -> PublicAgent | None:
         """What is known of an agent; None if it was never public."""
-        record = await self._records.get(_key(tenant, agent_id))
+        record = await self._records.get(public_key(tenant, agent_id))
         return None if record is None else _decode(record)
 
     async def all(self) -> Sequence[PublicAgent]:
@@ -64,11 +64,15 @@ class PublicAgents:
             self._kept = now + KEPT_SECONDS, [agent for agent in found if agent.is_public]
         return self._kept[1]
 
+    def read_again(self) -> None:
+        """Read the list for the next caller, because an agent or a tenant has changed."""
+        self._kept = None
+
     async def set(self, tenant: str, agent_id: str, *, created_at: int, is_public: bool, actor: str) -> PublicAgent:
         """Make an agent public, or private again. Raises LimitReachedError if the host has too many."""
 
         async def decide() -> Decision[PublicAgent]:
-            record = await self._records.get(_key(tenant, agent_id))
+            record = await self._records.get(public_key(tenant, agent_id))
             before = None if record is None else _decode(record)
             is_same = before is not None and before.created_at == created_at
             if is_public and record is None and await self._records.count(PUBLIC_AGENTS, HOST) >= MAX_PUBLIC:
@@ -79,7 +83,7 @@ class PublicAgents:
             if before is not None and is_same and before.is_public is is_public:
                 return before, []
             put = PutRecord(
-                _key(tenant, agent_id), to_builtins(after), now, expected=0 if record is None else record.revision
+                public_key(tenant, agent_id), to_builtins(after), now, expected=0 if record is None else record.revision
             )
             entry = await self._audit.entry(
                 "set_agent_public",
@@ -97,7 +101,8 @@ class PublicAgents:
             self._kept = None
 
 
-def _key(tenant: str, agent_id: str) -> RecordKey:
+def public_key(tenant: str, agent_id: str) -> RecordKey:
+    """Where the mark of an agent is."""
     return RecordKey(PUBLIC_AGENTS, HOST, f"{tenant}/{agent_id}")
 
 

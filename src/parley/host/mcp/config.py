@@ -225,7 +225,8 @@ class _ServerReader:
         for name, value in headers.items():
             if problem := header_problem(str(name), value):
                 raise McpConfigError(problem, path=f"{path}.headers.{name}")
-        return McpUrl(url, _pairs(headers), self.allowed_hosts), (*secrets, *headers.values())
+        held = [secret for value in headers.values() for secret in McpServerConfig.secrets_in(value)]
+        return McpUrl(url, _pairs(headers), self.allowed_hosts), (*secrets, *held)
 
     def _expanded(
         self, texts: Iterable[tuple[str | int, str]], path: str

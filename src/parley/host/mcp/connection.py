@@ -120,7 +120,13 @@ class McpConnection:
         if self._listing is None:  # one for all that wait; it goes on if they stop waiting
             self._listing = asyncio.create_task(self._list_tools(session))
             self._listing.add_done_callback(self._listed)
-        return await asyncio.shield(self._listing)
+        listing = self._listing
+        try:
+            return await asyncio.shield(listing)
+        except asyncio.CancelledError:
+            if listing.cancelled():  # because the connection was closed, and not the caller's work
+                raise self._unused() from None
+            raise
 
     async def call(
         self, tool_name: str, arguments: JsonObject, *, meta: JsonObject, headers: Mapping[str, str]
@@ -165,7 +171,7 @@ class McpConnection:
         """The open session; the first use waits for it. Raises McpUnavailableError."""
         self.last_used = self._clock()
         if self._closing.is_set():
-            raise McpUnavailableError(f"The MCP server {self.config.name} is not used any more.")
+            raise self._unused()
         if self._open_session is None:
             if self._owner is not None and self._is_leaving:
                 await asyncio.wait({self._owner})
@@ -181,6 +187,9 @@ class McpConnection:
             when = f"It is tried again in {pause:.0f} seconds." if pause >= 1 else "It is being started again."
             raise McpUnavailableError(f"The MCP server {self.config.name} is not available: {reason}. {when}")
         return session
+
+    def _unused(self) -> McpUnavailableError:
+        return McpUnavailableError(f"The MCP server {self.config.name} is not used any more.")
 
     @property
     def _open_session(self) -> McpSession | None:
@@ -301,6 +310,7 @@ class McpConnection:
 
     def _failed(self, reason: str, *, is_lost: bool) -> None:
         self._failures += 1
+        is_lost = is_lost and self._failures == 1  # one that forgets every session at once is a failure like others
         settings = self._settings
         pause = 0.0 if is_lost else min(settings.first_pause * 2 ** (self._failures - 1), settings.longest_pause)
         self._retry_at = self._clock() + pause
@@ -324,6 +334,7 @@ class McpConnection:
 
     def _ended(self, owner: asyncio.Task[None]) -> None:
         self._owner = None
+        self._wake()  # a call that has just lost its session may wait
         self._failures = 0
         if self.last_error and not self._closing.is_set() and self.state is not ConnectionState.IDLE:
             self.state = ConnectionState.FAILED

@@ -21,6 +21,7 @@ from parley.client.transports.http import ALWAYS_SENT, NO_COMPRESSION
 from parley.host.mcp.link import CALL_HEADERS, McpLink
 from parley.host.mcp.rate import RateAllowance
 from parley.host.mcp.server_config import McpServerConfig, McpUrl
+from parley.host.mcp.value_count import MAX_MESSAGE_VALUES, ValueCount
 from parley.network.errors import ConnectError, NetworkError
 from parley.network.http import HttpRequest, HttpResponse
 from parley.network.pinned import NameResolver, PinnedNetwork, Resolve, machine_tls
@@ -129,10 +130,13 @@ class _BoundedBody(httpx2.AsyncByteStream):
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         left = self._max_bytes * STREAM_MESSAGES if self._is_stream else self._max_bytes
+        count = ValueCount()
         while chunk := await self._read():
             left -= len(chunk)
-            if left < 0:
-                text = f"the answer has more than the {self._max_bytes} bytes that are allowed"
+            count.add(chunk)
+            if left < 0 or count.values > MAX_MESSAGE_VALUES:
+                most = f"{self._max_bytes} bytes" if left < 0 else f"{MAX_MESSAGE_VALUES} values"
+                text = f"the answer has more than the {most} that are allowed"
                 # The SDK translates these two, each for its kind of response; others would end the connection.
                 raise httpx2.SSEError(text) if self._is_stream else httpx2.StreamError(text)
             yield chunk

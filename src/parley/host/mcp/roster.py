@@ -132,6 +132,10 @@ class McpRoster:
         """The connection to a server, which may not be open. Raises McpToolError."""
         return await self._connection(tenant, ToolAllowance(), server)
 
+    async def known_connection(self, tenant: TenantIdentity, server: str) -> McpConnection | None:
+        """The connection to a server if it was used; looking at one makes none. Raises McpToolError."""
+        return self._connections.get(_key(tenant, await self._config(tenant, ToolAllowance(), server)))
+
     def forget(self, tenant: TenantIdentity, server: str) -> None:
         """Close the connections to a tenant's own server, because it was changed or removed."""
         for key, connection in list(self._connections.items()):
@@ -159,8 +163,7 @@ class McpRoster:
 
     async def _connection(self, tenant: TenantIdentity, allowance: ToolAllowance, server: str) -> McpConnection:
         config = await self._config(tenant, allowance, server)
-        is_shared = config.is_operators and isinstance(config.endpoint, McpProcess) and not config.passes_identity
-        key = ("" if is_shared else str(tenant.id), config)
+        key = _key(tenant, config)
         connection = self._connections.get(key)
         if connection is None:
             self._make_room()
@@ -197,3 +200,9 @@ class McpRoster:
         closing = asyncio.get_running_loop().create_task(connection.close())
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
+
+
+def _key(tenant: TenantIdentity, config: McpServerConfig) -> tuple[str, McpServerConfig]:
+    """What connections are kept by: those of one tenant have its id."""
+    is_shared = config.is_operators and isinstance(config.endpoint, McpProcess) and not config.passes_identity
+    return "" if is_shared else str(tenant.id), config

@@ -73,6 +73,11 @@ class McpServerConfig:
         """Whether a tool is on the allow list."""
         return not self.tools or any(fnmatchcase(tool, pattern) for pattern in self.tools)
 
+    @staticmethod
+    def secrets_in(header: str) -> tuple[str, ...]:
+        """The value of a header and, without its scheme, the credential in it: `Bearer s3cret` → `s3cret`."""
+        return header, header.partition(" ")[2].strip()
+
     def redact(self, text: str) -> str:
         """The text without the server's secrets."""
         for secret in self.secrets:

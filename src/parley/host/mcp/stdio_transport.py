@@ -27,6 +27,7 @@ from pydantic import ValidationError
 from parley.host.mcp.line_buffer import ENDS_KEPT, EndlessLineError, LineBuffer, SkippedLine, answered_id
 from parley.host.mcp.link import McpLink
 from parley.host.mcp.server_config import McpProcess, McpServerConfig
+from parley.host.mcp.value_count import MAX_MESSAGE_VALUES, has_many_message_values
 from parley.safe_text import printable_line
 
 logger = logging.getLogger(__name__)
@@ -142,9 +143,11 @@ class _Pipes:
     def _message(self, line: bytes | SkippedLine) -> SessionMessage | None:
         """The message on a line; None if there is none. Raises _NotMcpError."""
         if isinstance(line, SkippedLine):
-            return self._too_large(answered_id(line.head, line.tail))
+            return _too_large(answered_id(line.head, line.tail), f"{self._config.max_result_bytes} bytes")
         if not line.strip():
             return None
+        if has_many_message_values(line):
+            return _too_large(answered_id(line[:ENDS_KEPT], line[-ENDS_KEPT:]), f"{MAX_MESSAGE_VALUES} values")
         try:
             return SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
         except ValidationError:
@@ -154,12 +157,6 @@ class _Pipes:
             if self._other_lines > MAX_OTHER_LINES:
                 raise _NotMcpError("the server writes lines to its output that are not MCP") from None
             return None
-
-    def _too_large(self, request_id: int | None) -> SessionMessage:
-        most = self._config.max_result_bytes
-        if request_id is None:
-            raise _NotMcpError(f"the server sent a message of more than {most} bytes")
-        return _error(request_id, f"The answer has more than the {most} bytes that are allowed")
 
     async def write(self, to_write: MemoryObjectReceiveStream[SessionMessage]) -> None:
         """Write messages to the process."""
@@ -184,6 +181,13 @@ class _Pipes:
                     self._errors.append(shown)
                     logger.debug("The MCP server %s: %s", self._config.name, shown)
                 await asyncio.sleep(0)
+
+
+def _too_large(request_id: int | None, most: str) -> SessionMessage:
+    """An answer that is too large, as the error of its request. Raises _NotMcpError if it answers none."""
+    if request_id is None:
+        raise _NotMcpError(f"the server sent a message of more than {most}")
+    return _error(request_id, f"The answer has more than the {most} that are allowed")
 
 
 def _error(request_id: int, text: str) -> SessionMessage:

@@ -76,7 +76,7 @@ def config_of(
         if problem := header_problem(name, value):
             raise PlaceholderError(f"The header {name} cannot be sent: {problem}")
         headers.append((name, value))
-        secrets += [value, *found]
+        secrets += [*McpServerConfig.secrets_in(value), *found]
     return McpServerConfig(
         stored.name,
         McpUrl(definition.url, tuple(headers), allowed_hosts),

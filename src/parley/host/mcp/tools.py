@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 
@@ -121,9 +121,15 @@ def _read_tool(config: McpServerConfig, name: str, entry: object) -> McpTool:
 
 
 def _redacted(config: McpServerConfig, schema: JsonObject) -> JsonObject:
+    """A schema without secrets. Raises BadToolSchemaError."""
     text = msgspec.json.encode(schema).decode()
     redacted = config.redact(text)
-    return schema if redacted == text else msgspec.json.decode(redacted)
+    if redacted == text:
+        return schema
+    try:
+        return msgspec.json.decode(redacted, type=dict[str, Any])
+    except msgspec.DecodeError:  # a header may have any value, for example `"type":`
+        raise BadToolSchemaError("its schema cannot be shown without a secret in it") from None
 
 
 def _line(text: str) -> str:

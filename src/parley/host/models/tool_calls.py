@@ -5,6 +5,7 @@ get_time({"zone": "UTC"})  →  /mcp call time get_time {"zone":"UTC"}
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -37,7 +38,10 @@ def _command(commands: dict[str, str], name: str, arguments: object) -> str:
 
 def _compact(arguments: object) -> str:
     if not isinstance(arguments, str):
-        return msgspec.json.encode(arguments if arguments is not None else {}).decode()
+        try:
+            return msgspec.json.encode(arguments if arguments is not None else {}).decode()
+        except UnicodeEncodeError:
+            return json.dumps(arguments)  # with half a character, which running the command refuses
     try:
         value: object = msgspec.json.decode(arguments or "{}")
     except (msgspec.DecodeError, RecursionError):

@@ -16,6 +16,7 @@ from parley.agents.delegation.delegation import depth_of
 from parley.agents.elsewhere import ask_elsewhere, question_name
 from parley.agents.turn import run_of
 from parley.engine.runs.journal import Journal
+from parley.host.access.principal import PRINCIPAL
 from parley.host.approval_rules import ApprovalRule, Demand, RuleKind, needs_approval_for_spend
 from parley.host.approvals.admission import request_in, step_name
 from parley.host.approvals.decisions import outcome_in
@@ -129,8 +130,10 @@ async def _outcome(
 
 
 async def _request(context: TurnContext, about: StepToApprove, demand: Demand, id: str) -> ApprovalRequest:
-    now = run_of(context.turn).engine.clock.now()
+    run = run_of(context.turn)
+    now = run.engine.clock.now()
     detail, hidden = shown_detail(about.detail)
+    chain, others = await _chain(context)
     return ApprovalRequest(
         id=id,
         request_id=context.turn.task_id,
@@ -148,8 +151,9 @@ async def _request(context: TurnContext, about: StepToApprove, demand: Demand, i
         default=demand.default,
         approvers=await _approvers(context, demand),
         four_eyes=demand.four_eyes,
+        senders=tuple(sorted({sender for journal in (run.journal, *others) for sender in _senders(journal)})),
         messages=demand.messages,
-        chain=await _chain(context),
+        chain=chain,
     )
 
 
@@ -166,9 +170,15 @@ async def _approvers(context: TurnContext, demand: Demand) -> tuple[RequiredAppr
     return tuple(found)
 
 
-async def _chain(context: TurnContext) -> tuple[ChainLink, ...]:
-    """The tasks of the host that this one was delegated from, the user's request first."""
-    run, chain = run_of(context.turn), list[ChainLink]()
+def _senders(journal: Journal) -> set[str]:
+    """The principals that have sent messages to a task while it was at work."""
+    names = [message.metadata.get(PRINCIPAL) for message in journal.later_messages]
+    return {name for name in names if isinstance(name, str)}
+
+
+async def _chain(context: TurnContext) -> tuple[tuple[ChainLink, ...], list[Journal]]:
+    """The tasks of the host that this one was delegated from, the user's request first, and their logs."""
+    run, chain, journals = run_of(context.turn), list[ChainLink](), list[Journal]()
     message: Message | None = run.message
     while message is not None and origin_of(message).delegated_by and len(chain) <= depth_of(run.message):
         parent = message.metadata.get(DELEGATION)
@@ -176,8 +186,9 @@ async def _chain(context: TurnContext) -> tuple[ChainLink, ...]:
         if not isinstance(task_id, str):
             break
         chain.append(ChainLink(task_id, origin_of(message).delegated_by))
-        message = Journal.read(await run.engine.views.events(TaskKey(run.key.owner, task_id))).opening
-    return tuple(reversed(chain))
+        journals.append(Journal.read(await run.engine.views.events(TaskKey(run.key.owner, task_id))))
+        message = journals[-1].opening
+    return tuple(reversed(chain)), journals
 
 
 def _shown(request: ApprovalRequest) -> dict[str, msgspec.Raw | str | int]:

@@ -6,6 +6,7 @@ caller, as those of `/write` do. What servers say is data for the model, in the 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 from collections.abc import Container, Sequence
@@ -61,24 +62,25 @@ async def run_mcp_command(context: TurnContext, command: Command, step: str) -> 
 async def _list(context: TurnContext, server: str, step: str) -> ToolResult:
     roster, allowance = context.services.mcp, _allowance(context)
 
+    async def tools_of(name: str) -> tuple[Sequence[McpTool], str]:
+        try:
+            return await roster.tools(context.tenant, allowance, name), ""
+        except McpToolError as error:
+            if server:
+                raise
+            return (), error.message
+
     async def list_tools() -> str:
         names = [server] if server else [
             name for name in await roster.server_names(context.tenant) if allowance.has_server(name)
         ]  # fmt: skip
-        tools: list[McpTool] = []
-        problems: list[str] = []
-        for name in names:
-            try:
-                tools += await roster.tools(context.tenant, allowance, name)
-            except McpToolError as error:
-                if server:
-                    raise
-                problems.append(error.message)
+        found = await asyncio.gather(*map(tools_of, names))  # at once: each may take as long as its timeout
         lines = [
             _ToolLine(tool.server, tool.name, tool.description, compact_schema(tool.input_schema, MAX_TAKES))
+            for tools, _ in found
             for tool in tools
         ]
-        return "\n".join(filter(None, [tools_text(lines), *problems])) or "(none)"
+        return "\n".join(filter(None, [tools_text(lines), *[problem for _, problem in found]])) or "(none)"
 
     return await context.step(step, list_tools)
 
@@ -128,7 +130,8 @@ async def model_tools(context: TurnContext) -> tuple[ModelTool, ...]:
     """The tools that the agent's model may call as functions, as far as they are known within a short time."""
     if not is_allowed(context.constitution.capabilities, "mcp"):
         return ()
-    return as_functions(await context.services.mcp.ready_tools(context.tenant, _allowance(context)))
+    tools = await context.services.mcp.ready_tools(context.tenant, _allowance(context))
+    return await asyncio.to_thread(as_functions, tools)  # to check that schemas are valid takes seconds at worst
 
 
 def as_functions(tools: Sequence[McpTool]) -> tuple[ModelTool, ...]:
@@ -136,13 +139,14 @@ def as_functions(tools: Sequence[McpTool]) -> tuple[ModelTool, ...]:
     functions: dict[str, ModelTool] = {}
     room = MAX_MODEL_TOOL_BYTES
     for tool in tools:
-        if len(functions) == MAX_MODEL_TOOLS or room < 0:
+        if len(functions) == MAX_MODEL_TOOLS:
             break
         name = _function_name(f"{tool.server}__{tool.name}", functions.keys())
         function = ModelTool(name, tool.description, tool.input_schema, f"/mcp call {tool.server} {tool.name}")
-        room -= len(msgspec.json.encode(function))
-        if room >= 0 and tool.arguments.is_valid():  # a provider would refuse the whole call
+        size = len(msgspec.json.encode(function))
+        if size <= room and tool.arguments.is_valid():  # a provider would refuse the whole call
             functions[name] = function
+            room -= size
     return tuple(functions.values())
 
 

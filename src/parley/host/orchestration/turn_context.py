@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from parley.agents.turn import Turn, run_of
+from parley.host.budgets.budgets import HeldCall
 from parley.host.budgets.scopes import CallAccount
 from parley.host.constitution import Constitution
 from parley.host.data.tenant import Tenant
@@ -68,8 +69,8 @@ class TurnContext:
     """How often each limited command was used."""
     calls_counted: int = 0
     """How many model calls of the turn were counted."""
-    has_reserved: bool = False
-    """Whether something is reserved for the model call that is at work or was not counted yet."""
+    held: HeldCall | None = None
+    """The model call that is at work or was not counted yet, if something is reserved for it."""
 
     @property
     def agent_id(self) -> str:
@@ -92,8 +93,8 @@ class TurnContext:
         """
         account = self.account()
         self.calls_counted += 1
-        recording = self.services.record_usage(account, (model, usage), is_reserved=self.has_reserved)
-        self.has_reserved = False
+        recording = self.services.record_usage(account, (model, usage), is_reserved=self.held is not None)
+        self.held = None
         await asyncio.shield(run_of(self.turn).engine.in_background(recording))  # also if the turn is canceled now
 
     def account(self) -> CallAccount:

@@ -17,6 +17,7 @@ from parley.host.commands.syntax import parse_commands
 from parley.host.constitution import Constitution
 from parley.host.lineage import known_lineage
 from parley.host.models.model import CommandResult, ModelError, ModelMessage
+from parley.host.orchestration.call_guard import charge_uncounted
 from parley.host.orchestration.command_runner import run_command
 from parley.host.orchestration.later_messages import InterruptedByMessageError, Interruption, LaterMessages
 from parley.host.orchestration.model_caller import ModelCaller
@@ -61,6 +62,9 @@ async def work(turn: Turn, constitution: Constitution, services: HostServices) -
         await _TurnLoop(context).run()
     except (ModelError, TurnFailedError) as error:
         failure = error
+    except BaseException:
+        charge_uncounted(context)
+        raise
     if failure is not None:
         narration.failed(failure.message, failure.kind)
         await turn.fail(Message(f"{turn.task_id}-err", Role.AGENT, (TextPart(failure.message),)))

@@ -33,6 +33,7 @@ BOUNDS = CatalogBounds(
 MOST_TEXT = 500
 MOST_TAGS = 20
 MOST_INLINE_BYTES = 4_096
+MOST_CARD_BYTES = 256 * 1024
 MOST_PROBLEMS = 20
 
 
@@ -97,9 +98,10 @@ def _with_url(entry: AiCatalogEntry) -> AiCatalogEntry:
     """The entry of an agent with its URL instead of its card. Raises PeerProtocolError."""
     if entry.data is None:
         return entry
+    most = MOST_CARD_BYTES if entry.is_agent else MOST_INLINE_BYTES
+    if len(entry.data) > most:
+        raise PeerProtocolError(f"Its data has more than {most} bytes")
     if not entry.is_agent:
-        if len(entry.data) > MOST_INLINE_BYTES:
-            raise PeerProtocolError(f"Its data has more than {MOST_INLINE_BYTES} bytes")
         return entry
     card, _ = decode_any_card(entry.data)
     if not card.interfaces:

@@ -13,8 +13,9 @@ from parley.host.registry.registry import Registry
 
 logger = logging.getLogger(__name__)
 
-AT_ONCE = 4
-"""Checks at the same time: a card takes little, but a catalogue may have megabytes."""
+AT_ONCE = 16
+"""Checks at the same time. Each may take 15 seconds, and one tenant may have 200 agents that hang. Of catalogues, fewer
+are read at once, see `registry`."""
 
 
 class RegistryWatcher:

@@ -69,7 +69,10 @@ def _answers(routing: Routing) -> Iterator[str]:
 def _introduction(roster: Sequence[RosterEntry], *, is_empty: bool) -> str:
     """What the router says if it calls no agent: which agents there are, with an example each."""
     if not roster:
-        return "There are no agents here that I could pass a request to. Create one, and ask again."
+        return (
+            "There are no agents here that I could pass a request to, and I am not a language model. "
+            "Store an agent, or name a model: parley up --model openai/…, or the member model of this agent."
+        )
     opening = "I pass requests to agents." if is_empty else "No agent here fits that request."
     lines = [f"- {_shortened(entry.name or entry.id)}: {_about(entry)}" for entry in roster[:_MOST_LISTED]]
     if len(roster) > _MOST_LISTED:
