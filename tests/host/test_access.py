@@ -349,6 +349,19 @@ async def test_people_log_in_with_openid_connect_and_have_the_roles_of_their_gro
             assert issuer.url in card["securitySchemes"]["bearer"]["description"]
 
 
+async def test_grants_that_give_nothing_are_named_at_the_start(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = f"sqlite:///{tmp_path}/host.db"
+    async with running_host(store=store):
+        pass
+    grants = (PersonGrant("1", "viewer"), PersonGrant("1", "veiwer"), PersonGrant("99", "viewer"))
+    trusted = TrustedIssuer(issuer="https://login.example.com", audience=AUDIENCE, grants=grants)
+    async with running_host(store=store, tenants=(), people=PeopleSettings((trusted,))):
+        faults = [record.getMessage() for record in caplog.records if record.getMessage().startswith("People")]
+    assert ["'veiwer'" in faults[0], "'99'" in faults[1], len(faults)] == [True, True, 2]
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [

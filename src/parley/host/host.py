@@ -280,6 +280,9 @@ class Host:
     async def started(self) -> None:
         """End tasks whose agents were deleted before the host stopped, and run what is due by schedule."""
         await fail_tasks_without_agent(self.engine)
+        if self.people is not None:
+            for fault in await self.people.useless_grants([tenant.id for tenant in self.tenants.list()]):
+                logger.warning("People: %s", fault)
         self.registry_watcher.start()
         await self.turns.open()
         self.schedules.start()

@@ -8,6 +8,7 @@ a group is for all users of the issuer. A person with grants in several tenants 
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Container, Sequence
 from pathlib import Path
 
 import msgspec
@@ -81,6 +82,17 @@ class People:
     def issuers(self) -> tuple[str, ...]:
         """The URLs of the issuers."""
         return tuple([issuer.issuer for issuer, _ in self._issuers])
+
+    async def useless_grants(self, tenants: Container[str]) -> Sequence[str]:
+        """What is wrong with grants that give nothing: their tenant or their role is unknown."""
+        found: list[str] = []
+        for issuer, _ in self._issuers:
+            for grant in issuer.grants:
+                if grant.tenant not in tenants:
+                    found.append(f"a grant of {issuer.issuer} names the tenant {grant.tenant!r}, which is unknown")
+                elif not await self._roles.scopes_of(grant.tenant, Grant(role=grant.role)):
+                    found.append(f"a grant of {issuer.issuer} names the role {grant.role!r}, which is unknown")
+        return found
 
     async def verify(self, credentials: PresentedCredentials) -> Proof:
         """What a JWT proves.

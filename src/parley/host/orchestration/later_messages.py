@@ -47,6 +47,9 @@ class LaterMessages:
         self._default = default
         self._read = 0
         self._work: asyncio.Task[Any] | None = None
+        """The task of the work that a message may interrupt."""
+        self._cancelled = 0
+        """How often messages have cancelled it."""
         run.on_message = self._received
 
     @property
@@ -59,6 +62,7 @@ class LaterMessages:
     def _received(self, message: Message) -> None:
         if self._work is not None and self._interrupts(message):
             self._work.cancel()
+            self._cancelled += 1
 
     async def interruptible(self, step: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """The result of some work, which is cancelled when a message interrupts it.
@@ -72,17 +76,24 @@ class LaterMessages:
             return await work()
         if any(map(self._interrupts, self._unread)):
             raise InterruptedByMessageError
-        self._work = asyncio.get_running_loop().create_task(work())
+        self._work, self._cancelled = asyncio.current_task(), 0
         try:
-            return await self._work
+            return await work()
         except asyncio.CancelledError:
-            own = asyncio.current_task()
-            is_stopped = self._run.is_stopping or (own is not None and own.cancelling() > 0)
-            if is_stopped or not any(map(self._interrupts, self._unread)):
+            if self._cancelled == 0 or self._run.is_stopping or self._end_work() > 0:
                 raise
             raise InterruptedByMessageError from None
         finally:
-            self._work = None
+            self._end_work()
+
+    def _end_work(self) -> int:
+        """Let no more messages interrupt. Returns how often others have cancelled the work."""
+        own, self._work = self._work, None
+        if own is None:
+            return 0
+        for _ in range(self._cancelled):
+            own.uncancel()
+        return own.cancelling()
 
     def read(self, turn: int) -> list[Message]:
         """The messages that the next turn answers: all that came so far. Recorded, if there are any.
