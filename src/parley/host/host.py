@@ -327,6 +327,7 @@ class Host:
             for stored in page:
                 self.catalogue.put(stored)
             last = page[-1]
+        self.engine.in_background(recover_approvals(self.engine, self.approvals))
 
     def _tenant_changed(self, tenant: Tenant) -> None:
         """Follow a tenant that was loaded, created or changed. The work of a disabled one stops at once."""
