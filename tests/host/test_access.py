@@ -345,6 +345,8 @@ async def test_people_log_in_with_openid_connect_and_have_the_roles_of_their_gro
             assert (await (await running.client(issuer.sign({"exp": 1}))).get("/v1/agents")).status_code == 401
             found = (await running.anonymous.get("/.well-known/oauth-protected-resource")).json()
             assert found["authorization_servers"] == [issuer.url]
+            odd = (await (await running.client(issuer.sign({"sub": "a\n\x1b[2J"}))).get("/v1/access/me")).json()
+            assert odd["principal"] == "person:1/a%0A%1B%5B2J"
             card = (await person.get(f"{path_of('index')}/agent-card.json")).json()
             assert issuer.url in card["securitySchemes"]["bearer"]["description"]
 

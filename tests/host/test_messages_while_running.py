@@ -10,6 +10,7 @@ import pytest
 
 from parley import Agent
 from parley.agents.turn import Turn
+from parley.engine.runs.run import Run
 from parley.host.catalogue import GivenAgent
 from parley.host.data.tenant import Quotas
 from parley.host.models.endpoints import OpenAiCompatible
@@ -175,6 +176,21 @@ async def test_a_message_that_interrupts_a_task_before_it_begins_is_answered_wit
         talk.may_go_on.set()
         assert await content_of(acme, task["id"]) == "three: done"
         assert talk.told[1] == ["user: two\n\nthree"]
+
+
+async def test_model_calls_are_made_in_the_task_of_their_run() -> None:
+    found: list[Run | None] = []
+
+    async def reply(request: ModelRequest) -> AsyncIterator[str]:
+        task = asyncio.current_task()
+        found.append(None if task is None else running.host.engine.runs.run_of(task))
+        yield "done"
+
+    async with running_host(models={"parley/test": FunctionModel(reply)}, tenants=("acme",)) as running:
+        await add_agent(running.acme)
+        task = await begin(running.acme, "one")
+        assert await content_of(running.acme, task["id"]) == "done"
+        assert [run.key.task_id for run in found if run is not None] == [task["id"]]
 
 
 async def test_an_interrupting_message_cancels_what_was_delegated() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Container, Sequence
 from pathlib import Path
+from urllib.parse import quote, urlsplit
 
 import msgspec
 from msgspec import Struct
@@ -127,7 +128,10 @@ class People:
         for grant in grants:
             if grant.tenant == tenant:
                 scopes |= await self._roles.scopes_of(tenant, Grant(role=grant.role))
-        name = f"person:{tenant}/{_name(issuer, claims)}"
+        name = _name(issuer, claims)
+        if len(self._issuers) > 1:  # two issuers may call two people the same
+            name = f"{name} ({urlsplit(issuer.issuer).netloc})"
+        name = f"person:{tenant}/{name}"
         return Proof(tenant, frozenset(scopes), {EXTERNAL: True, PRINCIPAL: name}, tenant)
 
     async def close(self) -> None:
@@ -146,5 +150,5 @@ def _name(issuer: TrustedIssuer, claims: JsonObject) -> str:
     name = claims.get(issuer.name_claim)
     is_unverified = issuer.name_claim == "email" and claims.get("email_verified") is False
     if not isinstance(name, str) or not name or is_unverified or not name.isprintable():
-        name = str(claims.get("sub"))
+        name = quote(str(claims.get("sub")), safe="@/:|!*'()=,+ ")
     return name[:MAX_NAME]

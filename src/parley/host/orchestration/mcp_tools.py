@@ -75,14 +75,19 @@ async def _list(context: TurnContext, server: str, step: str) -> ToolResult:
             name for name in await roster.server_names(context.tenant) if allowance.has_server(name)
         ]  # fmt: skip
         found = await asyncio.gather(*map(tools_of, names))  # at once: each may take as long as its timeout
-        lines = [
-            _ToolLine(tool.server, tool.name, tool.description, compact_schema(tool.input_schema, MAX_TAKES))
-            for tools, _ in found
-            for tool in tools
-        ]
-        return "\n".join(filter(None, [tools_text(lines), *[problem for _, problem in found]])) or "(none)"
+        text = await asyncio.to_thread(_listed, [tool for tools, _ in found for tool in tools])
+        return "\n".join(filter(None, [text, *[problem for _, problem in found]])) or "(none)"
 
     return await context.step(step, list_tools)
+
+
+def _listed(tools: Sequence[McpTool]) -> str:
+    return tools_text(
+        [
+            _ToolLine(tool.server, tool.name, tool.description, compact_schema(tool.input_schema, MAX_TAKES))
+            for tool in tools
+        ]
+    )
 
 
 async def _call(context: TurnContext, call: CallMcpTool, step: str) -> ToolResult:
