@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 import msgspec
 from rich.table import Table
@@ -68,10 +68,11 @@ def _lines(value: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _is_list_of_objects(value: Any) -> bool:
-    return (
-        isinstance(value, list) and bool(value) and all(isinstance(item, Mapping) for item in cast("list[Any]", value))
-    )
+def _is_list_of_objects(value: Any) -> TypeGuard[list[Mapping[str, Any]]]:
+    if not isinstance(value, list):
+        return False
+    items = cast("list[Any]", value)
+    return bool(items) and all(isinstance(item, Mapping) for item in items)
 
 
 def _indented(lines: Sequence[str]) -> list[str]:
