@@ -6,12 +6,14 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from itertools import count
+from random import Random
 from typing import Any, cast
 
 import httpx2
 import pytest
 from anyio import fail_after
 
+from parley.engine.limits import Limits
 from parley.host.host import AppOptions
 from parley.host.models.model import ModelRequest
 from parley.protocol.extensions import WHEN_BUSY
@@ -21,6 +23,7 @@ from tests.host.a2a_calls import path_of, request
 from tests.host.api_calls import constitution
 from tests.host.function_model import FunctionModel
 from tests.host.running_host import read_events, running_host
+from tests.suspending import suspending
 
 pytestmark = pytest.mark.anyio
 
@@ -43,6 +46,9 @@ class Life:
             yield "I ask.\n/agent helper slow\n"
             return
         yield f"{request.query}: "
+        for word in ["word "] * request.query.count("long") * 60:
+            self.waits.set()
+            yield word
         if "slow" in request.query:
             self.waits.set()
             await self.may_go_on.wait()
@@ -96,12 +102,18 @@ class Life:
 Scenario = Callable[[Life], Awaitable[Any]]
 
 
-async def outcome_of(scenario: Scenario, *, crash: int = 0, cut: Cut = None) -> tuple[Any, int]:
-    """What a scenario comes to if the host crashes at a write, and how many writes there were."""
+async def outcome_of(scenario: Scenario, *, crash: int = 0, cut: Cut = None, is_slow: bool = False) -> tuple[Any, int]:
+    """What a scenario comes to if the host crashes at a write, and how many writes there were.
+
+    If the store `is_slow`, what is said waits for it.
+    """
     database, token = MemoryDatabase(), ""
     for number in count(1):
-        store, life, writes = CrashingStore(MemoryStore(database)), Life(), 0
+        plain = MemoryStore(database)
+        store, life, writes = CrashingStore(suspending(plain, Random(7)) if is_slow else plain), Life(), 0
         options: AppOptions = {"drain_seconds": 0}
+        if is_slow:
+            options["engine_limits"] = Limits(unwritten_events=1)
         models, tenants = {"parley/test": life.model}, () if token else ("acme",)
         async with running_host(models=models, tenants=tenants, store=cast("Any", store), options=options) as running:
             if not token:
@@ -187,3 +199,18 @@ async def test_a_crash_at_any_write_changes_nothing(scenario: Scenario) -> None:
         for cut in cuts:
             again, _ = await outcome_of(scenario, crash=crash, cut=cut)
             assert again == found, f"crash {cut} write {crash} of {writes}"
+
+
+async def test_a_crash_after_an_interruption_that_came_while_the_store_was_slow_changes_nothing() -> None:
+    async def interrupting_what_is_told(life: Life) -> Any:
+        task = await life.send(1, "long")
+        await life.until_slow_or_over(task)
+        await life.send(2, "two", taskId=task["id"], **INTERRUPT)
+        return await life.end_of(task["id"])
+
+    _, writes = await outcome_of(interrupting_what_is_told, is_slow=True)
+    for crash in range(1, writes + 1):
+        (end, text), _ = await outcome_of(interrupting_what_is_told, crash=crash, cut="after", is_slow=True)
+        assert end == "ok", f"crash after write {crash} of {writes}"
+        assert text.endswith("two: done")
+        assert text.count("[interrupted]") <= 1

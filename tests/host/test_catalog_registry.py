@@ -153,6 +153,8 @@ async def test_tokens_go_to_the_agent_and_are_never_shown() -> None:
         ({"url": "ftp://agents.example"}, "$.url: Invalid URL"),
         ({"url": "https://u:p@agents.example"}, "$.url: Invalid URL: it must not contain a user name."),
         ({"url": "https://a.example", "name": "no spaces"}, "$.name"),
+        ({"url": "https://a.example", "name": "line\n"}, "$.name"),
+        ({"url": "https://a.example", "credentials": {"token": "line\n"}}, "$.credentials.token"),
         ({"url": "https://a.example", "credentials": {"token": "a b"}}, "$.credentials.token"),
         (
             {"url": "https://a.example", "signatures": {"mode": "required"}},

@@ -64,6 +64,7 @@ async def test_a_tenant_adds_reads_replaces_and_removes_a_server(monkeypatch: py
         ("own", {"url": "https://example.com/", "timeout_seconds": 0}, 400, "$.timeout_seconds"),
         ("own", {"url": "https://example.com/", "unknown": 1}, 400, "unknown"),
         ("a b", {"url": "https://example.com/"}, 400, "$.name: must be 1 to 64 letters"),
+        ("line%0A", {"url": "https://example.com/"}, 400, "$.name: must be 1 to 64 letters"),
         ("fixture", {"url": "https://example.com/"}, 409, "MCP server 'fixture' belongs to the operator"),
     ],
 )

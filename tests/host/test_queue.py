@@ -168,6 +168,10 @@ async def test_a_waiting_request_is_moved_or_canceled_and_one_at_work_is_not_mov
         assert (bad.status_code, bad.json()["error"].split(":")[0]) == (400, "$.priority")
         assert (await acme.client.post(f"/v1/requests/{second}/cancel")).json()["cancelled"]
         assert (await acme.client.get("/v1/queue")).json()["waiting"] == 1
+        waiting = running.host.turns.entry(acme.id, third)
+        assert waiting is not None
+        waiting.run.abandon()  # another process goes on with it
+        assert running.host.turns.entry(acme.id, third) is None
 
 
 async def test_a_tenant_whose_queue_is_full_is_told_to_come_back(monkeypatch: pytest.MonkeyPatch) -> None:

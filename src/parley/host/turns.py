@@ -78,8 +78,9 @@ class Turns:
         return self.conversations.waiting(tenant) + sum(gate.waiting(tenant) for gate in self._gates.values())
 
     def entry(self, tenant: str, task_id: str) -> TurnEntry | None:
-        """The run of a task that is at work or waits."""
-        return self._entries.get(tenant, {}).get(task_id)
+        """The run of a task that is at work or waits; None also for one that is over and has not left yet."""
+        entry = self._entries.get(tenant, {}).get(task_id)
+        return None if entry is None or entry.run.is_closed else entry
 
     def tenants(self) -> Sequence[str]:
         """The tenants that have runs."""

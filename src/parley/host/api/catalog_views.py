@@ -17,8 +17,8 @@ from parley.host.data.registered_agents import CardSummary, RegisteredAgent, Sig
 from parley.host.data.registry_checks import HealthState, RegistryCheck
 from parley.protocol.jsonvalue import JsonObject
 
-NAME_PATTERN = "^[A-Za-z0-9_-]{1,64}$"
-TOKEN_PATTERN = "^[\\x21-\\x7e]{1,8192}$"
+NAME_PATTERN = "^[A-Za-z0-9_-]{1,64}\\Z"
+TOKEN_PATTERN = "^[\\x21-\\x7e]{1,8192}\\Z"
 
 RegistryName = Annotated[str, Meta(pattern=NAME_PATTERN)]
 RegistryUrl = Annotated[str, Meta(min_length=1, max_length=2_048)]

@@ -40,7 +40,7 @@ from parley.protocol.errors import ParleyError
 
 DEFAULT_FILE = Path("~/.parley/mcp_servers.json")
 
-SERVER_NAME = r"^[A-Za-z0-9_-]{1,64}$"
+SERVER_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 RESERVED_HEADERS = frozenset(
     {
@@ -181,7 +181,7 @@ class _ServerReader:
         return {name: server for name, server in read.items() if server is not None}
 
     def _server(self, name: str, entry: msgspec.Raw, path: str) -> McpServerConfig | None:
-        if not re.match(SERVER_NAME, name):
+        if not SERVER_NAME.fullmatch(name):
             raise McpConfigError("A name has 1 to 64 letters, digits, hyphens and underscores", path=path)
         listed = _read(entry, _ListedServer, path)
         if (listed.command is None) == (listed.url is None):

@@ -7,7 +7,6 @@ variable `PARLEY_SECRET_<id of the tenant>_<NAME>`, so that no tenant can name a
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from parley.client.errors import ForbiddenTargetError
@@ -41,7 +40,7 @@ def secret_prefix(tenant_id: str) -> str:
 
 def check_definition(name: str, definition: McpServerDefinition, allowed_hosts: tuple[str, ...]) -> None:
     """Check a server that a tenant wants to add. Raises InvalidValueError."""
-    if not re.match(SERVER_NAME, name):
+    if not SERVER_NAME.fullmatch(name):
         raise InvalidValueError("must be 1 to 64 letters, digits, '_' or '-'", "$.name")
     try:
         Guard(trust_named=False, allowed_hosts=allowed_hosts).check_named(definition.url)

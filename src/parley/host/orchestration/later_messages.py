@@ -72,7 +72,7 @@ class LaterMessages:
         Raises:
             InterruptedByMessageError: a message interrupted it, or there is one before it has begun.
         """
-        if self._run.journal.has_recorded(step):
+        if self._run.journal.has_recorded(step) and not self._was_left(step):
             return await work()
         if any(map(self._interrupts, self._unread)):
             raise InterruptedByMessageError
@@ -85,6 +85,14 @@ class LaterMessages:
             raise InterruptedByMessageError from None
         finally:
             self._end_work()
+
+    def _was_left(self, step: str) -> bool:
+        """Whether the log holds a model call of which a message interrupted the telling, not the call itself."""
+        match self._run.journal.recorded_step(step):
+            case {"left": True}:
+                return True
+            case _:
+                return False
 
     def _end_work(self) -> int:
         """Let no more messages interrupt. Returns how often others have cancelled the work."""

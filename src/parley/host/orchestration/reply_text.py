@@ -101,7 +101,7 @@ class ReplyText:
         self._held.clear()
         for piece in self._narration.text_left_over():
             await self._show(piece)
-        if self.shown:
+        if self.shown and self.shown[-1] != INTERRUPTED:  # an earlier run may have come so far
             await self._show(INTERRUPTED)
 
     async def repeat(self, shown: tuple[str, ...]) -> None:
