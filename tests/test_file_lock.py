@@ -6,6 +6,7 @@ from pathlib import Path
 
 WITHOUT_LOCKS = """
 import sys
+import mcp  # on Windows, it does not import fcntl
 sys.modules["fcntl"] = None
 import asyncio, importlib, pathlib, pkgutil
 import parley
