@@ -11,10 +11,11 @@ PEER_CHECKS := tests/check/test_peers.py tests/proxy/test_old_sdk.py
 CORE_TESTS := tests/protocol tests/dialects tests/wire tests/conformance tests/test_golden.py tests/test_signing_interop.py
 MCP_TESTS := tests/host/test_mcp_reference_servers.py tests/mcp/test_mcp_command.py
 HOST_TESTS := tests/host tests/mcp tests/ai_catalog
+CLI_TESTS := tests/cli
 # Long tests that have targets of their own.
 OTHER_TARGETS := tests/test_tutorial.py tests/test_installing.py $(CRASH_TESTS) $(PEER_CHECKS) $(MCP_TESTS)
 
-.PHONY: help run run-trip test host coverage core-coverage tutorial installing crashes-short peer-checks mcp check format bench soak soak-short chaos crashes mutations test-pythons interop interop-short lock proto docs clean
+.PHONY: help run run-trip test host cli coverage core-coverage tutorial installing crashes-short peer-checks mcp check format bench soak soak-short chaos crashes mutations test-pythons interop interop-short lock proto docs clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -39,13 +40,16 @@ run-trip: .venv/.installed ## Serve the example of a trip planner that streams a
 	@exec $(BIN)/parley serve examples/trip.py examples/currency.py --root-agent trip-planner \
 		--port $(PORT) --grpc-port $(GRPC_PORT) --store $(STORE) --drain-seconds 0 --log-level warning
 
-test: .venv/.installed peers ## Run the tests, without those of a host: `make host`.
-	$(BIN)/pytest --numprocesses auto $(OTHER_TARGETS:%=--ignore=%) $(HOST_TESTS:%=--ignore=%)
+test: .venv/.installed peers ## Run the tests, without those of a host and of commands: `make host`, `make cli`.
+	$(BIN)/pytest --numprocesses auto $(OTHER_TARGETS:%=--ignore=%) $(HOST_TESTS:%=--ignore=%) $(CLI_TESTS:%=--ignore=%)
 
 host: .venv/.installed peers ## Run the tests of a host: agents, tenants, and all that a platform has.
 	$(BIN)/pytest --numprocesses auto $(HOST_TESTS) $(OTHER_TARGETS:%=--ignore=%)
 
-coverage: .venv/.installed peers ## Run both, and show which lines no test runs.
+cli: .venv/.installed peers ## Run the tests of the commands, most of them in processes of their own.
+	$(BIN)/pytest --numprocesses auto $(CLI_TESTS)
+
+coverage: .venv/.installed peers ## Run all three, and show which lines no test runs.
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest --numprocesses auto $(OTHER_TARGETS:%=--ignore=%)
 	$(BIN)/coverage combine --quiet

@@ -6,9 +6,8 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import httpx2
 import msgspec
 import typer
 
@@ -16,6 +15,9 @@ from parley.cli.options.groups import OptionGroup
 from parley.client.errors import UnreachableError
 from parley.protocol.errors import ParleyError
 from parley.safe_text import printable_line
+
+if TYPE_CHECKING:
+    import httpx2
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 TIMEOUT_SECONDS = 60.0
@@ -41,6 +43,8 @@ class HostConnection:
 
     def client(self) -> httpx2.AsyncClient:
         """A client of the host."""
+        import httpx2  # which takes a tenth of a second that other commands need not wait
+
         headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
         if self.tenant is not None:
             headers["Parley-Tenant"] = self.tenant
@@ -61,6 +65,8 @@ class HostConnection:
             UnreachableError: there is none.
             HostRefusedError: it says no, and why.
         """
+        import httpx2
+
         content = None if body is None else msgspec.json.encode(body)
         sent = {**(headers or {}), **({"Content-Type": "application/json"} if content is not None else {})}
         async with self.client() as client:

@@ -8,7 +8,6 @@ from pathlib import Path
 from tempfile import mkstemp
 from typing import Annotated, Any
 
-import httpx2
 import msgspec
 import typer
 
@@ -118,6 +117,8 @@ def _last_line(file: Path) -> dict[str, Any]:
 
 
 async def _export(connection: HostConnection, tenant_id: str) -> AsyncIterator[bytes]:
+    import httpx2
+
     path = f"/v1/admin/tenants/{path_segment(tenant_id, 'ID')}/export"
     async with connection.client() as client:
         try:
@@ -132,6 +133,8 @@ async def _export(connection: HostConnection, tenant_id: str) -> AsyncIterator[b
 
 
 async def _import(connection: HostConnection, file: Path, name: str | None) -> Any:
+    import httpx2
+
     async def chunks() -> AsyncIterator[bytes]:
         with file.open("rb") as reading:
             while chunk := reading.read(CHUNK):

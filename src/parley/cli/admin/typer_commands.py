@@ -5,10 +5,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 from urllib.parse import quote
 
-import httpx2
 import msgspec
 import typer
 
@@ -20,6 +19,9 @@ from parley.cli.output.exit_codes import DONE
 from parley.cli.output.help_text import ParleyCommand, ParleyGroup
 from parley.cli.output.transcript import print_json
 from parley.safe_text import printable, printable_line
+
+if TYPE_CHECKING:
+    import httpx2
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the host's reply as it is, in JSON.")]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, cast
 
-import httpx2
 import msgspec
 
 from parley.cli.admin.host_connection import HostConnection
@@ -19,6 +18,8 @@ class ExaminedHost:
 
     async def read(self, path: str, *, tenant: str | None = None) -> tuple[int, dict[str, Any]]:
         """The status of a reply, 0 if there is none, and the object in it, which is empty if there is none."""
+        import httpx2
+
         connection = self.connection if tenant is None else replace(self.connection, tenant=tenant)
         async with connection.client() as client:
             try:
