@@ -29,6 +29,7 @@ from parley.protocol.json_names import SHORT, find_repeated_name
         ('{"n":1.50,"m":1E2,"a":1,"a":2}', "$.a"),
         ('{"t":"%s","a":1,"a":2}' % ("x" * SHORT), "$.a"),
         ('[[],[{"a":{"b":1,"b":2},"a":3}]]', "$[1][0].a"),
+        ('{"a": {"x": 1, "x": 2}, "b": 3}', "$.a.x"),
     ],
     ids=lambda value: value if len(value) < 50 else "long",
 )
