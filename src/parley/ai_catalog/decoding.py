@@ -1,6 +1,6 @@
 """Reading a catalogue of another server: what is valid is kept, and what is not is reported with its JSON path.
 
-Only a document that is no catalogue at all is an error. An entry that is invalid, repeats another one or has a trust
+A document that is not a catalogue at all is an error. An entry that is invalid, repeats another one or has a trust
 manifest for another identifier is left out. Entries of unknown types are kept. The number of entries is bounded; the
 caller bounds the bytes.
 """

@@ -28,7 +28,7 @@ _Tokens: TypeAlias = Annotated[int, Meta(ge=0, lt=2**53)]
 
 
 class BudgetLimit(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """How much may be used. A budget of 0 allows nothing; None is no limit. `cost` is in the host's currency."""
+    """How much may be used. A budget of 0 allows nothing; None means unlimited. `cost` is in the host's currency."""
 
     tokens: _Tokens | None = None
     """Input and output tokens together."""

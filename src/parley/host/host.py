@@ -1,6 +1,6 @@
 """The host: one engine for the agents of all tenants, with an orchestrator, remote agents and an API of its own.
 
-    host = Host(HostSettings(store="sqlite:///parley.db"))
+    host = Host(HostSettings(admin_token="…"), store="sqlite:///parley.db")
     await serve(host.app, …)
 
 This module assembles the parts and tells them of changes. `catalogue` knows which agents there are, `orchestration` how

@@ -122,7 +122,7 @@ def approval_told_by(message: Message) -> str | None:
 
 
 def outcome_in(answer: Message, approval_id: str) -> ApprovalOutcome | None:
-    """The outcome that an answer in a task's log holds; None if it is no decision about this approval."""
+    """The outcome that an answer in a task's log holds; None if the answer is not a decision about this approval."""
     kept = answer.metadata.get(OUTCOME)
     if kept is not None:
         told = msgspec.convert(kept, _KeptOutcome)

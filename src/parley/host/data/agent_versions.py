@@ -1,4 +1,4 @@
-"""The versions of an agent's constitution: each with its number, who has made it, when and why.
+"""The versions of an agent's constitution: each with its number, its author, the time and a note.
 
 Numbers rise by one and are never given twice, also not to an agent that is deleted and created again. Of many versions
 the oldest are forgotten. The module reads versions, and makes the changes that `agents` writes together with the agent.

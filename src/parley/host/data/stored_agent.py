@@ -18,7 +18,7 @@ from parley.host.data.keys import AGENTS
 from parley.stores.interface import PutRecord, Record, RecordKey
 
 UNKNOWN = "unknown"
-"""Who has made version 1 of agents that were stored before versions were kept."""
+"""The author of version 1 of agents that were stored before versions were kept."""
 
 
 class AgentNotFoundError(NotFoundError):
