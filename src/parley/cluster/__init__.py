@@ -1,0 +1,1 @@
+"""How engines in several processes tell each other where to look: hints, and what carries them."""

@@ -1,0 +1,70 @@
+"""Where a database is: its URL, what may be said of it, and what the URL asks of the driver.
+
+The URL may hold a password. `name` is what messages and logs call the database, and never holds one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+from msgspec import Struct
+
+from parley.stores.interface import StoreError
+
+SCHEMES = ("postgresql", "postgres")
+
+EXAMPLE = "postgresql://user:password@host:5432/database"
+
+
+class Address(Struct, frozen=True):
+    """A database. `url` is for the driver, `name` for people; `settings` are the names of parameters in the URL."""
+
+    url: str
+    name: str
+    settings: frozenset[str]
+    statement_cache_size: int
+
+    def __repr__(self) -> str:
+        return f"Address({self.name})"
+
+    def options(self) -> dict[str, Any]:
+        """What the driver is to be told beside the URL."""
+        options: dict[str, Any] = {"statement_cache_size": self.statement_cache_size}
+        if "target_session_attrs" not in self.settings:
+            # After a failover the former primary, or one of several hosts, may only be read.
+            options["target_session_attrs"] = "read-write"
+        return options
+
+
+def parse_address(url: str) -> Address:
+    """The database that a URL names.
+
+    Besides the parameters of libpq and the settings of a session (such as `search_path`), a URL may have
+    `statement_cache_size=0`, which a pooler in transaction mode needs.
+
+    Raises:
+        StoreError: it is not the URL of a PostgreSQL database.
+    """
+    address = _parse(url)
+    if address is None:
+        raise StoreError(
+            f"Invalid PostgreSQL URL. Write {EXAMPLE}, with special characters of the password percent-encoded."
+        )
+    return address
+
+
+def _parse(url: str) -> Address | None:
+    """None for an invalid URL, and not the error of the parser: that may quote the password."""
+    try:
+        parts = urlsplit(url)
+        query = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
+        cache_size = int(query.pop("statement_cache_size", "1000"))
+    except ValueError:
+        return None
+    if parts.scheme not in SCHEMES:
+        return None
+    host = parts.netloc.rpartition("@")[2] or query.get("host", "localhost")
+    database = parts.path.removeprefix("/") or query.get("dbname", "")
+    cleaned = urlunsplit((parts.scheme, parts.netloc, parts.path, urlencode(query), ""))
+    return Address(cleaned, f"PostgreSQL at {host}/{database}", frozenset(query), cache_size)

@@ -1,0 +1,149 @@
+"""One run of the harness: start the cluster and the clients, inject faults, heal, wait until all is quiet, check."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from asyncio.subprocess import Process
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import asyncpg
+import msgspec
+from msgspec import Struct
+
+from tests.chaos.checker import Violation, check
+from tests.chaos.cluster import Cluster, running_cluster
+from tests.chaos.evidence import Evidence
+from tests.chaos.faults import FAULTS, OF_SERVICES
+from tests.chaos.history import now, read_history
+from tests.chaos.log_reader import read_tasks, tasks_in_outbox, unfinished_tasks
+from tests.chaos.nemesis import InjectedFault, Nemesis
+from tests.chaos.replicas import ROOT
+from tests.chaos.side_file import read_side_file
+
+logger = logging.getLogger(__name__)
+
+QUIET_SECONDS = 60.0
+"""How long the cluster may take to end everything when all faults are healed and all clients have gone."""
+
+FINISH_SECONDS = 150.0
+"""How long clients may take to end their conversations: longer than they take to give up."""
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """How long and how hard a run is."""
+
+    seconds: float
+    seed: int
+    clients: int = 200
+    client_processes: int = 1
+    lease_seconds: float = 2.0
+    pauses: tuple[float, float] = (0.5, 3.0)
+    """The shortest and the longest pause between two faults."""
+    most_faults: int = 10_000
+    kinds: tuple[str, ...] = ()
+    store: str = "postgres"
+    hints: str = "nats"
+
+
+class Outcome(Struct, frozen=True):
+    """What a run has shown."""
+
+    settings: Settings
+    faults: Sequence[InjectedFault]
+    evidence: Evidence
+    violations: Sequence[Violation]
+    seconds: float
+
+
+async def run_chaos(settings: Settings, folder: Path, *, source: Path | None = None) -> Outcome:
+    """Run it; all files are in `folder`. `source` is a folder with another `parley` package for the replicas."""
+    begun = now()
+    async with running_cluster(
+        folder, lease_seconds=settings.lease_seconds, source=source, store=settings.store, hints=settings.hints
+    ) as cluster:
+        logger.info("The cluster is up after %.1f s: %s", now() - begun, cluster.url)
+        clients = [await _start_clients(settings, cluster, folder, n) for n in range(settings.client_processes)]
+        try:
+            nemesis = Nemesis(cluster, seed=settings.seed, kinds=settings.kinds or _kinds(settings))
+            deadline = now() + settings.seconds
+            await nemesis.inject_until(deadline, pauses=settings.pauses, most=settings.most_faults)
+            logger.info("%d faults after %.1f s; the clients finish", len(nemesis.log), now() - begun)
+            await asyncio.gather(*[_finish(process) for process in clients])
+            await _until_quiet(cluster)
+        finally:
+            for process in clients:
+                with suppress(ProcessLookupError):
+                    process.stdin.write(b"exit\n") if process.stdin else None
+            await asyncio.gather(*[_end(process) for process in clients])
+        histories = [folder / f"history-{number}.jsonl" for number in range(settings.client_processes)]
+        evidence = Evidence(
+            await read_tasks(cluster.store),
+            read_history(histories),
+            read_side_file(cluster.side_file),
+            await tasks_in_outbox(cluster.store),
+        )
+    (folder / "faults.json").write_bytes(msgspec.json.format(msgspec.json.encode(nemesis.log)))
+    (folder / "tasks.jsonl").write_bytes(b"\n".join([msgspec.json.encode(task) for task in evidence.tasks.values()]))
+    troubles = [
+        Violation("replicas end", "", f"{fault.kind}: {fault.trouble}") for fault in nemesis.log if fault.trouble
+    ]
+    return Outcome(settings, nemesis.log, evidence, [*troubles, *check(evidence)], now() - begun)
+
+
+def _kinds(settings: Settings) -> tuple[str, ...]:
+    unfit = set() if settings.hints == "nats" else {"kill NATS"}
+    if settings.store != "postgres":
+        unfit |= {*OF_SERVICES, "silent connections"}
+    return tuple([kind for kind in FAULTS if kind not in unfit])
+
+
+async def _start_clients(settings: Settings, cluster: Cluster, folder: Path, number: int) -> Process:
+    share = settings.clients // settings.client_processes
+    history = folder / f"history-{number}.jsonl"
+    arguments = [cluster.url, str(history), str(share), str(settings.seed), f"c{number}."]
+    with (folder / "clients.log").open("ab") as log:
+        return await asyncio.create_subprocess_exec(
+            *[sys.executable, "-m", "tests.chaos.clients", *arguments],
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            cwd=ROOT,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=log,
+            start_new_session=True,
+        )
+
+
+async def _finish(process: Process) -> None:
+    """Let the clients of a process end their conversations."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(b"finish\n")
+    async with asyncio.timeout(FINISH_SECONDS):
+        line = await process.stdout.readline()
+    if line != b"finished\n":
+        raise RuntimeError("A process with clients has failed: see clients.log")
+
+
+async def _end(process: Process) -> None:
+    try:
+        async with asyncio.timeout(10):
+            await process.wait()
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+
+
+async def _until_quiet(cluster: Cluster) -> None:
+    """Wait until no task is worked on and no webhook is behind, or it has taken too long; the checker tells."""
+    deadline = now() + QUIET_SECONDS
+    while now() < deadline:
+        with suppress(OSError, asyncpg.PostgresError):
+            if not await unfinished_tasks(cluster.store) and not await tasks_in_outbox(cluster.store):
+                return
+        await asyncio.sleep(0.2)
+    logger.warning("The cluster is not quiet after %g s", QUIET_SECONDS)

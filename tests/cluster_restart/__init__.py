@@ -1,0 +1,1 @@
+"""A rolling restart of replicas under load."""
