@@ -1,0 +1,143 @@
+// The first page: requests that can be sent with one click, taken from the examples of the agents, and what ran last.
+
+import { useEffect } from "preact/hooks";
+import { agentList, agentListError, agents, loadAgents, readAgent } from "../api/agents.ts";
+import { api } from "../api/http.ts";
+import { has, session } from "../api/session.ts";
+import type { Agent, AgentDetails, TaskPage, TaskRow } from "../api/types.ts";
+import { links, startChat } from "../router.ts";
+import { shortLine } from "../text/safe.ts";
+import { ButtonLink, EmptyState, Icon, Name, Page, Problem, Progress, Section, StateBadge, Time, useLoad } from "../ui/index.ts";
+
+/** Agents whose cards are read for their examples. */
+const MOST_AGENTS = 8;
+const MOST_PROMPTS = 8;
+
+interface Prompt {
+  agent: Agent;
+  text: string;
+  skill: string;
+}
+
+/** Examples of the agents' skills, taken from one agent after the other, so that each is represented. */
+export function promptsOf(cards: readonly AgentDetails[], most = MOST_PROMPTS): Prompt[] {
+  const queues = cards.map(({ agent, card }) =>
+    (card?.skills ?? []).flatMap((skill) => (skill.examples ?? []).map((text) => ({ agent, text, skill: skill.id }))),
+  );
+  const prompts: Prompt[] = [];
+  for (let round = 0; prompts.length < most && queues.some((queue) => queue.length > round); round++) {
+    for (const queue of queues) {
+      const next = queue[round];
+      if (next && prompts.length < most && !prompts.some((each) => each.text === next.text)) prompts.push(next);
+    }
+  }
+  return prompts;
+}
+
+/** What the starter agents of a host do together: three of them work on it, and it makes a file. */
+function orchestrationPrompt(): Prompt[] {
+  const orchestrator = agents.value.find((agent) => agent.id === "index");
+  const hasStarters = ["units", "currency", "drafts"].every((id) => agents.value.some((agent) => agent.id === id));
+  if (!orchestrator || !hasStarters) return [];
+  return [{ agent: orchestrator, text: "5 miles in km and 100 USD in EUR, then write that to notes.md", skill: "" }];
+}
+
+/** Agents without examples are asked what they do. */
+function fallbackPrompts(): Prompt[] {
+  return agents.value
+    .filter((agent) => agent.state === "ready" || agent.state === "unknown")
+    .slice(0, 4)
+    .map((agent) => ({ agent, text: "What can you do?", skill: "" }));
+}
+
+export default function HomePage() {
+  useEffect(() => void loadAgents(), []);
+  const name = session.value?.server.name ?? "";
+  return (
+    <Page title={name ? `Welcome to ${shortLine(name, 60)}` : "Welcome"}>
+      <div class="home">
+        <Start />
+        {has("tasks") && <RecentTasks />}
+      </div>
+    </Page>
+  );
+}
+
+function Start() {
+  const ids = agents.value.filter((agent) => agent.kind === "own" && agent.state !== "stopped").slice(0, MOST_AGENTS).map((agent) => agent.id);
+  const cards = useLoad(
+    async (signal) => {
+      const all = await Promise.allSettled(ids.map((id) => readAgent(id, signal)));
+      return all.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
+    },
+    [ids.join(" ")],
+  );
+  if (agentListError.value && !agentList.value) {
+    return <Problem title="The agents could not be read." error={new Error(agentListError.value)} retry={() => void loadAgents()} />;
+  }
+  if (!agentList.value || (cards.isLoading && !cards.value?.length)) return <Progress text="Reading the agents…" />;
+  if (!agents.value.length) return <NoAgents />;
+  const found = [...orchestrationPrompt(), ...promptsOf(cards.value ?? [], MOST_PROMPTS - 1)];
+  const prompts = found.length ? found : fallbackPrompts();
+  return (
+    <Section title="Try one of these" actions={<a href={links.agents()} class="small">All agents</a>}>
+      <p class="dim">One click sends it, and the answer is streamed.</p>
+      <ul class="plain prompts">
+        {prompts.map((prompt) => (
+          <li key={`${prompt.agent.id} ${prompt.text}`}>
+            <a class="prompt" href={links.chat(prompt.agent.id, undefined, { message: prompt.text })} onClick={(event) => send(event, prompt)}>
+              <span class="prompt-text"><bdi>{shortLine(prompt.text, 160)}</bdi></span>
+              <span class="dim small cut"><Name text={prompt.agent.name} length={40} /></span>
+              <Icon name="send" />
+            </a>
+          </li>
+        ))}
+      </ul>
+    </Section>
+  );
+}
+
+function send(event: MouseEvent, prompt: Prompt): void {
+  if (event.metaKey || event.ctrlKey || event.shiftKey) return;
+  event.preventDefault();
+  startChat({ agent: prompt.agent.id, text: prompt.text, ...(prompt.skill ? { skill: prompt.skill } : {}) });
+}
+
+function NoAgents() {
+  const isHost = session.value?.server.kind === "host";
+  return (
+    <EmptyState
+      title="There are no agents yet" icon="agents"
+      actions={has("remote") && <ButtonLink kind="primary" icon="plus" href={`${links.agents()}?add=1`}>Add an agent by URL</ButtonLink>}
+    >
+      {isHost && session.value?.caller?.is_operator
+        ? "An operator has no agents of their own. Choose a tenant at the lower left to see its agents."
+        : "Add any A2A agent by its address, of this machine or elsewhere."}
+    </EmptyState>
+  );
+}
+
+function RecentTasks() {
+  const { value, error, reload, isLoading } = useLoad((signal) => api.get<TaskPage>("/tasks", { query: { limit: 8 }, signal }), [session.value?.caller?.tenant]);
+  return (
+    <Section title="Recent tasks" actions={<a href={links.tasks()} class="small">All tasks</a>}>
+      {error ? <Problem error={error} retry={reload} /> : !value && isLoading ? <Progress text="Reading the tasks…" /> : (
+        <ul class="plain recent">
+          {value?.tasks.map((task) => <li key={`${task.agent} ${task.id}`}><RecentTask task={task} /></li>)}
+          {!value?.tasks.length && <li class="dim">No task yet. Send one of the requests, and it appears here.</li>}
+        </ul>
+      )}
+    </Section>
+  );
+}
+
+function RecentTask({ task }: { task: TaskRow }) {
+  return (
+    <a class="recent-row" href={links.task(task.agent, task.id)}>
+      <StateBadge state={task.state} />
+      <span class="cut grow"><Name text={task.title || task.id} length={80} /></span>
+      <span class="dim small cut"><Name text={task.agent_name || task.agent} length={24} /></span>
+      <span class="dim small"><Time at={task.updated_at} /></span>
+    </a>
+  );
+}

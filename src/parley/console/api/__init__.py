@@ -1,0 +1,1 @@
+"""The routes below `/console/api`: a module for each topic, gathered by `table`."""

@@ -1,0 +1,1 @@
+"""Checks of agents that pages start, follow and read."""
