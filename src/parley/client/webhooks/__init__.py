@@ -1,0 +1,1 @@
+"""Receiving push notifications: who sent one, whether it came before, and what it says."""

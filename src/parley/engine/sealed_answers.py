@@ -1,0 +1,53 @@
+"""Answers to `auth-required` in the log: encrypted, because they may be credentials.
+
+The log, and so every reader of the task, has masks in place of the parts and of the metadata, apart from members of
+Parley itself. The whole message is beside them in the metadata, encrypted for this message of this task; only the
+handler that has asked gets it. In a store without a key, messages stay as they are.
+"""
+
+from __future__ import annotations
+
+from msgspec import structs
+
+from parley.protocol.events import MessageAdded, TaskEvent
+from parley.protocol.jsonvalue import JsonObject
+from parley.protocol.masking import MASK, SEALED_MESSAGE, without_sealed_message
+from parley.protocol.messages import SKILL_KEY, Message, TextPart
+from parley.sealed.sealer import Sealer
+from parley.stores.encoding import decode_message, encode
+from parley.stores.interface import TaskKey
+
+_OWN = "urn:parley:"
+"""Begins the names of metadata that Parley itself reads in the log. Credentials in them were taken out before."""
+
+
+def _is_own(name: str) -> bool:
+    return name.startswith(_OWN) or name == SKILL_KEY
+
+
+def seal_answer(sealer: Sealer, key: TaskKey, message: Message) -> Message:
+    """A message as the log has it. Raises StoreError if it holds what cannot be kept."""
+    if sealer.current is None:
+        return message
+    sealed = sealer.seal(encode(message), *_place(key, message))
+    metadata: JsonObject = {name: value if _is_own(name) else MASK for name, value in message.metadata.items()}
+    return structs.replace(message, parts=(TextPart(MASK),), metadata={**metadata, SEALED_MESSAGE: sealed})
+
+
+def open_answer(sealer: Sealer, key: TaskKey, message: Message) -> Message:
+    """A message of the log as it was sent. Raises SecretError."""
+    sealed = message.metadata.get(SEALED_MESSAGE)
+    if not isinstance(sealed, str):
+        return message
+    return decode_message(sealer.open(sealed, *_place(key, message)))
+
+
+def readable_event(event: TaskEvent) -> TaskEvent:
+    """An event of the log as readers may see it: with the masks, and without what is encrypted beside them."""
+    if not isinstance(event, MessageAdded) or SEALED_MESSAGE not in event.message.metadata:
+        return event
+    return structs.replace(event, message=without_sealed_message(event.message))
+
+
+def _place(key: TaskKey, message: Message) -> tuple[str, ...]:
+    return "answer", key.owner.tenant, key.task_id, message.message_id or ""

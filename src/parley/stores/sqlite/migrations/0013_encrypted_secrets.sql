@@ -1,0 +1,2 @@
+-- Secrets are encrypted now: "token" and "credentials" in push_configs.config, and some members of records.value. The tables
+-- stay as they are. A number of its own keeps an earlier Parley, which would send what it finds to webhooks, from the file.

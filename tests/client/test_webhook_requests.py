@@ -1,0 +1,221 @@
+"""Requests to a webhook, over HTTP and from other frameworks: the challenge, hostile bodies, repeats and restarts."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parley.client.webhooks.receiver import WebhookReceiver
+from parley.client.webhooks.seen import Delivery, DeliveryVerdict, SqliteSeen
+from parley.dialects.registry import DIALECTS
+from parley.protocol.push import PushConfig
+from parley.protocol.tasks import TaskState
+from parley.protocol.versions import Version
+from tests.client.scripted_agent import TASK, status
+from tests.client.test_webhooks import Inbox, posted
+from tests.deadlines import fail_after
+from tests.server.serving import serving
+
+pytestmark = pytest.mark.anyio
+
+HOOK = "https://me.example/hook"
+TOKEN = {"X-A2A-Notification-Token": "secret"}
+FIRST = {**TOKEN, "Parley-Event-Id": f"{TASK}:1"}
+WORKING = DIALECTS[Version.V1_0].pushes.encode(status(TaskState.WORKING))
+
+
+def receiver(inbox: Inbox, **options: Any) -> WebhookReceiver:
+    return WebhookReceiver(PushConfig(HOOK, token="secret"), inbox, **options)
+
+
+# --- the challenge ----------------------------------------------------------------------------------------------------
+
+
+async def test_the_challenge_is_answered_as_plain_text() -> None:
+    async with serving(receiver(Inbox())) as http:
+        answer = await http.get("/hook?a=1&validationToken=aZ09._~-")
+    assert (answer.status_code, answer.text) == (200, "aZ09._~-")
+    assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "validationToken=",
+        "validationToken=%3Cscript%3Ealert(1)%3C/script%3E",
+        "validationToken=a%0d%0aSet-Cookie:%20x=1",
+        "validationToken=a%00b",
+        "validationToken=a+b",
+        "validationToken=a%22b",
+        "validationToken=%C3%A9",
+        "validationToken=%EF%BC%A1",
+        "validationToken=" + "a" * 257,
+        "validationToken=a&validationToken=b",
+        "validationToken",
+        "validationToken=a%0A",
+    ],
+    ids=lambda query: query[:50],
+)
+async def test_a_hostile_challenge_is_not_repeated(query: str) -> None:
+    for url in (query, f"?{query}", f"/hook?{query}", f"https://me.example/hook?{query}"):
+        answer = await receiver(Inbox()).answer("GET", url, {}, b"")
+        assert (answer.status, answer.body, answer.headers) == (400, b"", {})
+
+
+@pytest.mark.parametrize(
+    ("method", "url"),
+    [
+        ("GET", "/hook"),
+        ("GET", "/hook?ValidationToken=a"),
+        ("GET", "/validationToken=a"),
+        ("GET", "?" + "a=1&" * 200),
+        ("HEAD", "/hook?validationToken=a"),
+        ("PUT", "/hook"),
+        ("OPTIONS", "/hook?validationToken=a"),
+    ],
+    ids=lambda word: word[:30],
+)
+async def test_other_methods_are_refused(method: str, url: str) -> None:
+    answer = await receiver(Inbox()).answer(method, url, TOKEN, WORKING)
+    assert (answer.status, answer.headers, answer.body) == (405, {"allow": "GET, POST"}, b"")
+
+
+# --- hostile bodies ---------------------------------------------------------------------------------------------------
+
+
+async def test_of_a_hundred_megabytes_no_more_than_the_bound_is_kept() -> None:
+    inbox = Inbox()
+    hook = receiver(inbox, max_bytes=1_000_000)
+    chunk, sent = b"x" * 65_536, 0
+
+    async def body() -> Any:
+        nonlocal sent
+        for _ in range(1_600):
+            sent += len(chunk)
+            yield {"type": "http.request", "body": chunk, "more_body": True}
+
+    pieces, answers = body(), list[Any]()
+
+    async def keep(message: Any) -> None:
+        answers.append(message)
+
+    headers = [(name.lower().encode(), value.encode()) for name, value in TOKEN.items()]
+    tracemalloc.start()
+    await hook({"type": "http", "method": "POST", "headers": headers}, pieces.__anext__, keep)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert answers[0]["status"] == 413
+    assert sent <= 1_000_000 + len(chunk)
+    assert peak < 8_000_000
+    sent = 0
+    announced = [*headers, (b"content-length", b"104857600")]
+    await hook({"type": "http", "method": "POST", "headers": announced}, body().__anext__, keep)
+    assert (answers[2]["status"], sent) == (413, 0)
+    assert (await hook.answer("POST", "/", TOKEN, b"x" * 1_000_001)).status == 413
+    assert inbox.got == []
+
+
+async def test_a_body_that_does_not_arrive_is_given_up() -> None:
+    answers: list[Any] = []
+
+    async def never() -> Any:
+        await asyncio.Event().wait()
+
+    async def keep(message: Any) -> None:
+        answers.append(message)
+
+    headers = [(name.lower().encode(), value.encode()) for name, value in TOKEN.items()]
+    with fail_after(5):
+        hook = receiver(Inbox(), body_seconds=0.01)
+        await hook({"type": "http", "method": "POST", "headers": headers}, never, keep)
+    assert answers[0]["status"] == 408
+
+
+@pytest.mark.parametrize("length", ["-1", "many", "9" * 5_000, "１２"])
+async def test_a_strange_length_is_no_problem(length: str) -> None:
+    answer = await posted(receiver(Inbox(), max_bytes=10_000), {**TOKEN, "Content-Length": length}, WORKING)
+    assert answer == (413 if length.startswith("9") else 204)
+
+
+@pytest.mark.parametrize("body", [b"", b"[" * 100_000, b'{"a":' * 10_000, b"\xff\xfe", b"null", b"0" * 5_000])
+async def test_a_body_that_is_no_notification_is_refused(body: bytes) -> None:
+    assert await posted(receiver(Inbox()), TOKEN, body) == 400
+
+
+async def test_header_injection_reaches_no_answer() -> None:
+    """What a stranger writes into headers is neither repeated nor a reason to fail."""
+    headers = {
+        "X-A2A-Notification-Token": "secret\r\nX: y",
+        "Parley-Event-Id": "a\r\nSet-Cookie: b=c",
+        "webhook-id": "\r\n\r\n",
+        "authorization": "Bearer \x00\r\n",
+    }
+    answer = await receiver(Inbox()).answer("POST", "/hook\r\nX: y", headers, WORKING)
+    assert answer == (401, {}, b"")
+
+
+# --- other frameworks -------------------------------------------------------------------------------------------------
+
+
+def test_threads_without_an_event_loop_share_one_receiver() -> None:
+    got: list[Any] = []
+    threads: set[int] = set()
+
+    async def handle(notification: Any) -> None:
+        await asyncio.sleep(0)
+        threads.add(threading.get_ident())
+        got.append(notification)
+
+    hook = WebhookReceiver(PushConfig(HOOK, token="secret"), handle)
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: hook.answer_blocking("post", "/hook", FIRST, WORKING), range(200)))
+    assert [answer.status for answer in answers] == [204] * 200
+    assert (len(got), len(threads)) == (1, 1)
+    assert hook.answer_blocking("GET", "/hook?validationToken=abc", {}, b"").body == b"abc"
+    hook.close()
+
+
+# --- memory of what was handled ---------------------------------------------------------------------------------------
+
+
+async def test_a_file_remembers_after_a_restart(tmp_path: Path) -> None:
+    inbox = Inbox()
+    other = DIALECTS[Version.V1_0].pushes.encode(status(TaskState.COMPLETED))
+    for round_, expected in enumerate([[204, 204, 409], [204, 204, 409]]):
+        seen = SqliteSeen(tmp_path / "seen.db")
+        hook = receiver(inbox, seen=seen)
+        answers = [await posted(hook, FIRST, body) for body in (WORKING, WORKING, other)]
+        assert answers == expected, round_
+        seen.close()
+    assert len(inbox.got) == 1
+
+
+async def test_a_file_forgets_what_is_old(tmp_path: Path) -> None:
+    now = [0.0]
+    seen = SqliteSeen(tmp_path / "seen.db", kept_seconds=100, now=lambda: now[0])
+    first, second = Delivery("s", "one", b"1"), Delivery("s", "two", b"2")
+    await seen.add(first)
+    now[0] = 99.0
+    await seen.add(second)
+    assert await seen.judge(first) is DeliveryVerdict.REPEAT
+    now[0] = 101.0
+    await seen.add(second)
+    assert (await seen.judge(first), await seen.judge(second)) == (DeliveryVerdict.NEW, DeliveryVerdict.REPEAT)
+    assert await seen.judge(Delivery("other", "two", b"2")) is DeliveryVerdict.NEW
+    seen.close()
+
+
+async def test_an_event_below_the_last_one_is_new_in_a_file_unless_it_was_handled(tmp_path: Path) -> None:
+    seen = SqliteSeen(tmp_path / "seen.db")
+    await seen.add(Delivery("s", "t:4", b"", "t", 4))
+    verdicts = [await seen.judge(Delivery("s", f"t:{number}", b"", "t", number)) for number in (3, 4, 5)]
+    assert verdicts == [DeliveryVerdict.NEW, DeliveryVerdict.REPEAT, DeliveryVerdict.NEW]
+    assert await seen.judge(Delivery("s", "u:1", b"", "u", 1)) is DeliveryVerdict.NEW
+    seen.close()

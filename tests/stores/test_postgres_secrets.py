@@ -1,0 +1,58 @@
+"""Secrets in PostgreSQL."""
+
+from __future__ import annotations
+
+import re
+from itertools import count
+
+import asyncpg
+import pytest
+
+from parley.stores.postgres.store import PostgresStore
+from parley.stores.urls import opened
+from tests.stores.secrets_suite import EVERYTHING, FIRST, Execute, Keys, Open, SecretsSuite, put_all, read_all, texts
+from tests.stores.writes import KEY
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def execute(postgres_url: str) -> Execute:
+    async def execute(statement: str, *values: str) -> list[str]:
+        numbers = count(1)
+        connection = await asyncpg.connect(postgres_url)
+        try:
+            rows = await connection.fetch(re.sub(r"\?", lambda _: f"${next(numbers)}", statement), *values)
+            return [row[0] for row in rows]
+        finally:
+            await connection.close()
+
+    return execute
+
+
+class TestPostgresSecrets(SecretsSuite):
+    @pytest.fixture
+    def open_with(self, postgres_url: str) -> Open:
+        return lambda keys: PostgresStore(postgres_url, keys=keys)
+
+
+async def test_without_a_key_secrets_stay_plain_and_the_log_says_so(
+    postgres_url: str, execute: Execute, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with opened(PostgresStore(postgres_url)) as store:
+        await put_all(store)
+        assert await read_all(store) == EVERYTHING
+    assert "secret-token" in await texts(execute)
+    assert "Secrets in the store are not encrypted. Name a file with a key: --store-key FILE" in caplog.text
+    async with opened(PostgresStore(postgres_url, keys=Keys(FIRST))) as store:
+        assert await read_all(store) == EVERYTHING
+    assert "secret-" not in await texts(execute)
+
+
+async def test_a_process_without_the_key_of_the_others_does_not_start(postgres_url: str) -> None:
+    async with opened(PostgresStore(postgres_url, keys=Keys(FIRST))) as store:
+        await put_all(store)
+        with pytest.raises(Exception, match=f"encrypted with key {FIRST.id} .+, and there is no key"):
+            await PostgresStore(postgres_url).open()
+        async with opened(PostgresStore(postgres_url, migrates=False)) as reader:  # parley cluster status
+            assert await reader.tasks.head(KEY) is not None
